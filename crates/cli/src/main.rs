@@ -1,0 +1,2 @@
+//! The coldpress command.
+fn main() {}

@@ -1,0 +1,35 @@
+//! The environment variables by which `coldpress run` configures the pager it injects.
+//!
+//! All of them are read once, when the preload library starts, from the environment block that
+//! the kernel handed to the program; the pager never reads the environment again. Numbers are
+//! decimal.
+
+/// Budget in bytes for private anonymous resident memory, storage and the pager together.
+pub const BUDGET_BYTES: &str = "COLDPRESS_BUDGET_BYTES";
+
+/// Pages untouched for this many milliseconds are compressed even while the budget is kept.
+/// Absent: only the budget drives compression.
+pub const COLD_AFTER_MS: &str = "COLDPRESS_COLD_AFTER_MS";
+
+/// Directory that receives the statistics file `PID.stats` of each managed process.
+pub const STATISTICS_DIR: &str = "COLDPRESS_STATISTICS_DIR";
+
+/// Process that `coldpress run` started. The injection follows it through `execve` (wrapper
+/// scripts end in one) and is inert, after removing itself from `LD_PRELOAD`, in every process
+/// with another id.
+pub const ROOT_PID: &str = "COLDPRESS_ROOT_PID";
+
+/// Descriptor of an open `/dev/userfaultfd`, inherited by the program. Absent: the pager uses
+/// the `userfaultfd` system call.
+pub const DEVICE_FD: &str = "COLDPRESS_DEVICE_FD";
+
+/// Path of the preload library exactly as it stands in `LD_PRELOAD`, so that it can be removed
+/// there before the program starts children.
+pub const PRELOAD_PATH: &str = "COLDPRESS_PRELOAD_PATH";
+
+/// Fault injection for the watchdog's own test: the fault handlers sleep this many milliseconds
+/// before they answer their first fault.
+pub const STALL_FIRST_FAULT_MS: &str = "COLDPRESS_STALL_FIRST_FAULT_MS";
+
+/// Evict pages at random and regardless of the budget (a test aid; `1` switches it on).
+pub const CHAOS: &str = "COLDPRESS_CHAOS";

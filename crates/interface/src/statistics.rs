@@ -1,0 +1,262 @@
+//! The statistics page: one shared file a managed process, updated with relaxed atomics.
+//!
+//! The pager maps `PID.stats` read-write; readers map it read-only. Every field is a
+//! free-running counter or a gauge of its own, so a reader needs no lock; figures read at one
+//! moment may be a few microseconds apart from each other.
+//!
+//! The first four words never change their place. A reader checks [`Statistics::is_current`]
+//! before it believes anything else.
+//!
+//! Names follow RFC-0219: *committed* is memory held in pages, *content* is what is remembered
+//! in any form, a *same-filled* page is held as a marker without storage.
+
+use crate::histogram::Histogram;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// `"COLDPRS1"`, little-endian.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"COLDPRS1");
+
+/// Layout version: changes whenever a field changes its place or meaning.
+pub const VERSION: u64 = 1;
+
+/// Bytes of the statistics file.
+pub const FILE_BYTES: usize = 8192;
+
+/// Why a page that was chosen for eviction was not compressed, or how a kernel call refused.
+/// The discriminant is the index into [`Statistics::failures`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Failure {
+    /// The page did not compress to the target size; it was put back.
+    Incompressible = 0,
+    /// `UFFDIO_MOVE` answered EBUSY: pinned, or shared with a forked child until next written.
+    MoveBusy = 1,
+    /// `UFFDIO_MOVE` answered EAGAIN: the address space was changing.
+    MoveAgain = 2,
+    /// `UFFDIO_MOVE` answered EINVAL: read-only, locked or otherwise unmovable memory.
+    MoveInvalid = 3,
+    /// `UFFDIO_MOVE` gave another error.
+    MoveOther = 4,
+    /// `UFFDIO_REGISTER` was refused (for example EBUSY: the program's own userfaultfd).
+    RegisterRefused = 5,
+    /// `UFFDIO_COPY` answered EAGAIN while restoring; the restore was repeated.
+    CopyAgain = 6,
+    /// No storage frame could be had; the page was put back.
+    NoStorage = 7,
+    /// The page was touched, moved or freed while it was being compressed; the result was dropped.
+    Raced = 8,
+    /// A stored page failed its checksum; the page was poisoned (SIGBUS on touch).
+    Corrupt = 9,
+    /// No metadata could be had to track a page; it stays unmanaged.
+    NoMetadata = 10,
+}
+
+/// Number of [`Failure`] reasons.
+pub const FAILURES: usize = 11;
+
+impl Failure {
+    /// Every reason, in the order of [`Statistics::failures`].
+    pub const ALL: [Failure; FAILURES] = [
+        Failure::Incompressible,
+        Failure::MoveBusy,
+        Failure::MoveAgain,
+        Failure::MoveInvalid,
+        Failure::MoveOther,
+        Failure::RegisterRefused,
+        Failure::CopyAgain,
+        Failure::NoStorage,
+        Failure::Raced,
+        Failure::Corrupt,
+        Failure::NoMetadata,
+    ];
+
+    /// Name as it stands in tables and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Failure::Incompressible => "incompressible",
+            Failure::MoveBusy => "move_busy",
+            Failure::MoveAgain => "move_again",
+            Failure::MoveInvalid => "move_invalid",
+            Failure::MoveOther => "move_other",
+            Failure::RegisterRefused => "register_refused",
+            Failure::CopyAgain => "copy_again",
+            Failure::NoStorage => "no_storage",
+            Failure::Raced => "raced",
+            Failure::Corrupt => "corrupt",
+            Failure::NoMetadata => "no_metadata",
+        }
+    }
+}
+
+macro_rules! statistics {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// The statistics page of one managed process.
+        #[repr(C)]
+        #[derive(Debug)]
+        pub struct Statistics {
+            /// [`MAGIC`] once the page is complete.
+            pub magic: AtomicU64,
+            /// [`VERSION`] of the layout.
+            pub version: AtomicU64,
+            /// Process id.
+            pub pid: AtomicU64,
+            /// Start time of the process in clock ticks since boot (field 22 of
+            /// `/proc/PID/stat`), so that a recycled id is not mistaken for the writer.
+            pub start_time_ticks: AtomicU64,
+            $($(#[$doc])* pub $name: AtomicU64,)*
+            /// Pages not evicted, by [`Failure`] reason.
+            pub failures: [AtomicU64; FAILURES],
+            /// How long pages spent compressed before they were decompressed, RFC-0219
+            /// `pages_decompressed_within_log_time`: bucket 0 below one second, bucket n
+            /// between 2^(n-1) and 2^n seconds up to 128; the ninth bucket counts longer ones.
+            pub decompressed_within_log_seconds: [AtomicU64; 9],
+            /// Service time of faults that restored content: from the moment a handler holds
+            /// the message until the page is in place, in nanoseconds. The kernel's part of a
+            /// fault (entering, waking) is not in it.
+            pub fault_service: Histogram,
+        }
+
+        impl Default for Statistics {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+
+        impl Statistics {
+            /// A page of zeros: not current until the writer sets `magic`.
+            pub const fn new() -> Self {
+                Self {
+                    magic: AtomicU64::new(0),
+                    version: AtomicU64::new(0),
+                    pid: AtomicU64::new(0),
+                    start_time_ticks: AtomicU64::new(0),
+                    $($name: AtomicU64::new(0),)*
+                    failures: [const { AtomicU64::new(0) }; FAILURES],
+                    decompressed_within_log_seconds: [const { AtomicU64::new(0) }; 9],
+                    fault_service: Histogram::new(),
+                }
+            }
+
+            /// Every plain counter and gauge with its name, in the order of the layout.
+            pub fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+                [$((stringify!($name), self.$name.load(Relaxed)),)*].into_iter()
+            }
+        }
+    };
+}
+
+statistics! {
+    /// Budget in force, in bytes.
+    budget_bytes,
+    /// Age in milliseconds from which pages are compressed eagerly; 0 when only the budget drives.
+    cold_after_ms,
+    /// Private anonymous resident memory at the last measurement: program pages, storage and
+    /// pager together, in bytes. This is what the budget limits.
+    total_bytes,
+    /// Highest `total_bytes` ever measured.
+    peak_total_bytes,
+    /// Memory of the program held in pages (`total_bytes` less storage and pager), in bytes.
+    committed_bytes,
+    /// Memory of the program remembered in any form: committed, compressed or as a marker, in
+    /// bytes. What a native run would hold resident.
+    content_bytes,
+    /// Highest `content_bytes` ever measured.
+    peak_content_bytes,
+    /// Content that is compressed at this moment, uncompressed size in bytes
+    /// (RFC-0219 `uncompressed_content_bytes`); same-filled pages not included.
+    stored_content_bytes,
+    /// Content held as same-filled or zero markers, uncompressed size in bytes.
+    same_filled_bytes,
+    /// Frames held by compressed storage, in bytes.
+    storage_bytes,
+    /// Payload bytes in compressed storage: compressed data alone.
+    payload_bytes,
+    /// Storage less payload: fragmentation and headers, in bytes
+    /// (RFC-0219 `compressed_fragmentation_bytes`).
+    fragmentation_bytes,
+    /// The pager's own resident memory besides storage: tables, staging, stacks, in bytes.
+    overhead_bytes,
+    /// Pages taken out of the program (evicted), ever.
+    evictions,
+    /// Compressions tried, ever (RFC-0219 `total_page_compression_attempts`).
+    compression_attempts,
+    /// Compressions whose result was not kept (RFC-0219 `failed_page_compression_attempts`).
+    failed_compressions,
+    /// Pages decompressed, ever (RFC-0219 `total_page_decompressions`).
+    decompressions,
+    /// Compressed pages freed without being decompressed (RFC-0219 `compressed_page_evictions`).
+    freed_compressed,
+    /// Pages compressed because of their age alone (RFC-0219 `eager_page_compressions`).
+    eager_compressions,
+    /// Pages compressed to keep the budget (RFC-0219 `memory_pressure_page_compressions`).
+    pressure_compressions,
+    /// Pages compressed close to a hard limit (RFC-0219 `critical_memory_page_compressions`).
+    critical_compressions,
+    /// Faults answered, of every kind.
+    faults,
+    /// Faults answered with decompressed content.
+    faults_decompressed,
+    /// Faults answered with a copy of a page that was being compressed.
+    faults_copied,
+    /// Faults answered with a same-filled page out of a marker.
+    faults_same_filled,
+    /// Faults answered with a fresh zero page.
+    faults_zero,
+    /// Faults on pages that were already back (another thread's fault brought them).
+    faults_present,
+    /// Address-space events handled (unmap, remap, remove).
+    events,
+    /// Forks survived by this process as the parent.
+    forks,
+    /// 1 in a forked child whose pager was rebuilt, 2 where the child's content was restored
+    /// whole because no userfaultfd could be had.
+    fork_child_mode,
+    /// Time compression spent on a CPU, in nanoseconds (RFC-0219 `compression_time`).
+    compression_time_ns,
+    /// Time decompression spent on a CPU, in nanoseconds (RFC-0219 `decompression_time`).
+    decompression_time_ns,
+    /// User time of the pager's threads, in nanoseconds.
+    pager_user_time_ns,
+    /// Kernel time of the pager's threads, in nanoseconds.
+    pager_system_time_ns,
+    /// Faults not answered within a second, as reported by the watchdog.
+    stalled_faults,
+    /// Thread of the last stalled fault.
+    stalled_thread,
+    /// Address of the last stalled fault.
+    stalled_address,
+    /// Lowest number of evictions seen on any page of the program that has been evicted at
+    /// least once and is still tracked (counted to 255), written when the process is asked to.
+    least_evictions_of_a_page,
+    /// Pages that are tracked by the pager, resident or not.
+    tracked_pages,
+    /// Pages in the ranges that are registered with userfaultfd.
+    registered_pages,
+    /// Reclaim rounds that could not reach the budget; reclaim backs off then.
+    budget_misses,
+    /// Monotonic time of the last budget measurement, in nanoseconds.
+    measured_at_ns,
+    /// Budget measurements taken, ever.
+    measurements,
+    /// Longest pause between two budget measurements, in nanoseconds.
+    longest_measurement_gap_ns,
+}
+
+impl Statistics {
+    /// Whether the page was completed by a writer of this layout.
+    pub fn is_current(&self) -> bool {
+        self.magic.load(Relaxed) == MAGIC && self.version.load(Relaxed) == VERSION
+    }
+
+    /// Counts one page that was not evicted, or one refusal, under its reason.
+    pub fn fail(&self, reason: Failure) {
+        self.failures[reason as usize].fetch_add(1, Relaxed);
+    }
+
+    /// How often `reason` was counted.
+    pub fn failed(&self, reason: Failure) -> u64 {
+        self.failures[reason as usize].load(Relaxed)
+    }
+}
+
+const _: () = assert!(size_of::<Statistics>() <= FILE_BYTES);

@@ -1,0 +1,1 @@
+//! The library that coldpress run injects into a program.

@@ -1,0 +1,1 @@
+//! The promises of Coldpress, each a test on a real program.

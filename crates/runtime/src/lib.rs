@@ -1,0 +1,1 @@
+//! The Linux host of the engine: discovery, fault handlers, reclaim, fork, the statistics page.

@@ -1,0 +1,1 @@
+//! Compressed storage: pack compressed pages into single frames.

@@ -1,0 +1,1 @@
+//! Every userfaultfd and pagemap call that Coldpress makes, and their unsafe.
