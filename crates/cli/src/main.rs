@@ -1,2 +1,57 @@
-//! The coldpress command.
-fn main() {}
+//! The `coldpress` command: runs programs in less memory, and tells what it does and needs.
+//!
+//! * `run` starts a program with the pager's library preloaded ([`run`]);
+//! * `doctor` tells whether this machine lets the pager work, and how to mend it ([`doctor`]);
+//! * `status` shows the processes under a pager ([`status`]).
+//!
+//! Data goes to standard output, messages to standard error. Exit statuses are the program's
+//! own for `run`, otherwise 0; 125 where Coldpress refuses, 126 where the program cannot be
+//! executed, 127 where it was not found.
+
+mod arguments;
+mod decimal;
+mod doctor;
+mod duration;
+mod elf;
+mod environment;
+mod host;
+mod memory_limit;
+mod mend;
+mod preload_library;
+mod privilege;
+mod process;
+mod program;
+mod refusal;
+mod report;
+mod run;
+mod script;
+mod signals;
+mod size;
+mod spawn;
+mod statistics_dir;
+mod statistics_file;
+mod status;
+mod summary;
+mod supervise;
+mod tier;
+mod userfaultfd;
+
+use arguments::Command;
+
+fn main() {
+    signals::restore_pipe_signal();
+    let command = match arguments::parse(std::env::args_os()) {
+        Ok(command) => command,
+        Err(code) => std::process::exit(code.into()),
+    };
+    let result = match command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Doctor { json } => doctor::doctor(json),
+        Command::Status { pid, json } => status::status(pid, json),
+    };
+    let code = result.unwrap_or_else(|refusal| {
+        eprintln!("coldpress: {refusal}");
+        refusal.code()
+    });
+    std::process::exit(code.into());
+}

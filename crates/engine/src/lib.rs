@@ -1,1 +1,210 @@
-//! Memory compression of RFC-0219: page lists, page queues, the compression and decompression protocol, statistics.
+//! Memory compression as RFC-0219 describes it: page lists with markers, page queues with
+//! ageing, the compression and decompression protocol, accounting.
+//!
+//! The engine does no input or output, reads no clock, starts no thread and allocates nothing
+//! on a fault; whatever it needs of the machine it asks of a [`Host`]. A kernel can be one; the
+//! Linux runtime of Coldpress is one, in which taking a page away is `UFFDIO_MOVE` and giving
+//! one back is `UFFDIO_COPY`.
+//!
+//! # Glossary
+//!
+//! * **VMO**: a range of anonymous memory with a *page list* ([`page_list`]).
+//! * **page list entry**: 64 bits; the low three tell the type ([`entry`]).
+//! * **page**: here the record of a page that holds content in place ([`page`]); the bytes
+//!   belong to the host.
+//! * **frame**: 4 KiB that compressed storage is made of.
+//! * **staging slot**: 4 KiB owned by the compressor, into which the host takes a page out.
+//! * **temporary reference**: the entry of a page while it is compressed; names its slot.
+//! * **compressed reference**: the entry of a page held by compressed storage.
+//! * **request**: the entry of a page while one worker restores it.
+//! * **worker**: a thread that answers faults, or the one that reclaims; each owns a spare page.
+//! * **stable section**: while a [`Host::Stable`] guard lives, the host delivers no change of
+//!   the address space ([`change`]).
+//! * **content**, **committed**: remembered in any form; held in pages.
+//!
+//! # Locks
+//!
+//! In this order, each optional: stable section (shared) → one VMO lock → queue lock or storage
+//! lock (leaves, never both). Never two VMO locks. No codec runs under any lock; a toucher never
+//! waits for a codec that compresses. A fault takes the storage lock only to free.
+//!
+//! # What the engine deliberately does not do yet
+//!
+//! Snapshots, pager-backed VMOs, several compressors at once: one thread calls
+//! [`reclaim`](Engine::reclaim_batch), which the `&mut Reclaimer` makes sure of.
+#![no_std]
+#![deny(missing_docs)]
+
+pub mod change;
+pub mod compress;
+pub mod counters;
+pub mod entry;
+pub mod fault;
+pub mod fork;
+pub mod host;
+mod lock;
+pub mod page;
+pub mod page_list;
+pub mod queues;
+mod stored;
+
+pub use compress::{Batch, Reclaimer, Trigger};
+pub use counters::Counters;
+pub use entry::Entry;
+pub use fault::{FaultOutcome, Worker};
+pub use fork::Content;
+pub use host::{Host, Installed, StagingSlot, Taken};
+pub use queues::Ageing;
+
+use coldpress_arena::Pool;
+use coldpress_codec::PageCodec;
+use coldpress_storage::CompressedStorage;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use lock::Lock;
+use page::PageRecord;
+use page_list::{Leaf, Vmo};
+use queues::Queues;
+
+/// Names a VMO of an engine; 0 is never one.
+pub type VmoId = u32;
+
+/// Index of a page in its VMO.
+pub type PageIndex = u32;
+
+/// Pages in a VMO: 32 MiB.
+pub const VMO_PAGES: u32 = 8192;
+
+/// Pages in a leaf of a page list, and the most that one reclaim run takes out.
+pub const LEAF_PAGES: u32 = 64;
+
+/// Threads that can be workers of one engine.
+pub const MAX_WORKERS: usize = 256;
+
+/// Staging slots of one engine.
+pub const STAGING_SLOTS: usize = 512;
+
+/// Where the content that a worker restores belongs. Changed only while no stable section is
+/// open; read inside one.
+#[derive(Default)]
+struct Target {
+    vmo: AtomicU32,
+    index: AtomicU32,
+    /// The content is no longer wanted: the page was freed meanwhile.
+    cancelled: AtomicBool,
+}
+
+/// Where the page in a staging slot belongs: its backlink.
+#[derive(Default)]
+struct Backlink {
+    vmo: AtomicU32,
+    index: AtomicU32,
+}
+
+/// The engine: all VMOs of one security domain and their compressed storage.
+pub struct Engine<H: Host, C: PageCodec, S: CompressedStorage> {
+    codec: C,
+    vmos: Pool<Vmo<H::RawLock>>,
+    leaves: Pool<Leaf>,
+    pages: Pool<PageRecord>,
+    /// Guards the pools `vmos` and `leaves`; a leaf of the order.
+    tables: Lock<H::RawLock, ()>,
+    /// Guards the page queues and the pool `pages`; a leaf of the order, held for a few stores.
+    queues: Lock<H::RawLock, Queues>,
+    /// Guards the packing of compressed storage; a leaf of the order, never held over a codec
+    /// or a copy.
+    storage: Lock<H::RawLock, S>,
+    targets: [Target; MAX_WORKERS],
+    backlinks: [Backlink; STAGING_SLOTS],
+    counters: Counters,
+}
+
+impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
+    /// An engine without VMOs.
+    pub const fn new(codec: C, storage: S) -> Self {
+        Self {
+            codec,
+            vmos: Pool::new(),
+            leaves: Pool::new(),
+            pages: Pool::new(),
+            tables: Lock::new(()),
+            queues: Lock::new(Queues::new()),
+            storage: Lock::new(storage),
+            targets: [const {
+                Target {
+                    vmo: AtomicU32::new(0),
+                    index: AtomicU32::new(0),
+                    cancelled: AtomicBool::new(false),
+                }
+            }; MAX_WORKERS],
+            backlinks: [const {
+                Backlink {
+                    vmo: AtomicU32::new(0),
+                    index: AtomicU32::new(0),
+                }
+            }; STAGING_SLOTS],
+            counters: Counters::new(),
+        }
+    }
+
+    /// The engine's counters.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Creates a VMO of [`VMO_PAGES`] empty pages, or `None` where there is no memory.
+    pub fn create_vmo(&self, host: &H) -> Option<VmoId> {
+        let _tables = self.tables.lock();
+        if !self.vmos.reserve(host, 1) {
+            return None;
+        }
+        let id = self.vmos.take()?;
+        self.vmos.get(id).clear();
+        Some(id)
+    }
+
+    /// What storage holds at this moment.
+    pub fn storage_usage(&self) -> coldpress_storage::Usage {
+        self.storage.lock().usage()
+    }
+
+    /// Runs `act` while nobody allocates or frees storage: for a host that gives free frames
+    /// back to where it has them from.
+    pub fn with_storage_locked(&self, act: impl FnOnce()) {
+        let _storage = self.storage.lock();
+        act();
+    }
+
+    /// Bytes of tables that the engine has touched, storage's own included.
+    pub fn metadata_bytes(&self) -> usize {
+        let own = self.vmos.touched_bytes()
+            + self.leaves.touched_bytes()
+            + self.pages.touched_bytes();
+        own + self.storage.lock().usage().metadata_bytes
+    }
+
+    /// Pages with a record: resident and tracked.
+    pub fn resident_pages(&self) -> u32 {
+        self.pages.in_use()
+    }
+
+    /// Frees every lock. For the child of a fork, in which the threads that may have held them
+    /// do not exist.
+    ///
+    /// # Safety
+    /// No other thread exists that uses this engine, and none was inside a section that changes
+    /// it at the moment of the fork (see [`fork`]).
+    pub unsafe fn reset_locks_after_fork(&self) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            self.tables.reset();
+            self.queues.reset();
+            self.storage.reset();
+            for id in 1..=self.vmos.in_use() {
+                self.vmos.get(id).reset_lock();
+            }
+        }
+        for target in &self.targets {
+            target.cancelled.store(false, Relaxed);
+        }
+    }
+}

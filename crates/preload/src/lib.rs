@@ -1,1 +1,36 @@
-//! The library that coldpress run injects into a program.
+//! The library that `coldpress run` injects into a program by `LD_PRELOAD`.
+//!
+//! It starts the pager before `main`, hooks libc's `fork`, and stands in for the few libc
+//! functions by which a program tells the kernel something the pager must know. It has no
+//! standard library and no allocator, and is linked with all symbols bound at load time.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `entry` | constructor, destructor, the process that is meant |
+//! | `environment` | reading and mending the environment block |
+//! | `wrappers` | `sigaltstack`, `madvise`, `mremap`, `_Fork` |
+//! | `libc_files` | libc's list of open files, touched before a fork |
+#![no_std]
+#![deny(missing_docs)]
+
+mod entry;
+mod environment;
+mod libc_files;
+mod wrappers;
+
+/// A defect of the pager: say where, and stop before a page can go wrong.
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    coldpress_runtime::message::say(format_args!("defect in the pager: {info}"));
+    loop {
+        let _ = coldpress_runtime::sys::abort();
+    }
+}
+
+/// Named by the precompiled core library; nothing here unwinds.
+#[unsafe(no_mangle)]
+extern "C" fn rust_eh_personality() {}
+
+/// The program's libc, which it has loaded anyway.
+#[link(name = "c")]
+unsafe extern "C" {}

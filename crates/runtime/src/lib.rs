@@ -1,1 +1,250 @@
-//! The Linux host of the engine: discovery, fault handlers, reclaim, fork, the statistics page.
+//! The Linux host of the engine: the pager that lives inside a program.
+//!
+//! It has no allocator, no libc and no standard library: nothing here *can* call the program's
+//! malloc. Its memory is one reservation ([`memory`]), its threads are unknown to libc
+//! ([`sys`]), its descriptors stand in a table of their own ([`start`]).
+//!
+//! | file | concept |
+//! |---|---|
+//! | `host` | Linux as [`coldpress_engine::Host`]; why there is a gate |
+//! | `handler` | fault handlers, events |
+//! | `reclaim` | measuring, budget, taking pages |
+//! | `discovery`, `maps`, `exclusions` | which memory is managed, and which never |
+//! | `windows` | from an address to its VMO |
+//! | `fork` | stillness, journal, the child's own pager |
+//! | `requests` | what the program's threads ask of the pager's |
+//! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |
+//! | `memory`, `futex`, `late`, `sys` | the ground all stand on |
+#![no_std]
+#![deny(missing_docs)]
+
+pub mod config;
+pub mod discovery;
+pub mod exclusions;
+pub mod fork;
+pub mod futex;
+pub mod handler;
+pub mod host;
+pub mod late;
+pub mod maps;
+pub mod memory;
+pub mod message;
+pub mod reclaim;
+pub mod requests;
+pub mod start;
+pub mod statistics;
+pub mod sys;
+pub mod watchdog;
+pub mod windows;
+
+use coldpress_arena::{CHUNK_BYTES, ChunkSource};
+use coldpress_codec::{Lz4, Lz4State};
+use coldpress_engine::{Engine, Reclaimer, Worker};
+use coldpress_storage::ThreeSlot;
+use coldpress_uffd::PAGE_SIZE;
+use config::Config;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use futex::FutexLock;
+use handler::{DeferredFaults, HandlerState, MAX_HANDLERS};
+use host::Linux;
+use lock_api::RawMutex;
+use start::Threads;
+
+/// The engine as it runs here.
+pub type LinuxEngine = Engine<Linux, Lz4, ThreeSlot>;
+
+/// Everything there is one of in a process.
+pub struct Pager {
+    /// The machine.
+    pub host: Linux,
+    /// VMOs, queues, protocol.
+    pub engine: LinuxEngine,
+    /// Which memory there is.
+    pub discovery: discovery::Discovery,
+    /// The fork protocol.
+    pub fork: fork::Fork,
+    /// The handlers' published state.
+    pub handlers: [HandlerState; MAX_HANDLERS],
+    /// How many handlers there are.
+    pub handler_count: AtomicUsize,
+    /// Faults to be answered later.
+    pub deferred: DeferredFaults,
+    /// The pager's threads.
+    pub threads: Threads,
+    /// Guards making new windows; outermost of the leaves: taken with the gate in any state.
+    pub new_windows: lock_api::Mutex<FutexLock, ()>,
+    /// Wakes the reclaim thread: changes whenever there is something for it.
+    pub bell: AtomicU32,
+    request: requests::Request,
+    /// Private anonymous resident memory as last measured.
+    pub total_bytes: AtomicU64,
+    /// Delay of the next fault, for the watchdog's test.
+    pub stall_first_fault_ms: AtomicU64,
+    running: AtomicBool,
+    config: UnsafeCell<Config>,
+    directory: UnsafeCell<([u8; statistics::DIRECTORY_BYTES], usize)>,
+    /// Spare pages of all workers, then the reclaimer's buffer and codec state.
+    spares: AtomicUsize,
+    touch_before_fork: AtomicPtr<()>,
+}
+
+// SAFETY: the cells are written once, before any other thread exists (`configure`).
+unsafe impl Sync for Pager {}
+
+static PAGER: Pager = Pager {
+    host: Linux::new(),
+    engine: Engine::new(Lz4::THOROUGH, ThreeSlot::new()),
+    discovery: discovery::Discovery::new(),
+    fork: fork::Fork::new(),
+    handlers: [const { HandlerState::new() }; MAX_HANDLERS],
+    handler_count: AtomicUsize::new(0),
+    deferred: DeferredFaults::new(),
+    threads: Threads::new(),
+    new_windows: lock_api::Mutex::const_new(FutexLock::INIT, ()),
+    bell: AtomicU32::new(0),
+    request: requests::Request::new(),
+    total_bytes: AtomicU64::new(0),
+    stall_first_fault_ms: AtomicU64::new(0),
+    running: AtomicBool::new(false),
+    config: UnsafeCell::new(Config {
+        budget_bytes: u64::MAX,
+        cold_after_ms: 0,
+        device: None,
+        root_pid: 0,
+        chaos: false,
+        stall_first_fault_ms: 0,
+    }),
+    directory: UnsafeCell::new(([0; statistics::DIRECTORY_BYTES], 0)),
+    spares: AtomicUsize::new(0),
+    touch_before_fork: AtomicPtr::new(core::ptr::null_mut()),
+};
+
+/// The pager of this process.
+pub fn pager() -> &'static Pager {
+    &PAGER
+}
+
+const WORKERS: usize = MAX_HANDLERS + 1;
+const BUFFER: usize = WORKERS * PAGE_SIZE;
+const CODEC_STATE: usize = BUFFER + PAGE_SIZE;
+const _: () = assert!(CODEC_STATE + size_of::<Lz4State>() <= CHUNK_BYTES);
+
+impl Pager {
+    /// Sets the configuration. Before [`start::start`].
+    ///
+    /// # Safety
+    /// The program has one thread, and the pager has not started.
+    pub unsafe fn configure(&self, config: Config, directory: &[u8]) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            *self.config.get() = config;
+            let (bytes, len) = &mut *self.directory.get();
+            *len = directory.len().min(bytes.len());
+            bytes[..*len].copy_from_slice(&directory[..*len]);
+        }
+        self.stall_first_fault_ms
+            .store(config.stall_first_fault_ms, Relaxed);
+    }
+
+    /// Sets what is to be touched in a multi-threaded program before it forks (see [`fork`]).
+    pub fn set_touch_before_fork(&self, touch: fn()) {
+        self.touch_before_fork.store(touch as *mut (), Relaxed);
+    }
+
+    /// # Safety
+    /// Only [`set_touch_before_fork`](Self::set_touch_before_fork) has set the pointer.
+    unsafe fn touch_before_fork(&self) -> Option<fn()> {
+        let touch = self.touch_before_fork.load(Relaxed);
+        // SAFETY: null, or a function of that type.
+        (!touch.is_null()).then(|| unsafe { core::mem::transmute::<*mut (), fn()>(touch) })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> Config {
+        // SAFETY: not written once threads exist.
+        unsafe { *self.config.get() }
+    }
+
+    fn statistics_directory(&self) -> &[u8] {
+        // SAFETY: not written once threads exist.
+        let (bytes, len) = unsafe { &*self.directory.get() };
+        &bytes[..*len]
+    }
+
+    /// Whether the pager manages this process.
+    pub fn is_running(&self) -> bool {
+        self.running.load(Acquire)
+    }
+
+    fn set_running(&self) {
+        self.running.store(true, Release);
+    }
+
+    fn stop(&self) {
+        self.running.store(false, Release);
+    }
+
+    fn has_windows(&self) -> bool {
+        self.host.windows.iter().next().is_some()
+    }
+
+    fn reserve_spares(&self) -> Option<()> {
+        let chunk = self.host.memory.chunk()?;
+        self.spares.store(chunk.as_ptr() as usize, Relaxed);
+        Some(())
+    }
+
+    /// Worker `number` with its spare page.
+    ///
+    /// # Safety
+    /// No two workers with one number exist at a time.
+    unsafe fn worker(&self, number: usize) -> Worker {
+        let spare = self.spares.load(Relaxed) + number * PAGE_SIZE;
+        // SAFETY: a page of our own for each number, as the caller promises used once.
+        Worker::new(number as u16, unsafe { &mut *(spare as *mut _) })
+    }
+
+    /// The reclaimer.
+    ///
+    /// # Safety
+    /// There is one at a time.
+    unsafe fn reclaimer(&self) -> Reclaimer<Lz4> {
+        let base = self.spares.load(Relaxed);
+        // SAFETY: zeroed memory of our own (a valid codec state), used by the one reclaimer.
+        unsafe {
+            Reclaimer::new(
+                &mut *((base + CODEC_STATE) as *mut Lz4State),
+                &mut *((base + BUFFER) as *mut _),
+                self.worker(0),
+            )
+        }
+    }
+
+    /// Memory the pager holds besides tables and storage: stacks, staging, buffers, its journal,
+    /// all at their most.
+    fn fixed_overhead_bytes(&self) -> u64 {
+        let threads = self.threads.ids().count() * 3 * PAGE_SIZE;
+        let staging = coldpress_engine::STAGING_SLOTS * PAGE_SIZE;
+        let buffers = (self.handler_count.load(Relaxed) + 8) * PAGE_SIZE;
+        (threads + staging + buffers) as u64
+    }
+
+    /// Gives free frames back to the kernel.
+    fn release_idle_frames(&self) {
+        self.engine
+            .with_storage_locked(|| self.host.memory.release_idle(8));
+    }
+
+    /// Brings the statistics page up to date, at the end of the program.
+    pub fn publish_finally(&self) {
+        if self.is_running() {
+            statistics::publish(self.total_bytes.load(Relaxed));
+            statistics::publish_windows();
+            statistics::publish_cpu_time(self.threads.ids());
+        }
+    }
+}

@@ -1,1 +1,61 @@
-//! Every userfaultfd and pagemap call that Coldpress makes, and their unsafe.
+//! Every userfaultfd and pagemap call that Coldpress makes, and their `unsafe`.
+//!
+//! * [`userfaultfd`]: one open userfaultfd: registering ranges, moving pages out, copying pages
+//!   in, reading faults and events.
+//! * [`pagemap`]: which pages of a range are populated (`PAGEMAP_SCAN`).
+//!
+//! The crate decides no policy, keeps no state besides its descriptors, allocates nothing and
+//! uses raw system calls without `errno`, so that it may be used on a fault path inside a
+//! program whose libc is in any state.
+//!
+//! Behaviour of the kernel that its users rely on is tested in `tests/`, one file a fact;
+//! `docs/kernel-behaviour.md` lists them.
+#![no_std]
+#![deny(missing_docs)]
+
+pub mod pagemap;
+pub mod userfaultfd;
+
+pub use pagemap::{Pagemap, Region};
+pub use rustix::io::Errno;
+pub use userfaultfd::{Features, Message, Moved, Userfaultfd};
+
+/// Bytes in a page (x86_64).
+pub const PAGE_SIZE: usize = 4096;
+
+/// A half-open range of addresses, `start..end`, both multiples of [`PAGE_SIZE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressRange {
+    /// First address.
+    pub start: usize,
+    /// First address behind the range.
+    pub end: usize,
+}
+
+impl AddressRange {
+    /// The range of `len` bytes from `start`.
+    pub const fn new(start: usize, len: usize) -> Self {
+        Self {
+            start,
+            end: start + len,
+        }
+    }
+
+    /// Bytes in the range.
+    pub const fn len(self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether the range has no byte.
+    pub const fn is_empty(self) -> bool {
+        self.end <= self.start
+    }
+
+    /// What the two ranges have in common (possibly empty).
+    pub fn intersect(self, other: Self) -> Self {
+        Self {
+            start: self.start.max(other.start),
+            end: self.end.min(other.end),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The command line.
+//!
+//! Everything wrong with it ends in exit status 125, so that no mistake of the caller can be
+//! taken for the program's own status. A value that cannot be read is reported in one line.
+
+use crate::duration;
+use crate::refusal::EXIT_REFUSED;
+use crate::size::Budget;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, Parser, Subcommand};
+use std::error::Error;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+const RUN_HELP: &str = "\
+Examples:
+  coldpress run --budget 1G -- python3 train.py
+  coldpress run --budget 65% --cold-after 30s -- redis-server
+  coldpress run --budget 512MiB --stats out.json --quiet -- ./program --its-own-option
+
+Exit status: the program's own; 125 if coldpress refuses (coldpress doctor tells why),
+126 if the program cannot be executed, 127 if it is not found.";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(name = "coldpress", version, max_term_width = 100)]
+#[command(about = "Runs programs in less memory by compressing the pages they do not use")]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What the command is asked to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a program within a memory budget
+    #[command(
+        after_help = RUN_HELP,
+        override_usage = "coldpress run --budget <SIZE|PERCENT> [OPTIONS] -- <PROGRAM> [ARGUMENTS]..."
+    )]
+    Run(RunArguments),
+    /// Tell whether this machine lets Coldpress work, and how to mend what is missing
+    Doctor {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the programs that run under Coldpress
+    Status {
+        /// Show one process in detail
+        #[arg(value_name = "PID", value_parser = parse_pid)]
+        pid: Option<u32>,
+        /// Print JSON (raw bytes and nanoseconds)
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Arguments of `coldpress run`.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// Memory the program may hold: 64M, 1.5G, 512MiB, or a share of what there is: 65%
+    #[arg(long, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
+    pub budget: Budget,
+    /// Compress pages untouched for this long even within the budget: 500ms, 30s, 5m, 1h
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_milliseconds)]
+    pub cold_after: Option<u64>,
+    /// Write the final statistics to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub stats: Option<PathBuf>,
+    /// Print no summary at the end
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
+    pub program: Vec<OsString>,
+}
+
+fn parse_pid(text: &str) -> Result<u32, String> {
+    let pid = text.parse().ok().filter(|pid| *pid > 0);
+    pid.ok_or_else(|| format!("cannot read {text:?} as a process id: write for example 4242"))
+}
+
+/// Parses the command line. Help, version and errors are printed here; the error is the exit
+/// status.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, u8> {
+    match CommandLine::try_parse_from(arguments) {
+        Ok(line) => Ok(line.command),
+        Err(error) => {
+            match one_line(&error) {
+                Some(line) => eprintln!("coldpress: {line}"),
+                None => drop(error.print()),
+            }
+            Err(if error.use_stderr() { EXIT_REFUSED } else { 0 })
+        }
+    }
+}
+
+/// The message for a value that one of our own parsers refused.
+fn one_line(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::ValueValidation {
+        return None;
+    }
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let option = option
+        .split(' ')
+        .next()
+        .unwrap_or(option)
+        .trim_matches(['[', ']']);
+    Some(format!("{option}: {}", error.source()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse_text(line: &str) -> Result<Command, clap::Error> {
+        CommandLine::try_parse_from(line.split(' ')).map(|line| line.command)
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn the_programs_options_are_its_own() {
+        for line in [
+            "coldpress run --budget 1G -q -- prog -x --stats y -- z",
+            "coldpress run -q --budget 1G prog -x --stats y -- z",
+        ] {
+            let Ok(Command::Run(run)) = parse_text(line) else {
+                panic!("{line}")
+            };
+            assert_eq!(
+                run.program,
+                ["prog", "-x", "--stats", "y", "--", "z"],
+                "{line}"
+            );
+            assert!(run.quiet && run.stats.is_none());
+        }
+    }
+
+    #[test]
+    fn bad_values_are_reported_in_one_line() {
+        let error = parse_text("coldpress run --budget lots -- true").unwrap_err();
+        let line = one_line(&error).unwrap();
+        assert!(
+            line.starts_with("--budget: cannot read \"lots\"") && !line.contains('\n'),
+            "{line}"
+        );
+        let error = parse_text("coldpress run --budget 1G --cold-after soon -- true").unwrap_err();
+        assert!(
+            one_line(&error)
+                .unwrap()
+                .starts_with("--cold-after: cannot read \"soon\"")
+        );
+        let error = parse_text("coldpress run --nonsense -- true").unwrap_err();
+        assert_eq!(one_line(&error), None);
+    }
+}

@@ -1,0 +1,231 @@
+//! `coldpress doctor`: what Coldpress needs of this machine, what is there, and how to mend the rest.
+
+use crate::host::{DEVICE, Node};
+use crate::mend::NO_SETCAP;
+use crate::refusal::{EXIT_REFUSED, Refusal};
+use crate::tier::{Access, Assessment, Tier};
+use crate::userfaultfd::FEATURES;
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// Prints the findings; the exit status is 0 for the full tier and 125 otherwise.
+pub fn doctor(as_json: bool) -> Result<u8, Refusal> {
+    let assessment = Assessment::take();
+    if as_json {
+        println!("{:#}", to_json(&assessment));
+    } else {
+        print!("{}", to_text(&assessment));
+    }
+    Ok(if assessment.tier == Tier::Full {
+        0
+    } else {
+        EXIT_REFUSED
+    })
+}
+
+/// The refusal that `run` ends with where the full tier is not there.
+pub fn refuse(assessment: &Assessment) -> Refusal {
+    let what = format!(
+        "run needs the full tier of userfaultfd; here it is: {}",
+        assessment.tier.name()
+    );
+    let mut refusal = Refusal::new(what);
+    for line in missing_lines(assessment) {
+        refusal = refusal.mend(line);
+    }
+    refusal.mend("All findings: coldpress doctor")
+}
+
+fn access_text(assessment: &Assessment) -> String {
+    match assessment.access {
+        Some(Access::SystemCall) if assessment.host.root => {
+            "by the system call, as root".to_owned()
+        }
+        Some(Access::SystemCall) if assessment.host.sysctl.as_deref() == Some("1") => {
+            "by the system call, as vm.unprivileged_userfaultfd is 1".to_owned()
+        }
+        Some(Access::SystemCall) => "by the system call, with CAP_SYS_PTRACE".to_owned(),
+        Some(Access::Device {
+            inherited: false, ..
+        }) => format!("by {DEVICE}"),
+        Some(Access::Device { descriptor, .. }) => {
+            format!("by descriptor {descriptor}, an inherited {DEVICE}")
+        }
+        None => "coldpress run will refuse".to_owned(),
+    }
+}
+
+/// What is missing and how to mend it, one line each.
+fn missing_lines(assessment: &Assessment) -> Vec<String> {
+    let mut lines = Vec::new();
+    for missing in &assessment.missing {
+        lines.push(format!("Missing: {}.", missing.what));
+        for (for_whom, command) in &missing.mends {
+            lines.push(format!(
+                "  - {for_whom}{}",
+                if command.is_empty() { "" } else { ":" }
+            ));
+            if !command.is_empty() {
+                lines.push(format!("      {command}"));
+            }
+        }
+    }
+    if assessment
+        .missing
+        .iter()
+        .any(|missing| missing.mends.len() > 1)
+    {
+        lines.push(NO_SETCAP.to_owned());
+    }
+    lines
+}
+
+fn node_text(node: Node) -> String {
+    match node {
+        Node::Absent => "absent".to_owned(),
+        Node::Closed { mode } => format!("present, mode {mode:04o}, not open to this user"),
+        Node::Openable { mode } => format!("present, mode {mode:04o}, open to this user"),
+    }
+}
+
+fn feature_names(present: Option<u64>, wanted: bool) -> Vec<&'static str> {
+    let has = |bit: u64| present.is_some_and(|mask| mask & bit != 0);
+    FEATURES
+        .iter()
+        .filter(|f| has(f.bit) == wanted)
+        .map(|f| f.name)
+        .collect()
+}
+
+fn to_text(assessment: &Assessment) -> String {
+    let host = &assessment.host;
+    let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+    let seccomp = match host.seccomp {
+        0 => "off".to_owned(),
+        1 => "strict".to_owned(),
+        _ => "filtered".to_owned(),
+    };
+    let features = match assessment.features {
+        Some(_) => feature_names(assessment.features, true).join(" "),
+        None => "unknown: no userfaultfd could be created".to_owned(),
+    };
+    let absent = match assessment.features {
+        Some(_) => feature_names(assessment.features, false),
+        None => Vec::new(),
+    };
+    let kernel = match host.kernel_is_new_enough() {
+        true => host.kernel.clone(),
+        false => format!("{} (too old: 6.8 is needed)", host.kernel),
+    };
+    let rows = [
+        (
+            "tier",
+            format!("{} ({})", assessment.tier.name(), access_text(assessment)),
+        ),
+        ("kernel", kernel),
+        ("machine", host.machine.clone()),
+        (
+            "glibc",
+            host.glibc.clone().unwrap_or_else(|| "none".to_owned()),
+        ),
+        (
+            "vm.unprivileged_userfaultfd",
+            host.sysctl
+                .clone()
+                .unwrap_or_else(|| "no such sysctl".to_owned()),
+        ),
+        (DEVICE, node_text(host.node)),
+        ("CAP_SYS_PTRACE", yes_no(host.ptrace)),
+        ("seccomp", seccomp),
+        (
+            "container",
+            host.container
+                .map_or("no sign of one".to_owned(), |sign| format!("yes ({sign})")),
+        ),
+        ("userfaultfd features", features),
+        (
+            "  missing",
+            if absent.is_empty() {
+                "none".to_owned()
+            } else {
+                absent.join(" ")
+            },
+        ),
+        (
+            "PAGEMAP_SCAN",
+            host.pagemap_scan_error
+                .as_ref()
+                .map_or("yes".to_owned(), |error| format!("no ({error})")),
+        ),
+    ];
+    let mut text = String::new();
+    for (name, value) in rows {
+        let _ = writeln!(text, "{name:<28} {value}");
+    }
+    if !assessment.missing.is_empty() {
+        let _ = writeln!(text, "\n{}", missing_lines(assessment).join("\n"));
+    }
+    text
+}
+
+fn to_json(assessment: &Assessment) -> Value {
+    let host = &assessment.host;
+    let (node, mode) = match host.node {
+        Node::Absent => ("absent", None),
+        Node::Closed { mode } => ("closed", Some(mode)),
+        Node::Openable { mode } => ("openable", Some(mode)),
+    };
+    let missing: Vec<Value> = assessment
+        .missing
+        .iter()
+        .map(|missing| {
+            let mends: Vec<Value> = missing
+                .mends
+                .iter()
+                .map(|(for_whom, command)| json!({ "for": for_whom.trim(), "command": command }))
+                .collect();
+            json!({ "what": missing.what, "mends": mends })
+        })
+        .collect();
+    json!({
+        "tier": assessment.tier.name(),
+        "access": assessment.access.map(|access| match access {
+            Access::SystemCall => "system_call",
+            Access::Device { inherited: false, .. } => "device",
+            Access::Device { inherited: true, .. } => "inherited_device",
+        }),
+        "kernel": host.kernel,
+        "kernel_is_new_enough": host.kernel_is_new_enough(),
+        "machine": host.machine,
+        "glibc": host.glibc,
+        "unprivileged_userfaultfd": host.sysctl,
+        "device": { "state": node, "mode": mode.map(|mode| format!("{mode:04o}")) },
+        "cap_sys_ptrace": host.ptrace,
+        "seccomp": host.seccomp,
+        "container": host.container,
+        "features_present": assessment.features.map(|_| feature_names(assessment.features, true)),
+        "features_missing": assessment.features.map(|_| feature_names(assessment.features, false)),
+        "pagemap_scan": host.pagemap_scan_error.is_none(),
+        "missing": missing,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_findings_name_the_tier_and_every_missing_thing() {
+        let assessment = Assessment::take();
+        let text = to_text(&assessment);
+        assert!(text.contains(assessment.tier.name()));
+        assert_eq!(assessment.missing.is_empty(), assessment.tier == Tier::Full);
+        let json = to_json(&assessment);
+        assert_eq!(json["tier"], assessment.tier.name());
+        let refusal = refuse(&assessment);
+        assert_eq!(refusal.code(), EXIT_REFUSED);
+        for missing in &assessment.missing {
+            assert!(text.contains(&missing.what) && refusal.to_string().contains(&missing.what));
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The environment of the program: the caller's own, with what the pager is to be told.
+//!
+//! One value is not known before `fork`: the child's process id. Its entry is a buffer of fixed
+//! size that the child fills in with [`RootPid::write`], which is async-signal-safe: it takes no
+//! lock and allocates nothing.
+
+use crate::preload_library;
+use coldpress_interface::config;
+use std::env;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::fd::RawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+const LD_PRELOAD: &str = "LD_PRELOAD";
+
+/// What the pager is to be told.
+#[derive(Debug)]
+pub struct Settings<'a> {
+    /// Budget in bytes.
+    pub budget_bytes: u64,
+    /// Age from which pages are compressed eagerly.
+    pub cold_after_ms: Option<u64>,
+    /// Where the statistics file goes.
+    pub statistics_dir: &'a Path,
+    /// Descriptor of `/dev/userfaultfd`, if the system call cannot be used.
+    pub device: Option<RawFd>,
+    /// The pager's library.
+    pub library: &'a Path,
+}
+
+impl Settings<'_> {
+    /// The whole environment, without the entry for the child's process id ([`RootPid`]).
+    pub fn environment(&self) -> Vec<CString> {
+        self.environment_over(env::vars_os())
+    }
+
+    fn environment_over(
+        &self,
+        inherited: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Vec<CString> {
+        let ours = [
+            config::BUDGET_BYTES,
+            config::COLD_AFTER_MS,
+            config::STATISTICS_DIR,
+            config::ROOT_PID,
+            config::DEVICE_FD,
+            config::PRELOAD_PATH,
+            LD_PRELOAD,
+        ];
+        let mut preloaded = None;
+        let mut entries = Vec::new();
+        for (name, value) in inherited {
+            if name == LD_PRELOAD {
+                preloaded = Some(value);
+            } else if !ours.iter().any(|our| name == *our) {
+                entries.push(entry(&name, &value));
+            }
+        }
+        let mut set = |name: &str, value: &OsStr| entries.push(entry(OsStr::new(name), value));
+        let number = |number: u64| OsString::from(number.to_string());
+        set(config::BUDGET_BYTES, &number(self.budget_bytes));
+        if let Some(milliseconds) = self.cold_after_ms {
+            set(config::COLD_AFTER_MS, &number(milliseconds));
+        }
+        set(config::STATISTICS_DIR, self.statistics_dir.as_os_str());
+        if let Some(descriptor) = self.device {
+            set(config::DEVICE_FD, &OsString::from(descriptor.to_string()));
+        }
+        set(config::PRELOAD_PATH, self.library.as_os_str());
+        set(
+            LD_PRELOAD,
+            &preload_library::prepend(self.library, preloaded.as_deref()),
+        );
+        entries.into_iter().flatten().collect()
+    }
+}
+
+/// `NAME=value`, or `None` where it holds a zero byte, which no environment can.
+fn entry(name: &OsStr, value: &OsStr) -> Option<CString> {
+    let mut text = name.to_owned();
+    text.push("=");
+    text.push(value);
+    CString::new(text.into_vec()).ok()
+}
+
+/// The entry `COLDPRESS_ROOT_PID=`, completed by the child itself.
+#[derive(Debug)]
+pub struct RootPid {
+    bytes: Vec<u8>,
+    digits_at: usize,
+}
+
+/// Digits of the largest process id, and the terminating zero.
+const DIGITS: usize = 11;
+
+impl RootPid {
+    /// The entry with room for the number.
+    pub fn new() -> Self {
+        let mut bytes = format!("{}=", config::ROOT_PID).into_bytes();
+        let digits_at = bytes.len();
+        bytes.resize(digits_at + DIGITS, 0);
+        Self { bytes, digits_at }
+    }
+
+    /// Writes the process id, in decimal and terminated. Async-signal-safe.
+    pub fn write(&mut self, pid: u32) {
+        let room = &mut self.bytes[self.digits_at..];
+        let (mut rest, mut length) = (pid / 10, 1);
+        while rest > 0 {
+            rest /= 10;
+            length += 1;
+        }
+        rest = pid;
+        for place in room[..length].iter_mut().rev() {
+            *place = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        room[length..].fill(0);
+    }
+
+    /// The terminated entry. It stays at this address as long as the value lives.
+    pub fn as_ptr(&self) -> *const libc::c_char {
+        self.bytes.as_ptr().cast()
+    }
+}
+
+/// A program argument as a terminated string.
+pub fn argument(text: &OsStr) -> Option<CString> {
+    CString::new(text.as_bytes()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    #[test]
+    fn the_process_id_is_written_in_place() {
+        let mut entry = RootPid::new();
+        let address = entry.as_ptr();
+        for pid in [1, 10, 4_194_304, u32::MAX, 7] {
+            entry.write(pid);
+            // SAFETY: the entry ends with at least one zero byte.
+            let text = unsafe { CStr::from_ptr(entry.as_ptr()) };
+            assert_eq!(text.to_str().unwrap(), format!("COLDPRESS_ROOT_PID={pid}"));
+            assert_eq!(entry.as_ptr(), address);
+        }
+    }
+
+    #[test]
+    fn inherited_settings_are_replaced_and_the_rest_is_kept() {
+        let inherited = [
+            ("HOME", "/h"),
+            ("LD_PRELOAD", "a.so"),
+            ("COLDPRESS_BUDGET_BYTES", "1"),
+            ("COLDPRESS_ROOT_PID", "1"),
+            ("COLDPRESS_COLD_AFTER_MS", "1"),
+            ("COLDPRESS_DEVICE_FD", "1"),
+            ("COLDPRESS_CHAOS", "1"),
+        ];
+        let inherited = inherited
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()));
+        let settings = Settings {
+            budget_bytes: 64 << 20,
+            cold_after_ms: None,
+            statistics_dir: Path::new("/s"),
+            device: Some(9),
+            library: Path::new("/l.so"),
+        };
+        let mut entries: Vec<String> = settings
+            .environment_over(inherited)
+            .into_iter()
+            .map(|e| e.into_string().unwrap())
+            .collect();
+        entries.sort();
+        let expected = [
+            "COLDPRESS_BUDGET_BYTES=67108864",
+            "COLDPRESS_CHAOS=1",
+            "COLDPRESS_DEVICE_FD=9",
+            "COLDPRESS_PRELOAD_PATH=/l.so",
+            "COLDPRESS_STATISTICS_DIR=/s",
+            "HOME=/h",
+            "LD_PRELOAD=/l.so:a.so",
+        ];
+        assert_eq!(entries, expected);
+    }
+}

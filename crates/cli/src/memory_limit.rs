@@ -1,0 +1,233 @@
+//! How much memory this process may use: the smallest cgroup limit on its path, or all RAM.
+//!
+//! Both cgroup versions bound a process by the limits of every group on the path from its own up
+//! to the root. `/proc/self/cgroup` names the own group, `/proc/self/mountinfo` says where the
+//! hierarchy is mounted and which group is the root of that mount (in a container usually the
+//! container's own).
+
+use crate::refusal::Refusal;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A mounted cgroup hierarchy that accounts memory.
+#[derive(Debug, PartialEq, Eq)]
+struct Hierarchy {
+    /// Group that stands at the mount point.
+    root: String,
+    mount_point: PathBuf,
+    /// `memory.limit_in_bytes` (version 1) or `memory.max` (version 2).
+    limit_file: &'static str,
+}
+
+/// Bytes this process may use: the least of MemTotal and all cgroup limits on its path.
+pub fn usable_bytes() -> Result<u64, Refusal> {
+    let read = |path: &str| {
+        fs::read_to_string(path).map_err(|error| {
+            Refusal::new(format!(
+                "cannot tell how much memory there is: {path}: {error}"
+            ))
+        })
+    };
+    let total = parse_mem_total(&read("/proc/meminfo")?).ok_or_else(|| {
+        Refusal::new("cannot tell how much memory there is: /proc/meminfo has no MemTotal")
+    })?;
+    let (Ok(mounts), Ok(groups)) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup")) else {
+        return Ok(total);
+    };
+    let limit = cgroup_limit(&mounts, &groups, |path| fs::read_to_string(path).ok());
+    Ok(limit.map_or(total, |limit| limit.min(total)))
+}
+
+/// Bytes of `MemTotal` in the text of `/proc/meminfo`.
+fn parse_mem_total(meminfo: &str) -> Option<u64> {
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1024)
+}
+
+/// Least limit on the path of the group, in every hierarchy that accounts memory.
+fn cgroup_limit(
+    mountinfo: &str,
+    cgroup: &str,
+    read: impl Fn(&Path) -> Option<String>,
+) -> Option<u64> {
+    let hierarchies = mountinfo.lines().filter_map(parse_mount);
+    let limits = hierarchies.filter_map(|hierarchy| {
+        let group = group_in(cgroup, &hierarchy)?;
+        least_limit(&hierarchy, &group, &read)
+    });
+    limits.min()
+}
+
+/// The hierarchy described by one line of mountinfo, if it accounts memory.
+fn parse_mount(line: &str) -> Option<Hierarchy> {
+    let (mount, filesystem) = line.split_once(" - ")?;
+    let mut mount = mount.split(' ').skip(3);
+    let (root, mount_point) = (mount.next()?, mount.next()?);
+    let mut filesystem = filesystem.split(' ');
+    let (kind, options) = (filesystem.next()?, filesystem.nth(1)?);
+    let limit_file = match kind {
+        "cgroup2" => "memory.max",
+        "cgroup" if options.split(',').any(|option| option == "memory") => "memory.limit_in_bytes",
+        _ => return None,
+    };
+    Some(Hierarchy {
+        root: unescape(root),
+        mount_point: PathBuf::from(unescape(mount_point)),
+        limit_file,
+    })
+}
+
+/// Undoes the octal escapes (`\040`) that mountinfo uses for blanks and backslashes.
+fn unescape(text: &str) -> String {
+    let mut pieces = text.split('\\');
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let code = piece
+            .get(..3)
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match code {
+            Some(code) => {
+                plain.push(char::from(code));
+                plain.push_str(&piece[3..]);
+            }
+            None => {
+                plain.push('\\');
+                plain.push_str(piece);
+            }
+        }
+    }
+    plain
+}
+
+/// Path of the process's group below the mount point of `hierarchy`, from the text of
+/// `/proc/self/cgroup`.
+fn group_in(cgroup: &str, hierarchy: &Hierarchy) -> Option<PathBuf> {
+    let path = cgroup.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        let ours = match hierarchy.limit_file {
+            "memory.max" => controllers.is_empty(),
+            _ => controllers
+                .split(',')
+                .any(|controller| controller == "memory"),
+        };
+        ours.then_some(path)
+    })?;
+    // A group outside the mounted part shows nothing of its own; the mount's root is the nearest
+    // group that bounds it.
+    let below = Path::new(path)
+        .strip_prefix(&hierarchy.root)
+        .unwrap_or(Path::new(""));
+    let climbs = below.components().any(|part| part.as_os_str() == "..");
+    Some(if climbs {
+        PathBuf::new()
+    } else {
+        below.to_owned()
+    })
+}
+
+fn least_limit(
+    hierarchy: &Hierarchy,
+    group: &Path,
+    read: &impl Fn(&Path) -> Option<String>,
+) -> Option<u64> {
+    let limits = group.ancestors().filter_map(|ancestor| {
+        let file = hierarchy
+            .mount_point
+            .join(ancestor)
+            .join(hierarchy.limit_file);
+        read(&file)?.trim().parse::<u64>().ok() // "max" is no limit
+    });
+    limits.min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1_MOUNTS: &str = "\
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 master:2 - cgroup cgroup rw,memory
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+    const V1_GROUPS: &str = "9:name=systemd:/\n4:cpu,memory:/outer/inner\n0::/\n";
+    const V2_MOUNTS: &str =
+        "29 22 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
+
+    fn limit(mounts: &str, groups: &str, files: &[(&str, &str)]) -> Option<u64> {
+        cgroup_limit(mounts, groups, |path| {
+            let file = files.iter().find(|(name, _)| Path::new(name) == path);
+            file.map(|(_, text)| (*text).to_owned())
+        })
+    }
+
+    #[test]
+    fn version_1_takes_the_least_limit_on_the_path() {
+        let files = [
+            (
+                "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            ),
+            (
+                "/sys/fs/cgroup/memory/outer/memory.limit_in_bytes",
+                "1000000\n",
+            ),
+            (
+                "/sys/fs/cgroup/memory/outer/inner/memory.limit_in_bytes",
+                "2000000\n",
+            ),
+            ("/sys/fs/cgroup/memory/other/memory.limit_in_bytes", "1\n"),
+        ];
+        assert_eq!(limit(V1_MOUNTS, V1_GROUPS, &files), Some(1_000_000));
+    }
+
+    #[test]
+    fn version_2_ignores_max() {
+        let files = [
+            ("/sys/fs/cgroup/a.slice/memory.max", "max\n"),
+            ("/sys/fs/cgroup/a.slice/b.scope/memory.max", "4096000\n"),
+        ];
+        assert_eq!(
+            limit(V2_MOUNTS, "0::/a.slice/b.scope\n", &files),
+            Some(4_096_000)
+        );
+        assert_eq!(limit(V2_MOUNTS, "0::/a.slice\n", &files), None);
+    }
+
+    #[test]
+    fn a_container_sees_its_own_group_at_the_mount_point() {
+        let mounts = "1 2 0:3 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
+        let files = [("/sys/fs/cgroup/memory/memory.limit_in_bytes", "77\n")];
+        assert_eq!(limit(mounts, "4:memory:/docker/abc\n", &files), Some(77));
+        assert_eq!(limit(mounts, "4:memory:/elsewhere\n", &files), Some(77));
+        assert_eq!(
+            limit(mounts, "4:memory:/docker/abc/../x\n", &files),
+            Some(77)
+        );
+    }
+
+    #[test]
+    fn damaged_text_gives_no_limit() {
+        assert_eq!(limit("", "", &[]), None);
+        assert_eq!(limit("garbage - \n- -\n1 2\n", "::\nx\n", &[]), None);
+        assert_eq!(parse_mem_total("MemTotal: many kB\n"), None);
+        assert_eq!(
+            parse_mem_total("MemFree: 1 kB\nMemTotal:       8000 kB\n"),
+            Some(8_192_000)
+        );
+        assert_eq!(unescape(r"/a\040b\134c\x"), r"/a b\c\x");
+    }
+
+    #[test]
+    fn this_machine_has_memory() {
+        assert!(usable_bytes().unwrap() > 1 << 20);
+    }
+}

@@ -1,0 +1,68 @@
+//! Facts about other processes from `/proc`.
+
+use std::fs;
+
+/// Whether a process is there, and which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// State letter: `R`, `S`, `T`, `Z` and so on.
+    pub state: char,
+    /// Start time in clock ticks since boot, which tells two owners of one id apart.
+    pub start_time_ticks: u64,
+}
+
+impl Identity {
+    /// Looks up a process; `None` if there is none with this id.
+    pub fn of(pid: u32) -> Option<Self> {
+        parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// Whether it still runs (a zombie does not).
+    pub fn is_alive(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X')
+    }
+}
+
+/// Parses `/proc/PID/stat`. The name, second field, may itself hold blanks and parentheses.
+fn parse_stat(stat: &str) -> Option<Identity> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    let state = fields.next()?.chars().next()?;
+    let start_time_ticks = fields.nth(18)?.parse().ok()?; // field 22, counted from field 3
+    Some(Identity {
+        state,
+        start_time_ticks,
+    })
+}
+
+/// Name of the program that the process runs, without control characters.
+pub fn name(pid: u32) -> String {
+    let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let comm = comm.trim_end_matches('\n').replace(char::is_control, "?");
+    if comm.is_empty() {
+        "?".to_owned()
+    } else {
+        comm
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_hold_anything() {
+        let stat = "7 (a) R 1 (b)) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 1000 1 2\n";
+        let identity = parse_stat(stat).unwrap();
+        assert_eq!((identity.state, identity.start_time_ticks), ('S', 123_456));
+        assert_eq!(parse_stat("7 (a) S 1"), None);
+        assert_eq!(parse_stat(""), None);
+    }
+
+    #[test]
+    fn this_process_is_alive() {
+        let own = Identity::of(std::process::id()).unwrap();
+        assert!(own.is_alive() && own.start_time_ticks > 0);
+        assert_eq!(Identity::of(u32::MAX), None);
+    }
+}

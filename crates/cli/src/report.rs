@@ -1,0 +1,85 @@
+//! The statistics of one process as JSON: raw bytes, nanoseconds and counts, never only a ratio.
+
+use coldpress_interface::statistics::{Failure, Statistics};
+use serde_json::{Map, Value, json};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The percentiles that are reported, with their names.
+pub const PERCENTILES: [(&str, f64); 4] = [
+    ("p50_ns", 0.5),
+    ("p90_ns", 0.9),
+    ("p99_ns", 0.99),
+    ("p999_ns", 0.999),
+];
+
+/// Every field of the page under its own name, failures by reason, and the percentiles of the
+/// service time (null where no fault was served).
+pub fn to_json(program: &str, statistics: &Statistics) -> Map<String, Value> {
+    let mut object = Map::new();
+    object.insert("program".to_owned(), json!(program));
+    let head = [
+        ("version", &statistics.version),
+        ("pid", &statistics.pid),
+        ("start_time_ticks", &statistics.start_time_ticks),
+    ];
+    for (name, word) in head {
+        object.insert(name.to_owned(), json!(word.load(Relaxed)));
+    }
+    for (name, value) in statistics.fields() {
+        object.insert(name.to_owned(), json!(value));
+    }
+    let failures: Map<String, Value> = Failure::ALL
+        .iter()
+        .map(|&reason| (reason.name().to_owned(), json!(statistics.failed(reason))))
+        .collect();
+    object.insert("failures".to_owned(), failures.into());
+    let residency: Vec<u64> = statistics
+        .decompressed_within_log_seconds
+        .iter()
+        .map(|count| count.load(Relaxed))
+        .collect();
+    object.insert(
+        "decompressed_within_log_seconds".to_owned(),
+        json!(residency),
+    );
+    let mut service = Map::new();
+    service.insert("count".to_owned(), json!(statistics.fault_service.count()));
+    for (name, quantile) in PERCENTILES {
+        service.insert(
+            name.to_owned(),
+            json!(statistics.fault_service.quantile_ns(quantile)),
+        );
+    }
+    object.insert("fault_service".to_owned(), service.into());
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_is_there() {
+        let statistics = Statistics::new();
+        statistics.budget_bytes.store(7, Relaxed);
+        statistics.fail(Failure::Corrupt);
+        statistics.fault_service.record(1_000);
+        let object = to_json("prog", &statistics);
+        for (name, value) in statistics.fields() {
+            assert_eq!(object[name], value, "{name}");
+        }
+        assert_eq!(object["budget_bytes"], 7);
+        assert_eq!(object["failures"]["corrupt"], 1);
+        assert_eq!(
+            object["decompressed_within_log_seconds"]
+                .as_array()
+                .unwrap()
+                .len(),
+            9
+        );
+        assert_eq!(object["fault_service"]["count"], 1);
+        assert!(object["fault_service"]["p999_ns"].as_u64().unwrap() >= 1_000);
+        let idle = to_json("prog", &Statistics::new());
+        assert!(idle["fault_service"]["p50_ns"].is_null());
+    }
+}

@@ -1,0 +1,137 @@
+//! `coldpress run`: check everything, start the program with the pager preloaded, end as it ends.
+
+use crate::arguments::RunArguments;
+use crate::doctor;
+use crate::environment::{self, Settings};
+use crate::memory_limit;
+use crate::preload_library;
+use crate::program::{self, Program};
+use crate::refusal::Refusal;
+use crate::signals::{self, Signals};
+use crate::spawn::{self, Launch, SpawnError};
+use crate::statistics_dir;
+use crate::statistics_file::Copy;
+use crate::summary;
+use crate::supervise::{self, Ending};
+use crate::tier::{Access, Assessment, Tier};
+use std::ffi::OsStr;
+use std::os::fd::RawFd;
+use std::path::Path;
+
+/// Runs the program; the result is its own exit status.
+pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
+    let budget_bytes = arguments.budget.resolve(memory_limit::usable_bytes)?;
+    let program = program::find(&arguments.program[0])?;
+    let device = check_machine()?;
+    let library = preload_library::find()?;
+    let statistics_dir = statistics_dir::prepare()?;
+    if let Some(target) = &arguments.stats {
+        summary::check_writable(target).map_err(|error| {
+            Refusal::new(format!(
+                "--stats: {} cannot be written: {error}",
+                target.display()
+            ))
+        })?;
+    }
+    let settings = Settings {
+        budget_bytes,
+        cold_after_ms: arguments.cold_after,
+        statistics_dir: &statistics_dir,
+        device,
+        library: &library,
+    };
+    let text = |text: &OsStr| {
+        environment::argument(text).ok_or_else(|| Refusal::new("an argument holds a zero byte"))
+    };
+    let launch = Launch {
+        path: text(program.path.as_os_str())?,
+        arguments: arguments
+            .program
+            .iter()
+            .map(|argument| text(argument))
+            .collect::<Result<_, _>>()?,
+        environment: settings.environment(),
+        device,
+    };
+    let signals = Signals::take();
+    let child = spawn::start(&launch, &signals).map_err(|error| refuse_start(&program, error))?;
+    let (ending, copy) = supervise::supervise(child, &statistics_dir, &signals);
+    tell(
+        arguments,
+        &program,
+        &library,
+        child.pid,
+        copy.as_ref(),
+        ending,
+    );
+    Ok(end_as(ending))
+}
+
+/// The full tier, or a refusal. Returns the device descriptor that the program must inherit.
+fn check_machine() -> Result<Option<RawFd>, Refusal> {
+    let assessment = Assessment::take();
+    match assessment.access {
+        Some(Access::SystemCall) if assessment.tier == Tier::Full => Ok(None),
+        Some(Access::Device { descriptor, .. }) if assessment.tier == Tier::Full => {
+            Ok(Some(descriptor))
+        }
+        _ => Err(doctor::refuse(&assessment)),
+    }
+}
+
+/// `execve` failed although the file looked right: it changed meanwhile, or a limit was met.
+fn refuse_start(program: &Program, error: SpawnError) -> Refusal {
+    let shown = program.path.display();
+    match error {
+        SpawnError::Fork(_) => Refusal::new(format!("{shown}: {error}")),
+        SpawnError::Execute(cause) => match cause.raw_os_error() {
+            Some(libc::ENOENT | libc::ENOTDIR) => Refusal::not_found(format!(
+                "{shown}: it, or the interpreter it names, does not exist"
+            )),
+            _ => Refusal::not_executable(format!("{shown}: cannot be executed: {cause}")),
+        },
+    }
+}
+
+/// Prints the summary and writes the JSON file. Nothing here changes the exit status: it is the
+/// program's.
+fn tell(
+    arguments: &RunArguments,
+    program: &Program,
+    library: &Path,
+    pid: u32,
+    copy: Option<&Copy>,
+    ending: Ending,
+) {
+    let statistics = copy.and_then(|copy| copy.statistics(pid).ok());
+    match statistics {
+        Some(_) if arguments.quiet => {}
+        Some(statistics) => eprintln!("coldpress: {}", summary::line(&program.name, statistics)),
+        None => eprintln!(
+            "coldpress: {}: the pager did not start in it, so it ran without compression: it left no statistics file. \
+             Perhaps it cleared LD_PRELOAD, or the loader could not load {}",
+            program.name,
+            library.display()
+        ),
+    }
+    if let Some(target) = &arguments.stats {
+        let value = summary::to_json(&program.name, pid, statistics, ending);
+        if let Err(error) = summary::write_json(target, &value) {
+            eprintln!(
+                "coldpress: --stats: {} could not be written: {error}",
+                target.display()
+            );
+        }
+    }
+}
+
+/// Ends as the program ended: by the same signal, or with the status to be returned.
+fn end_as(ending: Ending) -> u8 {
+    match ending {
+        Ending::Exited(status) => status,
+        Ending::Killed(signal) => {
+            signals::die_by(signal);
+            128u8.saturating_add(signal.to_ne_bytes()[0])
+        }
+    }
+}

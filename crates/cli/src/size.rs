@@ -1,0 +1,204 @@
+//! Sizes and budgets as users write them, and sizes as we print them.
+//!
+//! `K`, `M`, `G`, `T` (also `KiB` and so on, in either case) are powers of 1024. `MB` is refused:
+//! it means 10^6 to some readers and 2^20 to others, and a budget should not be a guess.
+
+use crate::decimal::Decimal;
+use crate::refusal::Refusal;
+
+/// Smallest budget accepted. The pager's tables, staging and stacks take a few MiB; below this
+/// the budget would be spent on the pager instead of the program.
+pub const SMALLEST_BUDGET_BYTES: u64 = 8 << 20;
+
+/// A memory budget as given on the command line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Budget {
+    /// So many bytes.
+    Bytes(u64),
+    /// A share of the memory this process may use.
+    Percent(Decimal),
+}
+
+impl Budget {
+    /// Reads `1G`, `1.5GiB`, `1048576` or `65%`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let Some(number) = text.strip_suffix('%') else {
+            return parse_bytes(text).map(Budget::Bytes).ok_or_else(|| {
+                format!(
+                    "cannot read {text:?} as a size: write for example 64M, 1.5G, 512MiB, \
+                     1048576 (bytes) or 65%; K, M, G and T are powers of 1024"
+                )
+            });
+        };
+        Decimal::parse(number)
+            .filter(|share| share.times(1).is_some_and(|whole| whole <= 100))
+            .filter(|share| share.times(1_000_000).is_some_and(|part| part > 0))
+            .filter(|share| share.times(1_000_000) <= Some(100_000_000))
+            .map(Budget::Percent)
+            .ok_or_else(|| {
+                format!("cannot read {text:?} as a share of memory: write for example 65% (more than 0%, at most 100%)")
+            })
+    }
+
+    /// The budget in bytes, where `memory_bytes` is what 100 % stands for.
+    pub fn resolve(
+        self,
+        memory_bytes: impl FnOnce() -> Result<u64, Refusal>,
+    ) -> Result<u64, Refusal> {
+        let (bytes, of) = match self {
+            Budget::Bytes(bytes) => (bytes, String::new()),
+            Budget::Percent(share) => {
+                let memory = memory_bytes()?;
+                let bytes = share.times(memory).unwrap_or(u64::MAX) / 100;
+                (
+                    bytes,
+                    format!(", of {} that this process may use,", format_bytes(memory)),
+                )
+            }
+        };
+        if bytes < SMALLEST_BUDGET_BYTES {
+            return Err(Refusal::new(format!(
+                "a budget of {}{of} is too small: the pager itself needs a few MiB, so budgets start at {}",
+                format_bytes(bytes),
+                format_bytes(SMALLEST_BUDGET_BYTES)
+            ))
+            .mend("Give more, for example: --budget 64M"));
+        }
+        Ok(bytes)
+    }
+}
+
+/// Bytes meant by `text`, or `None` where it cannot be read or does not fit 64 bits.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let unit: u64 = match suffix.to_ascii_lowercase().as_str() {
+        "" | "b" if !number.contains('.') => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "t" | "tib" => 1 << 40,
+        _ => return None,
+    };
+    Decimal::parse(number)?.times(unit)
+}
+
+/// `bytes` for people: one decimal and the unit in which it has at most four digits.
+pub fn format_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// `count` with commas between groups of three digits.
+pub fn format_count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_powers_of_1024() {
+        for (text, bytes) in [
+            ("1048576", 1 << 20),
+            ("64M", 64 << 20),
+            ("64m", 64 << 20),
+            ("512MiB", 512 << 20),
+            ("1G", 1 << 30),
+            ("1GiB", 1 << 30),
+            ("1.5G", 3 << 29),
+            ("0.5k", 512),
+            ("2T", 2 << 40),
+            ("7B", 7),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(parse_bytes(text), Some(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_size_is_refused() {
+        for text in [
+            "",
+            "M",
+            "-1M",
+            "+1M",
+            "1 M",
+            "1MB",
+            "1.5",
+            "1.",
+            ".5G",
+            "1..5G",
+            "1.5.5G",
+            "0x10",
+            "1e9",
+            "1G ",
+            "18446744073709551616",
+            "99999999999T",
+            "1,5G",
+            "١M",
+            "inf",
+            "nan",
+        ] {
+            assert_eq!(parse_bytes(text), None, "{text:?}");
+            let error = Budget::parse(text).unwrap_err();
+            assert!(
+                error.contains(&format!("{text:?}")) && error.contains("1.5G"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn percents_resolve_against_the_memory() {
+        let resolve = |text: &str| Budget::parse(text).unwrap().resolve(|| Ok(1 << 30));
+        assert_eq!(resolve("50%"), Ok(1 << 29));
+        assert_eq!(resolve("12.5%"), Ok(1 << 27));
+        assert_eq!(resolve("100%"), Ok(1 << 30));
+        assert!(resolve("0.1%").unwrap_err().to_string().contains("1.0 GiB"));
+        for text in ["0%", "101%", "100.1%", "%", "-5%", "0.0%", "5%%"] {
+            assert!(Budget::parse(text).unwrap_err().contains("65%"), "{text}");
+        }
+    }
+
+    #[test]
+    fn tiny_budgets_are_refused_with_the_reason() {
+        let resolve = |bytes| Budget::Bytes(bytes).resolve(|| unreachable!());
+        assert_eq!(resolve(8 << 20), Ok(8 << 20));
+        let refusal = resolve((8 << 20) - 1).unwrap_err();
+        assert_eq!(refusal.code(), 125);
+        assert!(refusal.to_string().contains("8.0 MiB"));
+    }
+
+    #[test]
+    fn numbers_are_printed_for_people() {
+        assert_eq!(format_bytes(1023), "1023 B");
+        assert_eq!(format_bytes(1024), "1.0 KiB");
+        assert_eq!(format_bytes(851_863_142), "812.4 MiB");
+        assert_eq!(format_bytes((1 << 30) - 1), "1.0 GiB");
+        assert_eq!(format_count(0), "0");
+        assert_eq!(format_count(999), "999");
+        assert_eq!(format_count(182_331), "182,331");
+        assert_eq!(format_count(1_000_000), "1,000,000");
+    }
+}

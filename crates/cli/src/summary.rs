@@ -1,0 +1,163 @@
+//! What `run` tells at the end: one line for people, one file for programs.
+
+use crate::duration::format_nanoseconds;
+use crate::report;
+use crate::size::{format_bytes, format_count};
+use crate::supervise::Ending;
+use coldpress_interface::statistics::{Failure, Statistics};
+use serde_json::{Map, Value, json};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The line on standard error.
+pub fn line(program: &str, statistics: &Statistics) -> String {
+    let get = |word: &AtomicU64| word.load(Relaxed);
+    let mut line = format!(
+        "{program}: content peaked at {}, held in {} (budget {}); {} evictions, {} faults",
+        format_bytes(get(&statistics.peak_content_bytes)),
+        format_bytes(get(&statistics.peak_total_bytes)),
+        format_bytes(get(&statistics.budget_bytes)),
+        format_count(get(&statistics.evictions)),
+        format_count(get(&statistics.faults)),
+    );
+    let quantile = |q: f64| {
+        statistics
+            .fault_service
+            .quantile_ns(q)
+            .map(format_nanoseconds)
+    };
+    if let (Some(p50), Some(p99)) = (quantile(0.5), quantile(0.99)) {
+        line += &format!(", service p50 {p50} p99 {p99}");
+    }
+    let cpu_ns = get(&statistics.pager_user_time_ns) + get(&statistics.pager_system_time_ns);
+    line += &format!("; pager CPU {}", format_nanoseconds(cpu_ns));
+    let alarms = [
+        (
+            get(&statistics.stalled_faults),
+            "faults stalled for more than a second",
+        ),
+        (
+            statistics.failed(Failure::Corrupt),
+            "pages failed their checksum",
+        ),
+    ];
+    for (count, what) in alarms {
+        if count > 0 {
+            line += &format!("; WARNING: {} {what}", format_count(count));
+        }
+    }
+    line
+}
+
+/// The object for `--stats`: the statistics, if the pager started, and how the program ended.
+pub fn to_json(program: &str, pid: u32, statistics: Option<&Statistics>, ending: Ending) -> Value {
+    let mut object =
+        statistics.map_or_else(Map::new, |statistics| report::to_json(program, statistics));
+    let (status, signal) = match ending {
+        Ending::Exited(status) => (Some(status), None),
+        Ending::Killed(signal) => (None, Some(signal)),
+    };
+    for (name, value) in [
+        ("program", json!(program)),
+        ("pid", json!(pid)),
+        ("pager_started", json!(statistics.is_some())),
+        ("exit_status", json!(status)),
+        ("signal", json!(signal)),
+    ] {
+        object.insert(name.to_owned(), value);
+    }
+    object.into()
+}
+
+/// Writes `value` so that a reader sees the old file or the whole new one. A target that exists
+/// and is no regular file (`/dev/null`, a pipe) is written directly.
+pub fn write_json(target: &Path, value: &Value) -> io::Result<()> {
+    let text = format!("{value:#}\n");
+    if fs::metadata(target).is_ok_and(|metadata| !metadata.is_file()) {
+        return fs::write(target, text);
+    }
+    let temporary = temporary_beside(target)?;
+    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, target));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+/// Whether `target` could be written, to be known before the program has run for hours.
+pub fn check_writable(target: &Path) -> io::Result<()> {
+    if target.is_dir() {
+        return Err(io::Error::from_raw_os_error(libc::EISDIR));
+    }
+    if target.exists() && !target.is_file() {
+        return Ok(());
+    }
+    let temporary = temporary_beside(target)?;
+    fs::write(&temporary, "")?;
+    fs::remove_file(&temporary)
+}
+
+fn temporary_beside(target: &Path) -> io::Result<PathBuf> {
+    let name = target
+        .file_name()
+        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let mut temporary = std::ffi::OsString::from(".");
+    temporary.push(name);
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    Ok(target.with_file_name(temporary))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_reads_as_documented() {
+        let statistics = Statistics::new();
+        statistics.peak_content_bytes.store(851_863_142, Relaxed);
+        statistics.peak_total_bytes.store(555_850_138, Relaxed);
+        statistics.budget_bytes.store(528 << 20, Relaxed);
+        statistics.evictions.store(182_331, Relaxed);
+        statistics.faults.store(97_110, Relaxed);
+        statistics.pager_user_time_ns.store(1_900_000_000, Relaxed);
+        let idle = line("python3", &statistics);
+        assert_eq!(
+            idle,
+            "python3: content peaked at 812.4 MiB, held in 530.1 MiB (budget 528.0 MiB); \
+             182,331 evictions, 97,110 faults; pager CPU 1.9 s"
+        );
+        statistics.fault_service.record(3_000);
+        statistics.stalled_faults.store(2, Relaxed);
+        let busy = line("python3", &statistics);
+        assert!(
+            busy.contains("97,110 faults, service p50 3.1 µs p99 3.1 µs"),
+            "{busy}"
+        );
+        assert!(busy.ends_with("WARNING: 2 faults stalled for more than a second"));
+    }
+
+    #[test]
+    fn the_file_is_replaced_whole_or_not_at_all() {
+        let directory = std::env::temp_dir().join(format!("coldpress-json-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let target = directory.join("out.json");
+        let value = to_json("p", 7, None, Ending::Killed(9));
+        assert_eq!(
+            (&value["pager_started"], &value["signal"]),
+            (&json!(false), &json!(9))
+        );
+        check_writable(&target).unwrap();
+        write_json(&target, &value).unwrap();
+        write_json(&target, &value).unwrap();
+        let read: Value = serde_json::from_str(&fs::read_to_string(&target).unwrap()).unwrap();
+        assert_eq!(read, value);
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
+        assert!(check_writable(&directory).is_err());
+        assert!(check_writable(&directory.join("no/x.json")).is_err());
+        assert!(write_json(Path::new("/dev/null"), &value).is_ok());
+        assert!(Path::new("/dev/null").exists());
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}

@@ -1,0 +1,163 @@
+//! Helpers of the command's integration tests: run the built binary, and make things to run.
+#![allow(dead_code, reason = "each test file uses some of them")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+pub const NOBODY: u32 = 65534;
+
+/// The built binary, with no settings inherited from whoever runs the tests.
+pub fn coldpress() -> Command {
+    clean(Command::new(env!("CARGO_BIN_EXE_coldpress")))
+}
+
+fn clean(mut command: Command) -> Command {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("COLDPRESS_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        .env_remove("LD_PRELOAD")
+        .env_remove("XDG_RUNTIME_DIR")
+        .stdin(Stdio::null());
+    command
+}
+
+/// A copy of the binary in a place that every user may enter, to be run as nobody.
+pub fn coldpress_as_nobody(directory: &Directory) -> Command {
+    let copy = directory.path("coldpress");
+    copy_program(Path::new(env!("CARGO_BIN_EXE_coldpress")), &copy);
+    let mut command = clean(Command::new(copy));
+    command.uid(NOBODY).gid(NOBODY).current_dir("/");
+    command
+}
+
+/// Copies a program that will be executed. Not with `fs::copy`: a process that another test
+/// forks at that moment inherits the descriptor open for writing, and until it has executed its
+/// own program the kernel refuses to execute the copy (ETXTBSY).
+pub fn copy_program(from: &Path, to: &Path) {
+    let status = Command::new("install")
+        .args(["-m", "0755"])
+        .arg(from)
+        .arg(to)
+        .status();
+    assert!(status.unwrap().success());
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Whether the tests run as root; says loudly what is skipped if not.
+pub fn root(why: &str) -> bool {
+    // SAFETY: the call takes nothing and cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    if !root {
+        eprintln!("SKIPPED: {why}: needs root");
+    }
+    root
+}
+
+/// Whether `coldpress run` can work for the user of the tests; says loudly what is skipped if not.
+pub fn full_tier(why: &str) -> bool {
+    let full = coldpress().arg("doctor").output().unwrap().status.success();
+    if !full {
+        eprintln!(
+            "SKIPPED: {why}: the full tier of userfaultfd is not there (see coldpress doctor)"
+        );
+    }
+    full
+}
+
+/// A directory of one test, open to every user, removed at the end.
+pub struct Directory(PathBuf);
+
+impl Directory {
+    pub fn new(name: &str) -> Self {
+        let path = PathBuf::from(format!("/tmp/coldpress-test-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Self(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub fn file(&self, name: &str, content: &[u8], mode: u32) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    /// Compiles C source; `None`, loudly, where it cannot be.
+    pub fn compile(&self, name: &str, source: &str, options: &[&str]) -> Option<PathBuf> {
+        let file = self.file(&format!("{name}.c"), source.as_bytes(), 0o644);
+        let target = self.path(name);
+        let compiled = Command::new("gcc")
+            .arg("-O1")
+            .arg("-o")
+            .arg(&target)
+            .arg(&file)
+            .args(options)
+            .output();
+        match compiled {
+            Ok(output) if output.status.success() => Some(target),
+            Ok(output) => {
+                eprintln!("SKIPPED: gcc {options:?} fails: {}", stderr(&output));
+                None
+            }
+            Err(error) => {
+                eprintln!("SKIPPED: no gcc: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Start time of a process, field 22 of its stat file.
+pub fn start_time(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, rest) = stat.rsplit_once(") ").unwrap();
+    rest.split(' ').nth(19).unwrap().parse().unwrap()
+}
+
+/// A statistics page with the given head and a few recognisable figures.
+pub fn statistics_page(version: u64, pid: u32, start: u64) -> Vec<u8> {
+    use coldpress_interface::statistics::{FILE_BYTES, MAGIC};
+    let words = [
+        MAGIC,
+        version,
+        pid.into(),
+        start,
+        64 << 20,
+        0,
+        60 << 20,
+        61 << 20,
+        0,
+        0,
+        200 << 20,
+    ];
+    let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+    bytes.resize(FILE_BYTES, 0);
+    bytes
+}
+
+pub fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}

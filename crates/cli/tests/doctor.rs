@@ -1,0 +1,142 @@
+//! Promise: `doctor` names the tier, its exit status is that of the tier, and an inherited
+//! descriptor of `/dev/userfaultfd` is as good as privilege.
+
+mod common;
+
+use common::{Directory, coldpress, coldpress_as_nobody, root, stdout};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+fn json(command: &mut Command) -> (Option<i32>, Value) {
+    let output = command.args(["doctor", "--json"]).output().unwrap();
+    (
+        output.status.code(),
+        serde_json::from_str(&stdout(&output)).unwrap(),
+    )
+}
+
+fn everybody_may() -> bool {
+    let text = fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd").unwrap_or_default();
+    text.trim() == "1"
+}
+
+#[test]
+fn the_exit_status_is_that_of_the_tier() {
+    let (code, value) = json(&mut coldpress());
+    let full = value["tier"] == "full";
+    assert_eq!(code, Some(if full { 0 } else { 125 }));
+    assert_eq!(
+        value["missing"].as_array().unwrap().is_empty(),
+        full,
+        "{value}"
+    );
+    let output = coldpress().arg("doctor").output().unwrap();
+    assert_eq!(output.status.code(), code);
+    let text = stdout(&output);
+    for word in [
+        "tier",
+        "kernel",
+        "glibc",
+        "/dev/userfaultfd",
+        "CAP_SYS_PTRACE",
+        "seccomp",
+        "PAGEMAP_SCAN",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+}
+
+#[test]
+fn root_has_the_full_tier() {
+    if root("the tier of root") {
+        let (code, value) = json(&mut coldpress());
+        assert_eq!(
+            (code, &value["tier"]),
+            (Some(0), &Value::from("full")),
+            "{value}"
+        );
+    }
+}
+
+#[test]
+fn nobody_is_told_what_is_missing() {
+    if !root("becoming a user without privilege") {
+        return;
+    }
+    if everybody_may() {
+        eprintln!("SKIPPED: vm.unprivileged_userfaultfd is 1, so every user has the full tier");
+        return;
+    }
+    let directory = Directory::new("doctor");
+    let (code, value) = json(&mut coldpress_as_nobody(&directory));
+    assert_eq!(
+        (code, &value["tier"]),
+        (Some(125), &Value::from("user-mode-only")),
+        "{value}"
+    );
+    assert!(value["missing"][0]["mends"].as_array().unwrap().len() >= 3);
+    let output = coldpress_as_nobody(&directory)
+        .arg("doctor")
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    assert!(
+        text.contains("user-mode-only") && text.contains("udevadm") && text.contains("setcap"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_inherited_descriptor_gives_nobody_the_full_tier() {
+    if !root("handing a descriptor of /dev/userfaultfd to a user without privilege") {
+        return;
+    }
+    let Ok(device) = fs::File::open("/dev/userfaultfd") else {
+        eprintln!("SKIPPED: no /dev/userfaultfd");
+        return;
+    };
+    if everybody_may() {
+        eprintln!("SKIPPED: vm.unprivileged_userfaultfd is 1, so every user has the full tier");
+        return;
+    }
+    let directory = Directory::new("inherit");
+    for named in [false, true] {
+        let mut command = coldpress_as_nobody(&directory);
+        let source = std::os::fd::AsRawFd::as_raw_fd(&device);
+        if named {
+            command.env("COLDPRESS_DEVICE_FD", "9");
+        }
+        // SAFETY: dup2 is async-signal-safe.
+        unsafe {
+            command.pre_exec(move || {
+                libc::dup2(source, 9);
+                Ok(())
+            });
+        }
+        let (code, value) = json(&mut command);
+        assert_eq!(
+            (code, &value["access"]),
+            (Some(0), &Value::from("inherited_device")),
+            "{value}"
+        );
+    }
+}
+
+#[test]
+fn a_bad_descriptor_number_is_not_believed() {
+    if !root("becoming a user without privilege") || everybody_may() {
+        return;
+    }
+    let directory = Directory::new("badfd");
+    for number in ["0", "1", "99", "-1", "x", "99999999999"] {
+        let (code, value) =
+            json(coldpress_as_nobody(&directory).env("COLDPRESS_DEVICE_FD", number));
+        assert_eq!(
+            (code, &value["access"]),
+            (Some(125), &Value::Null),
+            "{number}: {value}"
+        );
+    }
+}

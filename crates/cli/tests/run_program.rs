@@ -1,0 +1,450 @@
+//! Promise: under `coldpress run` a program behaves towards its caller as without it: same
+//! arguments, environment, signals and end.
+//!
+//! The pager is a stand-in compiled here: a library that writes a statistics file as the real one
+//! would, and compresses nothing.
+
+mod common;
+
+use common::{Directory, coldpress, copy_program, full_tier, stderr, stdout};
+use serde_json::Value;
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const FAKE_PAGER: &str = r#"
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+__attribute__((constructor)) static void start(void) {
+    const char *dir = getenv("COLDPRESS_STATISTICS_DIR"), *root = getenv("COLDPRESS_ROOT_PID");
+    if (!dir || !root || atoi(root) != getpid()) return;
+    static uint64_t page[1024];
+    char text[4096];
+    FILE *stat = fopen("/proc/self/stat", "r");
+    size_t n = fread(text, 1, sizeof text - 1, stat);
+    fclose(stat);
+    text[n] = 0;
+    char *at = strrchr(text, ')') + 2;
+    for (int field = 3; field < 22; field++) at = strchr(at, ' ') + 1;
+    memcpy(page, "COLDPRS1", 8);
+    page[1] = 1;
+    page[2] = getpid();
+    page[3] = strtoull(at, 0, 10);
+    page[4] = strtoull(getenv("COLDPRESS_BUDGET_BYTES"), 0, 10);
+    page[7] = 77u << 20;
+    snprintf(text, sizeof text, "%s/%d.stats", dir, getpid());
+    int fd = open(text, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (write(fd, page, sizeof page) != sizeof page) abort();
+    close(fd);
+}
+"#;
+
+struct Setup {
+    directory: Directory,
+    library: PathBuf,
+}
+
+impl Setup {
+    fn new(name: &str) -> Option<Self> {
+        let directory = Directory::new(name);
+        if !full_tier("running a program") {
+            return None;
+        }
+        let library = directory.compile("fake.so", FAKE_PAGER, &["-shared", "-fPIC"])?;
+        Some(Self { directory, library })
+    }
+
+    fn statistics_dir(&self) -> PathBuf {
+        self.directory.path("s")
+    }
+
+    fn run(&self, options: &[&str], program: &[&str]) -> Command {
+        let mut command = coldpress();
+        command
+            .args(["run", "--budget", "64M"])
+            .args(options)
+            .arg("--")
+            .args(program);
+        command.env("COLDPRESS_PRELOAD_LIBRARY", &self.library);
+        command.env("COLDPRESS_STATISTICS_DIR", self.statistics_dir());
+        command
+    }
+
+    fn start(&self, script: &str) -> Child {
+        let mut command = self.run(&["-q"], &["sh", "-c", script]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut ready = [0u8; 1];
+        child
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut ready)
+            .unwrap();
+        child
+    }
+
+    fn no_files_are_left(&self) {
+        assert_eq!(fs::read_dir(self.statistics_dir()).unwrap().count(), 0);
+    }
+}
+
+fn signal(pid: u32, signal: i32) {
+    // SAFETY: a process that this test started.
+    unsafe { libc::kill(pid.cast_signed(), signal) };
+}
+
+fn state(pid: u32) -> char {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+}
+
+fn until(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn the_programs_status_and_output_are_its_own() {
+    let Some(setup) = Setup::new("status") else {
+        return;
+    };
+    for code in [0, 1, 42, 125, 255] {
+        let script = format!("echo out; echo err >&2; exit {code}");
+        let output = setup.run(&[], &["sh", "-c", &script]).output().unwrap();
+        assert_eq!(output.status.code(), Some(code));
+        assert_eq!(stdout(&output), "out\n");
+        let lines: Vec<String> = stderr(&output).lines().map(str::to_owned).collect();
+        assert_eq!(lines[0], "err");
+        assert!(
+            lines[1].starts_with("coldpress: sh: content peaked at"),
+            "{lines:?}"
+        );
+        assert!(
+            lines[1].contains("held in 77.0 MiB (budget 64.0 MiB)"),
+            "{lines:?}"
+        );
+        assert_eq!(lines.len(), 2);
+    }
+    let output = setup
+        .run(&["--quiet"], &["sh", "-c", "exit 3"])
+        .output()
+        .unwrap();
+    assert_eq!(
+        (output.status.code(), stderr(&output)),
+        (Some(3), String::new())
+    );
+    setup.no_files_are_left();
+}
+
+#[test]
+fn a_killed_program_is_seen_as_killed_by_that_signal() {
+    let Some(setup) = Setup::new("killed") else {
+        return;
+    };
+    for number in [
+        libc::SIGKILL,
+        libc::SIGSEGV,
+        libc::SIGTERM,
+        libc::SIGINT,
+        libc::SIGABRT,
+        libc::SIGUSR1,
+    ] {
+        let output = setup
+            .run(&[], &["sh", "-c", &format!("kill -{number} $$")])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.signal(), Some(number), "{:?}", output.status);
+        assert!(!output.status.core_dumped());
+        assert!(
+            stderr(&output).contains("coldpress: sh: content peaked"),
+            "{}",
+            stderr(&output)
+        );
+    }
+    setup.no_files_are_left();
+}
+
+#[test]
+fn arguments_and_environment_reach_the_program() {
+    let Some(setup) = Setup::new("environment") else {
+        return;
+    };
+    let script = "printf '%s|' \"$0\" \"$@\"; echo $$; env";
+    let mut command = setup.run(
+        &["--cold-after", "1.5s"],
+        &["sh", "-c", script, "zero", "-x", "--", "two words", ""],
+    );
+    let output = command
+        .env("LD_PRELOAD", "")
+        .env("COLDPRESS_CHAOS", "0")
+        .env("ORDINARY", "kept")
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    let mut lines = text.lines();
+    let first = lines.next().unwrap();
+    let (arguments, pid) = first.rsplit_once('|').unwrap();
+    assert_eq!(arguments, "zero|-x|--|two words|");
+    let has = |entry: &str| text.lines().any(|line| line == entry);
+    for entry in [
+        format!("COLDPRESS_ROOT_PID={pid}"),
+        "COLDPRESS_BUDGET_BYTES=67108864".to_owned(),
+        "COLDPRESS_COLD_AFTER_MS=1500".to_owned(),
+        format!(
+            "COLDPRESS_STATISTICS_DIR={}",
+            setup.statistics_dir().display()
+        ),
+        format!("COLDPRESS_PRELOAD_PATH={}", setup.library.display()),
+        format!("LD_PRELOAD={}", setup.library.display()),
+        "ORDINARY=kept".to_owned(),
+        "COLDPRESS_CHAOS=0".to_owned(),
+    ] {
+        assert!(has(&entry), "{entry}: {text}");
+    }
+    assert!(
+        !text.contains("COLDPRESS_DEVICE_FD")
+            || common::stdout(&output).contains("COLDPRESS_DEVICE_FD=")
+    );
+}
+
+#[test]
+fn signals_sent_to_coldpress_reach_the_program() {
+    let Some(setup) = Setup::new("forward") else {
+        return;
+    };
+    for (name, number) in [
+        ("TERM", libc::SIGTERM),
+        ("HUP", libc::SIGHUP),
+        ("USR1", libc::SIGUSR1),
+        ("USR2", libc::SIGUSR2),
+        ("WINCH", libc::SIGWINCH),
+        ("INT", libc::SIGINT),
+    ] {
+        let script = format!("trap 'exit 42' {name}; echo; while :; do sleep 0.05; done");
+        let mut child = setup.start(&script);
+        signal(child.id(), number);
+        assert_eq!(child.wait().unwrap().code(), Some(42), "{name}");
+    }
+    setup.no_files_are_left();
+}
+
+#[test]
+fn stopping_and_continuing_is_passed_on() {
+    let Some(setup) = Setup::new("stop") else {
+        return;
+    };
+    // An orphaned process group ignores SIGTSTP's default, so the program stops itself the way
+    // the terminal would have it: coldpress must then stop too.
+    let script = "echo $$; kill -TSTP $$; exit 7";
+    let mut command = setup.run(&["-q"], &["sh", "-c", script]);
+    let mut child = command
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let parent = child.id();
+    until("coldpress stops with the program", || state(parent) == 'T');
+    signal(parent, libc::SIGCONT);
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+}
+
+#[test]
+fn ignored_signals_stay_ignored_for_the_program() {
+    let Some(setup) = Setup::new("ignored") else {
+        return;
+    };
+    for ignored in [true, false] {
+        let mut command = setup.run(&["-q"], &["sh", "-c", "grep SigIgn /proc/self/status"]);
+        // SAFETY: signal is async-signal-safe.
+        unsafe {
+            command.pre_exec(move || {
+                let disposition = if ignored {
+                    libc::SIG_IGN
+                } else {
+                    libc::SIG_DFL
+                };
+                for number in [libc::SIGPIPE, libc::SIGHUP, libc::SIGCHLD] {
+                    libc::signal(number, disposition);
+                }
+                Ok(())
+            });
+        }
+        let output = command.output().unwrap();
+        let text = stdout(&output);
+        let mask = u64::from_str_radix(text.split_whitespace().nth(1).unwrap(), 16).unwrap();
+        for number in [libc::SIGPIPE, libc::SIGHUP] {
+            assert_eq!(mask & 1 << (number - 1) != 0, ignored, "{number}: {text}");
+        }
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "even where SIGCHLD was ignored"
+        );
+    }
+}
+
+#[test]
+fn the_statistics_are_written_as_json() {
+    let Some(setup) = Setup::new("json") else {
+        return;
+    };
+    let target = setup.directory.path("out.json");
+    let options = ["-q", "--stats", target.to_str().unwrap()];
+    let status = setup
+        .run(&options, &["sh", "-c", "exit 5"])
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(5));
+    let value: Value = serde_json::from_str(&fs::read_to_string(&target).unwrap()).unwrap();
+    assert_eq!(value["peak_total_bytes"], 77 << 20);
+    assert_eq!(value["budget_bytes"], 64 << 20);
+    assert_eq!(
+        (&value["exit_status"], &value["signal"]),
+        (&Value::from(5), &Value::Null)
+    );
+    assert_eq!(value["pager_started"], true);
+    assert!(
+        value["failures"]["incompressible"].is_number()
+            && value["fault_service"]["p999_ns"].is_null()
+    );
+    let absent = setup.directory.path("no/such/out.json");
+    let output = setup
+        .run(&["--stats", absent.to_str().unwrap()], &["touch", "never"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(stderr(&output).contains("--stats"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_program_without_a_pager_is_told_plainly() {
+    let Some(setup) = Setup::new("nopager") else {
+        return;
+    };
+    let empty = setup
+        .directory
+        .compile("empty.so", "", &["-shared", "-fPIC"])
+        .unwrap();
+    let mut command = setup.run(&[], &["sh", "-c", "exit 4"]);
+    let output = command
+        .env("COLDPRESS_PRELOAD_LIBRARY", &empty)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    assert!(
+        stderr(&output).contains("the pager did not start"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn a_library_that_cannot_be_preloaded_is_refused() {
+    let Some(setup) = Setup::new("library") else {
+        return;
+    };
+    let split = setup.directory.path("my lib.so");
+    fs::copy(&setup.library, &split).unwrap();
+    for (path, word) in [
+        (split, "splits"),
+        (setup.directory.path("absent.so"), "no file"),
+    ] {
+        let output = setup
+            .run(&[], &["true"])
+            .env("COLDPRESS_PRELOAD_LIBRARY", path)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(125));
+        assert!(stderr(&output).contains(word), "{}", stderr(&output));
+    }
+    let alone = setup.directory.path("coldpress");
+    copy_program(Path::new(env!("CARGO_BIN_EXE_coldpress")), &alone);
+    let mut command = Command::new(&alone);
+    command
+        .args(["run", "--budget", "64M", "--", "true"])
+        .env_remove("COLDPRESS_PRELOAD_LIBRARY");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        stderr(&output).contains("cargo build --release -p coldpress-preload"),
+        "{}",
+        stderr(&output)
+    );
+    // Installed as bin/ and lib/.
+    fs::create_dir_all(setup.directory.path("usr/bin")).unwrap();
+    fs::create_dir_all(setup.directory.path("usr/lib/coldpress")).unwrap();
+    let installed = setup.directory.path("usr/bin/coldpress");
+    copy_program(&alone, &installed);
+    fs::copy(
+        &setup.library,
+        setup
+            .directory
+            .path("usr/lib/coldpress/libcoldpress_preload.so"),
+    )
+    .unwrap();
+    let mut command = Command::new(&installed);
+    command
+        .args(["run", "--budget", "64M", "--", "true"])
+        .env_remove("COLDPRESS_PRELOAD_LIBRARY");
+    let output = command
+        .env("COLDPRESS_STATISTICS_DIR", setup.statistics_dir())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("content peaked"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn a_nobody_with_an_inherited_descriptor_hands_it_on() {
+    if !common::root("handing a descriptor of /dev/userfaultfd to a user without privilege") {
+        return;
+    }
+    let unprivileged =
+        fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd").unwrap_or_default();
+    let (Ok(device), "0") = (fs::File::open("/dev/userfaultfd"), unprivileged.trim()) else {
+        eprintln!("SKIPPED: no /dev/userfaultfd, or the system call is open to everybody");
+        return;
+    };
+    let Some(setup) = Setup::new("nobody") else {
+        return;
+    };
+    let mut command = common::coldpress_as_nobody(&setup.directory);
+    let script = "readlink /proc/self/fd/$COLDPRESS_DEVICE_FD; echo $COLDPRESS_STATISTICS_DIR";
+    command.args(["run", "--budget", "64M", "--", "sh", "-c", script]);
+    command.env("COLDPRESS_PRELOAD_LIBRARY", &setup.library);
+    let source = std::os::fd::AsRawFd::as_raw_fd(&device);
+    // SAFETY: dup2 is async-signal-safe.
+    unsafe {
+        command.pre_exec(move || {
+            libc::dup2(source, 9);
+            Ok(())
+        });
+    }
+    let output = command.output().unwrap();
+    assert_eq!(
+        stdout(&output),
+        "/dev/userfaultfd\n/tmp/coldpress-65534\n",
+        "{}",
+        stderr(&output)
+    );
+    assert!(
+        stderr(&output).contains("content peaked"),
+        "{}",
+        stderr(&output)
+    );
+    let _ = fs::remove_dir("/tmp/coldpress-65534");
+}

@@ -1,0 +1,103 @@
+//! Changes of the address space: memory dropped and memory moved.
+//!
+//! The host calls these methods while no stable section is open, so that no commit and no
+//! finalisation is between "looked" and "wrote". Content that is in flight is not lost sight of:
+//! a worker's target and a slot's backlink are cancelled or follow the move.
+
+use crate::counters::{add, sub};
+use crate::entry::Entry;
+use crate::host::Host;
+use crate::{Engine, PageIndex, VmoId};
+use coldpress_codec::PageCodec;
+use coldpress_storage::CompressedStorage;
+use core::sync::atomic::Ordering::Relaxed;
+
+impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
+    /// Forgets the content of pages `first..end` of `vmo`: they read as zeros from now on.
+    pub fn decommit(&self, host: &H, vmo: VmoId, first: PageIndex, end: PageIndex) {
+        let mut index = first;
+        while index < end {
+            let leaf_end = (index - index % crate::LEAF_PAGES + crate::LEAF_PAGES).min(end);
+            let list = self.page_list(vmo);
+            if list.live(index) > 0 {
+                for index in index..leaf_end {
+                    let entry = list.get(index);
+                    self.forget(host, entry);
+                    if entry != Entry::Empty {
+                        list.set(index, Entry::Empty);
+                    }
+                }
+            }
+            index = leaf_end;
+        }
+    }
+
+    /// Gives up what an entry holds; its list's lock is held.
+    fn forget(&self, host: &H, entry: Entry) {
+        match entry {
+            Entry::Empty => {}
+            Entry::Page(record) => {
+                let mut queues = self.queues.lock();
+                queues.remove(&self.pages, record);
+                self.pages.give(record);
+            }
+            Entry::Zero | Entry::SameFilled(_) => {
+                sub(&self.counters.same_filled_pages, 1);
+                self.queues.lock().forget_away();
+            }
+            Entry::Compressed(reference) => {
+                self.free_stored(host, reference, false);
+                self.queues.lock().forget_away();
+            }
+            // The compressor will find its temporary reference gone and drop the result.
+            Entry::Temporary(_) => self.queues.lock().forget_away(),
+            // The worker frees the reference (fault I1).
+            Entry::Request(worker) => {
+                self.targets[worker as usize].cancelled.store(true, Relaxed);
+                self.queues.lock().forget_away();
+            }
+        }
+    }
+
+    /// Moves the entry of page `from` of `vmo` to page `to` of `to_vmo`, whose entry is empty.
+    /// `false`: no memory for the destination's leaf; the entry stays.
+    pub fn transfer(
+        &self,
+        host: &H,
+        (vmo, from): (VmoId, PageIndex),
+        (to_vmo, to): (VmoId, PageIndex),
+    ) -> bool {
+        if self.entry(vmo, from) == Entry::Empty {
+            return true;
+        }
+        if !self.ensure_leaf(host, to_vmo, to, true) {
+            add(&self.counters.no_metadata, 1);
+            return false;
+        }
+        let list = self.page_list(vmo);
+        let entry = list.get(from);
+        list.set(from, Entry::Empty);
+        drop(list);
+        let list = self.page_list(to_vmo);
+        debug_assert_eq!(list.get(to), Entry::Empty);
+        match entry {
+            Entry::Page(record) => {
+                let _queues = self.queues.lock();
+                self.pages.get(record).set_backlink(to_vmo, to);
+            }
+            Entry::Temporary(slot) => {
+                let link = &self.backlinks[slot.0 as usize];
+                link.vmo.store(to_vmo, Relaxed);
+                link.index.store(to, Relaxed);
+            }
+            Entry::Request(worker) => {
+                let target = &self.targets[worker as usize];
+                target.vmo.store(to_vmo, Relaxed);
+                target.index.store(to, Relaxed);
+            }
+            _ => {}
+        }
+        list.set(to, entry);
+        true
+    }
+}

@@ -1,0 +1,354 @@
+//! A touch of a page that is not in place: RFC-0219 "Decompression algorithm".
+//!
+//! 1. Under the VMO's lock, look at the entry and replace it by a *request* that names this
+//!    worker. Whoever meets the request leaves it alone: the worker's installation wakes all who
+//!    wait for the page. A page in a staging slot is copied into the worker's spare page here,
+//!    under the lock, and is nobody's business any more (RFC: "make a copy of the original page").
+//! 2. Without any lock, decompress into the worker's spare page and verify the checksum.
+//! 3. In a stable section: if the page was not freed meanwhile, install the spare page's bytes
+//!    where they now belong, then write the entry.
+//!
+//! Invariants:
+//! * I1 A request's reference stays allocated until its worker is done; freeing the page only
+//!   marks the worker's target as cancelled.
+//! * I2 Content is installed only inside the stable section in which "not cancelled" was seen,
+//!   so no content appears in memory that the program has dropped or replaced before.
+//! * I3 Bytes whose checksum is wrong are never installed: the page is poisoned (law L1).
+
+use crate::counters::{add, sub};
+use crate::entry::Entry;
+use crate::host::{Host, Installed};
+use crate::stored::{Header, residency_bucket};
+use crate::{Engine, PageIndex, VmoId};
+use coldpress_codec::{Page, PageCodec, checksum, same_filled};
+use coldpress_storage::{CompressedStorage, Reference};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// A thread that restores pages. Its id is its own; its spare page belongs to it alone.
+pub struct Worker {
+    pub(crate) id: u16,
+    pub(crate) spare: &'static mut Page,
+}
+
+impl Worker {
+    /// Worker number `id` (below [`MAX_WORKERS`](crate::MAX_WORKERS), no two alike in one
+    /// engine), with a page of memory that never leaves.
+    pub fn new(id: u16, spare: &'static mut Page) -> Self {
+        assert!((id as usize) < crate::MAX_WORKERS);
+        Self { id, spare }
+    }
+}
+
+/// How a fault was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultOutcome {
+    /// With decompressed content.
+    Decompressed,
+    /// With a copy of a page that was being compressed.
+    Copied,
+    /// From a zero or same-filled marker.
+    SameFilled,
+    /// With a fresh zero page.
+    Zero,
+    /// The page was there already, or another worker is about to put it there.
+    Present,
+    /// There is no such memory any more; the toucher was woken to find out.
+    Gone,
+    /// The content was in doubt; the page is poisoned.
+    Poisoned,
+}
+
+/// Queue that a restored page enters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Into {
+    Newest,
+    Failed,
+}
+
+/// How a commit ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Committed {
+    Done,
+    Cancelled,
+    Gone,
+}
+
+impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
+    /// Answers the touch of page `index` of `vmo`. `written`: by a write.
+    pub fn fault(
+        &self,
+        host: &H,
+        worker: &mut Worker,
+        vmo: VmoId,
+        index: PageIndex,
+        written: bool,
+    ) -> FaultOutcome {
+        let c = &self.counters;
+        loop {
+            let list = self.page_list(vmo);
+            let entry = list.get(index);
+            match entry {
+                Entry::Page(_) => {
+                    drop(list);
+                    host.wake(vmo, index);
+                    add(&c.faults_present, 1);
+                    return FaultOutcome::Present;
+                }
+                Entry::Request(_) => {
+                    add(&c.faults_present, 1);
+                    return FaultOutcome::Present;
+                }
+                Entry::Empty => {
+                    drop(list);
+                    match self.fault_empty(host, vmo, index, written) {
+                        Some(outcome) => return outcome,
+                        None => continue,
+                    }
+                }
+                Entry::Temporary(slot) => {
+                    // SAFETY: while the entry names the slot, which the held lock keeps so, the
+                    // compressor has not released it.
+                    worker.spare.copy_from_slice(unsafe { host.staging(slot) });
+                }
+                Entry::Zero | Entry::SameFilled(_) | Entry::Compressed(_) => {}
+            }
+            self.aim(worker, vmo, index);
+            list.set(index, Entry::Request(worker.id));
+            drop(list);
+
+            let mut sound = true;
+            let outcome = match entry {
+                Entry::Compressed(reference) => {
+                    let started = host.now_ns();
+                    sound = self.load(host, worker.spare, reference, started);
+                    add(&c.decompression_time_ns, host.now_ns().saturating_sub(started));
+                    FaultOutcome::Decompressed
+                }
+                Entry::SameFilled(word) => {
+                    same_filled::fill(worker.spare, word);
+                    FaultOutcome::SameFilled
+                }
+                Entry::Zero => {
+                    worker.spare.fill(0);
+                    FaultOutcome::SameFilled
+                }
+                _ => FaultOutcome::Copied,
+            };
+
+            let committed = if sound {
+                self.commit(host, worker.id, worker.spare, Into::Newest)
+            } else {
+                self.commit_poison(host, worker.id)
+            };
+            self.settle(host, entry, committed == Committed::Done && sound);
+            match committed {
+                Committed::Cancelled => continue,
+                Committed::Gone => {
+                    host.wake(vmo, index);
+                    return FaultOutcome::Gone;
+                }
+                Committed::Done => {}
+            }
+            let target = &self.targets[worker.id as usize];
+            if (target.vmo.load(Relaxed), target.index.load(Relaxed)) != (vmo, index) {
+                // The memory moved while we worked: who waits at the old place must look again.
+                host.wake(vmo, index);
+            }
+            if !sound {
+                add(&c.corrupt, 1);
+                return FaultOutcome::Poisoned;
+            }
+            match outcome {
+                FaultOutcome::Decompressed => add(&c.faults_decompressed, 1),
+                FaultOutcome::SameFilled => add(&c.faults_same_filled, 1),
+                _ => add(&c.faults_copied, 1),
+            }
+            return outcome;
+        }
+    }
+
+    /// Names what `worker` is about to restore. Under the VMO's lock, before the entry says so.
+    pub(crate) fn aim(&self, worker: &Worker, vmo: VmoId, index: PageIndex) {
+        let target = &self.targets[worker.id as usize];
+        target.vmo.store(vmo, Relaxed);
+        target.index.store(index, Relaxed);
+        target.cancelled.store(false, Relaxed);
+    }
+
+    /// A touch of memory of which nothing is remembered: zeros, as the kernel would give.
+    /// `None`: look again.
+    fn fault_empty(
+        &self,
+        host: &H,
+        vmo: VmoId,
+        index: PageIndex,
+        written: bool,
+    ) -> Option<FaultOutcome> {
+        let stable = host.stable();
+        if self.entry(vmo, index) != Entry::Empty {
+            return None;
+        }
+        match host.install_zero(vmo, index, written) {
+            Installed::Changing => {
+                drop(stable);
+                add(&self.counters.copy_again, 1);
+                host.let_changes_in();
+                None
+            }
+            Installed::Gone => {
+                host.wake(vmo, index);
+                Some(FaultOutcome::Gone)
+            }
+            Installed::AlreadyPresent => {
+                add(&self.counters.faults_present, 1);
+                Some(FaultOutcome::Present)
+            }
+            Installed::Done => {
+                self.track_known(host, vmo, index, false);
+                add(&self.counters.faults_zero, 1);
+                Some(FaultOutcome::Zero)
+            }
+        }
+    }
+
+    /// Decompresses what `reference` names into `page`. `false`: it is not what was stored.
+    pub(crate) fn load(
+        &self,
+        host: &H,
+        page: &mut Page,
+        reference: Reference,
+        now_ns: u64,
+    ) -> bool {
+        // SAFETY: I1: the reference stays allocated while a request or the fork's stillness
+        // protects it; its bytes are written once, before any entry names it.
+        let bytes = unsafe { coldpress_storage::data(host.frames(), reference) };
+        let Some((header, payload)) = Header::read(bytes) else {
+            return false;
+        };
+        let decoded = match payload.first_chunk::<8>() {
+            Some(word) if payload.len() == 8 => {
+                same_filled::fill(page, u64::from_le_bytes(*word));
+                true
+            }
+            _ => self.codec.decompress(payload, page).is_ok(),
+        };
+        let bucket = residency_bucket(header.stored_ms, now_ns);
+        add(&self.counters.decompressed_within_log_seconds[bucket], 1);
+        decoded && checksum(page) == header.checksum
+    }
+
+    /// Installs `content` where the worker's target says, and writes the entry there.
+    pub(crate) fn commit(&self, host: &H, worker: u16, content: &Page, into: Into) -> Committed {
+        self.commit_with(host, worker, into, |host, vmo, index| {
+            (host.install(vmo, index, content), true)
+        })
+    }
+
+    fn commit_poison(&self, host: &H, worker: u16) -> Committed {
+        self.commit_with(host, worker, Into::Newest, |host, vmo, index| {
+            (host.poison(vmo, index), false)
+        })
+    }
+
+    fn commit_with(
+        &self,
+        host: &H,
+        worker: u16,
+        into: Into,
+        act: impl Fn(&H, VmoId, PageIndex) -> (Installed, bool),
+    ) -> Committed {
+        let target = &self.targets[worker as usize];
+        loop {
+            let stable = host.stable();
+            if target.cancelled.load(Relaxed) {
+                return Committed::Cancelled;
+            }
+            let (vmo, index) = (target.vmo.load(Relaxed), target.index.load(Relaxed));
+            let (installed, resident) = act(host, vmo, index);
+            if installed == Installed::Changing {
+                drop(stable);
+                add(&self.counters.copy_again, 1);
+                host.let_changes_in();
+                continue;
+            }
+            let list = self.page_list(vmo);
+            debug_assert_eq!(list.get(index), Entry::Request(worker));
+            let mut queues = self.queues.lock();
+            let resident = resident && installed != Installed::Gone;
+            let record = if resident {
+                queues.bring_back(&self.pages)
+            } else {
+                queues.forget_away();
+                None
+            };
+            let entry = match record {
+                Some(record) => {
+                    self.pages.get(record).set_backlink(vmo, index);
+                    match into {
+                        Into::Newest => queues.push_newest(&self.pages, record),
+                        Into::Failed => queues.push_failed(&self.pages, record),
+                    }
+                    Entry::Page(record)
+                }
+                None => Entry::Empty,
+            };
+            drop(queues);
+            list.set(index, entry);
+            return match installed {
+                Installed::Gone => Committed::Gone,
+                _ => Committed::Done,
+            };
+        }
+    }
+
+    /// Frees what the replaced entry held, and keeps the gauges right.
+    fn settle(&self, host: &H, entry: Entry, restored: bool) {
+        match entry {
+            Entry::Compressed(reference) => self.free_stored(host, reference, restored),
+            Entry::Zero | Entry::SameFilled(_) => sub(&self.counters.same_filled_pages, 1),
+            _ => {}
+        }
+    }
+
+    /// Frees a reference that an entry named. `restored`: its content is in place again.
+    pub(crate) fn free_stored(&self, host: &H, reference: Reference, restored: bool) {
+        self.storage.lock().free(host.frames(), reference);
+        sub(&self.counters.compressed_pages, 1);
+        match restored {
+            true => add(&self.counters.decompressions, 1),
+            false => add(&self.counters.freed_compressed, 1),
+        }
+    }
+
+    /// Starts to track a page that is in place, or that has just been put in place, and of
+    /// which nothing is remembered so far. `grow`: tables may grow (never on a fault). In a
+    /// stable section, or before the page's memory is registered.
+    pub fn track_known(&self, host: &H, vmo: VmoId, index: PageIndex, grow: bool) -> bool {
+        if !self.ensure_leaf(host, vmo, index, grow) {
+            add(&self.counters.no_metadata, 1);
+            return false;
+        }
+        let list = self.page_list(vmo);
+        if list.get(index) != Entry::Empty {
+            return false;
+        }
+        let mut queues = self.queues.lock();
+        if grow && !queues.can_track(&self.pages) {
+            let wanted = queues.records_wanted(1);
+            self.pages.reserve(host, wanted + 1);
+        }
+        let record = match queues.can_track(&self.pages) {
+            true => self.pages.take(),
+            false => None,
+        };
+        let Some(record) = record else {
+            add(&self.counters.no_metadata, 1);
+            return false;
+        };
+        self.pages.get(record).set_backlink(vmo, index);
+        queues.push_newest(&self.pages, record);
+        drop(queues);
+        list.set(index, Entry::Page(record));
+        true
+    }
+}

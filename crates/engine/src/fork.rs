@@ -1,0 +1,83 @@
+//! What a fork needs: an engine that changes nothing for a moment, and its revival in the child.
+//!
+//! While the host forks its process it keeps the engine *still*: no reclaim runs, no fault
+//! changes an entry, no change is delivered. Faults that come in are answered through
+//! [`Engine::peek`], which only reads. So the copy of the engine that the child inherits is
+//! whole. In the child, and in the parent afterwards, pages that were restored meanwhile are
+//! in place although their entries say otherwise: [`Engine::acknowledge_present`] mends that.
+
+use crate::entry::Entry;
+use crate::fault::Worker;
+use crate::host::Host;
+use crate::{Engine, PageIndex, VmoId};
+use crate::counters::{add, sub};
+use coldpress_codec::{Page, PageCodec, same_filled};
+use coldpress_storage::CompressedStorage;
+
+/// What is remembered of a page.
+#[derive(Debug)]
+pub enum Content<'a> {
+    /// It is in place.
+    Present,
+    /// Nothing: zeros.
+    Nothing,
+    /// These bytes.
+    Bytes(&'a Page),
+    /// Something that fails its checksum.
+    Doubtful,
+}
+
+impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
+    /// What is remembered of a page, without changing anything. The engine is still: no
+    /// temporary reference and no request exists.
+    pub fn peek<'w>(
+        &self,
+        host: &H,
+        worker: &'w mut Worker,
+        vmo: VmoId,
+        index: PageIndex,
+    ) -> Content<'w> {
+        match self.entry(vmo, index) {
+            Entry::Empty => return Content::Nothing,
+            Entry::Page(_) | Entry::Temporary(_) | Entry::Request(_) => return Content::Present,
+            Entry::Zero => worker.spare.fill(0),
+            Entry::SameFilled(word) => same_filled::fill(worker.spare, word),
+            Entry::Compressed(reference) => {
+                if !self.load(host, worker.spare, reference, host.now_ns()) {
+                    return Content::Doubtful;
+                }
+            }
+        }
+        Content::Bytes(worker.spare)
+    }
+
+    /// The page is in place, whatever its entry says: what was remembered besides is freed.
+    /// Called while no stable section is open.
+    pub fn acknowledge_present(&self, host: &H, vmo: VmoId, index: PageIndex) {
+        let list = self.page_list(vmo);
+        match list.get(index) {
+            Entry::Compressed(reference) => self.free_stored(host, reference, true),
+            Entry::Zero | Entry::SameFilled(_) => sub(&self.counters.same_filled_pages, 1),
+            Entry::Empty => {
+                drop(list);
+                self.track_known(host, vmo, index, true);
+                return;
+            }
+            _ => return,
+        }
+        let mut queues = self.queues.lock();
+        let entry = match queues.bring_back(&self.pages) {
+            Some(record) => {
+                self.pages.get(record).set_backlink(vmo, index);
+                queues.push_newest(&self.pages, record);
+                Entry::Page(record)
+            }
+            None => {
+                add(&self.counters.no_metadata, 1);
+                Entry::Empty
+            }
+        };
+        drop(queues);
+        list.set(index, entry);
+    }
+}

@@ -1,0 +1,98 @@
+//! What the engine asks of the machine it runs on.
+
+use crate::{PageIndex, VmoId};
+use coldpress_arena::{ChunkSource, Zeroable};
+use coldpress_codec::Page;
+use coldpress_storage::FrameSource;
+use lock_api::RawMutex;
+
+/// One of the pages that the compressor owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StagingSlot(pub u16);
+
+/// What became of pages that were to be taken out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Bit n: page `first + n` is now in slot `slot + n`, and missing in its place.
+    pub moved: u64,
+    /// Bit n: the page cannot be taken now (pinned, shared, unmovable); try it much later.
+    pub refused: u64,
+    /// Bit n: there was no page; nothing is remembered there.
+    pub holes: u64,
+}
+
+/// What became of a page that was to be put in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Installed {
+    /// The content is in place; who waited for it is awake.
+    Done,
+    /// A page was in place already; who waited is awake.
+    AlreadyPresent,
+    /// The address space is changing: leave the stable section, let the change be delivered,
+    /// look at the page list again.
+    Changing,
+    /// There is no such memory any more.
+    Gone,
+}
+
+/// A machine: memory, mappings, a clock.
+///
+/// # Safety
+/// The implementation upholds what each method says; above all, [`take`](Host::take) moves
+/// content without losing a concurrent write, and [`staging`](Host::staging) gives memory that
+/// nothing else writes until [`release`](Host::release).
+pub unsafe trait Host: ChunkSource + Sync {
+    /// The host's lock. All-zero bytes are an unlocked one.
+    type RawLock: RawMutex + Zeroable + Send + Sync;
+
+    /// Frames for compressed storage.
+    type Frames: FrameSource;
+
+    /// While it lives, no change of the address space is delivered to the engine
+    /// (the methods of [`change`](crate::change) are not called).
+    type Stable<'a>
+    where
+        Self: 'a;
+
+    /// Opens a stable section. Many may be open at once. Short: faults may wait for its end.
+    fn stable(&self) -> Self::Stable<'_>;
+
+    /// Frames for compressed storage.
+    fn frames(&self) -> &Self::Frames;
+
+    /// A clock that never goes back, in nanoseconds.
+    fn now_ns(&self) -> u64;
+
+    /// Takes pages out of the program, at most 64 from `first`, those whose bit is set in
+    /// `wanted` (its lowest bit is set), into the slots from `slot`. Called in a stable section.
+    fn take(&self, vmo: VmoId, first: PageIndex, wanted: u64, slot: StagingSlot) -> Taken;
+
+    /// The page in a slot.
+    ///
+    /// # Safety
+    /// The slot holds a page that was taken, and was not released since.
+    unsafe fn staging(&self, slot: StagingSlot) -> &Page;
+
+    /// Gives the memory of `count` slots from `slot` back. No stable section is open in the
+    /// calling thread.
+    fn release(&self, slot: StagingSlot, count: usize);
+
+    /// Puts `content` in place of a missing page and wakes who waits. In a stable section.
+    fn install(&self, vmo: VmoId, index: PageIndex, content: &Page) -> Installed;
+
+    /// Puts a page of zeros in place of a missing page and wakes who waits; `written`: the
+    /// toucher is about to write. In a stable section.
+    fn install_zero(&self, vmo: VmoId, index: PageIndex, written: bool) -> Installed;
+
+    /// Lets the threads that wait for a page try again.
+    fn wake(&self, vmo: VmoId, index: PageIndex);
+
+    /// The content of this page is lost or in doubt: every touch of it shall raise an error,
+    /// none may return bytes. In a stable section.
+    fn poison(&self, vmo: VmoId, index: PageIndex) -> Installed;
+
+    /// The address space is changing and the worker cannot go on before the change is
+    /// delivered: deliver what is pending or wait a little. No stable section is open in the
+    /// calling thread.
+    fn let_changes_in(&self);
+}

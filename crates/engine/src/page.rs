@@ -1,0 +1,71 @@
+//! Records of pages whose content is in place: the `vm_page_t` of RFC-0219 "Aging and tracking".
+//!
+//! A record carries the backlink (VMO and index) and its place in the page queues. It exists
+//! while its page is resident and tracked; the engine keeps enough free records for every page
+//! that is compressed, so that a fault never has to find memory for one.
+
+use coldpress_arena::{Link, Zeroable};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// The record of one resident page: 16 bytes.
+#[repr(C)]
+#[derive(Debug)]
+pub struct PageRecord {
+    /// Next younger record in the queue; the free list's word while unused.
+    next: AtomicU32,
+    /// Next older record in the queue.
+    previous: AtomicU32,
+    /// VMO in the low 24 bits, queue in the next 8.
+    vmo_and_queue: AtomicU32,
+    /// Index of the page in its VMO.
+    index: AtomicU32,
+}
+
+// SAFETY: four atomics; zero is valid.
+unsafe impl Zeroable for PageRecord {}
+
+impl Link for PageRecord {
+    fn link(&self) -> &AtomicU32 {
+        &self.next
+    }
+}
+
+const VMO_BITS: u32 = 24;
+const VMO_MASK: u32 = (1 << VMO_BITS) - 1;
+
+impl PageRecord {
+    /// VMO and index the page belongs to.
+    pub fn backlink(&self) -> (u32, u32) {
+        (
+            self.vmo_and_queue.load(Relaxed) & VMO_MASK,
+            self.index.load(Relaxed),
+        )
+    }
+
+    /// Sets the backlink; under the lock of the VMO that has the page, and the queue lock.
+    pub(crate) fn set_backlink(&self, vmo: u32, index: u32) {
+        debug_assert!(vmo <= VMO_MASK);
+        let queue = self.vmo_and_queue.load(Relaxed) & !VMO_MASK;
+        self.vmo_and_queue.store(queue | vmo, Relaxed);
+        self.index.store(index, Relaxed);
+    }
+
+    /// Queue the page is in.
+    pub(crate) fn queue(&self) -> usize {
+        (self.vmo_and_queue.load(Relaxed) >> VMO_BITS) as usize
+    }
+
+    pub(crate) fn set_queue(&self, queue: usize) {
+        let vmo = self.vmo_and_queue.load(Relaxed) & VMO_MASK;
+        self.vmo_and_queue
+            .store((queue as u32) << VMO_BITS | vmo, Relaxed);
+    }
+
+    pub(crate) fn next(&self) -> &AtomicU32 {
+        &self.next
+    }
+
+    pub(crate) fn previous(&self) -> &AtomicU32 {
+        &self.previous
+    }
+}

@@ -1,0 +1,195 @@
+//! Page lists: from an index in a VMO to its entry.
+//!
+//! ```text
+//!  Vmo                        Leaf (from a pool, when first needed)
+//!  leaves[128] ─────────────▶ entries[64] of 64 bits, count of those not empty
+//! ```
+//!
+//! Invariants (all under the VMO's lock):
+//! * I1 A leaf that is named by a VMO belongs to it alone; `live` is the number of its entries
+//!   that are not empty.
+//! * I2 `Page(r)` stands in exactly one entry, and record `r` names that entry as its backlink.
+//! * I3 `Compressed(ref)` stands in exactly one entry; the page is missing at its address.
+//!
+//! A leaf stays with its VMO once it was needed (520 bytes for 256 KiB of memory that was
+//! managed at one time): entries come and go far too often to give leaves back.
+
+use crate::entry::Entry;
+use crate::{Engine, Host, LEAF_PAGES, PageIndex, VMO_PAGES, VmoId};
+use coldpress_arena::{Link, Zeroable};
+use coldpress_codec::PageCodec;
+use coldpress_storage::CompressedStorage;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use lock_api::RawMutex;
+
+const LEAVES: usize = (VMO_PAGES / LEAF_PAGES) as usize;
+
+/// A range of anonymous memory of [`VMO_PAGES`] pages.
+#[repr(C)]
+pub(crate) struct Vmo<R> {
+    link: AtomicU32,
+    /// Guards the entries of this VMO's page list. Held for lookups and updates, for copying
+    /// one page out of a staging slot, never over a codec or a call of the host.
+    lock: UnsafeCell<R>,
+    leaves: [AtomicU32; LEAVES],
+}
+
+// SAFETY: zero is valid for atomics; `Host::RawLock` promises that zero is an unlocked lock.
+unsafe impl<R> Zeroable for Vmo<R> {}
+// SAFETY: everything is atomic but the lock cell, which only `reset_lock` writes, alone.
+unsafe impl<R: Sync> Sync for Vmo<R> {}
+
+impl<R> Link for Vmo<R> {
+    fn link(&self) -> &AtomicU32 {
+        &self.link
+    }
+}
+
+/// 64 entries of a page list.
+#[repr(C)]
+pub(crate) struct Leaf {
+    entries: [AtomicU64; LEAF_PAGES as usize],
+    link: AtomicU32,
+    live: AtomicU32,
+}
+
+// SAFETY: atomics; zero is valid.
+unsafe impl Zeroable for Leaf {}
+
+impl Link for Leaf {
+    fn link(&self) -> &AtomicU32 {
+        &self.link
+    }
+}
+
+impl<R: RawMutex> Vmo<R> {
+    fn lock(&self) -> &R {
+        // SAFETY: only `reset_lock` writes the cell, and its caller promises to be alone.
+        unsafe { &*self.lock.get() }
+    }
+
+    pub(crate) fn clear(&self) {
+        for leaf in &self.leaves {
+            leaf.store(0, Relaxed);
+        }
+    }
+
+    /// Makes the lock free again.
+    ///
+    /// # Safety
+    /// No other thread uses this VMO.
+    pub(crate) unsafe fn reset_lock(&self) {
+        // SAFETY: as the caller promises.
+        unsafe { self.lock.get().write(R::INIT) };
+    }
+}
+
+/// The page list of one VMO, with its lock held.
+pub(crate) struct PageList<'a, H: Host> {
+    vmo: &'a Vmo<H::RawLock>,
+    leaves: &'a coldpress_arena::Pool<Leaf>,
+}
+
+impl<H: Host> Drop for PageList<'_, H> {
+    fn drop(&mut self) {
+        // SAFETY: locked when this was made.
+        unsafe { self.vmo.lock().unlock() };
+    }
+}
+
+impl<H: Host> PageList<'_, H> {
+    fn leaf(&self, index: PageIndex) -> Option<&Leaf> {
+        match self.vmo.leaves[(index / LEAF_PAGES) as usize].load(Acquire) {
+            0 => None,
+            leaf => Some(self.leaves.get(leaf)),
+        }
+    }
+
+    /// The entry of page `index`.
+    pub(crate) fn get(&self, index: PageIndex) -> Entry {
+        self.leaf(index).map_or(Entry::Empty, |leaf| {
+            Entry::decode(leaf.entries[(index % LEAF_PAGES) as usize].load(Relaxed))
+        })
+    }
+
+    /// Number of entries that are not empty in the leaf of `index`.
+    pub(crate) fn live(&self, index: PageIndex) -> u32 {
+        self.leaf(index).map_or(0, |leaf| leaf.live.load(Relaxed))
+    }
+
+    /// Sets the entry of page `index`. An entry that is not empty needs a leaf.
+    pub(crate) fn set(&self, index: PageIndex, entry: Entry) {
+        let Some(leaf) = self.leaf(index) else {
+            assert_eq!(entry, Entry::Empty, "no leaf for this entry");
+            return;
+        };
+        let slot = &leaf.entries[(index % LEAF_PAGES) as usize];
+        let was_empty = slot.load(Relaxed) == 0;
+        slot.store(entry.encode(), Relaxed);
+        match (was_empty, entry == Entry::Empty) {
+            (true, false) => leaf.live.store(leaf.live.load(Relaxed) + 1, Relaxed),
+            (false, true) => leaf.live.store(leaf.live.load(Relaxed) - 1, Relaxed),
+            _ => {}
+        }
+    }
+}
+
+impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
+    /// Locks `vmo` and gives its page list.
+    pub(crate) fn page_list(&self, vmo: VmoId) -> PageList<'_, H> {
+        let vmo = self.vmos.get(vmo);
+        vmo.lock().lock();
+        PageList {
+            vmo,
+            leaves: &self.leaves,
+        }
+    }
+
+    /// Makes sure that `vmo` has a leaf for page `index`. `false`: no memory. With `grow` unset
+    /// only a leaf that is already there is taken.
+    pub(crate) fn ensure_leaf(&self, host: &H, vmo: VmoId, index: PageIndex, grow: bool) -> bool {
+        let slot = &self.vmos.get(vmo).leaves[(index / LEAF_PAGES) as usize];
+        if slot.load(Acquire) != 0 {
+            return true;
+        }
+        let _tables = self.tables.lock();
+        if slot.load(Acquire) != 0 {
+            return true;
+        }
+        if grow && !self.leaves.reserve(host, 1) {
+            return false;
+        }
+        match self.leaves.take() {
+            Some(leaf) => {
+                slot.store(leaf, Release);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Keeps `count` leaves ready, so that faults which need one find it without growing.
+    pub fn reserve_leaves(&self, host: &H, count: u32) -> bool {
+        let _tables = self.tables.lock();
+        self.leaves.reserve(host, count)
+    }
+
+    /// The entry of a page, read without a lock: for figures and for the child of a fork.
+    pub fn entry(&self, vmo: VmoId, index: PageIndex) -> Entry {
+        match self.vmos.get(vmo).leaves[(index / LEAF_PAGES) as usize].load(Acquire) {
+            0 => Entry::Empty,
+            leaf => Entry::decode(
+                self.leaves.get(leaf).entries[(index % LEAF_PAGES) as usize].load(Relaxed),
+            ),
+        }
+    }
+
+    /// Whether page `index` of `vmo` lies in a leaf that exists.
+    pub fn has_leaf(&self, vmo: VmoId, index: PageIndex) -> bool {
+        self.vmos.get(vmo).leaves[(index / LEAF_PAGES) as usize].load(Acquire) != 0
+    }
+}

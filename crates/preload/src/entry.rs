@@ -1,0 +1,87 @@
+//! Constructor and destructor.
+//!
+//! The pager starts in the process that `coldpress run` made, and again when that process
+//! replaces itself (`exec`, as wrapper scripts do). In any other process that inherits the
+//! environment the library only removes itself from it.
+
+use crate::{environment, libc_files};
+use coldpress_interface::config as names;
+use coldpress_runtime::config::{Config, variable};
+use coldpress_runtime::start::StartError;
+use coldpress_runtime::{fork, message, pager, start, sys};
+use core::ffi::{c_char, c_int, c_void};
+
+type Constructor = extern "C" fn(c_int, *const *const c_char, *mut *mut c_char);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: Constructor = constructor;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static DESTRUCTOR: extern "C" fn() = destructor;
+
+unsafe extern "C" {
+    fn __register_atfork(
+        prepare: extern "C" fn(),
+        parent: extern "C" fn(),
+        child: extern "C" fn(),
+        object: *mut c_void,
+    ) -> c_int;
+    static mut __dso_handle: u8;
+}
+
+extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *mut c_char) {
+    // SAFETY: libc hands constructors the environment block it got from the kernel.
+    let config = unsafe { Config::from_environment(environment.cast_const().cast()) };
+    let Some(config) = config else { return };
+    if config.root_pid != sys::process_id() {
+        // SAFETY: as above; no other thread runs yet.
+        unsafe { environment::leave(environment) };
+        return;
+    }
+    let pager = pager();
+    // SAFETY: as above.
+    unsafe {
+        let directory = variable(environment.cast_const().cast(), names::STATISTICS_DIR);
+        pager.configure(config, directory.unwrap_or(b""));
+    }
+    pager.set_touch_before_fork(libc_files::touch);
+    if let Err(error) = start::start() {
+        message::say(format_args!("{}", explain(error)));
+        sys::exit_process(125);
+    }
+    // Registered before any other library's, so that ours run last before the fork and first
+    // after it.
+    // SAFETY: functions that live as long as the process; the handle is this library's.
+    unsafe { __register_atfork(prepare, parent, child, (&raw mut __dso_handle).cast()) };
+}
+
+extern "C" fn destructor() {
+    pager().publish_finally();
+}
+
+pub(crate) extern "C" fn prepare() {
+    fork::prepare();
+}
+
+pub(crate) extern "C" fn parent() {
+    fork::parent();
+}
+
+pub(crate) extern "C" fn child() {
+    fork::child();
+}
+
+fn explain(error: StartError) -> &'static str {
+    match error {
+        StartError::Memory => {
+            "no address space for the pager; lift the limit on it (ulimit -v unlimited)"
+        }
+        StartError::Thread => "no thread could be made; lift the limit on them (ulimit -u)",
+        StartError::Userfaultfd => {
+            "userfaultfd was refused inside the program; run `coldpress doctor` as the same user"
+        }
+        StartError::Proc => "/proc/self cannot be read; mount /proc where the program runs",
+    }
+}

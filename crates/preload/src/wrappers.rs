@@ -1,0 +1,137 @@
+//! The libc functions by which a program tells the kernel what the pager must know too.
+//!
+//! Each makes the system call itself, as libc's does. A program that bypasses libc bypasses
+//! these; what then still holds stands in `docs/adr/0003-fork.md` and HAZARDS' tests.
+
+use coldpress_runtime::exclusions::Reason;
+use coldpress_runtime::fork::Operation;
+use coldpress_runtime::{pager, sys};
+use coldpress_uffd::AddressRange;
+use core::ffi::{c_int, c_void};
+use linux_raw_sys::general as nr;
+
+unsafe extern "C" {
+    fn __errno_location() -> *mut c_int;
+    fn dlsym(handle: *mut c_void, name: *const core::ffi::c_char) -> *mut c_void;
+}
+
+const EFAULT: isize = -14;
+const MADV_GUARD_INSTALL: c_int = 102;
+
+/// Turns a raw result into libc's: -1 and `errno`.
+fn answer(result: isize) -> isize {
+    if (-4095..0).contains(&result) {
+        // SAFETY: libc's own errno of the calling thread, which is the program's.
+        unsafe { *__errno_location() = -result as c_int };
+        return -1;
+    }
+    result
+}
+
+/// `sigaltstack`, whose stacks are never evicted.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaltstack(new: *const Stack, old: *mut Stack) -> c_int {
+    let args = [new as usize, old as usize, 0, 0, 0, 0];
+    // SAFETY: the program's own call.
+    let result = unsafe { sys::syscall(nr::__NR_sigaltstack, args) };
+    if result == 0 && !new.is_null() {
+        // SAFETY: the kernel has just read it.
+        let stack = unsafe { &*new };
+        if stack.flags & DISABLE == 0 {
+            let range = AddressRange::new(stack.start as usize, stack.bytes);
+            pager().exclude(range, Reason::AlternateStack);
+        }
+    }
+    answer(result) as c_int
+}
+
+const DISABLE: c_int = 2;
+
+/// `stack_t`.
+#[repr(C)]
+pub struct Stack {
+    start: *mut c_void,
+    flags: c_int,
+    bytes: usize,
+}
+
+/// `madvise`, which may say how memory passes through a fork.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int) -> c_int {
+    // SAFETY: the program's own call.
+    let result = unsafe { sys::madvise(address as usize, len, advice) };
+    if result == 0 && len > 0 {
+        let range = AddressRange::new(address as usize, len);
+        match advice {
+            sys::MADV_DONTFORK => pager().exclude(range, Reason::NotInherited),
+            sys::MADV_WIPEONFORK => pager().exclude(range, Reason::WipedInChild),
+            sys::MADV_DOFORK => pager().host.exclusions.remove(range, Reason::NotInherited),
+            sys::MADV_KEEPONFORK => pager().host.exclusions.remove(range, Reason::WipedInChild),
+            // The kernel drops the pages without telling a userfaultfd.
+            MADV_GUARD_INSTALL => pager().dropped_unannounced(Operation::Remove(AddressRange {
+                start: range.start,
+                end: range.end.next_multiple_of(4096),
+            })),
+            _ => {}
+        }
+    }
+    answer(result) as c_int
+}
+
+/// `mremap`. The kernel (before 6.17) refuses a range that spans several mappings, and
+/// registering a part of one splits it: the range is then registered whole, and moved again.
+///
+/// # Safety
+/// As libc's. The fifth argument is read only with the flags that make it count.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mremap(
+    old: *mut c_void,
+    old_len: usize,
+    new_len: usize,
+    flags: c_int,
+    new: *mut c_void,
+) -> *mut c_void {
+    let args = [
+        old as usize,
+        old_len,
+        new_len,
+        flags as usize,
+        new as usize,
+        0,
+    ];
+    // SAFETY: the program's own call.
+    let mut result = unsafe { sys::syscall(nr::__NR_mremap, args) };
+    if result == EFAULT && pager().unify(AddressRange::new(old as usize, old_len)) {
+        // SAFETY: again the program's own call.
+        result = unsafe { sys::syscall(nr::__NR_mremap, args) };
+    }
+    answer(result) as *mut c_void
+}
+
+/// `_Fork`, which libc's own hooks pass by.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _Fork() -> c_int {
+    const NEXT: *mut c_void = core::ptr::without_provenance_mut(usize::MAX);
+    // SAFETY: looks up libc's function of that name and type.
+    let real = unsafe { dlsym(NEXT, c"_Fork".as_ptr()) };
+    if real.is_null() {
+        return answer(-38) as c_int;
+    }
+    crate::entry::prepare();
+    // SAFETY: libc's `_Fork` takes nothing and returns a process id.
+    let child = unsafe { core::mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(real)() };
+    match child {
+        0 => crate::entry::child(),
+        _ => crate::entry::parent(),
+    }
+    child
+}

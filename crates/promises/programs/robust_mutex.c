@@ -1,0 +1,64 @@
+/* Hazard: when a thread dies, the kernel walks its robust list and marks the mutexes in user
+ * memory: on a compressed page the mark would be lost, and the next owner waits for ever. The
+ * mutexes lie alone on heap pages that grow cold, and in shared memory for a killed child.
+ * Arguments: seed, rounds. */
+#include "common.h"
+
+enum { MUTEXES = 64 };
+static pthread_mutex_t *mutexes[MUTEXES];
+static char *cold;
+static const size_t BYTES = 16 << 20;
+
+static void make(pthread_mutex_t *mutex, int shared) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    if (shared) pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutex_init(mutex, &attributes);
+}
+
+/* Locks its share and dies without unlocking, after lying idle while pages are taken. */
+static void *die_holding(void *context) {
+    for (unsigned i = (uintptr_t)context; i < MUTEXES; i += 4) pthread_mutex_lock(mutexes[i]);
+    sleep_ms(150);
+    return NULL;
+}
+
+static void inherit(pthread_mutex_t *mutex, const char *from) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 10;
+    int e = pthread_mutex_timedlock(mutex, &until);
+    if (e != EOWNERDEAD) die("mutex %p of a dead %s: expected EOWNERDEAD, got %s", (void *)mutex, from, strerror(e));
+    pthread_mutex_consistent(mutex);
+    pthread_mutex_unlock(mutex);
+}
+
+int main(int argc, char **argv) {
+    seed = argument(argc, argv, 1, 1);
+    long rounds = argument(argc, argv, 2, 6);
+    for (unsigned i = 0; i < MUTEXES; i++) make(mutexes[i] = map_region(PAGE), 0);
+    pthread_mutex_t *shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    make(shared, 1);
+    cold = map_region(BYTES);
+    fill_region(cold, BYTES, 0, 1);
+    for (long round = 0; round < rounds; round++) {
+        pthread_t threads[4];
+        for (uintptr_t i = 0; i < 4; i++) threads[i] = start_thread(die_holding, (void *)i);
+        settle(cold, BYTES);
+        for (unsigned i = 0; i < 4; i++) join_thread(threads[i]);
+        for (unsigned i = 0; i < MUTEXES; i++) inherit(mutexes[i], "thread");
+        pid_t pid = fork();
+        if (pid == 0) {
+            pthread_mutex_lock(shared);
+            verify_region(cold, BYTES, 0, 1, "child");
+            raise(SIGKILL);
+        }
+        int status;
+        waitpid(pid, &status, 0);
+        if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) die("child: status %#x", status);
+        inherit(shared, "child");
+        verify_region(cold, BYTES, 0, 1, "parent");
+    }
+    printf("OK %ld rounds of %d mutexes\n", rounds, MUTEXES);
+}

@@ -1,0 +1,84 @@
+/* Hazard: vfork, posix_spawn and clone(CLONE_VM) children run in the parent's address space until
+ * they exec: the same pager must serve them while their parent waits. Arguments, environment
+ * and paths lie in compressed memory too: execve reads them in the kernel.
+ * Arguments: seed, MiB, rounds. */
+#include "common.h"
+#include <spawn.h>
+
+extern char **environ;
+static char *region;
+static size_t bytes;
+
+struct errand {
+    uint64_t first, step, version, read;
+};
+
+static void touch(struct errand *e) {
+    for (size_t i = e->first; i < bytes / PAGE; i += e->step, e->read++) {
+        verify_page(region + i * PAGE, i, e->version, "child in the parent's memory");
+        if (i % 3 == 0) fill_page(region + i * PAGE, i, e->version); /* dirties it */
+    }
+}
+
+static int cloned(void *context) {
+    touch(context);
+    return 0;
+}
+
+/* A copy of `text` alone on a page that is cold when it is used. */
+static char *cold_string(const char *text) {
+    char *page = map_region(PAGE);
+    strcpy(page, text);
+    return page;
+}
+
+static void vfork_and_exec(struct errand *e, char **arguments) {
+    pid_t pid = vfork();
+    if (pid < 0) die_errno("vfork");
+    if (pid == 0) {
+        touch(e);
+        execve(arguments[0], arguments, environ);
+        _exit(99);
+    }
+    if (wait_exit(pid, "vfork child")) die("vfork child did not exec its cold arguments");
+}
+
+int main(int argc, char **argv) {
+    seed = argument(argc, argv, 1, 1);
+    bytes = argument(argc, argv, 2, 24) * MIB;
+    long rounds = argument(argc, argv, 3, 4);
+    region = map_region(bytes);
+    fill_region(region, bytes, 0, 5);
+    char **arguments = map_region(PAGE);
+    arguments[0] = cold_string("/bin/sh");
+    arguments[1] = cold_string("-c");
+    arguments[2] = cold_string("test \"$1\" = cold-argument");
+    arguments[3] = cold_string("sh");
+    arguments[4] = cold_string("cold-argument");
+    char *stack = map_region(64 * PAGE);
+    for (long round = 0; round < rounds; round++) {
+        settle(region, bytes);
+        struct errand e = {0, 7, 5, 0};
+        vfork_and_exec(&e, arguments);
+        settle(region, bytes);
+        pid_t pid;
+        int error = posix_spawn(&pid, arguments[0], NULL, NULL, arguments, environ);
+        if (error) die("posix_spawn: %s", strerror(error));
+        if (wait_exit(pid, "spawned child")) die("the spawned child saw other arguments");
+        settle(region, bytes);
+        e = (struct errand){1, 5, 5, 0};
+        pid = clone(cloned, stack + 64 * PAGE, CLONE_VM | CLONE_VFORK | SIGCHLD, &e);
+        if (pid < 0) die_errno("clone");
+        if (wait_exit(pid, "cloned child")) return 1;
+        if (e.read != (bytes / PAGE - 1 + 4) / 5) die("the cloned child's work is lost: %llu", (unsigned long long)e.read);
+        settle(region, bytes);
+        e = (struct errand){2, 5, 5, 0};
+        pid = clone(cloned, stack + 64 * PAGE, CLONE_VM | SIGCHLD, &e); /* at the same time as its parent */
+        if (pid < 0) die_errno("clone");
+        verify_region(region + bytes / 2, bytes / 2, bytes / 2 / PAGE, 5, "parent beside a child");
+        if (wait_exit(pid, "cloned child")) return 1;
+        if (system("exit 7") != 7 << 8) die("system() lost its status");
+        verify_region(region, bytes, 0, 5, "parent after its children");
+    }
+    printf("OK %ld rounds of vfork, posix_spawn, clone\n", rounds);
+}

@@ -1,0 +1,137 @@
+//! Every hazard program, with the arguments and the budget it is run under. The tests of single
+//! promises, the native test and the refusal test all read this table.
+
+use crate::{Managed, Statistics, Workplace, process, skip};
+use std::process::Command;
+use std::time::Duration;
+
+/// A program out of `programs/` and how it is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Hazard {
+    /// Name of the case.
+    pub name: &'static str,
+    /// File in `programs/`, without `.c`.
+    pub program: &'static str,
+    /// Arguments: the seed first.
+    pub arguments: &'static [&'static str],
+    /// Budget of the managed run.
+    pub budget: &'static str,
+    /// Whether pages are evicted at random, whatever the budget.
+    pub chaos: bool,
+}
+
+const fn hazard(
+    name: &'static str,
+    program: &'static str,
+    arguments: &'static [&'static str],
+    budget: &'static str,
+    chaos: bool,
+) -> Hazard {
+    Hazard {
+        name,
+        program,
+        arguments,
+        budget,
+        chaos,
+    }
+}
+
+/// The table. Random eviction finds races; eviction by budget is what users have: where both
+/// matter there are two rows.
+#[rustfmt::skip]
+pub const HAZARDS: &[Hazard] = &[
+    // Moving pages out and in
+    hazard("writers", "writers", &["1", "3", "16", "3000"], "64M", true),
+    hazard("vmsplice_bytes", "vmsplice_bytes", &["2", "5"], "64M", true),
+    hazard("direct_io", "direct_io", &["3", "2", "8", "3000"], "64M", true),
+    hazard("fixed_buffers", "fixed_buffers", &["4", "4"], "64M", true),
+    hazard("locked_and_read_only", "locked_and_read_only", &["5", "2500"], "64M", true),
+    hazard("removing_while_restoring", "removing_while_restoring", &["6", "3000"], "64M", true),
+    hazard("larger_than_limit", "larger_than_limit", &["7", "80", "2"], "32M", false),
+    hazard("cold_reread", "cold_reread", &["8", "24", "2"], "12M", false),
+    // The address space changes
+    hazard("fork_content", "fork_content", &["9", "32", "2"], "16M", false),
+    hazard("fork_content_chaos", "fork_content", &["10", "8", "3"], "64M", true),
+    hazard("fork_with_threads", "fork_with_threads", &["11", "20", "4"], "16M", false),
+    hazard("fork_with_threads_chaos", "fork_with_threads", &["12", "8", "6"], "64M", true),
+    hazard("spawned_children", "spawned_children", &["13", "24", "3"], "12M", false),
+    hazard("spawned_children_chaos", "spawned_children", &["14", "8", "4"], "64M", true),
+    hazard("raw_clone", "raw_clone", &["15", "24", "3"], "12M", false),
+    hazard("mremap_moves", "mremap_moves", &["16", "48", "3000"], "64M", true),
+    hazard("madvise_zero", "madvise_zero", &["17", "24", "3000"], "64M", true),
+    hazard("unmap_reuse", "unmap_reuse", &["18", "24", "3000"], "64M", true),
+    hazard("mprotect_keeps", "mprotect_keeps", &["19", "16", "2500"], "64M", true),
+    hazard("brk_moves", "brk_moves", &["20", "16", "2500"], "64M", true),
+    hazard("fd_sweep", "fd_sweep", &["21", "16"], "64M", true),
+    hazard("foreign_reader", "foreign_reader", &["22", "24"], "12M", false),
+    hazard("core_dump", "core_dump", &["23", "16"], "12M", false),
+    hazard("thread_storm", "thread_storm", &["24", "10000", "0"], "64M", true),
+    hazard("thread_storm_own_stacks", "thread_storm", &["25", "10000", "1"], "64M", true),
+    hazard("signals", "signals", &["26", "3000"], "64M", true),
+    // Never evict
+    hazard("idle_stacks", "idle_stacks", &["27", "8", "3000"], "64M", true),
+    hazard("hugetlb", "hugetlb", &["28", "1500"], "64M", true),
+    hazard("shared_and_file", "shared_and_file", &["29", "3"], "64M", true),
+    hazard("fork_advice", "fork_advice", &["30", "6"], "64M", true),
+    hazard("own_userfaultfd", "own_userfaultfd", &["31", "8", "0"], "64M", true),
+    hazard("own_userfaultfd_late", "own_userfaultfd", &["32", "8", "1"], "64M", true),
+    hazard("robust_mutex", "robust_mutex", &["33", "5"], "64M", true),
+    // Everything at once
+    hazard("malloc_counter", "malloc_counter", &["34", "3000"], "64M", true),
+    hazard("stress", "stress", &["35", "3", "64", "0", "20000"], "24M", false),
+];
+
+/// The row of that name.
+///
+/// # Panics
+/// When there is none.
+pub fn named(name: &str) -> &'static Hazard {
+    HAZARDS
+        .iter()
+        .find(|h| h.name == name)
+        .unwrap_or_else(|| panic!("no hazard `{name}`"))
+}
+
+impl Hazard {
+    /// Runs it natively: it must pass. False where it skipped.
+    ///
+    /// # Panics
+    /// When it fails.
+    #[track_caller]
+    pub fn pass_natively(&self, place: &Workplace) -> bool {
+        let mut command = Command::new(place.compile(self.program));
+        command.args(self.arguments);
+        let outcome = process::run(place, command, Duration::from_secs(60));
+        let verdict = outcome.verdict();
+        if let Some(figures) = &verdict {
+            eprintln!(
+                "{} (native): {figures} | {:.1} s",
+                self.name,
+                outcome.wall.as_secs_f64()
+            );
+        }
+        verdict.is_some()
+    }
+
+    /// The call of `coldpress run` that the table asks for.
+    pub fn managed<'a>(&self, place: &'a Workplace) -> Managed<'a> {
+        let managed = Managed::new(place).budget(self.budget);
+        if self.chaos { managed.chaos() } else { managed }
+    }
+}
+
+/// Runs the hazard program of that name under `coldpress run`: its contents must be right, pages
+/// must have been evicted, it must end. `None` where this machine cannot show it (said loudly).
+///
+/// # Panics
+/// When the promise is broken.
+#[track_caller]
+pub fn survive(name: &str) -> Option<Statistics> {
+    if !skip::root_or_skip() {
+        return None;
+    }
+    let hazard = named(name);
+    let place = Workplace::new(name);
+    let program = place.compile(hazard.program);
+    hazard.managed(&place).survive(&program, hazard.arguments)
+}

@@ -1,0 +1,93 @@
+//! What a test takes of the machine and gives back at its end: huge pages, a memory group.
+
+use crate::skip;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
+
+/// Two reserved huge pages, given back when dropped.
+#[derive(Debug)]
+pub struct HugePages {
+    before: String,
+}
+
+impl HugePages {
+    /// Asks for two huge pages more than there are. The kernel may have none to give: the
+    /// program that wants them says so.
+    pub fn reserve() -> Self {
+        let before = fs::read_to_string(HUGE_PAGES).unwrap_or_default();
+        let already: u64 = before.trim().parse().unwrap_or(0);
+        let _ = fs::write(HUGE_PAGES, (already + 2).to_string());
+        Self { before }
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        let _ = fs::write(HUGE_PAGES, &self.before);
+    }
+}
+
+/// A memory group of cgroup v1 below the test's own, removed when dropped.
+#[derive(Debug)]
+pub struct MemoryGroup {
+    dir: PathBuf,
+}
+
+impl MemoryGroup {
+    /// A group limited to `limit_bytes`, or `None` where that cannot be had (said loudly).
+    ///
+    /// # Panics
+    /// When the group can be made but not limited.
+    pub fn new(limit_bytes: u64) -> Option<Self> {
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let own = groups
+            .lines()
+            .find_map(|l| l.split_once(":memory:").map(|(_, path)| path.to_owned()));
+        let Some(own) = own else {
+            skip::skipped("no memory groups of cgroup v1");
+            return None;
+        };
+        let parent = Path::new("/sys/fs/cgroup/memory").join(own.trim_start_matches('/'));
+        let dir = parent.join(format!("coldpress-promises-{}", std::process::id()));
+        if let Err(e) = fs::create_dir(&dir) {
+            skip::skipped(&format!("{}: {e}", dir.display()));
+            return None;
+        }
+        let group = Self { dir };
+        let limit = group.dir.join("memory.limit_in_bytes");
+        fs::write(limit, limit_bytes.to_string()).expect("limit of the group");
+        Some(group)
+    }
+
+    /// A command to put in front of another one, so that it runs in the group.
+    pub fn enter(&self) -> [String; 4] {
+        let procs = self.dir.join("cgroup.procs");
+        let script = format!("echo $$ > '{}' && exec \"$@\"", procs.display());
+        ["sh", "-c", &script, "sh"].map(String::from)
+    }
+
+    /// A number out of one of the group's files.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn read(&self, name: &str) -> u64 {
+        let text = fs::read_to_string(self.dir.join(name)).expect("file of the group");
+        text.trim().parse().expect("a number")
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        // The kernel lets go of a group a moment after its last process.
+        for _ in 0..200 {
+            if fs::remove_dir(&self.dir).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        eprintln!("could not remove {}", self.dir.display());
+    }
+}

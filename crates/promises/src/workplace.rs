@@ -1,0 +1,95 @@
+//! A directory for one test: programs compiled there, files they write, statistics. Everybody
+//! may read and write in it, because some programs run as nobody. It is removed when the test
+//! has passed and kept for inspection when it failed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// A directory for one test.
+#[derive(Debug)]
+pub struct Workplace {
+    dir: PathBuf,
+}
+
+impl Workplace {
+    /// A new, empty directory whose name begins with `name`.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn new(name: &str) -> Self {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let unique = format!(
+            "coldpress-{name}-{}-{}",
+            std::process::id(),
+            MADE.fetch_add(1, Relaxed)
+        );
+        let dir = std::env::temp_dir().join(unique);
+        fs::create_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o777))
+            .expect("mode of the workplace");
+        Self { dir }
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A path inside it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Copies a file to the workplace, readable and executable for everybody.
+    ///
+    /// # Panics
+    /// When it cannot be copied.
+    pub fn copy(&self, file: &Path) -> PathBuf {
+        let to = self.dir.join(file.file_name().expect("a file has a name"));
+        fs::copy(file, &to).unwrap_or_else(|e| panic!("copy of {}: {e}", file.display()));
+        fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).expect("mode of the copy");
+        to
+    }
+
+    /// The executable of `programs/NAME.c`, compiled at the first call.
+    ///
+    /// # Panics
+    /// When the compiler finds anything to complain about.
+    pub fn compile(&self, name: &str) -> PathBuf {
+        let executable = self.dir.join(name);
+        if !executable.exists() {
+            let output = Command::new("gcc")
+                .args(["-O2", "-pthread", "-g", "-Wall", "-Wextra", "-o"])
+                .arg(&executable)
+                .arg(source(&format!("{name}.c")))
+                .output()
+                .expect("gcc (apt-get install gcc)");
+            assert!(
+                output.status.success() && output.stderr.is_empty(),
+                "gcc {name}.c: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        executable
+    }
+}
+
+impl Drop for Workplace {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("kept for inspection: {}", self.dir.display());
+        } else {
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+/// A file of `programs/`.
+pub fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("programs")
+        .join(name)
+}

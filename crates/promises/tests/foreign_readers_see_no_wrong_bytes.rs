@@ -1,0 +1,14 @@
+//! Another process (process_vm_readv, /proc/PID/mem, ptrace, a core dump) gets the right bytes, or
+//! none; the program lives on.
+
+use coldpress_promises::hazards::survive;
+
+#[test]
+fn foreign_readers() {
+    survive("foreign_reader");
+}
+
+#[test]
+fn core_dumps() {
+    survive("core_dump");
+}

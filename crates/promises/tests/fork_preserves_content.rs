@@ -1,0 +1,25 @@
+//! A forked child reads what its parent had, compressed or not, and nobody sees another's writes:
+//! child and grandchild, from a single thread and from among threads that write, allocate and hold
+//! stdio buffers.
+
+use coldpress_promises::hazards::survive;
+
+#[test]
+fn children_and_grandchildren() {
+    survive("fork_content");
+}
+
+#[test]
+fn children_and_grandchildren_under_random_eviction() {
+    survive("fork_content_chaos");
+}
+
+#[test]
+fn children_of_a_threaded_program() {
+    survive("fork_with_threads");
+}
+
+#[test]
+fn children_of_a_threaded_program_under_random_eviction() {
+    survive("fork_with_threads_chaos");
+}

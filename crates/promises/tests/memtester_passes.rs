@@ -1,0 +1,46 @@
+//! memtester passes under random eviction, with every page it tests taken out at least ten times.
+//!
+//! memtester locks its memory when it may, and then nothing is evictable: it runs without
+//! CAP_IPC_LOCK and with a limit of zero locked bytes.
+
+use coldpress_promises::{Managed, Workplace, skip};
+use std::path::Path;
+
+const MEMTESTER: &str = "/usr/sbin/memtester";
+
+#[test]
+fn memtester_passes() {
+    if !skip::root_or_skip()
+        || !skip::installed_or_skip(MEMTESTER, "memtester")
+        || !skip::installed_or_skip("/usr/bin/setpriv", "util-linux")
+    {
+        return;
+    }
+    let place = Workplace::new("memtester");
+    let without_locking = [
+        "/usr/bin/prlimit",
+        "--memlock=0:0",
+        "/usr/bin/setpriv",
+        "--bounding-set=-ipc_lock",
+        "--inh-caps=-ipc_lock",
+        "--",
+    ];
+    let (outcome, statistics) = Managed::new(&place)
+        .budget("64M")
+        .chaos()
+        .within(150)
+        .wrapped(without_locking)
+        .run(Path::new(MEMTESTER), ["16M", "1"]);
+    assert!(outcome.status.success(), "{outcome}");
+    let said = format!("{}{}", outcome.stdout, outcome.stderr);
+    assert!(said.contains("unlocked"), "memory was locked: {outcome}");
+    let statistics = statistics.unwrap_or_else(|| panic!("no statistics: {outcome}"));
+    let least = statistics.get("least_evictions_of_a_page");
+    eprintln!(
+        "memtester 16 MiB: {:.1} s, least evictions of a page {least}, {}",
+        outcome.wall.as_secs_f64(),
+        statistics.summary()
+    );
+    statistics.at_least("evictions", 10 * (16 << 20) / 4096);
+    statistics.at_least("least_evictions_of_a_page", 10);
+}

@@ -1,0 +1,31 @@
+//! A fault that is not answered within a second is reported with its thread and its address while
+//! the program still waits, and counted.
+
+use coldpress_interface::config;
+use coldpress_promises::{Managed, Workplace, skip};
+
+#[test]
+fn stalled_faults_are_reported() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("stall");
+    let program = place.compile("cold_reread");
+    let (outcome, statistics) = Managed::new(&place)
+        .budget("12M")
+        .environment(config::STALL_FIRST_FAULT_MS, "1500")
+        .run(&program, ["1", "24", "1"]);
+    assert!(outcome.verdict().is_some());
+    let statistics = statistics.unwrap_or_else(|| panic!("no statistics: {outcome}"));
+    statistics.at_least("stalled_faults", 1);
+    let address = format!("{:x}", statistics.get("stalled_address") & !0xfff);
+    let thread = statistics.get("stalled_thread").to_string();
+    let reported = outcome
+        .stderr
+        .lines()
+        .find(|l| l.contains(&thread) && l.to_lowercase().contains(&address));
+    match reported {
+        Some(line) => eprintln!("reported: {line}"),
+        None => panic!("no line names thread {thread} and address {address}: {outcome}"),
+    }
+}

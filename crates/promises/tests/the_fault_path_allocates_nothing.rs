@@ -1,0 +1,102 @@
+//! The pager never calls the program's malloc, nor anything in libc that might: the thread that
+//! waits for it may hold the lock. Its library refers to no such symbol, and a program that is
+//! itself the malloc counts no call from threads it did not start.
+
+use coldpress_promises::hazards::survive;
+use coldpress_promises::managed::{self, PRELOAD};
+use std::process::Command;
+
+/// What allocates, or prints through buffers that are allocated.
+const FORBIDDEN: &[&str] = &[
+    "malloc",
+    "calloc",
+    "realloc",
+    "reallocarray",
+    "free",
+    "cfree",
+    "memalign",
+    "posix_memalign",
+    "aligned_alloc",
+    "valloc",
+    "pvalloc",
+    "malloc_usable_size",
+    "strdup",
+    "strndup",
+    "asprintf",
+    "vasprintf",
+    "printf",
+    "fprintf",
+    "dprintf",
+    "vprintf",
+    "vfprintf",
+    "vdprintf",
+    "sprintf",
+    "snprintf",
+    "vsnprintf",
+    "puts",
+    "fputs",
+    "putchar",
+    "fputc",
+    "fwrite",
+    "fread",
+    "fopen",
+    "fdopen",
+    "fclose",
+    "fflush",
+    "fgets",
+    "getline",
+    "scanf",
+    "sscanf",
+    "fscanf",
+    "stdin",
+    "stdout",
+    "stderr",
+    "perror",
+    "opendir",
+    "readdir",
+    "syslog",
+    "backtrace",
+    "__cxa_thread_atexit_impl",
+    "__tls_get_addr",
+];
+
+#[test]
+fn the_library_refers_to_no_allocator() {
+    let library = managed::binary().with_file_name(PRELOAD);
+    let output = Command::new("nm")
+        .args(["-D", "--undefined-only"])
+        .arg(&library)
+        .output()
+        .expect("nm (apt-get install binutils)");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let listing = String::from_utf8_lossy(&output.stdout).into_owned();
+    let found: Vec<&str> = listing
+        .lines()
+        .filter_map(|l| l.split_whitespace().last())
+        .map(|symbol| symbol.split('@').next().unwrap_or(symbol))
+        .filter(|symbol| {
+            let plain = symbol.trim_start_matches("__").trim_end_matches("_chk");
+            FORBIDDEN.contains(symbol)
+                || FORBIDDEN.contains(&plain)
+                || symbol.starts_with("_IO_")
+                || symbol.starts_with("__isoc99_")
+        })
+        .collect();
+    assert!(
+        found.is_empty(),
+        "{} refers to {found:?}\n{listing}",
+        library.display()
+    );
+}
+
+#[test]
+fn the_pager_calls_no_malloc_of_the_program() {
+    let Some(statistics) = survive("malloc_counter") else {
+        return;
+    };
+    statistics.at_least("decompressions", 1000);
+}

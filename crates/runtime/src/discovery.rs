@@ -1,0 +1,312 @@
+//! Finding the program's memory as it comes and goes.
+//!
+//! `/proc/self/maps` names the mappings, `PAGEMAP_SCAN` the populated pages. What is found is
+//! only *tracked* (a record in the newest generation); memory is registered when its first page
+//! is evicted. Registered memory needs no discovery: each page that comes to life there passes
+//! through a fault handler.
+//!
+//! Evictable is private, anonymous, readable, writable, not executable memory (the kernel moves
+//! pages only between mappings with equal permissions), except
+//! * what [`exclusions`](crate::exclusions) lists, the pager's own memory, the main stack;
+//! * mappings below [`SMALL_BYTES`]: they hold next to nothing, and the special ones that a
+//!   process may not lose across a fork (vgetrandom state, for one) are of that size;
+//! * data segments of libraries: anonymous memory that directly follows a file's mapping;
+//! * the first page of each 64 MiB (libc keeps the state of its arenas there and writes to it
+//!   in the child of a fork before any hook runs).
+
+use crate::exclusions::{Reason, for_each_thread, thread_range};
+use crate::futex::FutexLock;
+use crate::late::Late;
+use crate::maps;
+use crate::windows::{ADDRESS_LIMIT, WINDOW_BYTES, parts};
+use crate::pager;
+use coldpress_engine::LEAF_PAGES;
+use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Region};
+use lock_api::RawMutex;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+
+/// Mappings smaller than this are left alone.
+pub const SMALL_BYTES: usize = 128 << 10;
+
+/// Anonymous memory that follows a file's mapping and is no larger than this is a data segment.
+const DATA_SEGMENT_BYTES: usize = 1 << 20;
+
+/// libc's arenas begin at multiples of this.
+const ARENA_BYTES: usize = 64 << 20;
+
+const MAPPINGS: usize = 16384;
+const LINES: usize = 64 << 10;
+
+struct Found {
+    mappings: [AddressRange; MAPPINGS],
+    len: usize,
+}
+
+/// Finds memory. Used by the reclaim thread alone, but for [`Discovery::evictable_around`].
+pub struct Discovery {
+    files: Late<Files>,
+    /// Evictable mappings as last read, in the order of their addresses.
+    found: lock_api::Mutex<FutexLock, Found>,
+    buffer: lock_api::Mutex<FutexLock, [u8; LINES]>,
+}
+
+struct Files {
+    maps: OwnedFd,
+    tasks: OwnedFd,
+}
+
+impl Default for Discovery {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Discovery {
+    /// Not opened yet.
+    pub const fn new() -> Self {
+        Self {
+            files: Late::new(),
+            found: lock_api::Mutex::const_new(
+                FutexLock::INIT,
+                Found {
+                    mappings: [AddressRange { start: 0, end: 0 }; MAPPINGS],
+                    len: 0,
+                },
+            ),
+            buffer: lock_api::Mutex::const_new(FutexLock::INIT, [0; LINES]),
+        }
+    }
+
+    /// Opens the files of `/proc`.
+    ///
+    /// # Safety
+    /// No other thread uses this value.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub unsafe fn open(&self) -> Result<(), Errno> {
+        let open = |path: &core::ffi::CStr, flags| {
+            rustix::fs::open(path, flags | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        };
+        let files = Files {
+            maps: open(c"/proc/self/maps", OFlags::empty())?,
+            tasks: open(c"/proc/self/task", OFlags::DIRECTORY)?,
+        };
+        // SAFETY: as the caller promises.
+        unsafe {
+            self.files.set(files);
+            self.found.force_unlock();
+            self.buffer.force_unlock();
+        }
+        Ok(())
+    }
+
+    /// The evictable mapping that `run` lies in, as last read; `run` itself where none is known.
+    pub fn evictable_around(&self, run: AddressRange) -> AddressRange {
+        let found = self.found.lock();
+        let mappings = &found.mappings[..found.len];
+        let at = mappings.partition_point(|m| m.end <= run.start);
+        match mappings.get(at) {
+            Some(m) if m.start <= run.start && m.end >= run.end => *m,
+            _ => run,
+        }
+    }
+
+    /// Reads the mappings anew, and brings the exclusions of threads up to date.
+    fn read_mappings(&self) -> Option<()> {
+        let files = self.files.get()?;
+        let exclusions = &pager().host.exclusions;
+        let own = pager().host.memory.range();
+        let mut buffer = self.buffer.lock();
+        let mut found = self.found.lock();
+        found.len = 0;
+        let mut file_end = 0;
+        maps::for_each_line(files.maps.as_fd(), buffer.as_mut_slice(), |line| {
+            let Some(mapping) = maps::parse(line) else {
+                return;
+            };
+            let range = mapping.range;
+            let follows_file = range.start == file_end;
+            if mapping.is_file() {
+                file_end = range.end;
+            }
+            let data_segment = follows_file && range.len() <= DATA_SEGMENT_BYTES;
+            let unfit = !mapping.is_evictable()
+                || (range.len() < SMALL_BYTES && !adjoins_registered(range))
+                || range.end > ADDRESS_LIMIT
+                || data_segment;
+            if unfit || !range.intersect(own).is_empty() || found.len == MAPPINGS {
+                return;
+            }
+            // The kernel splits a mapping where registration begins and ends; together they
+            // still are one mapping of the program.
+            let len = found.len;
+            if len > 0 && found.mappings[len - 1].end == range.start {
+                found.mappings[len - 1].end = range.end;
+            } else {
+                found.mappings[len] = range;
+                found.len += 1;
+            }
+        })
+        .ok()?;
+        let mappings = &found.mappings[..found.len];
+        exclusions.retain_threads(|range| {
+            let at = mappings.partition_point(|m| m.end <= range.start);
+            mappings
+                .get(at)
+                .is_some_and(|m| m.start == range.start || m.start < range.start && range.end <= m.end)
+        });
+        for_each_thread(files.tasks.as_fd(), |head| {
+            let at = mappings.partition_point(|m| m.end <= head);
+            if let Some(mapping) = mappings.get(at).filter(|m| m.start <= head) {
+                exclusions.add(thread_range(*mapping, head), Reason::Thread);
+            }
+        });
+        Some(())
+    }
+
+    /// Finds threads that have come since, without reading the mappings.
+    pub fn exclude_threads(&self) {
+        let Some(files) = self.files.get() else { return };
+        let exclusions = &pager().host.exclusions;
+        let found = self.found.lock();
+        for_each_thread(files.tasks.as_fd(), |head| {
+            let mappings = &found.mappings[..found.len];
+            let at = mappings.partition_point(|m| m.end <= head);
+            if let Some(mapping) = mappings.get(at).filter(|m| m.start <= head) {
+                exclusions.add(thread_range(*mapping, head), Reason::Thread);
+            }
+        });
+    }
+
+    /// Tracks what is populated and not registered. Returns the number of pages newly tracked.
+    pub fn discover(&self) -> u64 {
+        if self.read_mappings().is_none() {
+            return 0;
+        }
+        let mut tracked = 0;
+        let len = self.found.lock().len;
+        for n in 0..len {
+            let mapping = self.found.lock().mappings[n];
+            let mut at = mapping.start;
+            while at < mapping.end {
+                let rest = AddressRange {
+                    start: at,
+                    end: mapping.end,
+                };
+                match pager().host.exclusions.first_overlap(rest) {
+                    Some(excluded) => {
+                        tracked += self.discover_range(rest.intersect(AddressRange {
+                            start: at,
+                            end: excluded.start.max(at),
+                        }));
+                        at = excluded.end;
+                    }
+                    None => {
+                        tracked += self.discover_range(rest);
+                        at = mapping.end;
+                    }
+                }
+            }
+        }
+        tracked
+    }
+
+    fn discover_range(&self, range: AddressRange) -> u64 {
+        let mut tracked = 0;
+        for part in parts(range) {
+            let window = pager().host.windows.find(&pager().host.memory, part.base);
+            let mut first = part.first;
+            while first < part.end {
+                let chunk_end = (first - first % LEAF_PAGES + LEAF_PAGES).min(part.end);
+                let unregistered = window.is_none_or(|id| {
+                    let window = pager().host.windows.get(id);
+                    !(first..chunk_end).all(|index| window.is_registered(index))
+                });
+                let mut end = chunk_end;
+                if unregistered && window.is_none() {
+                    end = part.end;
+                }
+                if unregistered {
+                    tracked += track_populated(AddressRange {
+                        start: part.base + first as usize * PAGE_SIZE,
+                        end: part.base + end as usize * PAGE_SIZE,
+                    });
+                }
+                first = end;
+            }
+        }
+        tracked
+    }
+}
+
+/// Whether a mapping is a remainder: what is left beside a part that we have registered.
+fn adjoins_registered(range: AddressRange) -> bool {
+    let host = &pager().host;
+    let registered = |address: usize| {
+        host.windows.find(&host.memory, address).is_some_and(|id| {
+            let window = host.windows.get(id);
+            window.is_registered(((address - window.base()) / PAGE_SIZE) as u32)
+        })
+    };
+    registered(range.start) || registered(range.start - PAGE_SIZE) || registered(range.end)
+}
+
+/// Tracks the populated pages of a range inside one window that are not registered.
+fn track_populated(range: AddressRange) -> u64 {
+    let host = &pager().host;
+    let Some(pagemap) = host.pagemap.get() else {
+        return 0;
+    };
+    let mut regions = [Region::default(); 64];
+    let mut tracked = 0;
+    let mut at = range.start;
+    while at < range.end {
+        let rest = AddressRange {
+            start: at,
+            end: range.end,
+        };
+        let Ok((found, walked)) = pagemap.populated(rest, &mut regions) else {
+            break;
+        };
+        if found > 0 {
+            let Some(vmo) = window_for(range.start) else {
+                break;
+            };
+            let window = host.windows.get(vmo);
+            for region in &regions[..found] {
+                for address in (region.start as usize..region.end as usize).step_by(PAGE_SIZE) {
+                    let index = ((address - window.base()) / PAGE_SIZE) as u32;
+                    if address % ARENA_BYTES != 0
+                        && !window.is_registered(index)
+                        && pager().engine.track_known(host, vmo, index, true)
+                    {
+                        tracked += 1;
+                    }
+                }
+            }
+        }
+        if walked <= at {
+            break;
+        }
+        at = walked;
+    }
+    tracked
+}
+
+/// The window of an address, made where there is none yet.
+pub fn window_for(address: usize) -> Option<u32> {
+    let host = &pager().host;
+    if let Some(id) = host.windows.find(&host.memory, address) {
+        return Some(id);
+    }
+    let _new = pager().new_windows.lock();
+    if let Some(id) = host.windows.find(&host.memory, address) {
+        return Some(id);
+    }
+    let base = address - address % WINDOW_BYTES;
+    let id = pager().engine.create_vmo(host)?;
+    host.windows.insert(&host.memory, base, id).then_some(id)
+}
+

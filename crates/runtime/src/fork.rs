@@ -1,0 +1,491 @@
+//! Fork: the child rebuilds its own pager before its own code runs.
+//!
+//! The kernel gives the child a copy of everything the pager knows (tables, storage), but not
+//! the registration of its memory: a compressed page would read as zeros. Three hooks of libc's
+//! `fork` mend that, without privilege:
+//!
+//! * [`prepare`], in the forking thread, makes the pager *still*: reclaim is paused between
+//!   batches, and handlers go on serving faults without changing anything: what they restore and
+//!   what events tell is only noted in the [`Journal`]. So the copy is whole at whatever moment
+//!   the kernel takes it, and the forking thread may still touch compressed memory on its way.
+//! * [`parent`] carries the journal out and lets everything go on.
+//! * [`child`] does the same with its copy, opens a userfaultfd of its own, registers what was
+//!   registered, and starts new threads. Where it cannot have a userfaultfd it writes every
+//!   compressed page back into place instead.
+//!
+//! A child made behind libc's back (raw `clone`) runs no hook. Registered memory is therefore
+//! not inherited at all (`MADV_DONTFORK`), except between the hooks: such a child gets SIGSEGV
+//! where it would have read zeros.
+//!
+//! libc writes to some of its own memory in the child before the child's hook runs: the locks of
+//! its open files (touched in `prepare`, while reclaim is paused, so that they are in place) and
+//! the heads of its arenas (never evicted, see `discovery`).
+
+use crate::exclusions::Reason;
+use crate::futex::{FutexLock, set_and_wake, wait_while};
+use crate::{handler, pager, sys};
+use coldpress_arena::ChunkSource;
+use coldpress_engine::{Content, Entry, VMO_PAGES, Worker};
+use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Region};
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use lock_api::RawMutex;
+
+/// Something that happened to the address space, or to a page, in the order it happened.
+#[derive(Clone, Copy, Debug)]
+pub enum Operation {
+    /// The pages of a range were dropped.
+    Remove(AddressRange),
+    /// A range is no longer mapped.
+    Unmap(AddressRange),
+    /// A range has moved.
+    Remap {
+        /// Old place.
+        from: usize,
+        /// New place.
+        to: usize,
+        /// Bytes.
+        len: usize,
+    },
+    /// A page was put in place.
+    Restored(usize),
+}
+
+const ENTRY_BYTES: usize = size_of::<Operation>();
+const CAPACITY: usize = coldpress_arena::CHUNK_BYTES / ENTRY_BYTES;
+/// Restored pages are no longer noted when only this many places are left: a page that is in
+/// place without being noted merely keeps its stored copy until it is dropped.
+const KEPT_FOR_CHANGES: usize = 8192;
+
+/// What happened while the pager was still.
+pub struct Journal {
+    entries: AtomicPtr<Operation>,
+    len: AtomicUsize,
+    changes: AtomicUsize,
+}
+
+/// The state of forking.
+pub struct Fork {
+    /// One fork at a time: held from `prepare` to `parent` or `child`.
+    lock: FutexLock,
+    /// 1: handlers finish what they do and read nothing.
+    pub hold: AtomicU32,
+    /// Handlers change nothing.
+    pub still: AtomicBool,
+    /// 1: reclaim stops after its batch.
+    pub pause: AtomicU32,
+    /// 1: reclaim has stopped.
+    pub paused: AtomicU32,
+    journal: Journal,
+    appending: lock_api::Mutex<FutexLock, ()>,
+}
+
+impl Fork {
+    /// No fork under way.
+    pub const fn new() -> Self {
+        Self {
+            lock: FutexLock::INIT,
+            hold: AtomicU32::new(0),
+            still: AtomicBool::new(false),
+            pause: AtomicU32::new(0),
+            paused: AtomicU32::new(0),
+            journal: Journal {
+                entries: AtomicPtr::new(core::ptr::null_mut()),
+                len: AtomicUsize::new(0),
+                changes: AtomicUsize::new(0),
+            },
+            appending: lock_api::Mutex::const_new(FutexLock::INIT, ()),
+        }
+    }
+
+    /// Gets the journal's memory, at the start.
+    pub fn reserve(&self) -> Option<()> {
+        let chunk = pager().host.memory.chunk()?;
+        self.journal.entries.store(chunk.as_ptr().cast(), Relaxed);
+        Some(())
+    }
+
+    fn journal(&self) -> &[Operation] {
+        let len = self.journal.len.load(Acquire);
+        match self.journal.entries.load(Relaxed) {
+            entries if entries.is_null() => &[],
+            // SAFETY: the first `len` entries are written before `len` says so.
+            entries => unsafe { core::slice::from_raw_parts(entries, len) },
+        }
+    }
+}
+
+impl Default for Fork {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Notes what happened while the pager is still.
+pub(crate) fn note(operation: Operation) {
+    let fork = &pager().fork;
+    let _appending = fork.appending.lock();
+    let len = fork.journal.len.load(Relaxed);
+    let is_change = !matches!(operation, Operation::Restored(_));
+    let limit = CAPACITY - if is_change { 0 } else { KEPT_FOR_CHANGES };
+    if len >= limit {
+        if is_change {
+            crate::message::say(format_args!(
+                "more than {len} changes of the address space during one fork; a child may see \
+                 memory that was dropped meanwhile"
+            ));
+        }
+        return;
+    }
+    // SAFETY: the chunk has CAPACITY entries, and the lock serialises.
+    unsafe { fork.journal.entries.load(Relaxed).add(len).write(operation) };
+    fork.journal.len.store(len + 1, Release);
+    if is_change {
+        fork.journal.changes.fetch_add(1, Release);
+    }
+}
+
+/// Where the content of `address` stands in the page lists, in view of the noted changes.
+/// `None`: it was dropped.
+fn resolve(mut address: usize) -> Option<usize> {
+    let fork = &pager().fork;
+    if fork.journal.changes.load(Acquire) == 0 {
+        return Some(address);
+    }
+    for operation in fork.journal().iter().rev() {
+        let within = |range: AddressRange| range.start <= address && address < range.end;
+        match *operation {
+            Operation::Remove(range) | Operation::Unmap(range) if within(range) => return None,
+            Operation::Remap { from, to, len } => {
+                if within(AddressRange::new(to, len)) {
+                    address = address - to + from;
+                } else if within(AddressRange::new(from, len)) {
+                    return None;
+                }
+            }
+            _ => {}
+        }
+    }
+    Some(address)
+}
+
+/// Answers a fault while the pager is still: only reads what is remembered.
+pub(crate) fn serve_still(worker: &mut Worker, address: usize) {
+    let pager = pager();
+    let host = &pager.host;
+    let Some(uffd) = host.uffd.get() else { return };
+    let at = AddressRange::new(address, PAGE_SIZE);
+    loop {
+        let inside = host.gate.enter();
+        let content = match resolve(address) {
+            None => Content::Nothing,
+            Some(place) => match host.windows.find(&host.memory, place) {
+                None => Content::Nothing,
+                Some(vmo) => {
+                    let index = (place - host.windows.get(vmo).base()) / PAGE_SIZE;
+                    pager.engine.peek(host, worker, vmo, index as u32)
+                }
+            },
+        };
+        let result = match content {
+            Content::Present => uffd.wake(at).map(|()| 0),
+            Content::Nothing => uffd.zero(at),
+            // SAFETY: the worker's spare page is ours and readable.
+            Content::Bytes(page) => unsafe { uffd.copy(address, page.as_ptr(), PAGE_SIZE) },
+            Content::Doubtful => uffd.poison(at),
+        };
+        match result {
+            Ok(_) => note(Operation::Restored(address)),
+            Err(Errno::AGAIN | Errno::NOMEM) => {
+                drop(inside);
+                handler::read_changes();
+                continue;
+            }
+            Err(_) => {
+                let _ = uffd.wake(at);
+            }
+        }
+        return;
+    }
+}
+
+/// Waits until no handler is in the middle of anything, then calls `then` with the gate closed.
+fn with_idle_handlers(then: impl FnOnce()) {
+    let pager = pager();
+    pager.fork.hold.store(1, Release);
+    loop {
+        let closed = pager.host.gate.close();
+        if pager.handlers.iter().all(|h| !h.busy.load(Acquire)) {
+            then();
+            drop(closed);
+            set_and_wake(&pager.fork.hold, 0);
+            return;
+        }
+        drop(closed);
+        sys::sleep_ns(20_000);
+    }
+}
+
+/// Calls `with` for every registered run of pages.
+fn for_each_registered(mut with: impl FnMut(u32, AddressRange)) {
+    for (id, window) in pager().host.windows.iter() {
+        let mut index = 0;
+        while index < VMO_PAGES {
+            if !window.is_registered(index) {
+                index += 1;
+                continue;
+            }
+            let first = index;
+            while index < VMO_PAGES && window.is_registered(index) {
+                index += 1;
+            }
+            let range = AddressRange {
+                start: window.address(first),
+                end: window.address(index),
+            };
+            with(id, range);
+        }
+    }
+}
+
+fn inherit(inherited: bool) {
+    let advice = match inherited {
+        true => sys::MADV_DOFORK,
+        false => sys::MADV_DONTFORK,
+    };
+    let exclusions = &pager().host.exclusions;
+    for_each_registered(|_, range| {
+        let mut at = range.start;
+        while at < range.end {
+            let rest = AddressRange {
+                start: at,
+                end: range.end,
+            };
+            let mut kept = None;
+            if inherited {
+                exclusions.for_each(Reason::NotInherited, |r| {
+                    let common = r.intersect(rest);
+                    if !common.is_empty() && kept.is_none_or(|k: AddressRange| common.start < k.start)
+                    {
+                        kept = Some(common);
+                    }
+                });
+            }
+            let end = kept.map_or(range.end, |k| k.start);
+            if end > at {
+                // SAFETY: no content changes; the range is the program's and stays mapped, or
+                // the call fails.
+                unsafe { sys::madvise(at, end - at, advice) };
+            }
+            at = kept.map_or(range.end, |k| k.end);
+        }
+    });
+}
+
+/// Before the fork, in the forking thread.
+pub fn prepare() {
+    let pager = pager();
+    if !pager.is_running() {
+        return;
+    }
+    pager.fork.lock.lock();
+    pager.fork.pause.store(1, Release);
+    pager.ring();
+    wait_while(&pager.fork.paused, 0);
+    // Reclaim rests, so what is touched now is in place when the kernel copies.
+    // SAFETY: set by the preload library to a function that only reads libc's list of files.
+    if let Some(touch) = unsafe { pager.touch_before_fork() } {
+        touch();
+    }
+    with_idle_handlers(|| {
+        pager.fork.journal.len.store(0, Relaxed);
+        pager.fork.journal.changes.store(0, Relaxed);
+        pager.fork.still.store(true, Release);
+    });
+    inherit(true);
+}
+
+/// After the fork, in the parent.
+pub fn parent() {
+    let pager = pager();
+    if !pager.is_running() {
+        return;
+    }
+    inherit(false);
+    with_idle_handlers(|| {
+        carry_out();
+        pager.fork.still.store(false, Release);
+    });
+    pager.host.statistics().forks.fetch_add(1, Relaxed);
+    pager.fork.pause.store(0, Release);
+    set_and_wake(&pager.fork.paused, 0);
+    // SAFETY: locked in `prepare` by this thread.
+    unsafe { pager.fork.lock.unlock() };
+}
+
+/// Carries the journal out. The gate is closed, or nobody else is there.
+fn carry_out() {
+    let pager = pager();
+    let host = &pager.host;
+    for &operation in pager.fork.journal() {
+        match operation {
+            Operation::Restored(address) => {
+                if let Some(vmo) = host.windows.find(&host.memory, address) {
+                    let index = (address - host.windows.get(vmo).base()) / PAGE_SIZE;
+                    pager.engine.acknowledge_present(host, vmo, index as u32);
+                }
+            }
+            change => handler::change(change),
+        }
+    }
+    pager.fork.journal.len.store(0, Relaxed);
+    pager.fork.journal.changes.store(0, Relaxed);
+}
+
+/// After the fork, in the child: its only thread.
+pub fn child() {
+    let pager = pager();
+    if !pager.is_running() {
+        return;
+    }
+    pager.host.gate.reset();
+    // SAFETY: this is the only thread of the process.
+    unsafe {
+        pager.engine.reset_locks_after_fork();
+        pager.deferred.reset();
+        pager.host.exclusions.reset_lock();
+        pager.fork.appending.force_unlock();
+        pager.new_windows.force_unlock();
+    }
+    for handler in &pager.handlers {
+        handler.busy.store(false, Relaxed);
+        handler.since_ns.store(0, Relaxed);
+    }
+    pager.host.memory.reset_stacks();
+    pager.threads.reset();
+    pager.fork.hold.store(0, Relaxed);
+    // What the journal calls restored may or may not be in place in this copy; presence is
+    // looked up below. Changes hold.
+    for &operation in pager.fork.journal() {
+        if !matches!(operation, Operation::Restored(_)) {
+            handler::change(operation);
+        }
+    }
+    pager
+        .host
+        .exclusions
+        .for_each(Reason::WipedInChild, |range| {
+            handler::change(Operation::Remove(range));
+        });
+    pager.fork.still.store(false, Relaxed);
+    pager.fork.pause.store(0, Relaxed);
+    pager.fork.paused.store(0, Relaxed);
+    // SAFETY: locked in `prepare` by the thread this one is the copy of.
+    unsafe { pager.fork.lock.unlock() };
+    if crate::start::start_in_child().is_err() {
+        pager.stop();
+        restore_everything();
+    }
+}
+
+/// Registers, in the child, what was registered in the parent, and brings the page lists in
+/// step with what is in place. Called by the child's pager before it answers faults; the
+/// program's only thread waits.
+pub(crate) fn register_again() {
+    let pager = pager();
+    let host = &pager.host;
+    let Some(uffd) = host.uffd.get() else { return };
+    for_each_registered(|vmo, range| {
+        // SAFETY: the handlers that answer start before the program goes on.
+        if unsafe { uffd.register(range) }.is_err() {
+            register_piecewise(vmo, range);
+        }
+        // SAFETY: no content changes.
+        unsafe { sys::madvise(range.start, range.len(), sys::MADV_DONTFORK) };
+        acknowledge(vmo, range);
+    });
+}
+
+/// Some of the range is not there (left out of the child by the program itself): page by page.
+fn register_piecewise(vmo: u32, range: AddressRange) {
+    let host = &pager().host;
+    let Some(uffd) = host.uffd.get() else { return };
+    for address in (range.start..range.end).step_by(PAGE_SIZE) {
+        let page = AddressRange::new(address, PAGE_SIZE);
+        // SAFETY: as above.
+        if unsafe { uffd.register(page) }.is_err() {
+            let index = ((address - host.windows.get(vmo).base()) / PAGE_SIZE) as u32;
+            pager().engine.decommit(host, vmo, index, index + 1);
+            host.windows.get(vmo).set_registered(index, index + 1, false);
+        }
+    }
+}
+
+fn acknowledge(vmo: u32, range: AddressRange) {
+    let pager = pager();
+    let host = &pager.host;
+    let Some(pagemap) = host.pagemap.get() else {
+        return;
+    };
+    let mut regions = [Region::default(); 64];
+    let mut at = range.start;
+    while at < range.end {
+        let rest = AddressRange {
+            start: at,
+            end: range.end,
+        };
+        let Ok((found, walked)) = pagemap.populated(rest, &mut regions) else {
+            return;
+        };
+        for region in &regions[..found] {
+            for address in (region.start as usize..region.end as usize).step_by(PAGE_SIZE) {
+                let index = ((address - host.windows.get(vmo).base()) / PAGE_SIZE) as u32;
+                pager.engine.acknowledge_present(host, vmo, index);
+            }
+        }
+        if walked <= at {
+            return;
+        }
+        at = walked;
+    }
+}
+
+/// The child can have no userfaultfd: everything that is remembered is written into place.
+fn restore_everything() {
+    let pager = pager();
+    let host = &pager.host;
+    host.statistics().fork_child_mode.store(2, Relaxed);
+    // SAFETY: no pager thread runs in this process; worker 0 is nobody else's.
+    let mut worker = unsafe { pager.worker(0) };
+    for (vmo, window) in host.windows.iter() {
+        for index in 0..VMO_PAGES {
+            if matches!(
+                pager.engine.entry(vmo, index),
+                Entry::Empty | Entry::Page(_)
+            ) || is_in_place(window.address(index))
+            {
+                continue;
+            }
+            let address = window.address(index);
+            let written = match pager.engine.peek(host, &mut worker, vmo, index) {
+                Content::Bytes(page) => sys::write_forced(address, page),
+                Content::Present | Content::Nothing => true,
+                Content::Doubtful => false,
+            };
+            if !written {
+                crate::message::say(format_args!(
+                    "page {address:#x} could not be restored in a forked child that may not use \
+                     userfaultfd; the child ends here rather than read zeros"
+                ));
+                sys::exit_process(125);
+            }
+        }
+    }
+}
+
+fn is_in_place(address: usize) -> bool {
+    let range = AddressRange::new(address, PAGE_SIZE);
+    sys::resident(range) != 0
+}

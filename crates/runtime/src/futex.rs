@@ -1,0 +1,241 @@
+//! Locks for pager threads, on the futex system call: no libc, no allocation, valid when zeroed.
+//!
+//! * [`FutexLock`]: a mutex (0 free, 1 held, 2 held and somebody sleeps).
+//! * [`Gate`]: many may be *inside*, or one holds it *closed*.
+//!
+//! Both spin for about a microsecond before they sleep: what they guard takes less.
+
+use coldpress_arena::Zeroable;
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use lock_api::{GuardSend, RawMutex};
+use rustix::thread::futex;
+
+const SPINS: u32 = 60;
+
+fn sleep_on(word: &AtomicU32, value: u32) {
+    let _ = futex::wait(word, futex::Flags::PRIVATE, value, None);
+}
+
+fn wake(word: &AtomicU32, count: u32) {
+    let _ = futex::wake(word, futex::Flags::PRIVATE, count);
+}
+
+/// Sleeps until `word` is no longer `value` (spurious returns allowed).
+pub fn wait_while(word: &AtomicU32, value: u32) {
+    while word.load(Acquire) == value {
+        sleep_on(word, value);
+    }
+}
+
+/// Sleeps until `word` is no longer `value`, or for `ns` nanoseconds, or less.
+pub fn wait_for(word: &AtomicU32, value: u32, ns: u64) {
+    let timeout = rustix::time::Timespec {
+        tv_sec: (ns / 1_000_000_000) as i64,
+        tv_nsec: (ns % 1_000_000_000) as i64,
+    };
+    let _ = futex::wait(word, futex::Flags::PRIVATE, value, Some(&timeout));
+}
+
+/// Sets `word` and wakes everybody who waits for it.
+pub fn set_and_wake(word: &AtomicU32, value: u32) {
+    word.store(value, Release);
+    wake(word, i32::MAX as u32);
+}
+
+/// A mutex.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct FutexLock {
+    state: AtomicU32,
+}
+
+// SAFETY: an atomic; zero is "free".
+unsafe impl Zeroable for FutexLock {}
+
+// SAFETY: the compare-and-swap lets one thread in at a time.
+unsafe impl RawMutex for FutexLock {
+    #[allow(clippy::declare_interior_mutable_const)] // the constant is lock_api's way to a new lock
+    const INIT: Self = Self {
+        state: AtomicU32::new(0),
+    };
+
+    type GuardMarker = GuardSend;
+
+    fn lock(&self) {
+        for _ in 0..SPINS {
+            if self.try_lock() {
+                return;
+            }
+            core::hint::spin_loop();
+        }
+        while self.state.swap(2, Acquire) != 0 {
+            sleep_on(&self.state, 2);
+        }
+    }
+
+    fn try_lock(&self) -> bool {
+        self.state.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    unsafe fn unlock(&self) {
+        if self.state.swap(0, Release) == 2 {
+            wake(&self.state, 1);
+        }
+    }
+}
+
+const CLOSED: u32 = 1 << 31;
+const SLEEPERS: u32 = 1 << 30;
+const INSIDE: u32 = SLEEPERS - 1;
+
+/// Many inside, or one that holds it closed.
+#[derive(Debug, Default)]
+pub struct Gate {
+    state: AtomicU32,
+}
+
+impl Gate {
+    /// An open gate with nobody inside.
+    pub const fn new() -> Self {
+        Self {
+            state: AtomicU32::new(0),
+        }
+    }
+
+    fn wait(&self, may_pass: impl Fn(u32) -> bool, pass: impl Fn(u32) -> u32) {
+        let mut spins = 0;
+        loop {
+            let state = self.state.load(Relaxed);
+            if may_pass(state) {
+                let next = pass(state);
+                if self
+                    .state
+                    .compare_exchange_weak(state, next, Acquire, Relaxed)
+                    .is_ok()
+                {
+                    return;
+                }
+                continue;
+            }
+            if spins < SPINS {
+                spins += 1;
+                core::hint::spin_loop();
+                continue;
+            }
+            let sleeping = state | SLEEPERS;
+            if state == sleeping
+                || self
+                    .state
+                    .compare_exchange(state, sleeping, Relaxed, Relaxed)
+                    .is_ok()
+            {
+                sleep_on(&self.state, sleeping);
+            }
+        }
+    }
+
+    /// Goes inside.
+    pub fn enter(&self) -> Inside<'_> {
+        self.wait(|s| s & CLOSED == 0, |s| s + 1);
+        Inside { gate: self }
+    }
+
+    /// Waits until nobody is inside and holds the gate closed.
+    pub fn close(&self) -> Closed<'_> {
+        self.wait(|s| s & (CLOSED | INSIDE) == 0, |s| s | CLOSED);
+        Closed { gate: self }
+    }
+
+    /// Opens the gate by force: for the child of a fork.
+    pub fn reset(&self) {
+        self.state.store(0, Relaxed);
+    }
+
+    fn leave(&self, take: u32) {
+        let before = self.state.fetch_sub(take, Release);
+        let after = before - take;
+        if after & (CLOSED | INSIDE) == 0 && after & SLEEPERS != 0 {
+            let woken = self.state.fetch_and(!SLEEPERS, Relaxed);
+            if woken & SLEEPERS != 0 {
+                wake(&self.state, i32::MAX as u32);
+            }
+        }
+    }
+}
+
+/// Being inside a [`Gate`].
+#[derive(Debug)]
+pub struct Inside<'a> {
+    gate: &'a Gate,
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.gate.leave(1);
+    }
+}
+
+/// Holding a [`Gate`] closed.
+#[derive(Debug)]
+pub struct Closed<'a> {
+    gate: &'a Gate,
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.gate.leave(CLOSED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use core::sync::atomic::AtomicU64;
+    use std::thread;
+
+    #[test]
+    fn a_closed_gate_has_nobody_inside() {
+        let gate = Gate::new();
+        let (inside, closed) = (AtomicU64::new(0), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for n in 0..4 {
+                let (gate, inside, closed) = (&gate, &inside, &closed);
+                scope.spawn(move || {
+                    for _ in 0..100_000 {
+                        if n < 2 {
+                            let _g = gate.enter();
+                            inside.fetch_add(1, Relaxed);
+                            assert_eq!(closed.load(Relaxed), 0);
+                            inside.fetch_sub(1, Relaxed);
+                        } else {
+                            let _g = gate.close();
+                            assert_eq!(closed.fetch_add(1, Relaxed), 0);
+                            assert_eq!(inside.load(Relaxed), 0);
+                            closed.fetch_sub(1, Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(gate.state.load(Relaxed) & !SLEEPERS, 0);
+    }
+
+    #[test]
+    fn the_mutex_excludes() {
+        let lock = lock_api::Mutex::<FutexLock, u64>::new(0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..100_000 {
+                        *lock.lock() += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*lock.lock(), 400_000);
+    }
+}

@@ -1,0 +1,366 @@
+//! Fault handlers: one thread pinned to each processor, all reading one userfaultfd.
+//!
+//! The handler that runs where the fault happened answers it: waking a thread on another
+//! processor costs some 70 µs in a virtual machine, a hand-over on the same one 4.
+//!
+//! A message is read with the gate closed (see `host`). An event is acted on before the gate
+//! opens again. A fault is answered after; while its handler cannot go on because the address
+//! space is changing, it reads on itself ([`read_changes`]): events it applies, faults it defers.
+//!
+//! Nothing here allocates, calls libc, or touches memory that could be missing.
+
+use crate::fork::Operation;
+use crate::futex::{FutexLock, wait_while};
+use crate::windows::parts;
+use crate::{fork, pager, sys};
+use coldpress_engine::{FaultOutcome, Worker};
+use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use lock_api::RawMutex;
+
+/// Most handlers.
+pub const MAX_HANDLERS: usize = 64;
+
+/// What a handler is doing, for the watchdog and for fork.
+pub struct HandlerState {
+    /// Set while a message is being dealt with.
+    pub busy: AtomicBool,
+    /// Page of the fault.
+    pub address: AtomicUsize,
+    /// Thread that waits.
+    pub thread: AtomicU32,
+    /// When it was read; 0: no fault.
+    pub since_ns: AtomicU64,
+}
+
+impl HandlerState {
+    /// Doing nothing.
+    pub const fn new() -> Self {
+        Self {
+            busy: AtomicBool::new(false),
+            address: AtomicUsize::new(0),
+            thread: AtomicU32::new(0),
+            since_ns: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Default for HandlerState {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Fault {
+    address: usize,
+    write: bool,
+    thread: u32,
+}
+
+const DEFERRED: usize = 1024;
+
+struct Deferred {
+    faults: [Fault; DEFERRED],
+    len: usize,
+}
+
+/// Faults that were read while their reader was busy with another.
+pub struct DeferredFaults {
+    list: lock_api::Mutex<FutexLock, Deferred>,
+    count: AtomicUsize,
+}
+
+impl Default for DeferredFaults {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl DeferredFaults {
+    /// None.
+    pub const fn new() -> Self {
+        const NONE: Fault = Fault {
+            address: 0,
+            write: false,
+            thread: 0,
+        };
+        Self {
+            list: lock_api::Mutex::const_new(
+                FutexLock::INIT,
+                Deferred {
+                    faults: [NONE; DEFERRED],
+                    len: 0,
+                },
+            ),
+            count: AtomicUsize::new(0),
+        }
+    }
+
+    fn push(&self, fault: Fault) {
+        let mut list = self.list.lock();
+        if list.len == DEFERRED {
+            // The thread tries again and asks anew.
+            wake_page(fault.address);
+            return;
+        }
+        let len = list.len;
+        list.faults[len] = fault;
+        list.len += 1;
+        self.count.store(list.len, Release);
+    }
+
+    fn pop(&self) -> Option<Fault> {
+        if self.count.load(Acquire) == 0 {
+            return None;
+        }
+        let mut list = self.list.lock();
+        list.len = list.len.checked_sub(1)?;
+        self.count.store(list.len, Release);
+        Some(list.faults[list.len])
+    }
+
+    /// Nothing is deferred: in the child of a fork.
+    ///
+    /// # Safety
+    /// No other thread exists that uses it.
+    pub unsafe fn reset(&self) {
+        // SAFETY: as the caller promises.
+        unsafe { self.list.force_unlock() };
+        self.list.lock().len = 0;
+        self.count.store(0, Relaxed);
+    }
+}
+
+fn wake_page(address: usize) {
+    if let Some(uffd) = pager().host.uffd.get() {
+        let _ = uffd.wake(AddressRange::new(address, PAGE_SIZE));
+    }
+}
+
+/// A handler thread: argument is `number << 16 | processor`.
+pub extern "C" fn run(argument: usize) -> ! {
+    let (number, cpu) = (argument >> 16, argument & 0xFFFF);
+    sys::set_thread_name(c"coldpress/fault");
+    sys::pin_to(cpu);
+    // SAFETY: worker `number + 1` and its spare page belong to this thread alone.
+    let mut worker = unsafe { pager().worker(number + 1) };
+    pager().threads.started();
+    let uffd = pager().host.uffd.get().expect("opened before handlers start");
+    let state = &pager().handlers[number];
+    loop {
+        uffd.wait(None);
+        wait_while(&pager().fork.hold, 1);
+        if let Some(fault) = read_one(state) {
+            serve(&mut worker, state, fault);
+            while let Some(fault) = pager().deferred.pop() {
+                serve(&mut worker, state, fault);
+            }
+            state.busy.store(false, Release);
+        }
+    }
+}
+
+/// Reads one message with the gate closed, and acts on it there if it is an event. A fault is
+/// given back, with the handler marked busy.
+fn read_one(state: &HandlerState) -> Option<Fault> {
+    let uffd = pager().host.uffd.get()?;
+    let mut message = [Message::Unknown(0)];
+    let _closed = pager().host.gate.close();
+    if pager().fork.hold.load(Relaxed) == 1 || !matches!(uffd.read(&mut message), Ok(1)) {
+        return None;
+    }
+    match message[0] {
+        Message::Fault {
+            address,
+            write,
+            thread,
+        } => {
+            state.busy.store(true, Relaxed);
+            Some(Fault {
+                address,
+                write,
+                thread,
+            })
+        }
+        event => {
+            apply(event);
+            None
+        }
+    }
+}
+
+/// Called by a handler in the middle of a fault that cannot go on: reads what is pending.
+pub(crate) fn read_changes() {
+    let Some(uffd) = pager().host.uffd.get() else {
+        return;
+    };
+    let mut message = [Message::Unknown(0)];
+    loop {
+        let closed = pager().host.gate.close();
+        match uffd.read(&mut message) {
+            Ok(1) => match message[0] {
+                Message::Fault {
+                    address,
+                    write,
+                    thread,
+                } => {
+                    drop(closed);
+                    pager().deferred.push(Fault {
+                        address,
+                        write,
+                        thread,
+                    });
+                }
+                event => {
+                    apply(event);
+                    return;
+                }
+            },
+            _ => {
+                drop(closed);
+                // The event was read; its thread has to run before the kernel lets us go on.
+                sys::sleep_ns(20_000);
+                return;
+            }
+        }
+    }
+}
+
+fn serve(worker: &mut Worker, state: &HandlerState, fault: Fault) {
+    let started = sys::now_ns();
+    state.address.store(fault.address, Relaxed);
+    state.thread.store(fault.thread, Relaxed);
+    state.since_ns.store(started, Relaxed);
+    stall_for_the_watchdogs_test();
+    if pager().fork.still.load(Acquire) {
+        fork::serve_still(worker, fault.address);
+    } else {
+        answer(worker, fault, started);
+    }
+    state.since_ns.store(0, Relaxed);
+}
+
+fn answer(worker: &mut Worker, fault: Fault, started: u64) {
+    let pager = pager();
+    let statistics = pager.host.statistics();
+    statistics.faults.fetch_add(1, Relaxed);
+    let Some(vmo) = pager.host.windows.find(&pager.host.memory, fault.address) else {
+        // Registered memory that moved to where no window is yet: make one, look again.
+        if crate::discovery::window_for(fault.address).is_none() {
+            let zero = AddressRange::new(fault.address, PAGE_SIZE);
+            if let Some(uffd) = pager.host.uffd.get() {
+                let _ = uffd.zero(zero).or_else(|_| uffd.wake(zero).map(|()| 0));
+            }
+            return;
+        }
+        return answer(worker, fault, started);
+    };
+    let index = ((fault.address - pager.host.windows.get(vmo).base()) / PAGE_SIZE) as u32;
+    let outcome = pager
+        .engine
+        .fault(&pager.host, worker, vmo, index, fault.write);
+    if matches!(
+        outcome,
+        FaultOutcome::Decompressed | FaultOutcome::Copied | FaultOutcome::SameFilled
+    ) {
+        statistics.fault_service.record(sys::now_ns() - started);
+    }
+}
+
+/// Acts on an event. The gate is closed.
+fn apply(event: Message) {
+    let pager = pager();
+    pager.host.statistics().events.fetch_add(1, Relaxed);
+    let operation = match event {
+        Message::Unmap(range) => Operation::Unmap(range),
+        Message::Remove(range) => Operation::Remove(range),
+        Message::Remap { from, to, len } => Operation::Remap { from, to, len },
+        // EVENT_FORK is not asked for; anything else is no business of ours.
+        _ => return,
+    };
+    if pager.fork.still.load(Acquire) {
+        fork::note(operation);
+    } else {
+        change(operation);
+    }
+}
+
+/// Brings the page lists in step with a change of the address space. The gate is closed, or
+/// nobody else is there.
+pub(crate) fn change(operation: Operation) {
+    let host = &pager().host;
+    match operation {
+        Operation::Remove(range) => forget(range),
+        Operation::Unmap(range) => {
+            forget(range);
+            unregister(range);
+            host.exclusions.unmapped(range);
+        }
+        Operation::Remap { from, to, len } => {
+            let range = |at| AddressRange::new(at, len);
+            forget(range(to));
+            unregister(range(to));
+            for page in 0..len / PAGE_SIZE {
+                transfer(from + page * PAGE_SIZE, to + page * PAGE_SIZE);
+            }
+            unregister(range(from));
+        }
+        Operation::Restored(_) => {}
+    }
+}
+
+fn transfer(from: usize, to: usize) {
+    let host = &pager().host;
+    let Some(source) = host.windows.find(&host.memory, from) else {
+        return;
+    };
+    let window = host.windows.get(source);
+    let from = ((from - window.base()) / PAGE_SIZE) as u32;
+    let registered = window.is_registered(from);
+    if !registered && !pager().engine.has_leaf(source, from) {
+        return;
+    }
+    let Some(destination) = crate::discovery::window_for(to) else {
+        return;
+    };
+    let target = host.windows.get(destination);
+    let to = ((to - target.base()) / PAGE_SIZE) as u32;
+    if registered {
+        target.set_registered(to, to + 1, true);
+    }
+    pager()
+        .engine
+        .transfer(host, (source, from), (destination, to));
+}
+
+fn forget(range: AddressRange) {
+    let host = &pager().host;
+    for part in parts(range) {
+        if let Some(vmo) = host.windows.find(&host.memory, part.base) {
+            pager().engine.decommit(host, vmo, part.first, part.end);
+        }
+    }
+}
+
+fn unregister(range: AddressRange) {
+    let host = &pager().host;
+    for part in parts(range) {
+        if let Some(id) = host.windows.find(&host.memory, part.base) {
+            let window = host.windows.get(id);
+            window.set_registered(part.first, part.end, false);
+        }
+    }
+}
+
+/// The watchdog's test asks for a first fault that takes its time.
+fn stall_for_the_watchdogs_test() {
+    let stall = &pager().stall_first_fault_ms;
+    if stall.load(Relaxed) != 0 {
+        let ms = stall.swap(0, Relaxed);
+        sys::sleep_ns(ms * 1_000_000);
+    }
+}

@@ -1,0 +1,357 @@
+//! Linux as the engine's host: pages leave by `UFFDIO_MOVE` and come back by `UFFDIO_COPY`.
+//!
+//! # Why the gate
+//!
+//! The kernel tells of `munmap`, `mremap` and `madvise` by events, and lets the caller go on as
+//! soon as the event was *read*. From then on the memory may be something else, although nobody
+//! has acted on the event yet. Therefore reading a message, and acting on it when it is an event,
+//! happens with the [gate](crate::futex::Gate) closed; whatever relies on the page lists being
+//! in step with the kernel (moving pages out, copying pages in) happens inside the gate. While
+//! someone is inside, an event can only be unread, and the kernel answers `EAGAIN` to every move
+//! and copy on a userfaultfd with an unread event. Staging is registered with the *same*
+//! userfaultfd as the program's memory for this reason: a move asks the destination's
+//! userfaultfd only.
+//!
+//! Invariants:
+//! * I1 A page is moved out only if it is tracked, lies in a registered range, and one is inside
+//!   the gate.
+//! * I2 Pages of a registered range are tracked only if they were there when it was registered
+//!   or were put there by us: so a page that the program has dropped, but whose memory the kernel
+//!   has not zapped yet, is never moved out.
+//! * I3 Staging is unregistered while it is dropped, so that no event arises from our own call.
+
+use crate::exclusions::Exclusions;
+use crate::futex::{FutexLock, Gate, Inside};
+use crate::late::Late;
+use crate::memory::Memory;
+use crate::windows::Windows;
+use crate::{pager, sys};
+use coldpress_arena::ChunkSource;
+use coldpress_codec::Page;
+use coldpress_engine::{Host, Installed, LEAF_PAGES, PageIndex, StagingSlot, Taken, VmoId};
+use coldpress_interface::statistics::{Failure, Statistics};
+use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Pagemap, Region, Userfaultfd};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+/// This machine and process.
+pub struct Linux {
+    /// The pager's own memory.
+    pub memory: Memory,
+    /// From address to VMO.
+    pub windows: Windows,
+    /// Keeps events apart from what relies on there being none.
+    pub gate: Gate,
+    /// The program's ranges and staging are registered with it.
+    pub uffd: Late<Userfaultfd>,
+    /// Which pages are populated.
+    pub pagemap: Late<Pagemap>,
+    /// What is never evicted.
+    pub exclusions: Exclusions,
+    statistics: AtomicPtr<Statistics>,
+}
+
+static NO_STATISTICS: Statistics = Statistics::new();
+static ZERO_PAGE: Page = [0; PAGE_SIZE];
+
+impl Linux {
+    /// A host that has not started.
+    pub const fn new() -> Self {
+        Self {
+            memory: Memory::new(),
+            windows: Windows::new(),
+            gate: Gate::new(),
+            uffd: Late::new(),
+            pagemap: Late::new(),
+            exclusions: Exclusions::new(),
+            statistics: AtomicPtr::new(core::ptr::null_mut()),
+        }
+    }
+
+    /// The statistics page.
+    pub fn statistics(&self) -> &Statistics {
+        let page = self.statistics.load(Relaxed);
+        // SAFETY: null, or a mapping that stays (see `set_statistics`).
+        unsafe { page.as_ref() }.unwrap_or(&NO_STATISTICS)
+    }
+
+    /// Sets the statistics page.
+    ///
+    /// # Safety
+    /// It is valid and stays mapped.
+    pub unsafe fn set_statistics(&self, page: *mut Statistics) {
+        self.statistics.store(page, Relaxed);
+    }
+
+    fn uffd(&self) -> &Userfaultfd {
+        self.uffd.get().expect("the engine runs after the start")
+    }
+
+    fn page_at(&self, vmo: VmoId, index: PageIndex) -> AddressRange {
+        AddressRange::new(self.windows.get(vmo).address(index), PAGE_SIZE)
+    }
+
+    fn slot(&self, slot: StagingSlot) -> usize {
+        self.memory.staging().start + slot.0 as usize * PAGE_SIZE
+    }
+
+    fn installed(&self, result: Result<usize, Errno>, at: AddressRange) -> Installed {
+        match result {
+            Ok(_) => Installed::Done,
+            Err(Errno::EXIST) => {
+                let _ = self.uffd().wake(at);
+                Installed::AlreadyPresent
+            }
+            Err(Errno::AGAIN | Errno::NOMEM) => Installed::Changing,
+            Err(_) => Installed::Gone,
+        }
+    }
+
+    /// Which of the `count` slots from `slot` hold a page.
+    fn filled_slots(&self, slot: StagingSlot, count: usize) -> u64 {
+        let mut regions = [Region::default(); LEAF_PAGES as usize];
+        let start = self.slot(slot);
+        let range = AddressRange::new(start, count * PAGE_SIZE);
+        let pagemap = self.pagemap.get().expect("the engine runs after the start");
+        let Ok((found, _)) = pagemap.populated(range, &mut regions) else {
+            return sys::resident(range);
+        };
+        let mut filled = 0;
+        for region in &regions[..found] {
+            let first = (region.start as usize - start) / PAGE_SIZE;
+            let end = (region.end as usize - start) / PAGE_SIZE;
+            for n in first..end {
+                filled |= 1 << n;
+            }
+        }
+        filled
+    }
+
+    /// Registers the managed memory around pages `first..end` of a window, and tracks what is
+    /// populated there. Inside the gate.
+    fn register(&self, vmo: VmoId, first: PageIndex, end: PageIndex) -> Result<(), Errno> {
+        let window = self.windows.get(vmo);
+        let run = AddressRange {
+            start: window.address(first),
+            end: window.address(end),
+        };
+        let chunk_first = first - first % LEAF_PAGES;
+        let chunk = AddressRange {
+            start: window.address(chunk_first),
+            end: window.address(chunk_first + LEAF_PAGES),
+        };
+        // The chunk's part of the mapping that the run lies in, as last read; at least the run.
+        let known = pager().discovery.evictable_around(run).intersect(chunk);
+        self.register_in_window(vmo, self.exclusions.clear_of(known, run))
+    }
+
+    /// Registers `range`, which lies in one window. Inside the gate.
+    pub(crate) fn register_in_window(&self, vmo: VmoId, range: AddressRange) -> Result<(), Errno> {
+        let window = self.windows.get(vmo);
+        // SAFETY: the handlers answer the faults; they touch none of the program's memory.
+        unsafe { self.uffd().register(range)? };
+        // A child made behind libc's back would read zeros here: it shall not have the memory.
+        // SAFETY: no content changes.
+        unsafe { sys::madvise(range.start, range.len(), sys::MADV_DONTFORK) };
+        let page = |address: usize| ((address - window.base()) / PAGE_SIZE) as u32;
+        window.set_registered(page(range.start), page(range.end), true);
+        self.track_populated(vmo, range);
+        Ok(())
+    }
+
+    /// Tracks every populated page of a range that was just registered. Inside the gate.
+    fn track_populated(&self, vmo: VmoId, range: AddressRange) {
+        let window = self.windows.get(vmo);
+        let mut regions = [Region::default(); 32];
+        let mut at = range.start;
+        let pagemap = self.pagemap.get().expect("the engine runs after the start");
+        while at < range.end {
+            let rest = AddressRange {
+                start: at,
+                end: range.end,
+            };
+            let Ok((found, walked)) = pagemap.populated(rest, &mut regions) else {
+                return;
+            };
+            for region in &regions[..found] {
+                for address in (region.start as usize..region.end as usize).step_by(PAGE_SIZE) {
+                    let index = ((address - window.base()) / PAGE_SIZE) as u32;
+                    pager().engine.track_known(self, vmo, index, true);
+                }
+            }
+            if walked <= at {
+                return;
+            }
+            at = walked;
+        }
+    }
+}
+
+impl Default for Linux {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// SAFETY: see `Memory`.
+unsafe impl ChunkSource for Linux {
+    fn chunk(&self) -> Option<NonNull<u8>> {
+        self.memory.chunk()
+    }
+}
+
+// SAFETY: `take` moves pages by UFFDIO_MOVE, which leaves no moment in which a write could go to
+// a copy (tested in coldpress-uffd); staging memory is written by the kernel's moves only.
+unsafe impl Host for Linux {
+    type RawLock = FutexLock;
+    type Frames = Memory;
+    type Stable<'a> = Inside<'a>;
+
+    fn stable(&self) -> Inside<'_> {
+        self.gate.enter()
+    }
+
+    fn frames(&self) -> &Memory {
+        &self.memory
+    }
+
+    fn now_ns(&self) -> u64 {
+        sys::now_ns()
+    }
+
+    fn take(&self, vmo: VmoId, first: PageIndex, wanted: u64, slot: StagingSlot) -> Taken {
+        let window = self.windows.get(vmo);
+        let statistics = self.statistics();
+        let count = 64 - wanted.leading_zeros();
+        let mut taken = Taken::default();
+        let run = AddressRange {
+            start: window.address(first),
+            end: window.address(first + count),
+        };
+        if self.exclusions.first_overlap(run).is_some() {
+            // A thread's stack, or something the program has told of, has come to lie here.
+            taken.refused = wanted;
+            return taken;
+        }
+        let registered = (0..count).all(|n| window.is_registered(first + n));
+        if !registered && self.register(vmo, first, first + count).is_err() {
+            statistics.fail(Failure::RegisterRefused);
+            taken.refused = wanted;
+            return taken;
+        }
+        let (source, destination) = (window.address(first), self.slot(slot));
+        let len = count as usize * PAGE_SIZE;
+        let mut done = 0;
+        let mut reached = 0u64;
+        let mut again = 0;
+        while done < len {
+            // SAFETY: I1; the content is given back by the fault handlers.
+            let moved = unsafe {
+                self.uffd()
+                    .move_pages(destination + done, source + done, len - done)
+            };
+            for n in done / PAGE_SIZE..(done + moved.bytes) / PAGE_SIZE {
+                reached |= 1 << n;
+            }
+            done += moved.bytes;
+            let bit = 1u64 << ((done / PAGE_SIZE) & 63);
+            match moved.stopped {
+                None => break,
+                Some(Errno::AGAIN) if moved.bytes > 0 => continue,
+                Some(Errno::AGAIN) => {
+                    statistics.fail(Failure::MoveAgain);
+                    again += 1;
+                    if again > 2 {
+                        break;
+                    }
+                    continue;
+                }
+                Some(Errno::BUSY) => {
+                    statistics.fail(Failure::MoveBusy);
+                    taken.refused |= bit;
+                }
+                Some(Errno::NOENT) => taken.holes |= bit,
+                Some(Errno::INVAL) => {
+                    statistics.fail(Failure::MoveInvalid);
+                    taken.refused |= bit;
+                }
+                Some(_) => {
+                    statistics.fail(Failure::MoveOther);
+                    taken.refused |= bit;
+                }
+            }
+            done += PAGE_SIZE;
+        }
+        let filled = self.filled_slots(slot, count as usize);
+        taken.moved = reached & filled & wanted;
+        taken.holes = (taken.holes | reached & !filled) & wanted;
+        taken.refused &= wanted;
+        for n in 0..count {
+            if taken.moved & 1 << n != 0 {
+                window.count_eviction(first + n);
+            }
+        }
+        taken
+    }
+
+    unsafe fn staging(&self, slot: StagingSlot) -> &Page {
+        // SAFETY: the slot is filled, as the caller promises; the address is page-aligned memory
+        // of ours that nothing writes.
+        unsafe { &*(self.slot(slot) as *const Page) }
+    }
+
+    fn release(&self, slot: StagingSlot, count: usize) {
+        let staging = self.memory.staging();
+        // SAFETY: I3: no slot is named by any entry (engine's compress I1); nobody touches
+        // staging while it is not registered, and what is dropped is ours.
+        unsafe {
+            let _ = self.uffd().unregister(staging);
+            sys::madvise(self.slot(slot), count * PAGE_SIZE, sys::MADV_DONTNEED);
+            if self.uffd().register(staging).is_err() {
+                crate::message::say(format_args!(
+                    "staging could not be registered again; compression stops here"
+                ));
+            }
+        }
+    }
+
+    fn install(&self, vmo: VmoId, index: PageIndex, content: &Page) -> Installed {
+        let at = self.page_at(vmo, index);
+        // SAFETY: a spare page or a filled slot, both readable and ours.
+        let result = unsafe { self.uffd().copy(at.start, content.as_ptr(), PAGE_SIZE) };
+        self.installed(result, at)
+    }
+
+    fn install_zero(&self, vmo: VmoId, index: PageIndex, written: bool) -> Installed {
+        if written {
+            // A zero page mapping would fault once more on the write.
+            return self.install(vmo, index, &ZERO_PAGE);
+        }
+        let at = self.page_at(vmo, index);
+        self.installed(self.uffd().zero(at), at)
+    }
+
+    fn wake(&self, vmo: VmoId, index: PageIndex) {
+        let _ = self.uffd().wake(self.page_at(vmo, index));
+    }
+
+    fn poison(&self, vmo: VmoId, index: PageIndex) -> Installed {
+        let at = self.page_at(vmo, index);
+        crate::message::say(format_args!(
+            "the stored content of page {:#x} fails its checksum; the page is poisoned (a touch \
+             raises SIGBUS)",
+            at.start
+        ));
+        self.statistics().fail(Failure::Corrupt);
+        self.installed(self.uffd().poison(at), at)
+    }
+
+    fn let_changes_in(&self) {
+        self.statistics().fail(Failure::CopyAgain);
+        if sys::is_handler() {
+            crate::handler::read_changes();
+        } else {
+            sys::sleep_ns(50_000);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Reading `/proc/self/maps` without allocating.
+
+use coldpress_uffd::{AddressRange, Errno};
+use rustix::fd::{AsFd, BorrowedFd};
+
+/// One mapping, as a line of the file tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping<'a> {
+    /// Where it lies.
+    pub range: AddressRange,
+    /// `rwxp` flags.
+    pub permissions: [u8; 4],
+    /// Inode of the file; 0 for anonymous memory.
+    pub inode: u64,
+    /// Path or name; empty for plain anonymous memory.
+    pub name: &'a [u8],
+}
+
+impl Mapping<'_> {
+    /// Private, anonymous, readable, writable, not executable: what may be evicted at all.
+    pub fn is_evictable(&self) -> bool {
+        let named_anonymous = self.name.is_empty()
+            || self.name == b"[heap]"
+            || (self.name.starts_with(b"[anon:") && !self.name.starts_with(b"[anon: glibc"));
+        self.permissions == *b"rw-p" && self.inode == 0 && named_anonymous
+    }
+
+    /// Whether a file lies behind it.
+    pub fn is_file(&self) -> bool {
+        self.inode != 0
+    }
+}
+
+fn number(text: &[u8], radix: u64) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0u64, |value, &c| {
+        let digit = (c as char).to_digit(radix as u32)?;
+        value.checked_mul(radix)?.checked_add(u64::from(digit))
+    })
+}
+
+/// Reads one line of the file. `None` where it is not such a line.
+pub fn parse(line: &[u8]) -> Option<Mapping<'_>> {
+    let mut fields = line.splitn(6, |&c| c == b' ');
+    let range = fields.next()?;
+    let dash = range.iter().position(|&c| c == b'-')?;
+    let permissions = *fields.next()?.first_chunk::<4>()?;
+    let _offset = fields.next()?;
+    let _device = fields.next()?;
+    let inode = number(fields.next()?, 10)?;
+    let name = fields.next().unwrap_or(b"").trim_ascii();
+    Some(Mapping {
+        range: AddressRange {
+            start: number(&range[..dash], 16)? as usize,
+            end: number(&range[dash + 1..], 16)? as usize,
+        },
+        permissions,
+        inode,
+        name,
+    })
+}
+
+/// Calls `with` for every line of `file`, read from its start through `buffer`. Lines longer
+/// than half the buffer are cut.
+pub fn for_each_line(
+    file: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    mut with: impl FnMut(&[u8]),
+) -> Result<(), Errno> {
+    let mut offset = 0u64;
+    let mut kept = 0;
+    loop {
+        let read = rustix::io::pread(file.as_fd(), &mut buffer[kept..], offset)?;
+        let filled = kept + read;
+        offset += read as u64;
+        let mut start = 0;
+        while let Some(end) = buffer[start..filled].iter().position(|&c| c == b'\n') {
+            with(&buffer[start..start + end]);
+            start += end + 1;
+        }
+        if read == 0 {
+            if start < filled {
+                with(&buffer[start..filled]);
+            }
+            return Ok(());
+        }
+        buffer.copy_within(start..filled, 0);
+        kept = filled - start;
+        if kept > buffer.len() / 2 {
+            kept = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_lines_the_kernel_writes() {
+        let heap = parse(b"55d8c0a00000-55d8c0a21000 rw-p 00000000 00:00 0                          [heap]").unwrap();
+        assert_eq!(heap.range.start, 0x55d8_c0a0_0000);
+        assert!(heap.is_evictable());
+        let anonymous = parse(b"7f12a0000000-7f12a0021000 rw-p 00000000 00:00 0 ").unwrap();
+        assert!(anonymous.is_evictable());
+        assert_eq!(anonymous.name, b"");
+        let text = parse(b"7f12a4000000-7f12a4021000 r-xp 00001000 fe:00 1234 /usr/lib/a b.so").unwrap();
+        assert_eq!((text.inode, text.name), (1234, &b"/usr/lib/a b.so"[..]));
+        assert!(text.is_file() && !text.is_evictable());
+        for unfit in [
+            &b"7f12a0000000-7f12a0021000 ---p 00000000 00:00 0 "[..],
+            b"7f12a0000000-7f12a0021000 rw-s 00000000 00:01 99 /dev/zero (deleted)",
+            b"7f12a0000000-7f12a0021000 rw-p 00000000 00:00 0 [stack]",
+            b"7f12a0000000-7f12a0021000 rw-p 00000000 00:0f 77 /anon_hugepage (deleted)",
+        ] {
+            assert!(!parse(unfit).unwrap().is_evictable());
+        }
+        assert_eq!(parse(b"nonsense"), None);
+        assert_eq!(parse(b""), None);
+    }
+}

@@ -1,0 +1,268 @@
+//! The pager's own memory: one reservation of address space, made at the start.
+//!
+//! ```text
+//!  base                                                                              end
+//! │ stacks │ staging │ window index │ frame bitmaps │ tables (chunks) … │ frames …      │
+//! ```
+//!
+//! It is reserved without being backed: the kernel gives pages as they are touched. One
+//! reservation makes "is this ours?" a comparison, keeps everything the fault path touches away
+//! from the program's own mappings, and is inherited by a forked child at the same place.
+//!
+//! Invariant I1: no page of the reservation is ever managed, evicted or registered, except
+//! that staging is registered as the destination of moves.
+
+use crate::sys;
+use coldpress_arena::{CHUNK_BYTES, ChunkSource};
+use coldpress_engine::STAGING_SLOTS;
+use coldpress_storage::{FrameIndex, FrameSource};
+use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
+use core::ptr::NonNull;
+use core::sync::atomic::{
+    AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+/// Most pager threads at a time.
+pub const MAX_THREADS: usize = 130;
+
+/// Windows of 32 MiB in the 47 bits of a user address.
+pub const WINDOW_SLOTS: usize = 1 << (47 - 25);
+
+const STACKS: usize = MAX_THREADS * sys::STACK_BYTES;
+const STAGING: usize = STAGING_SLOTS * PAGE_SIZE;
+const WINDOW_INDEX: usize = WINDOW_SLOTS * 4;
+/// One page kept inaccessible on both sides of staging, so that it is a mapping of its own.
+const FENCE: usize = PAGE_SIZE;
+
+/// The reservation.
+pub struct Memory {
+    base: AtomicUsize,
+    end: AtomicUsize,
+    frames_base: AtomicUsize,
+    frames: AtomicU32,
+    /// Next chunk for tables; chunks end where the frame area begins.
+    next_chunk: AtomicUsize,
+    /// Next thread's stack.
+    next_stack: AtomicU32,
+    fresh: AtomicU32,
+    /// Frames that are free and still backed.
+    free: AtomicU32,
+    /// Frames that are free and were given back to the kernel.
+    released: AtomicU32,
+    /// Lowest bitmap word that may have a free bit.
+    hint: AtomicU32,
+}
+
+impl Memory {
+    /// Nothing reserved yet.
+    pub const fn new() -> Self {
+        Self {
+            base: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
+            frames_base: AtomicUsize::new(0),
+            frames: AtomicU32::new(0),
+            next_chunk: AtomicUsize::new(0),
+            next_stack: AtomicU32::new(0),
+            fresh: AtomicU32::new(1),
+            free: AtomicU32::new(0),
+            released: AtomicU32::new(0),
+            hint: AtomicU32::new(0),
+        }
+    }
+
+    /// Reserves room for storage of up to `storage_bytes`, or as much of it as the address
+    /// space limit allows.
+    pub fn reserve(&self, storage_bytes: usize) -> Result<(), Errno> {
+        let mut frames = (storage_bytes / PAGE_SIZE).next_multiple_of(64);
+        loop {
+            let tables = (frames * PAGE_SIZE / 16).max(256 << 20);
+            let fixed = STACKS + FENCE + STAGING + FENCE + WINDOW_INDEX;
+            let bitmaps = (frames / 8 * 2).next_multiple_of(PAGE_SIZE);
+            let tables_at = (fixed + bitmaps).next_multiple_of(CHUNK_BYTES);
+            let len = tables_at + tables.next_multiple_of(CHUNK_BYTES) + frames * PAGE_SIZE;
+            // SAFETY: a fresh mapping at a place of the kernel's choice.
+            let mapped = unsafe {
+                mmap_anonymous(
+                    core::ptr::null_mut(),
+                    len + CHUNK_BYTES,
+                    ProtFlags::READ | ProtFlags::WRITE,
+                    MapFlags::PRIVATE | MapFlags::NORESERVE,
+                )
+            };
+            match mapped {
+                Ok(at) => {
+                    let base = (at as usize).next_multiple_of(CHUNK_BYTES);
+                    self.base.store(base, Relaxed);
+                    self.end.store(at as usize + len + CHUNK_BYTES, Relaxed);
+                    self.next_chunk.store(base + tables_at, Relaxed);
+                    self.frames_base
+                        .store(base + len - frames * PAGE_SIZE, Relaxed);
+                    self.frames.store(frames as u32, Release);
+                    // SAFETY: our own mapping; huge pages would back what was never touched,
+                    // and the fences are never touched.
+                    unsafe {
+                        sys::madvise(base, len, sys::MADV_NOHUGEPAGE);
+                        for fence in [STACKS, STACKS + FENCE + STAGING] {
+                            let fence = (base + fence) as *mut core::ffi::c_void;
+                            let _ = rustix::mm::mprotect(
+                                fence,
+                                FENCE,
+                                rustix::mm::MprotectFlags::empty(),
+                            );
+                        }
+                    }
+                    return Ok(());
+                }
+                Err(errno) if frames <= (64 << 20) / PAGE_SIZE => return Err(errno),
+                Err(_) => frames = (frames / 2).next_multiple_of(64),
+            }
+        }
+    }
+
+    /// The whole reservation.
+    pub fn range(&self) -> AddressRange {
+        AddressRange {
+            start: self.base.load(Relaxed),
+            end: self.end.load(Relaxed),
+        }
+    }
+
+    /// Lowest address of a thread's stack that nobody has had yet.
+    pub fn stack(&self) -> Option<*mut u8> {
+        let n = self.next_stack.fetch_add(1, Relaxed) as usize;
+        let at = self.base.load(Relaxed) + n * sys::STACK_BYTES;
+        (n < MAX_THREADS).then_some(at as *mut u8)
+    }
+
+    /// All stacks can be given out again: in the child of a fork, whose pager threads do not
+    /// exist.
+    pub fn reset_stacks(&self) {
+        self.next_stack.store(0, Relaxed);
+    }
+
+    /// The staging area.
+    pub fn staging(&self) -> AddressRange {
+        AddressRange::new(self.base.load(Relaxed) + STACKS + FENCE, STAGING)
+    }
+
+    /// The slot of the window index for `address`.
+    pub fn window_slot(&self, address: usize) -> Option<&AtomicU32> {
+        let slot = address >> 25;
+        let base = self.base.load(Relaxed) + STACKS + FENCE + STAGING + FENCE;
+        // SAFETY: the index lies there, WINDOW_SLOTS words of zeroed memory that stays.
+        (slot < WINDOW_SLOTS).then(|| unsafe { &*(base as *const AtomicU32).add(slot) })
+    }
+
+    fn bitmap(&self, which: usize) -> &[AtomicU64] {
+        let words = self.frames.load(Acquire) as usize / 64;
+        let base =
+            self.base.load(Relaxed) + STACKS + FENCE + STAGING + FENCE + WINDOW_INDEX;
+        // SAFETY: two bitmaps of `words` zeroed words each lie there and stay.
+        unsafe {
+            core::slice::from_raw_parts((base as *const AtomicU64).add(which * words), words)
+        }
+    }
+
+    /// Frames that are backed: in use, or free and not yet released.
+    pub fn backed_frames(&self) -> u32 {
+        self.fresh.load(Relaxed) - 1 - self.released.load(Relaxed)
+    }
+
+    /// Free frames that are still backed.
+    pub fn idle_frames(&self) -> u32 {
+        self.free.load(Relaxed)
+    }
+
+    /// Gives whole groups of 64 free frames back to the kernel, at most `groups`. Under the
+    /// storage's lock, by the reclaimer.
+    pub fn release_idle(&self, groups: usize) {
+        let mut left = groups;
+        let used = self.fresh.load(Relaxed) as usize / 64;
+        for (n, word) in self.bitmap(FREE).iter().enumerate().take(used).rev() {
+            if left == 0 {
+                break;
+            }
+            if word.load(Relaxed) == !0 {
+                word.store(0, Relaxed);
+                self.bitmap(RELEASED)[n].store(!0, Relaxed);
+                self.free.fetch_sub(64, Relaxed);
+                self.released.fetch_add(64, Relaxed);
+                let at = self.frames_base.load(Relaxed) + n * 64 * PAGE_SIZE;
+                // SAFETY: sixty-four frames that are free: nothing refers to their content.
+                unsafe { sys::madvise(at, 64 * PAGE_SIZE, sys::MADV_DONTNEED) };
+                left -= 1;
+            }
+        }
+    }
+}
+
+const FREE: usize = 0;
+const RELEASED: usize = 1;
+
+// SAFETY: chunks are cut one after the other from zeroed, never reused memory.
+unsafe impl ChunkSource for Memory {
+    fn chunk(&self) -> Option<NonNull<u8>> {
+        let at = self.next_chunk.fetch_add(CHUNK_BYTES, Relaxed);
+        if at + CHUNK_BYTES > self.frames_base.load(Relaxed) {
+            self.next_chunk.fetch_sub(CHUNK_BYTES, Relaxed);
+            return None;
+        }
+        NonNull::new(at as *mut u8)
+    }
+}
+
+/// Frames are numbered from 1, lowest free first, so that the upper end empties and can be
+/// given back in whole groups. Serialised by the storage's lock.
+///
+/// SAFETY: frame n lies at `frames_base + n * PAGE_SIZE`, below the end of the reservation, and is
+/// lent to one user at a time: its bit is in neither bitmap while it is lent.
+unsafe impl FrameSource for Memory {
+    fn allocate(&self) -> Option<FrameIndex> {
+        let words = (self.fresh.load(Relaxed) as usize).div_ceil(64);
+        if self.free.load(Relaxed) > 0 {
+            let hint = self.hint.load(Relaxed) as usize;
+            for (n, word) in self.bitmap(FREE).iter().enumerate().take(words).skip(hint) {
+                let bits = word.load(Relaxed);
+                if bits != 0 {
+                    word.store(bits & (bits - 1), Relaxed);
+                    self.hint.store(n as u32, Relaxed);
+                    self.free.fetch_sub(1, Relaxed);
+                    return Some(FrameIndex(n as u32 * 64 + bits.trailing_zeros()));
+                }
+            }
+        }
+        if self.released.load(Relaxed) > 0 {
+            for (n, word) in self.bitmap(RELEASED).iter().enumerate().take(words) {
+                let bits = word.load(Relaxed);
+                if bits != 0 {
+                    word.store(bits & (bits - 1), Relaxed);
+                    self.released.fetch_sub(1, Relaxed);
+                    return Some(FrameIndex(n as u32 * 64 + bits.trailing_zeros()));
+                }
+            }
+        }
+        let fresh = self.fresh.load(Relaxed);
+        if fresh >= self.frames.load(Acquire) {
+            return None;
+        }
+        self.fresh.store(fresh + 1, Relaxed);
+        Some(FrameIndex(fresh))
+    }
+
+    fn free(&self, frame: FrameIndex) {
+        let n = frame.0 / 64;
+        let word = &self.bitmap(FREE)[n as usize];
+        word.store(word.load(Relaxed) | 1 << (frame.0 % 64), Relaxed);
+        self.free.fetch_add(1, Relaxed);
+        if n < self.hint.load(Relaxed) {
+            self.hint.store(n, Relaxed);
+        }
+    }
+
+    fn address(&self, frame: FrameIndex) -> NonNull<u8> {
+        let at = self.frames_base.load(Relaxed) + frame.0 as usize * PAGE_SIZE;
+        NonNull::new(at as *mut u8).expect("frames lie above the null page")
+    }
+}

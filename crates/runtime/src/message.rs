@@ -1,0 +1,68 @@
+//! Messages to the person, without stdio: a small buffer on the stack, one `write`.
+//!
+//! The pager's threads do not keep the program's standard error open (a daemon's parent may be
+//! waiting for it to close); they open it anew, through `/proc/self/fd/2`, when there is
+//! something to say. That is seldom.
+
+use core::fmt::{self, Write};
+use rustix::fs::{Mode, OFlags};
+
+/// Text being put together; what does not fit is cut.
+pub struct Text<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+impl<const N: usize> Default for Text<N> {
+    fn default() -> Self {
+        Self {
+            bytes: [0; N],
+            len: 0,
+        }
+    }
+}
+
+impl<const N: usize> Text<N> {
+    /// What was written.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// What was written, as a C string. `None` where it was cut.
+    pub fn as_c_str(&mut self) -> Option<&core::ffi::CStr> {
+        if self.len >= N {
+            return None;
+        }
+        self.bytes[self.len] = 0;
+        core::ffi::CStr::from_bytes_until_nul(&self.bytes).ok()
+    }
+
+    /// Adds raw bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let n = bytes.len().min(N - self.len);
+        self.bytes[self.len..self.len + n].copy_from_slice(&bytes[..n]);
+        self.len += n;
+    }
+}
+
+impl<const N: usize> Write for Text<N> {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        self.push(s.as_bytes());
+        Ok(())
+    }
+}
+
+/// Writes one line, `coldpress: …`, to the program's standard error.
+pub fn say(arguments: fmt::Arguments<'_>) {
+    let mut text = Text::<512>::default();
+    let _ = text.write_str("coldpress: ");
+    let _ = text.write_fmt(arguments);
+    let _ = text.write_str("\n");
+    if let Ok(stderr) = rustix::fs::open(
+        c"/proc/self/fd/2",
+        OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK,
+        Mode::empty(),
+    ) {
+        let _ = rustix::io::write(&stderr, text.as_bytes());
+    }
+}

@@ -1,0 +1,257 @@
+//! The reclaim thread: measures, discovers, ages, and compresses what is coldest.
+//!
+//! What the budget limits is the process's private anonymous resident memory, as the kernel
+//! counts it: program pages, storage and the pager's own are all in it. It is measured at least
+//! every 10 ms, and after every batch while pages are being taken.
+//!
+//! * Below three quarters of the budget nothing is looked at (unless an age was asked for).
+//! * From there on, mappings are read and populated pages tracked, so that they have an age when
+//!   pressure comes.
+//! * Above the high mark, batches of the oldest pages are taken until the low mark is reached.
+//!   Pages become old by time; the ageing interval shrinks while memory stays above the budget.
+//! * A budget that cannot be reached slows reclaim down: each round that takes nothing, or
+//!   brings nothing, doubles the pause before the next, up to [`LONGEST_PAUSE_NS`].
+
+use crate::futex::{set_and_wake, wait_for, wait_while};
+use crate::start::start_handlers;
+use crate::{pager, statistics, sys};
+use coldpress_codec::Lz4;
+use coldpress_engine::{Ageing, Reclaimer, Trigger};
+use coldpress_uffd::PAGE_SIZE;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+
+const MEASURE_NS: u64 = 10_000_000;
+const MEASURE_CLOSE_NS: u64 = 2_000_000;
+const LONGEST_PAUSE_NS: u64 = 100_000_000;
+const DISCOVER_IDLE_NS: u64 = 250_000_000;
+const DISCOVER_PRESSED_NS: u64 = 20_000_000;
+/// Pages of a batch: all staging slots but room for one more run.
+const BATCH_PAGES: u32 = 384;
+/// A page that could not be compressed or taken is tried again after this long.
+const RETRY_FAILED_NS: u64 = 5_000_000_000;
+/// Free frames beyond this many are given back to the kernel.
+const IDLE_FRAMES: u32 = 512;
+
+/// The thread's own state.
+struct Reclaim {
+    statm: OwnedFd,
+    reclaimer: Reclaimer<Lz4>,
+    measured_ns: u64,
+    discovered_ns: u64,
+    pause_ns: u64,
+    handlers_started: bool,
+}
+
+/// Runs for ever. Called by the pager's first thread once everything is open.
+pub fn run(reclaimer: Reclaimer<Lz4>, handlers_started: bool) -> ! {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let Ok(statm) = rustix::fs::open(c"/proc/self/statm", flags, Mode::empty()) else {
+        crate::message::say(format_args!(
+            "/proc/self/statm cannot be read: nothing will be compressed; mount /proc"
+        ));
+        sys::exit_thread();
+    };
+    let mut reclaim = Reclaim {
+        statm,
+        reclaimer,
+        measured_ns: sys::now_ns(),
+        discovered_ns: 0,
+        pause_ns: 0,
+        handlers_started,
+    };
+    loop {
+        let pause = reclaim.round();
+        let bell = &pager().bell;
+        let rung = bell.load(Acquire);
+        stop_for_fork();
+        pager().serve_request();
+        wait_for(bell, rung, pause);
+    }
+}
+
+/// Rests while a fork is under way.
+fn stop_for_fork() {
+    let fork = &pager().fork;
+    if fork.pause.load(Acquire) == 1 {
+        set_and_wake(&fork.paused, 1);
+        wait_while(&fork.paused, 1);
+    }
+}
+
+/// Marks between which memory is held.
+struct Marks {
+    low: u64,
+    high: u64,
+    budget: u64,
+}
+
+impl Marks {
+    fn of(budget: u64) -> Self {
+        let margin = (budget / 32).clamp(1 << 20, 16 << 20);
+        Self {
+            low: budget - margin,
+            high: budget - margin / 2,
+            budget,
+        }
+    }
+}
+
+impl Reclaim {
+    /// Measures and publishes.
+    fn measure(&mut self) -> u64 {
+        let mut text = [0u8; 128];
+        let len = rustix::io::pread(&self.statm, &mut text, 0).unwrap_or(0);
+        let mut fields = text[..len]
+            .split(|&c| c == b' ')
+            .map(|f| core::str::from_utf8(f).ok().and_then(|f| f.parse().ok()));
+        let resident: u64 = fields.nth(1).flatten().unwrap_or(0);
+        let shared: u64 = fields.next().flatten().unwrap_or(0);
+        let total = resident.saturating_sub(shared) * PAGE_SIZE as u64;
+        let now = sys::now_ns();
+        let s = pager().host.statistics();
+        s.longest_measurement_gap_ns
+            .fetch_max(now - self.measured_ns, Relaxed);
+        s.measurements.fetch_add(1, Relaxed);
+        s.measured_at_ns.store(now, Relaxed);
+        self.measured_ns = now;
+        pager().total_bytes.store(total, Relaxed);
+        statistics::publish(total);
+        total
+    }
+
+    fn discover(&mut self, at_most_every_ns: u64) -> u64 {
+        let now = sys::now_ns();
+        if now - self.discovered_ns < at_most_every_ns {
+            return 0;
+        }
+        let tracked = pager().discovery.discover();
+        // Discovery shall never take more than a tenth of the time.
+        let took = sys::now_ns() - now;
+        self.discovered_ns = now + took * 10;
+        self.discovered_ns = self.discovered_ns.saturating_sub(at_most_every_ns).max(now);
+        tracked
+    }
+
+    /// One round; returns how long to rest after it.
+    fn round(&mut self) -> u64 {
+        let config = pager().config();
+        let marks = Marks::of(config.budget_bytes);
+        let total = self.measure();
+        pager()
+            .engine
+            .reserve_leaves(&pager().host, 128);
+        if pager().host.memory.idle_frames() > IDLE_FRAMES {
+            pager().release_idle_frames();
+        }
+        if config.chaos {
+            return self.chaos();
+        }
+        let mut rest = MEASURE_NS;
+        if config.cold_after_ms > 0 {
+            self.eager(config.cold_after_ms * 1_000_000);
+        }
+        if total > marks.budget / 4 * 3 {
+            rest = MEASURE_CLOSE_NS;
+            self.discover(DISCOVER_IDLE_NS);
+            pager().engine.age(&pager().host, &ageing(100_000_000, 0), false);
+        }
+        if total > marks.high {
+            return self.press(&marks);
+        }
+        self.pause_ns = 0;
+        rest
+    }
+
+    /// Compresses what was not touched for `age_ns`, budget or not.
+    fn eager(&mut self, age_ns: u64) {
+        self.discover((age_ns / 4).clamp(50_000_000, 1_000_000_000));
+        let ageing = ageing((age_ns / 4).max(1_000_000), 0);
+        if pager().engine.age(&pager().host, &ageing, false) > 0 {
+            let before = sys::now_ns().saturating_sub(age_ns);
+            self.batch(before, Trigger::Eager);
+        }
+    }
+
+    /// Takes pages until the low mark is reached or nothing more can be had now.
+    fn press(&mut self, marks: &Marks) -> u64 {
+        let s = pager().host.statistics();
+        let mut total = marks.high;
+        let mut hopeless = 0;
+        while total > marks.low {
+            // The further above the budget, the less time a page has to prove itself hot.
+            let over = total.saturating_sub(marks.budget);
+            let hurry = match over {
+                0 => 20_000_000,
+                _ if over < marks.budget / 64 => 5_000_000,
+                _ => 500_000,
+            };
+            let ageing = ageing(100_000_000, hurry);
+            let mut inactive = pager().engine.age(&pager().host, &ageing, true);
+            if inactive == 0 {
+                self.discover(DISCOVER_PRESSED_NS);
+                inactive = pager().engine.age(&pager().host, &ageing, true);
+            }
+            let batch = match inactive {
+                0 => Default::default(),
+                _ => self.batch(u64::MAX, Trigger::Pressure),
+            };
+            let before = total;
+            total = self.measure();
+            let gained = before.saturating_sub(total);
+            if batch.taken == 0 || batch.kept * 4 < batch.taken && gained == 0 {
+                hopeless += 1;
+                if hopeless >= 4 {
+                    s.budget_misses.fetch_add(1, Relaxed);
+                    self.pause_ns = (self.pause_ns * 2).clamp(500_000, LONGEST_PAUSE_NS);
+                    return self.pause_ns.min(MEASURE_NS);
+                }
+                sys::sleep_ns(hurry.min(MEASURE_CLOSE_NS));
+            } else {
+                hopeless = 0;
+                self.pause_ns = 0;
+            }
+            if pager().bell_rung() {
+                return 0;
+            }
+        }
+        MEASURE_CLOSE_NS
+    }
+
+    /// A test aid: everything that can be evicted is, whatever its heat.
+    fn chaos(&mut self) -> u64 {
+        self.discover(DISCOVER_PRESSED_NS);
+        let ageing = ageing(1, 1);
+        for _ in 0..3 {
+            pager().engine.age(&pager().host, &ageing, true);
+        }
+        self.batch(u64::MAX, Trigger::Pressure);
+        1_000_000
+    }
+
+    fn batch(&mut self, touched_before_ns: u64, trigger: Trigger) -> coldpress_engine::Batch {
+        if !self.handlers_started {
+            start_handlers();
+            self.handlers_started = true;
+        }
+        pager().discovery.exclude_threads();
+        pager().engine.reclaim_batch(
+            &pager().host,
+            &mut self.reclaimer,
+            BATCH_PAGES,
+            touched_before_ns,
+            trigger,
+        )
+    }
+}
+
+fn ageing(interval_ns: u64, pressed_interval_ns: u64) -> Ageing {
+    Ageing {
+        interval_ns,
+        pressed_interval_ns,
+        retry_failed_ns: RETRY_FAILED_NS,
+    }
+}
+
+const _: () = assert!((BATCH_PAGES as usize) < coldpress_engine::STAGING_SLOTS);

@@ -1,0 +1,252 @@
+//! Starting the pager: in the program that `coldpress run` started, and in its forked children.
+//!
+//! ```text
+//!  program's thread                pager's first thread            others
+//!  reserve memory, statistics
+//!  start_thread ─────────────────▶ own descriptor table,
+//!  wait …                          the program's copies closed
+//!                                  userfaultfd, pagemap, maps
+//!                                  (child: register again)
+//!                                  handlers, watchdog ────────────▶ run
+//!  … go on ◀──────────────────────  ready
+//!                                  becomes the reclaim thread
+//! ```
+
+use crate::futex::{set_and_wake, wait_while};
+use crate::handler::MAX_HANDLERS;
+use crate::{fork, handler, message, pager, reclaim, statistics, sys, watchdog};
+use coldpress_engine::Reclaimer;
+use coldpress_interface::PAGE_SIZE;
+use coldpress_uffd::{Errno, Features, Pagemap, Userfaultfd};
+use core::sync::atomic::{
+    AtomicU32, AtomicUsize,
+    Ordering::{Acquire, Relaxed},
+};
+use rustix::fd::BorrowedFd;
+
+/// Why the pager did not start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum StartError {
+    /// No address space or memory for the pager.
+    Memory = 2,
+    /// No thread could be made.
+    Thread = 3,
+    /// No userfaultfd of the full tier.
+    Userfaultfd = 4,
+    /// `/proc` cannot be read, or `PAGEMAP_SCAN` is missing.
+    Proc = 5,
+}
+
+/// The pager's threads.
+pub struct Threads {
+    ids: [AtomicU32; MAX_HANDLERS + 2],
+    count: AtomicUsize,
+    /// 0: starting, 1: ready, else a [`StartError`].
+    ready: AtomicU32,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Threads {
+    /// None.
+    pub const fn new() -> Self {
+        Self {
+            ids: [const { AtomicU32::new(0) }; MAX_HANDLERS + 2],
+            count: AtomicUsize::new(0),
+            ready: AtomicU32::new(0),
+        }
+    }
+
+    /// Called by each thread as it starts.
+    pub fn started(&self) {
+        let n = self.count.fetch_add(1, Relaxed);
+        if let Some(id) = self.ids.get(n) {
+            id.store(sys::thread_id(), Relaxed);
+        }
+    }
+
+    /// Their numbers.
+    pub fn ids(&self) -> impl Iterator<Item = u32> + '_ {
+        let count = self.count.load(Relaxed).min(self.ids.len());
+        self.ids[..count].iter().map(|id| id.load(Relaxed))
+    }
+
+    /// There are none: in the child of a fork.
+    pub fn reset(&self) {
+        self.count.store(0, Relaxed);
+        self.ready.store(0, Relaxed);
+    }
+}
+
+/// Starts the pager in the program. The configuration and the directory are set.
+pub fn start() -> Result<(), StartError> {
+    let pager = pager();
+    let memory = memory_of_the_machine();
+    pager
+        .host
+        .memory
+        .reserve(memory)
+        .map_err(|_| StartError::Memory)?;
+    pager.fork.reserve().ok_or(StartError::Memory)?;
+    pager.reserve_spares().ok_or(StartError::Memory)?;
+    launch(0)
+}
+
+/// Starts the pager again in the child of a fork.
+pub fn start_in_child() -> Result<(), StartError> {
+    launch(1)
+}
+
+fn launch(is_child: usize) -> Result<(), StartError> {
+    let pager = pager();
+    let page = statistics::create(pager.statistics_directory());
+    // SAFETY: a mapping that nobody unmaps.
+    unsafe { pager.host.set_statistics(page) };
+    let s = pager.host.statistics();
+    s.budget_bytes.store(pager.config().budget_bytes, Relaxed);
+    s.cold_after_ms.store(pager.config().cold_after_ms, Relaxed);
+    s.fork_child_mode.store(is_child as u64, Relaxed);
+    let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;
+    // SAFETY: a stack that nobody else has.
+    unsafe { sys::start_thread(stack, sys::Role::Reclaim, false, first_thread, is_child) }
+        .map_err(|_| StartError::Thread)?;
+    wait_while(&pager.threads.ready, 0);
+    match pager.threads.ready.load(Acquire) {
+        1 => {
+            pager.set_running();
+            Ok(())
+        }
+        2 => Err(StartError::Memory),
+        3 => Err(StartError::Thread),
+        4 => Err(StartError::Userfaultfd),
+        _ => Err(StartError::Proc),
+    }
+}
+
+/// The pager's first thread: opens everything in a descriptor table of its own.
+extern "C" fn first_thread(is_child: usize) -> ! {
+    sys::set_thread_name(c"coldpress/main");
+    let pager = pager();
+    pager.threads.started();
+    match open_all(is_child != 0) {
+        Ok((reclaimer, handlers_started)) => {
+            set_and_wake(&pager.threads.ready, 1);
+            reclaim::run(reclaimer, handlers_started)
+        }
+        Err(error) => {
+            set_and_wake(&pager.threads.ready, error as u32);
+            sys::exit_thread()
+        }
+    }
+}
+
+fn open_all(
+    is_child: bool,
+) -> Result<(Reclaimer<coldpress_codec::Lz4>, bool), StartError> {
+    let pager = pager();
+    let device = pager.config().device.filter(|&fd| fd >= 0);
+    // This table is a copy: what the program has open must not be kept open here.
+    match device {
+        Some(fd) => {
+            sys::close_range(0, fd as u32 - 1);
+            sys::close_range(fd as u32 + 1, u32::MAX);
+        }
+        None => sys::close_range(0, u32::MAX),
+    }
+    let uffd = open_userfaultfd(device).map_err(|_| StartError::Userfaultfd)?;
+    if let Some(fd) = device {
+        sys::close_range(fd as u32, fd as u32);
+    }
+    let pagemap = Pagemap::open().map_err(|_| StartError::Proc)?;
+    // SAFETY: the other pager threads do not exist yet, and the program waits.
+    unsafe {
+        pager.discovery.open().map_err(|_| StartError::Proc)?;
+        uffd.register(pager.host.memory.staging())
+            .map_err(|_| StartError::Userfaultfd)?;
+        pager.host.uffd.set(uffd);
+        pager.host.pagemap.set(pagemap);
+    }
+    pager.engine.reserve_leaves(&pager.host, 128);
+    start_thread(sys::Role::Watchdog, watchdog::run, 0)?;
+    let mut handlers_started = false;
+    if is_child && pager.has_windows() {
+        start_handlers();
+        handlers_started = true;
+        fork::register_again();
+    }
+    // SAFETY: this thread is the only reclaimer; worker 0 and the buffers are its own.
+    let reclaimer = unsafe { pager.reclaimer() };
+    Ok((reclaimer, handlers_started))
+}
+
+fn open_userfaultfd(device: Option<i32>) -> Result<Userfaultfd, Errno> {
+    let through_device = |fd| {
+        // SAFETY: the number came from the command that opened the device; whatever it is now,
+        // it stays open during the call.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        Userfaultfd::from_device(fd)
+    };
+    let uffd = match device {
+        Some(fd) => through_device(fd).or_else(|_| Userfaultfd::from_system_call(false))?,
+        None => Userfaultfd::from_system_call(false)?,
+    };
+    uffd.handshake(Features::PAGER)?;
+    Ok(uffd)
+}
+
+fn start_thread(
+    role: sys::Role,
+    entry: extern "C" fn(usize) -> !,
+    argument: usize,
+) -> Result<u32, StartError> {
+    let stack = pager().host.memory.stack().ok_or(StartError::Memory)?;
+    // SAFETY: a stack that nobody else has.
+    unsafe { sys::start_thread(stack, role, true, entry, argument) }
+        .map_err(|_| StartError::Thread)
+}
+
+/// Starts one handler for each processor that the process may use. Called by a pager thread,
+/// whose descriptor table they share, before the first page is taken out.
+pub fn start_handlers() {
+    let allowed = rustix::thread::sched_getaffinity(None);
+    let mut number = 0;
+    for cpu in 0..rustix::thread::CpuSet::MAX_CPU {
+        let usable = allowed.as_ref().map_or(cpu == 0, |set| set.is_set(cpu));
+        if usable && number < MAX_HANDLERS {
+            match start_thread(sys::Role::Handler, handler::run, number << 16 | cpu) {
+                Ok(_) => number += 1,
+                Err(_) => break,
+            }
+        }
+    }
+    if number == 0 {
+        message::say(format_args!(
+            "no thread could be made to answer faults; the process ends before memory is touched \
+             that nobody would bring back (raise its limit: ulimit -u)"
+        ));
+        sys::exit_process(125);
+    }
+    pager().handler_count.store(number, Relaxed);
+}
+
+/// Memory of the machine in bytes: the bound for storage.
+fn memory_of_the_machine() -> usize {
+    use core::mem::MaybeUninit;
+    use linux_raw_sys::general::__NR_sysinfo;
+    let mut info = [MaybeUninit::<u64>::uninit(); 16];
+    // SAFETY: the structure is 112 bytes; totalram is its fifth word, mem_unit a 32-bit word at
+    // byte 104.
+    unsafe {
+        let result = sys::syscall(__NR_sysinfo, [info.as_mut_ptr() as usize, 0, 0, 0, 0, 0]);
+        if result != 0 {
+            return 4 << 30;
+        }
+        let unit = info[13].assume_init() as u32 as usize;
+        (info[4].assume_init() as usize * unit.max(1)).next_multiple_of(64 * PAGE_SIZE)
+    }
+}

@@ -1,0 +1,173 @@
+//! The statistics page: its file, and bringing the engine's figures into it.
+
+use crate::message::Text;
+use crate::{pager, sys};
+use coldpress_interface::statistics::{FILE_BYTES, Failure, MAGIC, Statistics, VERSION};
+use coldpress_uffd::PAGE_SIZE;
+use core::fmt::Write;
+use core::sync::atomic::{
+    AtomicU64,
+    Ordering::{Relaxed, Release},
+};
+use rustix::fs::{Mode, OFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// Longest path of the statistics directory.
+pub const DIRECTORY_BYTES: usize = 256;
+
+/// Makes `PID.stats` in `directory` (mode 0600) and maps it. Without one, figures go to a page
+/// that nobody reads.
+pub fn create(directory: &[u8]) -> *mut Statistics {
+    let mut path = Text::<{ DIRECTORY_BYTES + 32 }>::default();
+    path.push(directory);
+    let _ = write!(path, "/{}.stats", sys::process_id());
+    let shared = path.as_c_str().and_then(|path| {
+        // A file left by a dead process with our number is not ours to write into.
+        let _ = rustix::fs::unlink(path);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file =
+            rustix::fs::open(path, flags | OFlags::NOFOLLOW, Mode::RUSR | Mode::WUSR).ok()?;
+        rustix::fs::ftruncate(&file, FILE_BYTES as u64).ok()?;
+        // SAFETY: a fresh mapping of a file of that size.
+        let at = unsafe {
+            rustix::mm::mmap(
+                sys::NULL,
+                FILE_BYTES,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::POPULATE,
+                &file,
+                0,
+            )
+        };
+        at.ok()
+    });
+    let page: *mut Statistics = match shared {
+        Some(at) => at.cast(),
+        // SAFETY: a fresh mapping.
+        None => match unsafe {
+            rustix::mm::mmap_anonymous(
+                sys::NULL,
+                FILE_BYTES,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+        } {
+            Ok(at) => at.cast(),
+            Err(_) => return core::ptr::null_mut(),
+        },
+    };
+    // SAFETY: FILE_BYTES of zeros at a page boundary hold the structure.
+    let statistics = unsafe { &*page };
+    statistics.pid.store(u64::from(sys::process_id()), Relaxed);
+    statistics.start_time_ticks.store(start_time(), Relaxed);
+    statistics.version.store(VERSION, Relaxed);
+    statistics.magic.store(MAGIC, Release);
+    page
+}
+
+/// Field 22 of `/proc/self/stat`.
+fn start_time() -> u64 {
+    stat_field(c"/proc/self/stat", 22).unwrap_or(0)
+}
+
+/// A numeric field (counted from 1) of a `stat` file.
+fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut buffer = [0u8; 1024];
+    let len = rustix::io::read(&file, &mut buffer).ok()?;
+    // The command may hold anything; it ends with the last parenthesis, and is field 2.
+    let after = buffer[..len].iter().rposition(|&c| c == b')')? + 2;
+    let mut fields = buffer[after..len].split(|&c| c == b' ');
+    let text = core::str::from_utf8(fields.nth(field - 3)?).ok()?;
+    text.trim().parse().ok()
+}
+
+/// User and kernel time of the pager's threads, summed, in nanoseconds.
+pub fn publish_cpu_time(threads: impl Iterator<Item = u32>) {
+    const TICK_NS: u64 = 10_000_000;
+    let (mut user, mut system) = (0, 0);
+    for thread in threads {
+        let mut path = Text::<64>::default();
+        let _ = write!(path, "/proc/self/task/{thread}/stat");
+        if let Some(path) = path.as_c_str() {
+            user += stat_field(path, 14).unwrap_or(0) * TICK_NS;
+            system += stat_field(path, 15).unwrap_or(0) * TICK_NS;
+        }
+    }
+    let statistics = pager().host.statistics();
+    statistics.pager_user_time_ns.store(user, Relaxed);
+    statistics.pager_system_time_ns.store(system, Relaxed);
+}
+
+/// Brings the page up to date, with private anonymous resident memory as just measured.
+pub fn publish(total_bytes: u64) {
+    let pager = pager();
+    let s = pager.host.statistics();
+    let c = pager.engine.counters();
+    let set = |field: &AtomicU64, value: u64| field.store(value, Relaxed);
+    let copy = |field: &AtomicU64, counter: &AtomicU64| field.store(counter.load(Relaxed), Relaxed);
+    let page = PAGE_SIZE as u64;
+
+    let usage = pager.engine.storage_usage();
+    let storage = u64::from(pager.host.memory.backed_frames()) * page;
+    let tables = pager.engine.metadata_bytes() + pager.host.windows.touched_bytes();
+    let overhead = tables as u64 + pager.fixed_overhead_bytes();
+    let stored = c.compressed_pages.load(Relaxed) * page;
+    let same = c.same_filled_pages.load(Relaxed) * page;
+    let committed = total_bytes.saturating_sub(storage + overhead);
+    let content = committed + stored + same;
+
+    set(&s.total_bytes, total_bytes);
+    s.peak_total_bytes.fetch_max(total_bytes, Relaxed);
+    set(&s.committed_bytes, committed);
+    set(&s.content_bytes, content);
+    s.peak_content_bytes.fetch_max(content, Relaxed);
+    set(&s.stored_content_bytes, stored);
+    set(&s.same_filled_bytes, same);
+    set(&s.storage_bytes, storage);
+    set(&s.payload_bytes, usage.payload_bytes as u64);
+    set(
+        &s.fragmentation_bytes,
+        storage.saturating_sub(usage.payload_bytes as u64),
+    );
+    set(&s.overhead_bytes, overhead);
+    copy(&s.evictions, &c.evictions);
+    copy(&s.compression_attempts, &c.compression_attempts);
+    copy(&s.failed_compressions, &c.failed_compressions);
+    copy(&s.decompressions, &c.decompressions);
+    copy(&s.freed_compressed, &c.freed_compressed);
+    copy(&s.eager_compressions, &c.eager_compressions);
+    copy(&s.pressure_compressions, &c.pressure_compressions);
+    copy(&s.critical_compressions, &c.critical_compressions);
+    copy(&s.faults_decompressed, &c.faults_decompressed);
+    copy(&s.faults_copied, &c.faults_copied);
+    copy(&s.faults_same_filled, &c.faults_same_filled);
+    copy(&s.faults_zero, &c.faults_zero);
+    copy(&s.faults_present, &c.faults_present);
+    copy(&s.compression_time_ns, &c.compression_time_ns);
+    copy(&s.decompression_time_ns, &c.decompression_time_ns);
+    copy(&s.failures[Failure::Incompressible as usize], &c.incompressible);
+    copy(&s.failures[Failure::NoStorage as usize], &c.no_storage);
+    copy(&s.failures[Failure::Raced as usize], &c.raced);
+    copy(&s.failures[Failure::NoMetadata as usize], &c.no_metadata);
+    for (to, from) in s
+        .decompressed_within_log_seconds
+        .iter()
+        .zip(&c.decompressed_within_log_seconds)
+    {
+        copy(to, from);
+    }
+    let resident = u64::from(pager.engine.resident_pages());
+    set(&s.tracked_pages, resident + (stored + same) / page);
+}
+
+/// Brings the figures up to date that take a walk through all windows.
+pub fn publish_windows() {
+    let windows = &pager().host.windows;
+    let least = windows.iter().filter_map(|(_, w)| w.least_evictions()).min();
+    let registered = windows.iter().map(|(_, w)| w.registered_pages()).sum();
+    let s = pager().host.statistics();
+    s.least_evictions_of_a_page
+        .store(least.map_or(0, u64::from), Relaxed);
+    s.registered_pages.store(registered, Relaxed);
+}

@@ -1,0 +1,281 @@
+//! The few system calls that no library offers without libc, and threads without libc.
+//!
+//! The pager's threads are made by `clone` directly: they are unknown to libc, so they neither
+//! count when a program's last thread leaves nor use its allocator, and they have a descriptor
+//! table of their own, which no descriptor sweep of the program reaches. They own a stack and a
+//! thread block from the pager's memory, run with every signal blocked, and never return.
+
+use core::arch::asm;
+use core::ffi::{c_int, c_void};
+use linux_raw_sys::general as nr;
+
+/// A raw system call. The result is negative on error.
+///
+/// # Safety
+/// As the call demands of its arguments.
+#[inline]
+pub unsafe fn syscall(number: u32, args: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel's calling convention; the caller answers for the effects.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") args[0],
+            in("rsi") args[1],
+            in("rdx") args[2],
+            in("r10") args[3],
+            in("r8") args[4],
+            in("r9") args[5],
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Number of the calling thread.
+pub fn thread_id() -> u32 {
+    // SAFETY: no arguments, no effect.
+    unsafe { syscall(nr::__NR_gettid, [0; 6]) as u32 }
+}
+
+/// Number of this process.
+pub fn process_id() -> u32 {
+    // SAFETY: no arguments, no effect.
+    unsafe { syscall(nr::__NR_getpid, [0; 6]) as u32 }
+}
+
+/// Closes every descriptor from `first` to `last` in the table of the calling thread.
+pub fn close_range(first: u32, last: u32) {
+    if first > last {
+        return;
+    }
+    // SAFETY: called by the pager's first thread on its own table only, before it opens anything.
+    unsafe { syscall(nr::__NR_close_range, [first as usize, last as usize, 0, 0, 0, 0]) };
+}
+
+/// Where thread `thread` of this process keeps its list of robust futexes: inside its thread
+/// control block. `None` where it has none.
+pub fn robust_list(thread: u32) -> Option<usize> {
+    let (mut head, mut len) = (0usize, 0usize);
+    let args = [
+        thread as usize,
+        (&raw mut head) as usize,
+        (&raw mut len) as usize,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the kernel writes the two words.
+    let result = unsafe { syscall(nr::__NR_get_robust_list, args) };
+    (result == 0 && head != 0).then_some(head)
+}
+
+/// Sleeps for about `ns` nanoseconds.
+pub fn sleep_ns(ns: u64) {
+    let request = rustix::time::Timespec {
+        tv_sec: (ns / 1_000_000_000) as i64,
+        tv_nsec: (ns % 1_000_000_000) as i64,
+    };
+    let _ = rustix::thread::nanosleep(&request);
+}
+
+/// Monotonic clock in nanoseconds.
+pub fn now_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Ends the process at once with `status`.
+pub fn exit_process(status: i32) -> ! {
+    loop {
+        // SAFETY: the process ends.
+        unsafe { syscall(nr::__NR_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Ends the process by SIGABRT.
+pub fn abort() {
+    const SIGABRT: usize = 6;
+    // SAFETY: signals this process. The thread unblocks the signal first; if the program catches
+    // it, exit ends the process all the same.
+    unsafe {
+        let none: u64 = 0;
+        syscall(nr::__NR_rt_sigprocmask, [2, (&raw const none) as usize, 0, 8, 0, 0]);
+        let me = process_id() as usize;
+        syscall(nr::__NR_tgkill, [me, thread_id() as usize, SIGABRT, 0, 0, 0]);
+    }
+    exit_process(134);
+}
+
+/// Ends the calling pager thread.
+pub fn exit_thread() -> ! {
+    loop {
+        // SAFETY: the thread ends; its stack belongs to the pager and stays.
+        unsafe { syscall(nr::__NR_exit, [0; 6]) };
+    }
+}
+
+/// What a pager thread is for; stands in its thread block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Role {
+    /// Measures, discovers and reclaims.
+    Reclaim = 0x636F_6C64_0001,
+    /// Answers faults.
+    Handler = 0x636F_6C64_0003,
+    /// Watches the others.
+    Watchdog = 0x636F_6C64_0005,
+}
+
+/// Whether the calling thread is a fault handler.
+pub fn is_handler() -> bool {
+    let role: usize;
+    // SAFETY: every thread of this process has a thread block of more than 32 bytes at `fs`:
+    // libc's (where this word is a pointer, thus even) or ours (where it is a role).
+    unsafe { asm!("mov {}, fs:[24]", out(reg) role, options(nostack, readonly)) };
+    role == Role::Handler as usize
+}
+
+/// Bytes of a pager thread's stack, its thread block included.
+pub const STACK_BYTES: usize = 64 << 10;
+
+const THREAD_BLOCK_BYTES: usize = 256;
+
+/// Starts a pager thread that runs `entry(argument)` and must never return.
+///
+/// # Safety
+/// `stack` is the lowest address of [`STACK_BYTES`] bytes that belong to the thread from now on.
+pub unsafe fn start_thread(
+    stack: *mut u8,
+    role: Role,
+    shares_descriptors: bool,
+    entry: extern "C" fn(usize) -> !,
+    argument: usize,
+) -> Result<u32, rustix::io::Errno> {
+    // SAFETY: the block and the two words lie at the top of the stack the caller gives.
+    let (block, top) = unsafe {
+        let block = stack.add(STACK_BYTES - THREAD_BLOCK_BYTES).cast::<usize>();
+        // x86_64 ABI: the first word points to the block itself; 0x28 is the stack protector's.
+        block.write(block as usize);
+        block.add(2).write(block as usize);
+        block.add(3).write(role as usize);
+        let top = block.sub(2);
+        top.write(entry as usize);
+        top.add(1).write(argument);
+        (block, top)
+    };
+    let mut flags = nr::CLONE_VM
+        | nr::CLONE_FS
+        | nr::CLONE_SIGHAND
+        | nr::CLONE_THREAD
+        | nr::CLONE_SYSVSEM
+        | nr::CLONE_SETTLS;
+    if shares_descriptors {
+        flags |= nr::CLONE_FILES;
+    }
+    let all: u64 = !0;
+    let mut old: u64 = 0;
+    const SIG_SETMASK: usize = 2;
+    let result: isize;
+    // SAFETY: signals are blocked around the clone so that the new thread starts, and stays,
+    // with all of them blocked. The child runs `entry` on its own stack and never comes back
+    // into this frame.
+    unsafe {
+        syscall(
+            nr::__NR_rt_sigprocmask,
+            [SIG_SETMASK, (&raw const all) as usize, (&raw mut old) as usize, 8, 0, 0],
+        );
+        asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "pop rax",
+            "pop rdi",
+            "call rax",
+            "ud2",
+            "2:",
+            inlateout("rax") nr::__NR_clone as isize => result,
+            in("rdi") flags as usize,
+            in("rsi") top,
+            in("rdx") 0usize,
+            in("r10") 0usize,
+            in("r8") block,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+        syscall(
+            nr::__NR_rt_sigprocmask,
+            [SIG_SETMASK, (&raw const old) as usize, 0, 8, 0, 0],
+        );
+    }
+    match result {
+        tid if tid > 0 => Ok(tid as u32),
+        error => Err(rustix::io::Errno::from_raw_os_error(-error as i32)),
+    }
+}
+
+/// Names the calling thread.
+pub fn set_thread_name(name: &core::ffi::CStr) {
+    let _ = rustix::thread::set_name(name);
+}
+
+/// Pins the calling thread to one processor. `false`: not allowed.
+pub fn pin_to(cpu: usize) -> bool {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu);
+    rustix::thread::sched_setaffinity(None, &set).is_ok()
+}
+
+/// `madvise`, with any advice.
+///
+/// # Safety
+/// As the advice demands.
+pub unsafe fn madvise(address: usize, len: usize, advice: c_int) -> isize {
+    // SAFETY: the caller answers for the effect.
+    unsafe { syscall(nr::__NR_madvise, [address, len, advice as usize, 0, 0, 0]) }
+}
+
+/// Which of the first 64 pages of our own `range` are resident (`mincore`).
+pub fn resident(range: coldpress_uffd::AddressRange) -> u64 {
+    let mut pages = [0u8; 64];
+    let len = range.len().min(64 * coldpress_uffd::PAGE_SIZE);
+    // SAFETY: the kernel writes one byte a page into the array.
+    unsafe {
+        syscall(
+            nr::__NR_mincore,
+            [range.start, len, pages.as_mut_ptr() as usize, 0, 0, 0],
+        )
+    };
+    let bits = pages.iter().enumerate();
+    bits.fold(0, |mask, (n, &page)| mask | u64::from(page & 1) << n)
+}
+
+/// Drops a range's pages.
+pub const MADV_DONTNEED: c_int = 4;
+/// Leaves a range out of forked children.
+pub const MADV_DONTFORK: c_int = 10;
+/// Gives a range to forked children again.
+pub const MADV_DOFORK: c_int = 11;
+/// Keeps huge pages out of a range.
+pub const MADV_NOHUGEPAGE: c_int = 15;
+/// Gives forked children zeros.
+pub const MADV_WIPEONFORK: c_int = 18;
+/// Gives forked children the content again.
+pub const MADV_KEEPONFORK: c_int = 19;
+
+/// Writes to memory of this process whatever its protection, through `/proc/self/mem`.
+pub fn write_forced(address: usize, bytes: &[u8]) -> bool {
+    use rustix::fs::{Mode, OFlags};
+    let Ok(mem) = rustix::fs::open(c"/proc/self/mem", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+    else {
+        return false;
+    };
+    rustix::io::pwrite(&mem, bytes, address as u64) == Ok(bytes.len())
+}
+
+/// A null pointer of the C type.
+pub const NULL: *mut c_void = core::ptr::null_mut();

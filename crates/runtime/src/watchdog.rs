@@ -1,0 +1,44 @@
+//! The watchdog: names thread and page when a fault is not answered within a second.
+//!
+//! A thread of its own that takes no lock: it reads the handlers' published state four times a
+//! second, and keeps the slow figures of the statistics page.
+
+use crate::{message, pager, statistics, sys};
+use coldpress_uffd::PAGE_SIZE;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+const PERIOD_NS: u64 = 250_000_000;
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// Runs for ever.
+pub extern "C" fn run(_: usize) -> ! {
+    sys::set_thread_name(c"coldpress/watch");
+    pager().threads.started();
+    let mut reported = [0u64; crate::handler::MAX_HANDLERS];
+    loop {
+        sys::sleep_ns(PERIOD_NS);
+        let now = sys::now_ns();
+        for (handler, reported) in pager().handlers.iter().zip(&mut reported) {
+            let since = handler.since_ns.load(Acquire);
+            if since == 0 || now.saturating_sub(since) < PATIENCE_NS || *reported == since {
+                continue;
+            }
+            *reported = since;
+            let (thread, address) = (
+                handler.thread.load(Relaxed),
+                handler.address.load(Relaxed) & !(PAGE_SIZE - 1),
+            );
+            let s = pager().host.statistics();
+            s.stalled_thread.store(u64::from(thread), Relaxed);
+            s.stalled_address.store(address as u64, Relaxed);
+            s.stalled_faults.fetch_add(1, Relaxed);
+            message::say(format_args!(
+                "the fault of thread {thread} on page {address:#x} has not been answered for {} \
+                 ms; is the machine overloaded, or the process being traced?",
+                (now - since) / 1_000_000
+            ));
+        }
+        statistics::publish_cpu_time(pager().threads.ids());
+        statistics::publish_windows();
+    }
+}

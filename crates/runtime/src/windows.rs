@@ -1,0 +1,211 @@
+//! From an address to its VMO: the address space in windows of 32 MiB.
+//!
+//! Each window that ever had a managed page is one VMO, for good; page `n` of the VMO is page
+//! `n` of the window. Beside the VMO a window keeps what the kernel knows of it: which pages are
+//! registered, and how often each was evicted (counted to 255, for `status` and tests).
+//!
+//! Invariant I1: a page's `registered` bit is set only inside the gate and cleared only while
+//! the gate is closed; while one is inside the gate, a set bit and a successful move mean that
+//! the page belonged to the registered mapping (see `gate` in ARCHITECTURE.md).
+
+use crate::memory::Memory;
+use coldpress_arena::{Link, Pool, Zeroable};
+use coldpress_engine::{LEAF_PAGES, VMO_PAGES, VmoId};
+use coldpress_uffd::{AddressRange, PAGE_SIZE};
+use core::sync::atomic::{
+    AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// Bytes in a window.
+pub const WINDOW_BYTES: usize = VMO_PAGES as usize * PAGE_SIZE;
+
+/// First address beyond what a process gets without asking for it by name.
+pub const ADDRESS_LIMIT: usize = 1 << 47;
+
+const CHUNKS: usize = (VMO_PAGES / LEAF_PAGES) as usize;
+
+/// What is known of one window besides its VMO.
+#[repr(C)]
+pub struct Window {
+    base: AtomicUsize,
+    /// One bit a page: registered with the pager's userfaultfd.
+    pub registered: [AtomicU64; CHUNKS],
+    /// One bit a page: mapped with no inheritance by us, so that a raw clone is refused.
+    evictions: [AtomicU8; VMO_PAGES as usize],
+    link: AtomicU32,
+}
+
+// SAFETY: atomics; zero is valid.
+unsafe impl Zeroable for Window {}
+
+impl Link for Window {
+    fn link(&self) -> &AtomicU32 {
+        &self.link
+    }
+}
+
+impl Window {
+    /// First address.
+    pub fn base(&self) -> usize {
+        self.base.load(Relaxed)
+    }
+
+    /// Address of page `index`.
+    pub fn address(&self, index: u32) -> usize {
+        self.base() + index as usize * PAGE_SIZE
+    }
+
+    /// Counts an eviction of page `index`.
+    pub fn count_eviction(&self, index: u32) {
+        let count = &self.evictions[index as usize];
+        count.store(count.load(Relaxed).saturating_add(1), Relaxed);
+    }
+
+    /// Least evictions of a page that was evicted at all, and how many such pages there are.
+    pub fn least_evictions(&self) -> Option<u8> {
+        let counts = self.evictions.iter().map(|c| c.load(Relaxed));
+        counts.filter(|&n| n > 0).min()
+    }
+
+    /// Pages that are registered.
+    pub fn registered_pages(&self) -> u64 {
+        let bits = self.registered.iter().map(|w| w.load(Relaxed).count_ones());
+        bits.map(u64::from).sum()
+    }
+
+    /// Whether page `index` is registered.
+    pub fn is_registered(&self, index: u32) -> bool {
+        let word = self.registered[(index / LEAF_PAGES) as usize].load(Relaxed);
+        word & 1 << (index % LEAF_PAGES) != 0
+    }
+
+    /// Sets or clears the registered bits of pages `first..end`.
+    pub fn set_registered(&self, first: u32, end: u32, registered: bool) {
+        let mut index = first;
+        while index < end {
+            let chunk_end = (index - index % LEAF_PAGES + LEAF_PAGES).min(end);
+            let bits = (chunk_end - index, index % LEAF_PAGES);
+            let mask = (!0u64 >> (64 - bits.0)) << bits.1;
+            let word = &self.registered[(index / LEAF_PAGES) as usize];
+            match registered {
+                true => word.fetch_or(mask, Relaxed),
+                false => word.fetch_and(!mask, Relaxed),
+            };
+            index = chunk_end;
+        }
+    }
+}
+
+/// All windows.
+pub struct Windows {
+    pool: Pool<Window>,
+    count: AtomicU32,
+}
+
+/// A part of an address range that lies in one window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// First address of the window.
+    pub base: usize,
+    /// First page.
+    pub first: u32,
+    /// First page behind the part.
+    pub end: u32,
+}
+
+/// Cuts a range at the borders of windows.
+pub fn parts(range: AddressRange) -> impl Iterator<Item = Part> {
+    let mut at = range.start;
+    let end = range.end.min(ADDRESS_LIMIT);
+    core::iter::from_fn(move || {
+        if at >= end {
+            return None;
+        }
+        let base = at - at % WINDOW_BYTES;
+        let stop = end.min(base + WINDOW_BYTES);
+        let part = Part {
+            base,
+            first: ((at - base) / PAGE_SIZE) as u32,
+            end: ((stop - base) / PAGE_SIZE) as u32,
+        };
+        at = stop;
+        Some(part)
+    })
+}
+
+impl Windows {
+    /// No windows.
+    pub const fn new() -> Self {
+        Self {
+            pool: Pool::new(),
+            count: AtomicU32::new(0),
+        }
+    }
+
+    /// The window of `address`, if it has one.
+    pub fn find(&self, memory: &Memory, address: usize) -> Option<VmoId> {
+        match memory.window_slot(address)?.load(Acquire) {
+            0 => None,
+            id => Some(id),
+        }
+    }
+
+    /// The window with a number.
+    pub fn get(&self, id: VmoId) -> &Window {
+        self.pool.get(id)
+    }
+
+    /// All windows and their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (VmoId, &Window)> {
+        (1..=self.count.load(Acquire)).map(|id| (id, self.pool.get(id)))
+    }
+
+    /// Enters a new window for `address`; `id` is its VMO. The caller serialises.
+    pub fn insert(&self, memory: &Memory, address: usize, id: VmoId) -> bool {
+        if !self.pool.reserve(memory, 1) || self.pool.take() != Some(id) {
+            return false;
+        }
+        let Some(slot) = memory.window_slot(address) else {
+            return false;
+        };
+        self.pool
+            .get(id)
+            .base
+            .store(address - address % WINDOW_BYTES, Relaxed);
+        self.count.store(id, Release);
+        slot.store(id, Release);
+        true
+    }
+
+    /// Bytes of tables touched.
+    pub fn touched_bytes(&self) -> usize {
+        self.pool.touched_bytes()
+    }
+}
+
+impl Default for Windows {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn ranges_are_cut_at_window_borders() {
+        let range = AddressRange {
+            start: WINDOW_BYTES - PAGE_SIZE,
+            end: 2 * WINDOW_BYTES + PAGE_SIZE,
+        };
+        let cut: Vec<Part> = parts(range).collect();
+        assert_eq!(cut.len(), 3);
+        assert_eq!((cut[0].first, cut[0].end), (VMO_PAGES - 1, VMO_PAGES));
+        assert_eq!((cut[1].first, cut[1].end), (0, VMO_PAGES));
+        assert_eq!((cut[2].base, cut[2].end), (2 * WINDOW_BYTES, 1));
+    }
+}

@@ -1,0 +1,193 @@
+//! References to stored objects, and access to their bytes.
+//!
+//! A reference is the exact location of an object. It fits in 61 bits, so that the engine can
+//! keep it in a page list entry above a 3-bit type:
+//!
+//! ```text
+//!  63  61 60            53 52                           21 20         12 11            0
+//!  ┌─────┬────────────────┬───────────────────────────────┬─────────────┬───────────────┐
+//!  │  0  │ slot           │ frame                         │ offset / 8  │ len − 1       │
+//!  │     │ 8 bits         │ 32 bits, not 0                │ 9 bits      │ 12 bits       │
+//!  └─────┴────────────────┴───────────────────────────────┴─────────────┴───────────────┘
+//! ```
+//!
+//! What `slot` means is the storage's affair. [`data`] needs frame, offset and length only: no
+//! lock and no table, so that decompression never waits for a compressor.
+//!
+//! Invariants:
+//! * R1 `frame >= 1`; hence no reference is 0.
+//! * R2 `1 <= len` and `offset + len <= 4096`: an object lies inside its frame.
+//! * R3 `offset` is a multiple of [`GRANULE_BYTES`]: a header of 8 bytes at the head of an
+//!   object is aligned.
+//!
+//! R1 to R3 hold for every value of the type; [`Reference::from_bits`] checks them. That the
+//! object exists does not follow: that is what the contract of [`data`] is about.
+
+use crate::frame::{FRAME_BYTES, FrameIndex, FrameSource};
+
+/// Objects begin at multiples of this many bytes.
+pub const GRANULE_BYTES: usize = 8;
+
+const LEN_BITS: u32 = 12;
+const OFFSET_BITS: u32 = 9;
+const FRAME_BITS: u32 = 32;
+const SLOT_BITS: u32 = 8;
+
+const OFFSET_SHIFT: u32 = LEN_BITS;
+const FRAME_SHIFT: u32 = OFFSET_SHIFT + OFFSET_BITS;
+const SLOT_SHIFT: u32 = FRAME_SHIFT + FRAME_BITS;
+
+const _: () = assert!(SLOT_SHIFT + SLOT_BITS == Reference::BITS);
+const _: () = assert!(1 << LEN_BITS == FRAME_BYTES);
+const _: () = assert!(GRANULE_BYTES << OFFSET_BITS == FRAME_BYTES);
+
+/// Where an object is stored.
+#[derive(Copy, Clone, Eq, PartialEq, Debug, Hash)]
+pub struct Reference(u64);
+
+impl Reference {
+    /// Bits that a reference takes; the bits above are 0.
+    pub const BITS: u32 = 61;
+
+    /// The reference to `len` bytes at `offset` of `frame`.
+    ///
+    /// # Panics
+    /// If R1, R2 or R3 does not hold.
+    #[inline]
+    pub const fn new(frame: FrameIndex, offset: usize, len: usize, slot: u8) -> Self {
+        assert!(frame.0 != 0, "R1");
+        assert!(
+            len != 0 && len <= FRAME_BYTES && offset <= FRAME_BYTES - len,
+            "R2"
+        );
+        assert!(offset.is_multiple_of(GRANULE_BYTES), "R3");
+        Self(
+            (len as u64 - 1)
+                | ((offset / GRANULE_BYTES) as u64) << OFFSET_SHIFT
+                | (frame.0 as u64) << FRAME_SHIFT
+                | (slot as u64) << SLOT_SHIFT,
+        )
+    }
+
+    /// The reference whose [`to_bits`](Self::to_bits) is `bits`; `None` if there is none.
+    #[inline]
+    pub const fn from_bits(bits: u64) -> Option<Self> {
+        let reference = Self(bits);
+        if bits >> Self::BITS == 0
+            && reference.frame().0 != 0
+            && reference.offset() + reference.len() <= FRAME_BYTES
+        {
+            Some(reference)
+        } else {
+            None
+        }
+    }
+
+    /// The reference as a number below 2^61, not 0.
+    #[inline]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The frame that holds the object.
+    #[inline]
+    pub const fn frame(self) -> FrameIndex {
+        FrameIndex((self.0 >> FRAME_SHIFT) as u32)
+    }
+
+    /// Where in the frame the object begins, in bytes.
+    #[inline]
+    pub const fn offset(self) -> usize {
+        ((self.0 >> OFFSET_SHIFT) as usize & ((1 << OFFSET_BITS) - 1)) * GRANULE_BYTES
+    }
+
+    /// Bytes of the object, exactly as many as were allocated; never 0.
+    #[inline]
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "no object is empty, so the question is not asked"
+    )]
+    pub const fn len(self) -> usize {
+        (self.0 as usize & (FRAME_BYTES - 1)) + 1
+    }
+
+    /// What the storage that made the reference noted in it.
+    #[inline]
+    pub const fn slot(self) -> u8 {
+        (self.0 >> SLOT_SHIFT) as u8
+    }
+}
+
+/// The bytes of an object. Takes no lock.
+///
+/// The lifetime is the caller's to choose; it is the time in which the contract holds.
+///
+/// # Safety
+/// `reference` was returned by `allocate` of a storage that was given `frames`, is not freed
+/// while the result is in use, and nobody writes to the object meanwhile.
+#[inline]
+pub unsafe fn data<'a>(frames: &impl FrameSource, reference: Reference) -> &'a [u8] {
+    let address = frames.address(reference.frame());
+    // SAFETY: the object is allocated, so its storage holds the frame and the contract of
+    // FrameSource makes its bytes valid; R2: the object lies inside the frame; that it is not
+    // freed nor written to is the caller's promise.
+    unsafe {
+        core::slice::from_raw_parts(address.add(reference.offset()).as_ptr(), reference.len())
+    }
+}
+
+/// The bytes of an object, to be written to. Takes no lock: the RFC copies the compressed bytes
+/// after it has released the storage lock. The bytes are what the frame held before, and always
+/// initialised memory.
+///
+/// # Safety
+/// `reference` was returned by `allocate` of a storage that was given `frames`, is not freed
+/// while the result is in use, and nobody else reads or writes the object meanwhile; as long as
+/// the reference has not been published, nobody can.
+#[inline]
+pub unsafe fn data_mut<'a>(frames: &impl FrameSource, reference: Reference) -> &'a mut [u8] {
+    let address = frames.address(reference.frame());
+    // SAFETY: as in `data`; that nobody else uses the object is the caller's promise, and other
+    // objects in the frame do not overlap it (T2 of ThreeSlot; any storage keeps objects apart).
+    unsafe {
+        core::slice::from_raw_parts_mut(address.add(reference.offset()).as_ptr(), reference.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn carries_every_field_at_its_limits() {
+        for frame in [1, 2, 0x8000_0000, u32::MAX] {
+            for (offset, len) in [(0, 1), (0, 4096), (4088, 8), (4088, 1), (2048, 2048)] {
+                for slot in [0, 1, 2, 255] {
+                    let r = Reference::new(FrameIndex(frame), offset, len, slot);
+                    assert_eq!(
+                        (r.frame().0, r.offset(), r.len(), r.slot()),
+                        (frame, offset, len, slot)
+                    );
+                    assert!(r.to_bits() != 0 && r.to_bits() >> Reference::BITS == 0);
+                    assert_eq!(Reference::from_bits(r.to_bits()), Some(r));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_bits_that_no_reference_has() {
+        assert_eq!(Reference::from_bits(0), None, "R1");
+        assert_eq!(Reference::from_bits(4095), None, "R1");
+        let whole = Reference::new(FrameIndex(1), 0, 4096, 0).to_bits();
+        assert_eq!(Reference::from_bits(whole | 1 << OFFSET_SHIFT), None, "R2");
+        assert_eq!(Reference::from_bits(whole | 1 << 61), None, "61 bits");
+        assert_eq!(Reference::from_bits(u64::MAX), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "R2")]
+    fn is_not_made_of_more_than_a_frame() {
+        Reference::new(FrameIndex(1), 8, 4089, 0);
+    }
+}

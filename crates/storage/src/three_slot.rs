@@ -1,0 +1,245 @@
+//! The storage of RFC-0219: at most three objects a frame.
+//!
+//! Every frame has a left, a middle and a right slot, "which allows at best a 3:1 compression
+//! ratio". To store an object, search the partially filled frames for a slot that takes it; if
+//! there is none, put it in the left slot of a new frame. Both searches and `free` take
+//! constant time: "predictable operation with no long tail performance". In the worst case each
+//! object has a frame of its own: "degrades in the worst case to not using any additional
+//! memory".
+//!
+//! ```text
+//!  ThreeSlot                    records, one a frame, 16 bytes          frames (host)
+//!  ┌──────────────────┐        ┌──────────────────────────────┐
+//!  │ search lists     │──────▶ │ [7] layout 8 · next 4 · prev 4 │ ┄┄▶  frame 7: │L │ M│   R│
+//!  │ usage            │        │ [8] …                        │ ┄┄▶  frame 8: │L    │   R│
+//!  │ high water       │        └──────────────────────────────┘
+//!  └──────────────────┘          record index = frame index: freeing searches for nothing
+//! ```
+//!
+//! How slots lie in a frame is the business of `layout.rs`, which frame is taken that of
+//! `search_lists.rs`. Objects begin at multiples of 8 bytes, so an object takes its length
+//! rounded up to 8; lengths themselves are exact.
+//!
+//! Invariants, besides those of the trait (S1 to S4) and of layouts (L) and lists (B):
+//! * T1 The record of frame `f` is item `f` of the pool; that of a frame which is not held is
+//!   an empty layout. All frames held are at most `high_water_frame`, which the pool covers.
+//! * T2 A frame's layout holds exactly the objects allocated and not freed in it, so objects do
+//!   not overlap (L1).
+//! * T3 A frame held that is not full is on the list of the bucket of its largest free slot; any
+//!   other frame is on no list.
+//! * T4 `frames`, `objects` and `payload_bytes` are the sums over all layouts.
+//!
+//! The records are atomics, since pools hand out shared references; all are read and written
+//! under the storage lock only.
+//!
+//! What it deliberately does not do: it does not compact (the RFC leaves that for when it is
+//! needed), and it never looks into a frame, whose bytes are all the objects'.
+//!
+//! Implements RFC-0219, "Compressed storage".
+#![forbid(unsafe_op_in_unsafe_fn)]
+
+mod layout;
+mod search_lists;
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use coldpress_arena::{ChunkSource, Link, Pool, Zeroable};
+
+use crate::compressed_storage::{CompressedStorage, Usage};
+use crate::frame::{FRAME_BYTES, FrameIndex, FrameSource};
+use crate::reference::Reference;
+use layout::{Layout, Slot};
+use search_lists::{Links, SearchLists, bucket_of};
+
+/// What is known of one frame.
+#[repr(C)]
+struct Record {
+    layout: AtomicU64,
+    links: Links,
+}
+
+const _: () = assert!(size_of::<Record>() == 16);
+
+// SAFETY: a record is made of atomics only; zero is an empty layout on no list.
+unsafe impl Zeroable for Record {}
+
+impl Link for Record {
+    fn link(&self) -> &AtomicU32 {
+        &self.links.next
+    }
+}
+
+impl Record {
+    fn layout(&self) -> Layout {
+        Layout::from_bits(self.layout.load(Relaxed))
+    }
+
+    fn set_layout(&self, layout: Layout) {
+        self.layout.store(layout.to_bits(), Relaxed);
+    }
+}
+
+/// Storage with a left, a middle and a right slot in each frame.
+///
+/// About 33 KiB by itself; meant to be a `static`, or part of one.
+pub struct ThreeSlot {
+    /// By frame index (T1). Items are never taken or given; the pool is a table that grows.
+    records: Pool<Record>,
+    lists: SearchLists,
+    /// Largest frame index ever used.
+    high_water_frame: u32,
+    frames: usize,
+    objects: usize,
+    payload_bytes: usize,
+}
+
+impl Default for ThreeSlot {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ThreeSlot {
+    /// Storage that holds nothing, and has no tables yet.
+    pub const fn new() -> Self {
+        Self {
+            records: Pool::new(),
+            lists: SearchLists::new(),
+            high_water_frame: 0,
+            frames: 0,
+            objects: 0,
+            payload_bytes: 0,
+        }
+    }
+
+    /// A frame that takes `len` bytes: from the lists, or a new one.
+    fn frame_for(&mut self, frames: &impl FrameSource, len: usize) -> Option<FrameIndex> {
+        let possible = self
+            .lists
+            .find_possible(len)
+            .filter(|record| self.records.get(*record).layout().largest_free_bytes() >= len);
+        if let Some(record) = possible.or_else(|| self.lists.find_sure(len)) {
+            return Some(FrameIndex(record));
+        }
+        let frame = frames.allocate()?;
+        // Item numbers up to `available` exist, since no item is ever taken.
+        if frame.0 > self.records.available() {
+            frames.free(frame);
+            return None;
+        }
+        self.high_water_frame = self.high_water_frame.max(frame.0);
+        self.frames += 1;
+        debug_assert!(self.records.get(frame.0).layout().is_empty(), "T1");
+        Some(frame)
+    }
+
+    /// Gives the frame another layout, and moves it to the list where it belongs then (T3).
+    fn change_layout(&mut self, frame: FrameIndex, new: Layout) {
+        let Self { records, lists, .. } = self;
+        let record = records.get(frame.0);
+        let links = |index| &records.get(index).links;
+        let (from, to) = (list_of(record.layout()), list_of(new));
+        record.set_layout(new);
+        if from != to {
+            if let Some(bucket) = from {
+                lists.remove(bucket, frame.0, links);
+            }
+            if let Some(bucket) = to {
+                lists.insert(bucket, frame.0, links);
+            }
+        }
+    }
+}
+
+/// The list on which a frame with this layout is; none for empty and full frames.
+fn list_of(layout: Layout) -> Option<usize> {
+    if layout.is_empty() {
+        None
+    } else {
+        bucket_of(layout.largest_free_bytes())
+    }
+}
+
+impl CompressedStorage for ThreeSlot {
+    const NAME: &'static str = "three-slot";
+
+    fn reserve(&self, source: &impl ChunkSource, count: u32) -> bool {
+        // Each allocation opens at most one frame, and frames are numbered densely.
+        match self.high_water_frame.checked_add(count) {
+            Some(frames) => self.records.reserve(source, frames),
+            None => false,
+        }
+    }
+
+    fn allocate(&mut self, frames: &impl FrameSource, len: usize) -> Option<Reference> {
+        if len == 0 || len > Self::MAX_OBJECT_BYTES {
+            return None;
+        }
+        let frame = self.frame_for(frames, len)?;
+        let mut layout = self.records.get(frame.0).layout();
+        let slot = layout.choose(len).expect("T3: a listed frame has room");
+        layout.put(slot, len);
+        self.change_layout(frame, layout);
+        self.objects += 1;
+        self.payload_bytes += len;
+        Some(Reference::new(frame, layout.offset(slot), len, slot as u8))
+    }
+
+    fn free(&mut self, frames: &impl FrameSource, reference: Reference) {
+        let frame = reference.frame();
+        assert!(frame.0 <= self.high_water_frame, "no such frame is held");
+        let mut layout = self.records.get(frame.0).layout();
+        let slot = Slot::from_number(reference.slot()).expect("no such slot");
+        assert!(
+            layout.len(slot) == reference.len() && layout.offset(slot) == reference.offset(),
+            "no such object is stored"
+        );
+        layout.clear(slot);
+        self.change_layout(frame, layout);
+        self.objects -= 1;
+        self.payload_bytes -= reference.len();
+        if layout.is_empty() {
+            self.frames -= 1;
+            frames.free(frame);
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        let storage_bytes = self.frames * FRAME_BYTES;
+        Usage {
+            storage_bytes,
+            payload_bytes: self.payload_bytes,
+            fragmentation_bytes: storage_bytes - self.payload_bytes,
+            metadata_bytes: self.high_water_frame as usize * size_of::<Record>(),
+            objects: self.objects,
+        }
+    }
+
+    fn check_invariants(&self) {
+        let (mut frames, mut objects, mut payload_bytes, mut listed) = (0, 0, 0, 0);
+        for frame in 1..=self.high_water_frame {
+            let layout = self.records.get(frame).layout();
+            layout.check_invariants();
+            frames += usize::from(!layout.is_empty());
+            objects += layout.objects();
+            payload_bytes += layout.payload_bytes();
+            listed += usize::from(list_of(layout).is_some());
+        }
+        assert_eq!(
+            (frames, objects, payload_bytes),
+            (self.frames, self.objects, self.payload_bytes),
+            "T4"
+        );
+        let mut on_lists = 0;
+        self.lists.check_invariants(
+            frames,
+            |index| &self.records.get(index).links,
+            |bucket, frame| {
+                on_lists += 1;
+                let layout = self.records.get(frame).layout();
+                assert_eq!(list_of(layout), Some(bucket), "T3: frame {frame}");
+            },
+        );
+        assert_eq!(on_lists, listed, "T3: a frame with room is on no list");
+    }
+}

@@ -1,0 +1,100 @@
+//! Which pages of a range are populated: the `PAGEMAP_SCAN` ioctl of `/proc/PID/pagemap`
+//! (Linux 6.7, kernel documentation `admin-guide/mm/pagemap.rst`).
+
+use crate::{AddressRange, Errno};
+use core::ffi::c_void;
+use linux_raw_sys::general as sys;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, opcode};
+
+const PAGEMAP_SCAN: Opcode = opcode::read_write::<sys::pm_scan_arg>(b'f', 16);
+const PAGE_IS_FILE: u64 = 1 << 2;
+const PAGE_IS_PRESENT: u64 = 1 << 3;
+const PAGE_IS_SWAPPED: u64 = 1 << 4;
+const PAGE_IS_ZERO: u64 = 1 << 5;
+
+/// A run of populated pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Region {
+    /// First address.
+    pub start: u64,
+    /// First address behind the run.
+    pub end: u64,
+    categories: u64,
+}
+
+/// The open page map of this process.
+#[derive(Debug)]
+pub struct Pagemap {
+    fd: OwnedFd,
+}
+
+struct Scan<'a>(&'a mut sys::pm_scan_arg);
+
+// SAFETY: PAGEMAP_SCAN reads and writes its argument structure and writes `vec_len` regions to
+// the vector it names, which `populated` below provides.
+unsafe impl Ioctl for Scan<'_> {
+    type Output = i32;
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> Opcode {
+        PAGEMAP_SCAN
+    }
+
+    fn as_ptr(&mut self) -> *mut c_void {
+        core::ptr::from_mut(self.0).cast()
+    }
+
+    unsafe fn output_from_ptr(out: IoctlOutput, _: *mut c_void) -> rustix::io::Result<i32> {
+        Ok(out)
+    }
+}
+
+impl Pagemap {
+    /// Opens the page map of this process.
+    ///
+    /// # Errors
+    /// `EACCES` where the process is not dumpable, `EMFILE`, `ENOENT` without `/proc`.
+    pub fn open() -> Result<Self, Errno> {
+        let fd = rustix::fs::open(
+            c"/proc/self/pagemap",
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        Ok(Self { fd })
+    }
+
+    /// Finds runs of anonymous pages in `range` that hold content, present or swapped out
+    /// (zero-page mappings not counted), as
+    /// many as `into` holds. Returns how many were found and the address up to which the range
+    /// was looked at.
+    ///
+    /// # Errors
+    /// `ENOTTY` before Linux 6.7; whatever the ioctl gives.
+    pub fn populated(
+        &self,
+        range: AddressRange,
+        into: &mut [Region],
+    ) -> Result<(usize, usize), Errno> {
+        const { assert!(size_of::<Region>() == size_of::<sys::page_region>()) };
+        let mut arg = sys::pm_scan_arg {
+            size: size_of::<sys::pm_scan_arg>() as u64,
+            flags: 0,
+            start: range.start as u64,
+            end: range.end as u64,
+            walk_end: 0,
+            vec: into.as_mut_ptr() as u64,
+            vec_len: into.len() as u64,
+            max_pages: 0,
+            category_inverted: PAGE_IS_ZERO | PAGE_IS_FILE,
+            category_mask: PAGE_IS_ZERO | PAGE_IS_FILE,
+            category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+            return_mask: PAGE_IS_FILE,
+        };
+        // SAFETY: `into` is writable for `vec_len` regions of the kernel's layout.
+        let found = unsafe { rustix::ioctl::ioctl(self.fd.as_fd(), Scan(&mut arg))? };
+        Ok((found as usize, arg.walk_end as usize))
+    }
+}

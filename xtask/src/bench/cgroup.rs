@@ -1,0 +1,108 @@
+//! A memory cgroup (version 1) of our own, with a limit.
+//!
+//! Made directly below the root of the hierarchy, named after our process, removed when
+//! dropped. Swap space counts neither into the limit nor does it have one that matters: the
+//! pool that zram keeps is not charged to the group, so it is measured and added by hand.
+
+use crate::cleanup::{self, Guard};
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A cgroup that limits memory.
+pub struct Group {
+    path: PathBuf,
+    _guard: Guard,
+}
+
+/// Where the memory controller of cgroup v1 is mounted.
+pub fn hierarchy() -> Result<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/mounts")?;
+    mounts
+        .lines()
+        .find_map(mounted_memory_controller)
+        .map(PathBuf::from)
+        .context("the memory controller of cgroup v1 is not mounted")
+}
+
+fn mounted_memory_controller(line: &str) -> Option<&str> {
+    let mut fields = line.split(' ');
+    let (_, path, kind, options) = (
+        fields.next()?,
+        fields.next()?,
+        fields.next()?,
+        fields.next()?,
+    );
+    (kind == "cgroup" && options.split(',').any(|option| option == "memory")).then_some(path)
+}
+
+impl Group {
+    /// A group limited to `limit` bytes of memory and `swap` bytes of swap on top.
+    pub fn limited(limit: u64, swap: u64) -> Result<Group> {
+        let path = hierarchy()?.join(format!("coldpress-bench-{}", std::process::id()));
+        let (path, guard) = cleanup::acquire(
+            format!("cgroup {}", path.display()),
+            || {
+                std::fs::create_dir(&path)
+                    .with_context(|| format!("cannot create {}", path.display()))?;
+                Ok(path.clone())
+            },
+            |path| remove(&path),
+        )?;
+        let group = Group {
+            path,
+            _guard: guard,
+        };
+        group.write("memory.limit_in_bytes", limit)?;
+        // Only there where the kernel accounts for swap; it must not be below the limit.
+        if group.path.join("memory.memsw.limit_in_bytes").exists() {
+            group.write("memory.memsw.limit_in_bytes", limit + swap)?;
+        }
+        Ok(group)
+    }
+
+    /// Moves process `pid` into the group.
+    pub fn admit(&self, pid: u32) -> Result<()> {
+        self.write("cgroup.procs", u64::from(pid))
+    }
+
+    fn write(&self, file: &str, value: u64) -> Result<()> {
+        let path = self.path.join(file);
+        std::fs::write(&path, value.to_string())
+            .with_context(|| format!("cannot write {value} to {}", path.display()))
+    }
+}
+
+/// The kernel refuses to remove a group while its last process is still on its way out.
+fn remove(path: &Path) -> Result<()> {
+    let mut tries = 0;
+    loop {
+        match std::fs::remove_dir(path) {
+            Ok(()) => return Ok(()),
+            Err(error) if tries == 200 => {
+                return Err(error)
+                    .with_context(|| format!("remove it with: rmdir {}", path.display()));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+        tries += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_controller_is_told_from_others() {
+        let v1 = "cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0";
+        assert_eq!(mounted_memory_controller(v1), Some("/sys/fs/cgroup/memory"));
+        for other in [
+            "cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0",
+            "cgroup2 /sys/fs/cgroup cgroup2 rw,memory_recursiveprot 0 0",
+            "",
+        ] {
+            assert_eq!(mounted_memory_controller(other), None);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! `cargo xtask bench …`: measurements. Nothing here decides whether something is good: it
+//! prints what was seen, the other's advantages included.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`first`] | the first comparison: native, coldpress and kernel zram at the same memory held |
+//! | [`pages`] | the measured program, steered step by step |
+//! | [`zram`], [`cgroup`] | the kernel's side: a swap device and a memory limit of our own |
+//! | [`report`] | the table and the JSON |
+
+mod cgroup;
+mod first;
+mod pages;
+mod report;
+mod zram;
+
+/// The measurements.
+#[derive(clap::Subcommand, Debug)]
+pub enum Which {
+    /// Random touches of one thread: native, under coldpress, under kernel zram.
+    First(first::Options),
+}
+
+/// Runs a measurement; 1 if it found wrong content.
+pub fn run(which: &Which) -> anyhow::Result<u8> {
+    match which {
+        Which::First(options) => first::run(options),
+    }
+}

@@ -1,0 +1,113 @@
+//! A process we started: waited for without blocking its end, and never left behind.
+//!
+//! `coldpress run` starts the program as its child, so ending the process we started is not
+//! enough: [`Running::program`] names the program proper, which is ended first.
+
+use crate::cleanup;
+use crate::process::Identity;
+use anyhow::{Context, Result, bail};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+struct Inner {
+    child: Child,
+    program: Option<Identity>,
+}
+
+/// A started process. Dropped, it is killed together with its program, and reaped.
+pub struct Running {
+    inner: Arc<Mutex<Inner>>,
+    what: String,
+    _guard: cleanup::Guard,
+}
+
+impl Running {
+    /// Starts `command`; `what` names it in messages.
+    pub fn start(command: &mut Command, what: &str) -> Result<Running> {
+        let (inner, guard) = cleanup::acquire(
+            what,
+            || {
+                let child = command.spawn().with_context(|| {
+                    format!("cannot start {}", command.get_program().to_string_lossy())
+                })?;
+                Ok(Arc::new(Mutex::new(Inner {
+                    child,
+                    program: None,
+                })))
+            },
+            |inner| end(&inner),
+        )?;
+        Ok(Running {
+            inner,
+            what: what.to_owned(),
+            _guard: guard,
+        })
+    }
+
+    /// Says which process the program proper is, so that it is ended too.
+    pub fn program(&self, pid: u32) -> Result<()> {
+        let identity = Identity::of(pid)?;
+        self.inner.lock().expect("not poisoned").program = Some(identity);
+        Ok(())
+    }
+
+    /// The pipes to the process, where it was started with pipes.
+    pub fn pipes(&self) -> Option<(ChildStdin, ChildStdout)> {
+        let mut inner = self.inner.lock().expect("not poisoned");
+        Some((inner.child.stdin.take()?, inner.child.stdout.take()?))
+    }
+
+    /// Its standard output and standard error, where it was started with both as pipes.
+    pub fn outputs(&self) -> Option<(ChildStdout, ChildStderr)> {
+        let mut inner = self.inner.lock().expect("not poisoned");
+        Some((inner.child.stdout.take()?, inner.child.stderr.take()?))
+    }
+
+    /// The exit status, if the process has ended.
+    pub fn ended(&self) -> Result<Option<ExitStatus>> {
+        let mut inner = self.inner.lock().expect("not poisoned");
+        Ok(inner.child.try_wait()?)
+    }
+
+    /// Waits for the end of the process without keeping a signal from ending it.
+    pub fn wait(&self) -> Result<ExitStatus> {
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits at most `limit`.
+    pub fn wait_for(&self, limit: Duration) -> Result<ExitStatus> {
+        let until = Instant::now() + limit;
+        while Instant::now() < until {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        bail!("{} did not end within {} s", self.what, limit.as_secs())
+    }
+}
+
+/// Kills the program and the process by id, and reaps the process.
+fn end(inner: &Mutex<Inner>) -> Result<()> {
+    let mut inner = inner
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some(program) = inner.program {
+        program.kill();
+    }
+    if inner.child.try_wait()?.is_none() {
+        // `coldpress run` ends with its program; give it the moment to write its statistics.
+        if inner.program.is_some() {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let _ = inner.child.kill();
+        inner.child.wait()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,302 @@
+//! A redis server of our own, and what we do to it: fill it, read all of it back, end it.
+//!
+//! The server listens on a unix socket in a temporary directory and on nothing else, saves
+//! nothing and reads no configuration file. Requests are pipelined in batches, two batches in
+//! flight, so that client and server work at the same time.
+
+use super::records;
+use super::resp::{Client, Reply};
+use crate::child::Running;
+use crate::managed::Wrapper;
+use crate::progress::Progress;
+use crate::text::{mib, thousands};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// Requests to a batch.
+const BATCH: u64 = 64;
+
+/// How often [`Server::fill`] asks the server how much it holds, in records.
+const ASK_EVERY: u64 = 64 * BATCH;
+
+/// Records to be stored: numbers `0..count` of the sequence `seed`.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Seed of the sequence.
+    pub seed: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// What one phase did.
+#[derive(Clone, Copy, Debug)]
+pub struct Phase {
+    /// Records written or read.
+    pub records: u64,
+    /// Bytes of their values.
+    pub bytes: u64,
+    /// Time taken, in seconds.
+    pub seconds: f64,
+    /// Values that were not what was written.
+    pub mismatches: u64,
+}
+
+impl Phase {
+    /// Records a second.
+    pub fn rate(&self) -> f64 {
+        self.records as f64 / self.seconds
+    }
+}
+
+/// A running redis server.
+pub struct Server {
+    running: Running,
+    client: Client,
+    /// Process id of redis itself.
+    pub pid: u32,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts redis through `wrapper` with its files in `dir`, and connects to it.
+    pub fn start(wrapper: &Wrapper, dir: &Path) -> Result<Server> {
+        let (socket, log) = (dir.join("redis.sock"), dir.join("redis.log"));
+        let _ = std::fs::remove_file(&socket);
+        let _ = std::fs::remove_file(&log);
+        let mut command = wrapper.command("redis-server");
+        command
+            .args(["--port", "0", "--save", "", "--appendonly", "no"])
+            .args(["--maxclients", "100", "--daemonize", "no"])
+            .arg("--dir")
+            .arg(dir)
+            .arg("--logfile")
+            .arg(&log)
+            .arg("--unixsocket")
+            .arg(&socket)
+            .stdin(Stdio::null())
+            .stdout(std::io::stderr());
+        let running = Running::start(&mut command, "redis-server")?;
+        let until = Instant::now() + Duration::from_secs(30);
+        let mut client = loop {
+            if let Some(status) = running.ended()? {
+                bail!("redis-server ended at once ({status}){}", tail(&log));
+            }
+            match Client::connect(&socket) {
+                Ok(client) => break client,
+                Err(error) if Instant::now() > until => {
+                    return Err(
+                        error.context(format!("redis-server does not listen{}", tail(&log)))
+                    );
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        let pid = client.info("server", "process_id")? as u32;
+        running.program(pid)?;
+        Ok(Server {
+            running,
+            client,
+            pid,
+            log,
+        })
+    }
+
+    /// Memory redis counts as its own, in bytes.
+    pub fn used_memory(&mut self) -> Result<u64> {
+        self.client.info("memory", "used_memory")
+    }
+
+    /// Stores records from number 0 on until redis counts `dataset` bytes as used by them (its
+    /// buffers and its table, which shrink again, are not in that), and tells how many it took.
+    pub fn fill_to(&mut self, seed: u64, dataset: u64, what: &str) -> Result<Phase> {
+        self.store(seed, what, |server, records| {
+            if records.is_multiple_of(ASK_EVERY) {
+                return Ok(server.client.info("memory", "used_memory_dataset")? >= dataset);
+            }
+            Ok(false)
+        })
+    }
+
+    /// Stores the records of `plan`.
+    pub fn fill(&mut self, plan: Plan, what: &str) -> Result<Phase> {
+        self.store(plan.seed, what, |_, records| Ok(records >= plan.count))
+    }
+
+    fn store(
+        &mut self,
+        seed: u64,
+        what: &str,
+        mut enough: impl FnMut(&mut Server, u64) -> Result<bool>,
+    ) -> Result<Phase> {
+        let mut progress = Progress::begin(what);
+        let begun = Instant::now();
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        let (mut sent, mut bytes, mut awaited) = (0, 0, 0);
+        while awaited > 0 || !enough(self, sent)? {
+            for index in sent..sent + BATCH {
+                records::key(index, &mut key);
+                records::value(seed, index, &mut value);
+                bytes += value.len() as u64;
+                self.client.request(&[b"SET", &key, &value]);
+            }
+            self.client.send()?;
+            sent += BATCH;
+            // Replies of the batch before, while the server works on this one; of this one too
+            // where the caller may want to ask something.
+            let keep = if sent.is_multiple_of(ASK_EVERY) {
+                0
+            } else {
+                BATCH
+            };
+            let whole = awaited + BATCH;
+            for _ in keep..whole {
+                match self.client.reply()? {
+                    Reply::Simple(_) => {}
+                    other => bail!("SET answered {other:?}{}", tail(&self.log)),
+                }
+            }
+            awaited = keep.min(whole);
+            progress.update(|| format!("{} records, {}", thousands(sent), mib(bytes)));
+        }
+        let phase = Phase {
+            records: sent,
+            bytes,
+            seconds: begun.elapsed().as_secs_f64(),
+            mismatches: 0,
+        };
+        progress.finish(&describe(&phase));
+        Ok(phase)
+    }
+
+    /// Reads every record of `plan` in an order that jumps all over it, and compares each with
+    /// the value made again.
+    pub fn read_back(&mut self, plan: Plan, what: &str) -> Result<Phase> {
+        let mut progress = Progress::begin(what);
+        let begun = Instant::now();
+        let stride = stride(plan.count);
+        let index_of = |position: u64| {
+            (u128::from(position) * u128::from(stride) % u128::from(plan.count)) as u64
+        };
+        let (mut key, mut expected) = (Vec::new(), Vec::new());
+        let (mut sent, mut read, mut bytes, mut mismatches) = (0, 0, 0, 0);
+        while read < plan.count {
+            let window = plan.count.min(read + 2 * BATCH);
+            while sent < window {
+                records::key(index_of(sent), &mut key);
+                self.client.request(&[b"GET", &key]);
+                sent += 1;
+            }
+            self.client.send()?;
+            for _ in 0..BATCH.min(plan.count - read) {
+                let index = index_of(read);
+                records::value(plan.seed, index, &mut expected);
+                let reply = self.client.reply()?;
+                match reply {
+                    Reply::Bulk if self.client.bulk == expected => {}
+                    Reply::Bulk | Reply::Nil => {
+                        mismatches += 1;
+                        if mismatches <= 5 {
+                            eprintln!(
+                                "\nMISMATCH: {}",
+                                difference(index, &reply, &self.client.bulk, &expected)
+                            );
+                        }
+                    }
+                    other => bail!("GET answered {other:?}{}", tail(&self.log)),
+                }
+                bytes += expected.len() as u64;
+                read += 1;
+            }
+            progress.update(|| {
+                let percent = 100 * read / plan.count;
+                format!("{percent:3} % of {} records", thousands(plan.count))
+            });
+        }
+        let phase = Phase {
+            records: read,
+            bytes,
+            seconds: begun.elapsed().as_secs_f64(),
+            mismatches,
+        };
+        progress.finish(&describe(&phase));
+        Ok(phase)
+    }
+
+    /// Ends the server: by `SHUTDOWN NOSAVE`, and by its process id if that does not do it.
+    pub fn end(mut self) -> Result<()> {
+        self.client.request(&[b"SHUTDOWN", b"NOSAVE"]);
+        if self.client.send().is_ok() {
+            self.client.drain();
+        }
+        let status = self.running.wait_for(Duration::from_secs(20))?;
+        if !status.success() {
+            bail!("redis-server ended with {status}{}", tail(&self.log));
+        }
+        Ok(())
+    }
+}
+
+/// A step that visits every number below `count` once: near the golden section of it, so that
+/// neighbours in the order lie far apart, and without a common divisor.
+fn stride(count: u64) -> u64 {
+    let mut stride = (count as f64 * 0.618_034) as u64 | 1;
+    while divisor(stride, count) != 1 {
+        stride += 2;
+    }
+    stride
+}
+
+fn divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { divisor(b, a % b) }
+}
+
+fn describe(phase: &Phase) -> String {
+    format!(
+        "{} records, {} of values in {:.1} s, {} records/s",
+        thousands(phase.records),
+        mib(phase.bytes),
+        phase.seconds,
+        thousands(phase.rate() as u64)
+    )
+}
+
+fn difference(index: u64, reply: &Reply, got: &[u8], expected: &[u8]) -> String {
+    if *reply == Reply::Nil {
+        return format!("record {index} is gone");
+    }
+    let same = got.iter().zip(expected).take_while(|(a, b)| a == b).count();
+    format!(
+        "record {index}: {} bytes instead of {}, different from byte {same} on",
+        got.len(),
+        expected.len()
+    )
+}
+
+/// The last lines of the server's log, for messages.
+fn tail(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).context("").unwrap_or_default();
+    let lines: Vec<_> = text.lines().rev().take(5).collect();
+    lines
+        .iter()
+        .rev()
+        .fold(String::new(), |all, line| all + "\n  redis: " + line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_reading_visits_every_record_once() {
+        for count in [1u64, 2, 3, 64, 1000, 4096] {
+            let stride = stride(count);
+            let mut seen = vec![false; count as usize];
+            for position in 0..count {
+                let index = (position * stride % count) as usize;
+                assert!(!std::mem::replace(&mut seen[index], true));
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Installing what is missing: programs through `apt-get`, toolchain parts through `rustup`.
+//!
+//! Nothing is installed that is already there, and what will be installed is printed first.
+//! `apt-get update` runs only when something is missing. Packages are installed without their
+//! services being started (a redis of the system is not what we need).
+
+use crate::workspace;
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// How to see whether something is there.
+#[derive(Clone, Copy, Debug)]
+pub enum Probe {
+    /// An executable of this name on the path (or in the system directories).
+    Program(&'static str),
+    /// A module that the system's python3 can import.
+    PythonModule(&'static str),
+}
+
+impl Probe {
+    fn present(self) -> bool {
+        match self {
+            Probe::Program(name) => find_program(name).is_some(),
+            Probe::PythonModule(name) => ["/usr/bin/python3", "python3"].iter().any(|python| {
+                quietly(Command::new(python).args(["-c", &format!("import {name}")]))
+            }),
+        }
+    }
+}
+
+/// A Debian package and how to see that it is not needed.
+#[derive(Clone, Copy, Debug)]
+pub struct Package {
+    /// Name of the package.
+    pub name: &'static str,
+    /// What it is needed for.
+    pub probe: Probe,
+}
+
+/// `Package` of one program.
+pub const fn program(name: &'static str, program: &'static str) -> Package {
+    Package {
+        name,
+        probe: Probe::Program(program),
+    }
+}
+
+/// The redis server.
+pub const REDIS: Package = program("redis-server", "redis-server");
+/// The Python interpreter.
+pub const PYTHON: Package = program("python3", "python3");
+/// The C compiler.
+pub const GCC: Package = program("gcc", "gcc");
+
+/// Path of an executable, searched in `PATH` and in the system's directories.
+pub fn find_program(name: &str) -> Option<std::path::PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(Into::into))
+        .map(|dir| dir.join(name))
+        .find(|candidate| is_executable(candidate))
+}
+
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata()
+        .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+/// Installs those of `packages` that are missing.
+pub fn packages(packages: &[Package]) -> Result<()> {
+    let missing: Vec<_> = packages.iter().filter(|p| !p.probe.present()).collect();
+    let names: Vec<_> = missing.iter().map(|p| p.name).collect();
+    if names.is_empty() {
+        let all: Vec<_> = packages.iter().map(|p| p.name).collect();
+        eprintln!("will install: nothing ({} present)", all.join(", "));
+        return Ok(());
+    }
+    let list = names.join(" ");
+    eprintln!("will install with apt-get: {list}");
+    let by_hand = format!("install them by hand, on Debian with: apt-get install {list}");
+    let Some(apt) = find_program("apt-get") else {
+        bail!("{list} missing and there is no apt-get here; {by_hand}");
+    };
+    // SAFETY: geteuid reads nothing and cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    let prefix: &[&str] = match (root, find_program("sudo")) {
+        (true, _) => &[],
+        (false, Some(_)) => &["sudo"],
+        (false, None) => {
+            bail!("{list} missing, and we are neither root nor is there sudo; {by_hand}")
+        }
+    };
+    let apt = apt.to_string_lossy().into_owned();
+    let run = |arguments: &[&str]| -> Result<()> {
+        let settings = ["env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", &apt];
+        let line: Vec<&str> = [prefix, &settings, arguments].concat();
+        let status = Command::new(line[0])
+            .args(&line[1..])
+            .stdin(if root {
+                Stdio::null()
+            } else {
+                Stdio::inherit()
+            })
+            .stdout(std::io::stderr())
+            .status()
+            .with_context(|| format!("cannot start {}", line[0]))?;
+        if !status.success() {
+            bail!("`{}` failed; {by_hand}", line.join(" "));
+        }
+        Ok(())
+    };
+    run(&["update", "-q"])?;
+    let install = ["install", "-q", "-y", "--no-install-recommends"];
+    run(&[&install[..], &names[..]].concat())?;
+    match missing.iter().find(|p| !p.probe.present()) {
+        Some(package) => bail!(
+            "{} was installed but {:?} is still missing",
+            package.name,
+            package.probe
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Adds toolchain components that are missing: pairs of cargo subcommand and component.
+pub fn components(components: &[(&str, &str)]) -> Result<()> {
+    for (subcommand, component) in components {
+        if quietly(workspace::cargo().args([*subcommand, "--version"])) {
+            continue;
+        }
+        eprintln!("will install with rustup: {component}");
+        let status = Command::new("rustup")
+            .args(["component", "add", component])
+            .current_dir(workspace::root())
+            .status();
+        if !status.is_ok_and(|s| s.success()) {
+            bail!(
+                "cargo {subcommand} is missing; install it with: rustup component add {component}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Whether a command starts and succeeds; its output is dropped.
+fn quietly(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_or_not() {
+        assert!(Probe::Program("sh").present());
+        assert!(!Probe::Program("no-such-program-of-coldpress").present());
+        assert!(find_program("sh").unwrap().is_absolute());
+    }
+
+    #[test]
+    fn nothing_is_installed_when_nothing_is_missing() {
+        packages(&[program("dash", "sh")]).unwrap();
+    }
+}

@@ -1,0 +1,101 @@
+//! Where the repository and its build results are, and building them.
+
+use anyhow::{Context, Result, bail};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Root of the repository.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the workspace root")
+}
+
+/// A `cargo` command of the same toolchain, in the repository root.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Directory that cargo builds into (`CARGO_TARGET_DIR` and configuration files respected).
+pub fn target_dir() -> Result<PathBuf> {
+    let output = cargo()
+        .args(["metadata", "--format-version=1", "--no-deps"])
+        .output()
+        .context("cannot start cargo metadata")?;
+    if !output.status.success() {
+        bail!(
+            "cargo metadata failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let path = metadata["target_directory"]
+        .as_str()
+        .context("cargo metadata names no target_directory")?;
+    Ok(root().join(path))
+}
+
+/// Builds the command and the preload library in release, and returns the command's path.
+pub fn build_release() -> Result<PathBuf> {
+    let arguments = [
+        "build",
+        "--release",
+        "-p",
+        "coldpress-cli",
+        "-p",
+        "coldpress-preload",
+    ];
+    eprintln!("building: cargo {}", arguments.join(" "));
+    let status = cargo()
+        .args(arguments)
+        .status()
+        .context("cannot start cargo")?;
+    if !status.success() {
+        bail!(
+            "the build failed; repeat it with: cargo {}",
+            arguments.join(" ")
+        );
+    }
+    let binary = target_dir()?.join("release/coldpress");
+    if !binary.is_file() {
+        bail!("the build left no {}", binary.display());
+    }
+    Ok(binary)
+}
+
+/// Where this program is a debug build: builds itself in release and becomes that build, with
+/// the same arguments, because its clients and generators would otherwise be what is measured.
+/// Call it before anything is set up: nothing is cleaned up on this way out.
+pub fn continue_in_release() -> Result<()> {
+    if !cfg!(debug_assertions) {
+        return Ok(());
+    }
+    eprintln!("building: cargo build --release -p xtask");
+    let status = cargo()
+        .args(["build", "--release", "--quiet", "-p", "xtask"])
+        .status()
+        .context("cannot start cargo")?;
+    if !status.success() {
+        bail!("xtask does not build in release");
+    }
+    let path = target_dir()?.join("release/xtask");
+    let error = Command::new(&path).args(std::env::args_os().skip(1)).exec();
+    Err(error).with_context(|| format!("cannot continue as {}", path.display()))
+}
+
+/// A directory of our own under the system's temporary directory, removed on the way out.
+pub fn temporary_dir(name: &str) -> Result<(PathBuf, crate::cleanup::Guard)> {
+    let path = std::env::temp_dir().join(format!("coldpress-{name}-{}", std::process::id()));
+    crate::cleanup::acquire(
+        format!("directory {}", path.display()),
+        || {
+            std::fs::create_dir(&path)
+                .with_context(|| format!("cannot create {}", path.display()))?;
+            Ok(path.clone())
+        },
+        |path| Ok(std::fs::remove_dir_all(path)?),
+    )
+}
