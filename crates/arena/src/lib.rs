@@ -114,7 +114,10 @@ impl<T: Zeroable + Link + Sync> Pool<T> {
 
     /// Items that can be taken without growing.
     pub fn available(&self) -> u32 {
-        let untouched = self.capacity.load(Relaxed).saturating_sub(self.used.load(Relaxed));
+        let untouched = self
+            .capacity
+            .load(Relaxed)
+            .saturating_sub(self.used.load(Relaxed));
         self.free_count.load(Relaxed) + untouched
     }
 
@@ -152,7 +155,8 @@ impl<T: Zeroable + Link + Sync> Pool<T> {
     pub fn take(&self) -> Option<u32> {
         let free = self.free.load(Relaxed);
         if free != 0 {
-            self.free.store(self.get(free).link().load(Relaxed), Relaxed);
+            self.free
+                .store(self.get(free).link().load(Relaxed), Relaxed);
             self.free_count.fetch_sub(1, Relaxed);
             return Some(free);
         }
@@ -167,7 +171,9 @@ impl<T: Zeroable + Link + Sync> Pool<T> {
     /// Gives item `index` back.
     pub fn give(&self, index: u32) {
         debug_assert!(index != 0 && index < self.used.load(Relaxed));
-        self.get(index).link().store(self.free.load(Relaxed), Relaxed);
+        self.get(index)
+            .link()
+            .store(self.free.load(Relaxed), Relaxed);
         self.free.store(index, Relaxed);
         self.free_count.fetch_add(1, Relaxed);
     }

@@ -18,6 +18,9 @@
 //! * I1 A slot is released only when no entry names it.
 //! * I2 Only tracked pages are asked of the host: a page that the program has dropped, but whose
 //!   memory the kernel has not zapped yet, is not tracked and so never taken.
+//! * I3 Pages between those of a run, whose content is away, are *claimed* while the host passes
+//!   over them: a worker that restores one waits with its installation until the claim ends
+//!   (some microseconds), so that the host meets no page there.
 
 use crate::counters::add;
 use crate::entry::Entry;
@@ -129,8 +132,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                     .map(|record| self.pages.get(record).backlink())
             };
             let Some((vmo, index)) = oldest else { break };
-            let (taken, refused, span) =
-                self.take_run(host, vmo, index, StagingSlot(slots as u16));
+            let (taken, refused, span) = self.take_run(host, vmo, index, StagingSlot(slots as u16));
             for n in 0..span {
                 if taken & 1 << n != 0 {
                     occupied[(slots + n) / 64] |= 1 << ((slots + n) % 64);
@@ -176,6 +178,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         };
         let taken = host.take(vmo, run.first, run.wanted, slot);
         let list = self.page_list(vmo);
+        list.claim(run.first, 0);
         let mut queues = self.queues.lock();
         let mut refused = 0;
         for n in 0..LEAF_PAGES as usize {
@@ -201,7 +204,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 refused += 1;
             }
         }
-        add(&self.counters.evictions, u64::from(taken.moved.count_ones()));
+        add(
+            &self.counters.evictions,
+            u64::from(taken.moved.count_ones()),
+        );
         add(&self.counters.refused, u64::from(refused));
         let span = 64 - run.wanted.leading_zeros() as usize;
         (taken.moved, refused, span)
@@ -217,23 +223,32 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         };
         let base = index - index % LEAF_PAGES;
         let mut records = [0u32; LEAF_PAGES as usize];
-        let (mut cold, mut tracked) = (0u64, 0u64);
+        let (mut cold, mut tracked, mut away) = (0u64, 0u64, 0u64);
         for n in 0..LEAF_PAGES {
-            if let Entry::Page(record) = list.get(base + n) {
-                records[n as usize] = record;
-                if queues.is_ageing(&self.pages, record) {
-                    tracked |= 1 << n;
+            match list.get(base + n) {
+                Entry::Page(record) => {
+                    records[n as usize] = record;
+                    if queues.is_ageing(&self.pages, record) {
+                        tracked |= 1 << n;
+                    }
+                    if queues.is_inactive(&self.pages, record) {
+                        cold |= 1 << n;
+                    }
                 }
-                if queues.is_inactive(&self.pages, record) {
-                    cold |= 1 << n;
-                }
+                // An empty page may be one that the program has dropped and the kernel has not
+                // zapped yet, and a request may be fulfilled at any moment; all others are
+                // missing and stay so while they are claimed.
+                Entry::Empty | Entry::Request(_) => {}
+                _ => away |= 1 << n,
             }
         }
         if cold & 1 << (index - base) == 0 {
             return None;
         }
-        let wanted = bridge(cold, tracked, index - base);
+        let wanted = bridge(cold, tracked, away, index - base);
         let first = wanted.trailing_zeros();
+        let span = (!0u64 >> wanted.leading_zeros()) & (!0u64 << first);
+        list.claim(index, span & !wanted);
         for n in 0..LEAF_PAGES {
             if wanted & 1 << n != 0 {
                 queues.remove(&self.pages, records[n as usize]);
@@ -357,9 +372,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     }
 }
 
-/// The run of cold pages around page `at`: neighbours that are cold, and up to
-/// [`BRIDGED_PAGES`] tracked ones between them.
-fn bridge(cold: u64, tracked: u64, at: u32) -> u64 {
+/// The run of cold pages around page `at`, as a set: neighbours that are cold, with pages between
+/// them that are `away` (missing, their content remembered: the host passes over them), and up to
+/// [`BRIDGED_PAGES`] tracked ones in a row, which are taken along.
+fn bridge(cold: u64, tracked: u64, away: u64, at: u32) -> u64 {
     let mut run = 1u64 << at;
     let mut extend = |positions: &mut dyn Iterator<Item = u32>| {
         let mut gap = 0u64;
@@ -368,6 +384,7 @@ fn bridge(cold: u64, tracked: u64, at: u32) -> u64 {
             if cold & bit != 0 {
                 run |= gap | bit;
                 gap = 0;
+            } else if away & bit != 0 {
             } else if tracked & bit != 0 && gap.count_ones() < BRIDGED_PAGES {
                 gap |= bit;
             } else {
@@ -386,11 +403,27 @@ mod tests {
 
     #[test]
     fn runs_join_cold_neighbours_and_bridge_few_tracked_ones() {
-        assert_eq!(bridge(0b0111_0110, 0b1111_1111, 1), 0b0111_0110 | 0b1000);
-        assert_eq!(bridge(0b0111_0110, 0b0111_0110, 1), 0b0110, "a hole ends a run");
+        let run = |cold, tracked, at| bridge(cold, tracked, 0, at);
+        assert_eq!(run(0b0111_0110, 0b1111_1111, 1), 0b0111_0110 | 0b1000);
+        assert_eq!(
+            run(0b0111_0110, 0b0111_0110, 1),
+            0b0110,
+            "a hole ends a run"
+        );
         let cold = 1 | 1 << 6;
-        assert_eq!(bridge(cold, u64::MAX, 0), 1, "five tracked pages end a run");
-        assert_eq!(bridge(1 | 1 << 5, u64::MAX, 5), 0b11_1111);
-        assert_eq!(bridge(u64::MAX, u64::MAX, 63), u64::MAX);
+        assert_eq!(run(cold, u64::MAX, 0), 1, "five tracked pages end a run");
+        assert_eq!(run(1 | 1 << 5, u64::MAX, 5), 0b11_1111);
+        assert_eq!(run(u64::MAX, u64::MAX, 63), u64::MAX);
+    }
+
+    #[test]
+    fn runs_pass_over_pages_that_are_away() {
+        let cold = 1 | 1 << 40;
+        assert_eq!(bridge(cold, cold, !cold, 0), cold);
+        assert_eq!(
+            bridge(cold, cold, !cold & !(1 << 20), 0),
+            1,
+            "a hole ends a run"
+        );
     }
 }

@@ -24,6 +24,9 @@ use coldpress_codec::{Page, PageCodec, checksum, same_filled};
 use coldpress_storage::{CompressedStorage, Reference};
 use core::sync::atomic::Ordering::Relaxed;
 
+/// How often a worker looks at a claim before it leaves its processor to whoever holds it.
+const CLAIM_SPINS: u32 = 500;
+
 /// A thread that restores pages. Its id is its own; its spare page belongs to it alone.
 pub struct Worker {
     pub(crate) id: u16,
@@ -121,7 +124,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 Entry::Compressed(reference) => {
                     let started = host.now_ns();
                     sound = self.load(host, worker.spare, reference, started);
-                    add(&c.decompression_time_ns, host.now_ns().saturating_sub(started));
+                    add(
+                        &c.decompression_time_ns,
+                        host.now_ns().saturating_sub(started),
+                    );
                     FaultOutcome::Decompressed
                 }
                 Entry::SameFilled(word) => {
@@ -258,12 +264,22 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         act: impl Fn(&H, VmoId, PageIndex) -> (Installed, bool),
     ) -> Committed {
         let target = &self.targets[worker as usize];
+        let mut spins = 0;
         loop {
             let stable = host.stable();
             if target.cancelled.load(Relaxed) {
                 return Committed::Cancelled;
             }
             let (vmo, index) = (target.vmo.load(Relaxed), target.index.load(Relaxed));
+            if self.is_claimed(vmo, index) {
+                drop(stable);
+                spins += 1;
+                match spins < CLAIM_SPINS {
+                    true => core::hint::spin_loop(),
+                    false => host.let_changes_in(),
+                }
+                continue;
+            }
             let (installed, resident) = act(host, vmo, index);
             if installed == Installed::Changing {
                 drop(stable);

@@ -6,11 +6,11 @@
 //! whole. In the child, and in the parent afterwards, pages that were restored meanwhile are
 //! in place although their entries say otherwise: [`Engine::acknowledge_present`] mends that.
 
+use crate::counters::{add, sub};
 use crate::entry::Entry;
 use crate::fault::Worker;
 use crate::host::Host;
 use crate::{Engine, PageIndex, VmoId};
-use crate::counters::{add, sub};
 use coldpress_codec::{Page, PageCodec, same_filled};
 use coldpress_storage::CompressedStorage;
 

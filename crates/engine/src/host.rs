@@ -64,7 +64,9 @@ pub unsafe trait Host: ChunkSource + Sync {
     fn now_ns(&self) -> u64;
 
     /// Takes pages out of the program, at most 64 from `first`, those whose bit is set in
-    /// `wanted` (its lowest bit is set), into the slots from `slot`. Called in a stable section.
+    /// `wanted` (its lowest bit is set), into the slots from `slot`. Pages between them whose
+    /// bit is not set are missing; where one has come back in this moment it stays, or is put
+    /// back before the call returns. Called in a stable section.
     fn take(&self, vmo: VmoId, first: PageIndex, wanted: u64, slot: StagingSlot) -> Taken;
 
     /// The page in a slot.

@@ -81,7 +81,7 @@ pub const LEAF_PAGES: u32 = 64;
 pub const MAX_WORKERS: usize = 256;
 
 /// Staging slots of one engine.
-pub const STAGING_SLOTS: usize = 512;
+pub const STAGING_SLOTS: usize = 1024;
 
 /// Where the content that a worker restores belongs. Changed only while no stable section is
 /// open; read inside one.
@@ -176,9 +176,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 
     /// Bytes of tables that the engine has touched, storage's own included.
     pub fn metadata_bytes(&self) -> usize {
-        let own = self.vmos.touched_bytes()
-            + self.leaves.touched_bytes()
-            + self.pages.touched_bytes();
+        let own =
+            self.vmos.touched_bytes() + self.leaves.touched_bytes() + self.pages.touched_bytes();
         own + self.storage.lock().usage().metadata_bytes
     }
 

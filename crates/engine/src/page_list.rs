@@ -11,7 +11,7 @@
 //! * I2 `Page(r)` stands in exactly one entry, and record `r` names that entry as its backlink.
 //! * I3 `Compressed(ref)` stands in exactly one entry; the page is missing at its address.
 //!
-//! A leaf stays with its VMO once it was needed (520 bytes for 256 KiB of memory that was
+//! A leaf stays with its VMO once it was needed (528 bytes for 256 KiB of memory that was
 //! managed at one time): entries come and go far too often to give leaves back.
 
 use crate::entry::Entry;
@@ -53,6 +53,9 @@ impl<R> Link for Vmo<R> {
 #[repr(C)]
 pub(crate) struct Leaf {
     entries: [AtomicU64; LEAF_PAGES as usize],
+    /// Pages that the host is passing over while it takes a run out: none of them may be put in
+    /// place now (see `compress`). Set under the VMO's lock, never for a request.
+    claimed: AtomicU64,
     link: AtomicU32,
     live: AtomicU32,
 }
@@ -116,6 +119,13 @@ impl<H: Host> PageList<'_, H> {
         })
     }
 
+    /// Claims pages of the leaf of `index`, or (0) ends the claim.
+    pub(crate) fn claim(&self, index: PageIndex, pages: u64) {
+        if let Some(leaf) = self.leaf(index) {
+            leaf.claimed.store(pages, Release);
+        }
+    }
+
     /// Number of entries that are not empty in the leaf of `index`.
     pub(crate) fn live(&self, index: PageIndex) -> u32 {
         self.leaf(index).map_or(0, |leaf| leaf.live.load(Relaxed))
@@ -172,10 +182,15 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
     }
 
-    /// Keeps `count` leaves ready, so that faults which need one find it without growing.
-    pub fn reserve_leaves(&self, host: &H, count: u32) -> bool {
-        let _tables = self.tables.lock();
-        self.leaves.reserve(host, count)
+    /// Keeps `leaves` leaves and records for `pages` more pages ready, so that faults which need
+    /// one find it without growing.
+    pub fn prepare_for(&self, host: &H, leaves: u32, pages: u32) -> bool {
+        let leaves = {
+            let _tables = self.tables.lock();
+            self.leaves.reserve(host, leaves)
+        };
+        let queues = self.queues.lock();
+        leaves && self.pages.reserve(host, queues.records_wanted(pages))
     }
 
     /// The entry of a page, read without a lock: for figures and for the child of a fork.
@@ -185,6 +200,14 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             leaf => Entry::decode(
                 self.leaves.get(leaf).entries[(index % LEAF_PAGES) as usize].load(Relaxed),
             ),
+        }
+    }
+
+    /// Whether the page is claimed by a run that is being taken out.
+    pub(crate) fn is_claimed(&self, vmo: VmoId, index: PageIndex) -> bool {
+        match self.vmos.get(vmo).leaves[(index / LEAF_PAGES) as usize].load(Acquire) {
+            0 => false,
+            leaf => self.leaves.get(leaf).claimed.load(Acquire) & 1 << (index % LEAF_PAGES) != 0,
         }
     }
 

@@ -31,6 +31,6 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 
-/// The program's libc, which it has loaded anyway.
+// The program's libc, which it has loaded anyway.
 #[link(name = "c")]
 unsafe extern "C" {}

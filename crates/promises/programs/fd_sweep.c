@@ -66,6 +66,8 @@ int main(int argc, char **argv) {
             _exit(0);
         }
         if (wait_exit(pid, sweeps[i].name)) return 1;
+        /* What was resident at the fork stays unmovable until it is next written. */
+        fill_region(region, bytes, 0, i + 1);
     }
     printf("OK %u sweeps\n", count);
 }

@@ -60,6 +60,8 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("mremap_moves", "mremap_moves", &["16", "48", "3000"], "64M", true),
     hazard("madvise_zero", "madvise_zero", &["17", "24", "3000"], "64M", true),
     hazard("unmap_reuse", "unmap_reuse", &["18", "24", "3000"], "64M", true),
+    hazard("reuse_among_threads", "reuse_among_threads", &["36", "3", "48", "5000"], "24M", false),
+    hazard("reuse_among_threads_chaos", "reuse_among_threads", &["37", "3", "24", "4000"], "64M", true),
     hazard("mprotect_keeps", "mprotect_keeps", &["19", "16", "2500"], "64M", true),
     hazard("brk_moves", "brk_moves", &["20", "16", "2500"], "64M", true),
     hazard("fd_sweep", "fd_sweep", &["21", "16"], "64M", true),

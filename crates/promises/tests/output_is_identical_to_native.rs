@@ -38,7 +38,7 @@ fn numpy_columns() {
         return;
     }
     let place = Workplace::new("numpy");
-    python("NumPy, columns", "numpy_columns.py", &["2", "3500"]).compare(&place);
+    python("NumPy, columns", "numpy_columns.py", &["2", "5500"]).compare(&place);
 }
 
 #[test]

@@ -18,8 +18,8 @@ use crate::exclusions::{Reason, for_each_thread, thread_range};
 use crate::futex::FutexLock;
 use crate::late::Late;
 use crate::maps;
-use crate::windows::{ADDRESS_LIMIT, WINDOW_BYTES, parts};
 use crate::pager;
+use crate::windows::{ADDRESS_LIMIT, WINDOW_BYTES, parts};
 use coldpress_engine::LEAF_PAGES;
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Region};
 use lock_api::RawMutex;
@@ -34,6 +34,9 @@ const DATA_SEGMENT_BYTES: usize = 1 << 20;
 
 /// libc's arenas begin at multiples of this.
 const ARENA_BYTES: usize = 64 << 20;
+
+/// Bytes of one mapping that are registered ahead of being touched.
+const FENCE_BYTES: usize = 4 << 30;
 
 const MAPPINGS: usize = 16384;
 const LINES: usize = 64 << 10;
@@ -87,7 +90,11 @@ impl Discovery {
     /// Those of `open`.
     pub unsafe fn open(&self) -> Result<(), Errno> {
         let open = |path: &core::ffi::CStr, flags| {
-            rustix::fs::open(path, flags | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            rustix::fs::open(
+                path,
+                flags | OFlags::RDONLY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )
         };
         let files = Files {
             maps: open(c"/proc/self/maps", OFlags::empty())?,
@@ -153,9 +160,9 @@ impl Discovery {
         let mappings = &found.mappings[..found.len];
         exclusions.retain_threads(|range| {
             let at = mappings.partition_point(|m| m.end <= range.start);
-            mappings
-                .get(at)
-                .is_some_and(|m| m.start == range.start || m.start < range.start && range.end <= m.end)
+            mappings.get(at).is_some_and(|m| {
+                m.start == range.start || m.start < range.start && range.end <= m.end
+            })
         });
         for_each_thread(files.tasks.as_fd(), |head| {
             let at = mappings.partition_point(|m| m.end <= head);
@@ -168,7 +175,9 @@ impl Discovery {
 
     /// Finds threads that have come since, without reading the mappings.
     pub fn exclude_threads(&self) {
-        let Some(files) = self.files.get() else { return };
+        let Some(files) = self.files.get() else {
+            return;
+        };
         let exclusions = &pager().host.exclusions;
         let found = self.found.lock();
         for_each_thread(files.tasks.as_fd(), |head| {
@@ -186,6 +195,12 @@ impl Discovery {
             return 0;
         }
         let mut tracked = 0;
+        self.for_each_manageable(|range| tracked += self.discover_range(range));
+        tracked
+    }
+
+    /// Calls `with` for each part of the known mappings that is not excluded.
+    fn for_each_manageable(&self, mut with: impl FnMut(AddressRange)) {
         let len = self.found.lock().len;
         for n in 0..len {
             let mapping = self.found.lock().mappings[n];
@@ -195,22 +210,41 @@ impl Discovery {
                     start: at,
                     end: mapping.end,
                 };
-                match pager().host.exclusions.first_overlap(rest) {
-                    Some(excluded) => {
-                        tracked += self.discover_range(rest.intersect(AddressRange {
-                            start: at,
-                            end: excluded.start.max(at),
-                        }));
-                        at = excluded.end;
-                    }
-                    None => {
-                        tracked += self.discover_range(rest);
-                        at = mapping.end;
-                    }
+                let excluded = pager().host.exclusions.first_overlap(rest);
+                let end = excluded.map_or(mapping.end, |e| e.start.max(at));
+                if end > at {
+                    with(AddressRange { start: at, end });
                 }
+                at = excluded.map_or(mapping.end, |e| e.end);
             }
         }
-        tracked
+    }
+
+    /// Registers what is not registered yet of all known mappings (of each its first
+    /// [`FENCE_BYTES`]), touched or not.
+    pub fn fence(&self) {
+        self.for_each_manageable(|range| {
+            let range = AddressRange {
+                start: range.start,
+                end: range.end.min(range.start + FENCE_BYTES),
+            };
+            for part in parts(range) {
+                let Some(vmo) = window_for(part.base) else {
+                    return;
+                };
+                let window = pager().host.windows.get(vmo);
+                if (part.first..part.end).all(|index| window.is_registered(index)) {
+                    continue;
+                }
+                let _inside = pager().host.gate.enter();
+                let whole = AddressRange {
+                    start: window.address(part.first),
+                    end: part.base + part.end as usize * PAGE_SIZE,
+                };
+                // A refusal is met again, and counted, when a page of it is to be taken.
+                let _ = pager().host.register_in_window(vmo, whole);
+            }
+        });
     }
 
     fn discover_range(&self, range: AddressRange) -> u64 {
@@ -309,4 +343,3 @@ pub fn window_for(address: usize) -> Option<u32> {
     let id = pager().engine.create_vmo(host)?;
     host.windows.insert(&host.memory, base, id).then_some(id)
 }
-

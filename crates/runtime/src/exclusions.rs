@@ -14,8 +14,8 @@ use crate::futex::FutexLock;
 use crate::sys;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::mem::MaybeUninit;
-use rustix::fs::RawDir;
 use rustix::fd::BorrowedFd;
+use rustix::fs::RawDir;
 
 /// Why a range is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

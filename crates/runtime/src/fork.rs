@@ -267,7 +267,8 @@ fn inherit(inherited: bool) {
             if inherited {
                 exclusions.for_each(Reason::NotInherited, |r| {
                     let common = r.intersect(rest);
-                    if !common.is_empty() && kept.is_none_or(|k: AddressRange| common.start < k.start)
+                    if !common.is_empty()
+                        && kept.is_none_or(|k: AddressRange| common.start < k.start)
                     {
                         kept = Some(common);
                     }
@@ -418,7 +419,9 @@ fn register_piecewise(vmo: u32, range: AddressRange) {
         if unsafe { uffd.register(page) }.is_err() {
             let index = ((address - host.windows.get(vmo).base()) / PAGE_SIZE) as u32;
             pager().engine.decommit(host, vmo, index, index + 1);
-            host.windows.get(vmo).set_registered(index, index + 1, false);
+            host.windows
+                .get(vmo)
+                .set_registered(index, index + 1, false);
         }
     }
 }

@@ -45,6 +45,12 @@ pub fn set_and_wake(word: &AtomicU32, value: u32) {
     wake(word, i32::MAX as u32);
 }
 
+/// Changes `word` and wakes everybody who waits for it.
+pub fn add_and_wake(word: &AtomicU32) {
+    word.fetch_add(1, Release);
+    wake(word, i32::MAX as u32);
+}
+
 /// A mutex.
 #[derive(Debug)]
 #[repr(transparent)]

@@ -149,29 +149,60 @@ pub extern "C" fn run(argument: usize) -> ! {
     // SAFETY: worker `number + 1` and its spare page belong to this thread alone.
     let mut worker = unsafe { pager().worker(number + 1) };
     pager().threads.started();
-    let uffd = pager().host.uffd.get().expect("opened before handlers start");
+    let uffd = pager()
+        .host
+        .uffd
+        .get()
+        .expect("opened before handlers start");
     let state = &pager().handlers[number];
+    let mut in_vain = 0;
     loop {
         uffd.wait(None);
         wait_while(&pager().fork.hold, 1);
-        if let Some(fault) = read_one(state) {
-            serve(&mut worker, state, fault);
-            while let Some(fault) = pager().deferred.pop() {
+        match read_one(state) {
+            Got::Fault(fault) => {
+                in_vain = 0;
                 serve(&mut worker, state, fault);
+                while let Some(fault) = pager().deferred.pop() {
+                    serve(&mut worker, state, fault);
+                }
+                state.busy.store(false, Release);
             }
-            state.busy.store(false, Release);
+            Got::Change => in_vain = 0,
+            Got::Nothing => {
+                in_vain += 1;
+                if in_vain >= VAIN_WAKES {
+                    sys::sleep_ns(REST_NS);
+                }
+            }
         }
     }
 }
 
+/// The kernel wakes every handler for each fault. One that came too late this often in a row
+/// sits on a processor where the program does not fault, and only disturbs who works there: it
+/// rests for [`REST_NS`] before it looks again. (Whoever came in time does not rest, so there is
+/// always one that looks.)
+const VAIN_WAKES: u32 = 8;
+const REST_NS: u64 = 2_000_000;
+
+/// What reading brought.
+enum Got {
+    Fault(Fault),
+    Change,
+    Nothing,
+}
+
 /// Reads one message with the gate closed, and acts on it there if it is an event. A fault is
 /// given back, with the handler marked busy.
-fn read_one(state: &HandlerState) -> Option<Fault> {
-    let uffd = pager().host.uffd.get()?;
+fn read_one(state: &HandlerState) -> Got {
+    let Some(uffd) = pager().host.uffd.get() else {
+        return Got::Nothing;
+    };
     let mut message = [Message::Unknown(0)];
     let _closed = pager().host.gate.close();
     if pager().fork.hold.load(Relaxed) == 1 || !matches!(uffd.read(&mut message), Ok(1)) {
-        return None;
+        return Got::Nothing;
     }
     match message[0] {
         Message::Fault {
@@ -180,7 +211,7 @@ fn read_one(state: &HandlerState) -> Option<Fault> {
             thread,
         } => {
             state.busy.store(true, Relaxed);
-            Some(Fault {
+            Got::Fault(Fault {
                 address,
                 write,
                 thread,
@@ -188,7 +219,7 @@ fn read_one(state: &HandlerState) -> Option<Fault> {
         }
         event => {
             apply(event);
-            None
+            Got::Change
         }
     }
 }
@@ -236,6 +267,7 @@ fn serve(worker: &mut Worker, state: &HandlerState, fault: Fault) {
     state.thread.store(fault.thread, Relaxed);
     state.since_ns.store(started, Relaxed);
     stall_for_the_watchdogs_test();
+    crate::pressure::wait_for_room();
     if pager().fork.still.load(Acquire) {
         fork::serve_still(worker, fault.address);
     } else {

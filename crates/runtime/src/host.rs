@@ -127,6 +127,34 @@ impl Linux {
         filled
     }
 
+    /// Pages that a handler restored while the run around them was taken: in staging now, and
+    /// their owner knows nothing of it. Inside the gate.
+    fn put_back_at_once(&self, unwanted: u64, source: usize, staging: usize) {
+        for n in (0..64).filter(|n| unwanted & 1 << n != 0) {
+            let (from, to) = (staging + n * PAGE_SIZE, source + n * PAGE_SIZE);
+            loop {
+                // SAFETY: a filled slot, which is ours and readable.
+                match unsafe { self.uffd().copy(to, from as *const u8, PAGE_SIZE) } {
+                    // No event can be delivered while we are inside the gate, and the move has
+                    // just succeeded: what is in the way is an event that is still unread.
+                    Err(Errno::AGAIN) => {
+                        // SAFETY: moving our slot's page to where it came from.
+                        let moved = unsafe { self.uffd().move_pages(to, from, PAGE_SIZE) };
+                        if moved.stopped.is_none() {
+                            break;
+                        }
+                        crate::message::say(format_args!(
+                            "page {to:#x} cannot be put back; the program ends here rather than \
+                             lose it"
+                        ));
+                        sys::abort();
+                    }
+                    _ => break,
+                }
+            }
+        }
+    }
+
     /// Registers the managed memory around pages `first..end` of a window, and tracks what is
     /// populated there. Inside the gate.
     fn register(&self, vmo: VmoId, first: PageIndex, end: PageIndex) -> Result<(), Errno> {
@@ -283,6 +311,7 @@ unsafe impl Host for Linux {
             done += PAGE_SIZE;
         }
         let filled = self.filled_slots(slot, count as usize);
+        self.put_back_at_once(filled & !wanted, source, destination);
         taken.moved = reached & filled & wanted;
         taken.holes = (taken.holes | reached & !filled) & wanted;
         taken.refused &= wanted;

@@ -1,7 +1,10 @@
 //! A value that is set once the pager starts, and set again in the child of a fork.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, Ordering::{Acquire, Release}};
+use core::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
 
 /// A value that comes late.
 pub struct Late<T> {

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `host` | Linux as [`coldpress_engine::Host`]; why there is a gate |
 //! | `handler` | fault handlers, events |
-//! | `reclaim` | measuring, budget, taking pages |
+//! | `reclaim`, `pressure` | measuring, budget, taking pages, holding faults back |
 //! | `discovery`, `maps`, `exclusions` | which memory is managed, and which never |
 //! | `windows` | from an address to its VMO |
 //! | `fork` | stillness, journal, the child's own pager |
@@ -29,6 +29,7 @@ pub mod late;
 pub mod maps;
 pub mod memory;
 pub mod message;
+pub mod pressure;
 pub mod reclaim;
 pub mod requests;
 pub mod start;
@@ -80,8 +81,8 @@ pub struct Pager {
     /// Wakes the reclaim thread: changes whenever there is something for it.
     pub bell: AtomicU32,
     request: requests::Request,
-    /// Private anonymous resident memory as last measured.
-    pub total_bytes: AtomicU64,
+    /// How much memory there is, and whether reclaim keeps up.
+    pub pressure: pressure::Pressure,
     /// Delay of the next fault, for the watchdog's test.
     pub stall_first_fault_ms: AtomicU64,
     running: AtomicBool,
@@ -107,7 +108,7 @@ static PAGER: Pager = Pager {
     new_windows: lock_api::Mutex::const_new(FutexLock::INIT, ()),
     bell: AtomicU32::new(0),
     request: requests::Request::new(),
-    total_bytes: AtomicU64::new(0),
+    pressure: pressure::Pressure::new(),
     stall_first_fault_ms: AtomicU64::new(0),
     running: AtomicBool::new(false),
     config: UnsafeCell::new(Config {
@@ -236,13 +237,14 @@ impl Pager {
     /// Gives free frames back to the kernel.
     fn release_idle_frames(&self) {
         self.engine
-            .with_storage_locked(|| self.host.memory.release_idle(8));
+            .with_storage_locked(|| self.host.memory.release_idle(32));
     }
 
     /// Brings the statistics page up to date, at the end of the program.
     pub fn publish_finally(&self) {
         if self.is_running() {
-            statistics::publish(self.total_bytes.load(Relaxed));
+            let measured = reclaim::measure_once();
+            statistics::publish(measured.unwrap_or(self.pressure.total_bytes.load(Relaxed)));
             statistics::publish_windows();
             statistics::publish_cpu_time(self.threads.ids());
         }

@@ -100,13 +100,17 @@ mod tests {
 
     #[test]
     fn reads_the_lines_the_kernel_writes() {
-        let heap = parse(b"55d8c0a00000-55d8c0a21000 rw-p 00000000 00:00 0                          [heap]").unwrap();
+        let heap = parse(
+            b"55d8c0a00000-55d8c0a21000 rw-p 00000000 00:00 0                          [heap]",
+        )
+        .unwrap();
         assert_eq!(heap.range.start, 0x55d8_c0a0_0000);
         assert!(heap.is_evictable());
         let anonymous = parse(b"7f12a0000000-7f12a0021000 rw-p 00000000 00:00 0 ").unwrap();
         assert!(anonymous.is_evictable());
         assert_eq!(anonymous.name, b"");
-        let text = parse(b"7f12a4000000-7f12a4021000 r-xp 00001000 fe:00 1234 /usr/lib/a b.so").unwrap();
+        let text =
+            parse(b"7f12a4000000-7f12a4021000 r-xp 00001000 fe:00 1234 /usr/lib/a b.so").unwrap();
         assert_eq!((text.inode, text.name), (1234, &b"/usr/lib/a b.so"[..]));
         assert!(text.is_file() && !text.is_evictable());
         for unfit in [

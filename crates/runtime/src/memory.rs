@@ -157,12 +157,9 @@ impl Memory {
 
     fn bitmap(&self, which: usize) -> &[AtomicU64] {
         let words = self.frames.load(Acquire) as usize / 64;
-        let base =
-            self.base.load(Relaxed) + STACKS + FENCE + STAGING + FENCE + WINDOW_INDEX;
+        let base = self.base.load(Relaxed) + STACKS + FENCE + STAGING + FENCE + WINDOW_INDEX;
         // SAFETY: two bitmaps of `words` zeroed words each lie there and stay.
-        unsafe {
-            core::slice::from_raw_parts((base as *const AtomicU64).add(which * words), words)
-        }
+        unsafe { core::slice::from_raw_parts((base as *const AtomicU64).add(which * words), words) }
     }
 
     /// Frames that are backed: in use, or free and not yet released.

@@ -16,7 +16,7 @@ use crate::futex::{set_and_wake, wait_for, wait_while};
 use crate::start::start_handlers;
 use crate::{pager, statistics, sys};
 use coldpress_codec::Lz4;
-use coldpress_engine::{Ageing, Reclaimer, Trigger};
+use coldpress_engine::{Ageing, LEAF_PAGES, Reclaimer, Trigger};
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use rustix::fd::OwnedFd;
@@ -31,8 +31,29 @@ const DISCOVER_PRESSED_NS: u64 = 20_000_000;
 const BATCH_PAGES: u32 = 384;
 /// A page that could not be compressed or taken is tried again after this long.
 const RETRY_FAILED_NS: u64 = 5_000_000_000;
+/// Leaves, and records for as many pages, kept ready for faults on fresh memory: 256 MiB.
+const READY_LEAVES: u32 = 1024;
 /// Free frames beyond this many are given back to the kernel.
-const IDLE_FRAMES: u32 = 512;
+const IDLE_FRAMES: u32 = 256;
+
+/// Private anonymous resident memory, from an open `/proc/self/statm`.
+fn private_anonymous_bytes(statm: &OwnedFd) -> u64 {
+    let mut text = [0u8; 128];
+    let len = rustix::io::pread(statm, &mut text, 0).unwrap_or(0);
+    let mut fields = text[..len]
+        .split(|&c| c == b' ')
+        .map(|f| core::str::from_utf8(f).ok().and_then(|f| f.parse().ok()));
+    let resident: u64 = fields.nth(1).flatten().unwrap_or(0);
+    let shared: u64 = fields.next().flatten().unwrap_or(0);
+    resident.saturating_sub(shared) * PAGE_SIZE as u64
+}
+
+/// One measurement, by whichever thread.
+pub fn measure_once() -> Option<u64> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let statm = rustix::fs::open(c"/proc/self/statm", flags, Mode::empty()).ok()?;
+    Some(private_anonymous_bytes(&statm))
+}
 
 /// The thread's own state.
 struct Reclaim {
@@ -40,6 +61,7 @@ struct Reclaim {
     reclaimer: Reclaimer<Lz4>,
     measured_ns: u64,
     discovered_ns: u64,
+    fenced_ns: u64,
     pause_ns: u64,
     handlers_started: bool,
 }
@@ -58,6 +80,7 @@ pub fn run(reclaimer: Reclaimer<Lz4>, handlers_started: bool) -> ! {
         reclaimer,
         measured_ns: sys::now_ns(),
         discovered_ns: 0,
+        fenced_ns: 0,
         pause_ns: 0,
         handlers_started,
     };
@@ -101,14 +124,7 @@ impl Marks {
 impl Reclaim {
     /// Measures and publishes.
     fn measure(&mut self) -> u64 {
-        let mut text = [0u8; 128];
-        let len = rustix::io::pread(&self.statm, &mut text, 0).unwrap_or(0);
-        let mut fields = text[..len]
-            .split(|&c| c == b' ')
-            .map(|f| core::str::from_utf8(f).ok().and_then(|f| f.parse().ok()));
-        let resident: u64 = fields.nth(1).flatten().unwrap_or(0);
-        let shared: u64 = fields.next().flatten().unwrap_or(0);
-        let total = resident.saturating_sub(shared) * PAGE_SIZE as u64;
+        let total = private_anonymous_bytes(&self.statm);
         let now = sys::now_ns();
         let s = pager().host.statistics();
         s.longest_measurement_gap_ns
@@ -116,21 +132,54 @@ impl Reclaim {
         s.measurements.fetch_add(1, Relaxed);
         s.measured_at_ns.store(now, Relaxed);
         self.measured_ns = now;
-        pager().total_bytes.store(total, Relaxed);
+        if pager().host.memory.idle_frames() > IDLE_FRAMES {
+            pager().release_idle_frames();
+        }
+        let pressure = &pager().pressure;
+        pressure.restored.store(0, Relaxed);
+        pressure.total_bytes.store(total, Relaxed);
+        set_and_wake(
+            &pressure.measured,
+            pressure.measured.load(Relaxed).wrapping_add(1),
+        );
         statistics::publish(total);
         total
     }
 
+    /// Memory stands close to the budget: fresh memory of known mappings shall pass through the
+    /// handlers, where it can be held back. Repeated when mappings have been read anew.
+    fn fence(&mut self) {
+        if self.fenced_ns == self.discovered_ns {
+            self.discover(DISCOVER_PRESSED_NS);
+        }
+        if self.fenced_ns != self.discovered_ns {
+            self.fenced_ns = self.discovered_ns;
+            self.start_handlers();
+            pager().discovery.fence();
+        }
+    }
+
+    fn start_handlers(&mut self) {
+        if !self.handlers_started {
+            start_handlers();
+            self.handlers_started = true;
+        }
+    }
+
+    fn not_hopeless(&mut self) {
+        self.pause_ns = 0;
+        pager().pressure.hopeless.store(false, Relaxed);
+    }
+
     fn discover(&mut self, at_most_every_ns: u64) -> u64 {
         let now = sys::now_ns();
-        if now - self.discovered_ns < at_most_every_ns {
+        if now < self.discovered_ns + at_most_every_ns && self.discovered_ns > 0 {
             return 0;
         }
         let tracked = pager().discovery.discover();
         // Discovery shall never take more than a tenth of the time.
         let took = sys::now_ns() - now;
-        self.discovered_ns = now + took * 10;
-        self.discovered_ns = self.discovered_ns.saturating_sub(at_most_every_ns).max(now);
+        self.discovered_ns = now + (took * 10).saturating_sub(at_most_every_ns);
         tracked
     }
 
@@ -141,10 +190,7 @@ impl Reclaim {
         let total = self.measure();
         pager()
             .engine
-            .reserve_leaves(&pager().host, 128);
-        if pager().host.memory.idle_frames() > IDLE_FRAMES {
-            pager().release_idle_frames();
-        }
+            .prepare_for(&pager().host, READY_LEAVES, READY_LEAVES * LEAF_PAGES);
         if config.chaos {
             return self.chaos();
         }
@@ -155,12 +201,14 @@ impl Reclaim {
         if total > marks.budget / 4 * 3 {
             rest = MEASURE_CLOSE_NS;
             self.discover(DISCOVER_IDLE_NS);
-            pager().engine.age(&pager().host, &ageing(100_000_000, 0), false);
+            pager()
+                .engine
+                .age(&pager().host, &ageing(100_000_000, 0), false);
         }
         if total > marks.high {
             return self.press(&marks);
         }
-        self.pause_ns = 0;
+        self.not_hopeless();
         rest
     }
 
@@ -189,6 +237,7 @@ impl Reclaim {
             };
             let ageing = ageing(100_000_000, hurry);
             let mut inactive = pager().engine.age(&pager().host, &ageing, true);
+            self.fence();
             if inactive == 0 {
                 self.discover(DISCOVER_PRESSED_NS);
                 inactive = pager().engine.age(&pager().host, &ageing, true);
@@ -204,13 +253,14 @@ impl Reclaim {
                 hopeless += 1;
                 if hopeless >= 4 {
                     s.budget_misses.fetch_add(1, Relaxed);
+                    pager().pressure.hopeless.store(true, Relaxed);
                     self.pause_ns = (self.pause_ns * 2).clamp(500_000, LONGEST_PAUSE_NS);
                     return self.pause_ns.min(MEASURE_NS);
                 }
                 sys::sleep_ns(hurry.min(MEASURE_CLOSE_NS));
             } else {
                 hopeless = 0;
-                self.pause_ns = 0;
+                self.not_hopeless();
             }
             if pager().bell_rung() {
                 return 0;
@@ -231,10 +281,7 @@ impl Reclaim {
     }
 
     fn batch(&mut self, touched_before_ns: u64, trigger: Trigger) -> coldpress_engine::Batch {
-        if !self.handlers_started {
-            start_handlers();
-            self.handlers_started = true;
-        }
+        self.start_handlers();
         pager().discovery.exclude_threads();
         pager().engine.reclaim_batch(
             &pager().host,

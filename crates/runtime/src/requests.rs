@@ -5,13 +5,13 @@
 
 use crate::exclusions::Reason;
 use crate::fork::Operation;
-use crate::futex::{FutexLock, set_and_wake, wait_while};
+use crate::futex::{FutexLock, add_and_wake, set_and_wake, wait_while};
 use crate::windows::parts;
 use crate::{Pager, handler};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    Ordering::{Acquire, Relaxed, Release},
 };
 use lock_api::RawMutex;
 
@@ -50,8 +50,7 @@ impl Default for Request {
 impl Pager {
     /// Wakes the reclaim thread.
     pub fn ring(&self) {
-        let rung = self.bell.fetch_add(1, AcqRel);
-        set_and_wake(&self.bell, rung.wrapping_add(1));
+        add_and_wake(&self.bell);
     }
 
     /// Whether the reclaim thread has something better to do.

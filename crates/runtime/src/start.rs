@@ -145,9 +145,7 @@ extern "C" fn first_thread(is_child: usize) -> ! {
     }
 }
 
-fn open_all(
-    is_child: bool,
-) -> Result<(Reclaimer<coldpress_codec::Lz4>, bool), StartError> {
+fn open_all(is_child: bool) -> Result<(Reclaimer<coldpress_codec::Lz4>, bool), StartError> {
     let pager = pager();
     let device = pager.config().device.filter(|&fd| fd >= 0);
     // This table is a copy: what the program has open must not be kept open here.
@@ -171,7 +169,7 @@ fn open_all(
         pager.host.uffd.set(uffd);
         pager.host.pagemap.set(pagemap);
     }
-    pager.engine.reserve_leaves(&pager.host, 128);
+    pager.engine.prepare_for(&pager.host, 1024, 65_536);
     start_thread(sys::Role::Watchdog, watchdog::run, 0)?;
     let mut handlers_started = false;
     if is_child && pager.has_windows() {
@@ -206,8 +204,7 @@ fn start_thread(
 ) -> Result<u32, StartError> {
     let stack = pager().host.memory.stack().ok_or(StartError::Memory)?;
     // SAFETY: a stack that nobody else has.
-    unsafe { sys::start_thread(stack, role, true, entry, argument) }
-        .map_err(|_| StartError::Thread)
+    unsafe { sys::start_thread(stack, role, true, entry, argument) }.map_err(|_| StartError::Thread)
 }
 
 /// Starts one handler for each processor that the process may use. Called by a pager thread,

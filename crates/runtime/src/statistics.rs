@@ -146,7 +146,10 @@ pub fn publish(total_bytes: u64) {
     copy(&s.faults_present, &c.faults_present);
     copy(&s.compression_time_ns, &c.compression_time_ns);
     copy(&s.decompression_time_ns, &c.decompression_time_ns);
-    copy(&s.failures[Failure::Incompressible as usize], &c.incompressible);
+    copy(
+        &s.failures[Failure::Incompressible as usize],
+        &c.incompressible,
+    );
     copy(&s.failures[Failure::NoStorage as usize], &c.no_storage);
     copy(&s.failures[Failure::Raced as usize], &c.raced);
     copy(&s.failures[Failure::NoMetadata as usize], &c.no_metadata);
@@ -164,7 +167,10 @@ pub fn publish(total_bytes: u64) {
 /// Brings the figures up to date that take a walk through all windows.
 pub fn publish_windows() {
     let windows = &pager().host.windows;
-    let least = windows.iter().filter_map(|(_, w)| w.least_evictions()).min();
+    let least = windows
+        .iter()
+        .filter_map(|(_, w)| w.least_evictions())
+        .min();
     let registered = windows.iter().map(|(_, w)| w.registered_pages()).sum();
     let s = pager().host.statistics();
     s.least_evictions_of_a_page

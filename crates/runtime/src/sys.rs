@@ -53,7 +53,12 @@ pub fn close_range(first: u32, last: u32) {
         return;
     }
     // SAFETY: called by the pager's first thread on its own table only, before it opens anything.
-    unsafe { syscall(nr::__NR_close_range, [first as usize, last as usize, 0, 0, 0, 0]) };
+    unsafe {
+        syscall(
+            nr::__NR_close_range,
+            [first as usize, last as usize, 0, 0, 0, 0],
+        )
+    };
 }
 
 /// Where thread `thread` of this process keeps its list of robust futexes: inside its thread
@@ -103,9 +108,15 @@ pub fn abort() {
     // it, exit ends the process all the same.
     unsafe {
         let none: u64 = 0;
-        syscall(nr::__NR_rt_sigprocmask, [2, (&raw const none) as usize, 0, 8, 0, 0]);
+        syscall(
+            nr::__NR_rt_sigprocmask,
+            [2, (&raw const none) as usize, 0, 8, 0, 0],
+        );
         let me = process_id() as usize;
-        syscall(nr::__NR_tgkill, [me, thread_id() as usize, SIGABRT, 0, 0, 0]);
+        syscall(
+            nr::__NR_tgkill,
+            [me, thread_id() as usize, SIGABRT, 0, 0, 0],
+        );
     }
     exit_process(134);
 }
@@ -186,7 +197,14 @@ pub unsafe fn start_thread(
     unsafe {
         syscall(
             nr::__NR_rt_sigprocmask,
-            [SIG_SETMASK, (&raw const all) as usize, (&raw mut old) as usize, 8, 0, 0],
+            [
+                SIG_SETMASK,
+                (&raw const all) as usize,
+                (&raw mut old) as usize,
+                8,
+                0,
+                0,
+            ],
         );
         asm!(
             "syscall",
@@ -270,8 +288,11 @@ pub const MADV_KEEPONFORK: c_int = 19;
 /// Writes to memory of this process whatever its protection, through `/proc/self/mem`.
 pub fn write_forced(address: usize, bytes: &[u8]) -> bool {
     use rustix::fs::{Mode, OFlags};
-    let Ok(mem) = rustix::fs::open(c"/proc/self/mem", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-    else {
+    let Ok(mem) = rustix::fs::open(
+        c"/proc/self/mem",
+        OFlags::RDWR | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) else {
         return false;
     };
     rustix::io::pwrite(&mem, bytes, address as u64) == Ok(bytes.len())

@@ -1,0 +1,74 @@
+//! Holding faults back while memory stands above the budget.
+//!
+//! A restored page is a page more. Where pages come back faster than reclaim takes others, the
+//! budget could not be kept; so a fault that finds memory above it waits for the reclaim thread,
+//! as an allocation in a kernel waits for reclaim, but never longer than [`PATIENCE_NS`]: with
+//! a budget that cannot be reached the program is slow, not stuck. The processor that the
+//! waiting thread leaves idle is reclaim's.
+
+use crate::futex::wait_for;
+use crate::{Pager, pager, sys};
+use coldpress_uffd::PAGE_SIZE;
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
+
+/// The longest that one fault is held back.
+const PATIENCE_NS: u64 = 20_000_000;
+
+/// What the reclaim thread and the handlers tell each other of memory.
+pub struct Pressure {
+    /// Private anonymous resident memory as last measured.
+    pub total_bytes: AtomicU64,
+    /// Pages put in place since.
+    pub restored: AtomicU64,
+    /// Changes with every measurement.
+    pub measured: AtomicU32,
+    /// Reclaim cannot reach the budget; waiting for it is in vain.
+    pub hopeless: AtomicBool,
+}
+
+impl Pressure {
+    /// Nothing measured yet.
+    pub const fn new() -> Self {
+        Self {
+            total_bytes: AtomicU64::new(0),
+            restored: AtomicU64::new(0),
+            measured: AtomicU32::new(0),
+            hopeless: AtomicBool::new(false),
+        }
+    }
+
+    fn estimate(&self) -> u64 {
+        self.total_bytes.load(Relaxed) + self.restored.load(Relaxed) * PAGE_SIZE as u64
+    }
+}
+
+impl Default for Pressure {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Pager {
+    fn must_wait(&self) -> bool {
+        self.pressure.estimate() > self.config().budget_bytes
+            && !self.pressure.hopeless.load(Relaxed)
+            && self.fork.pause.load(Acquire) == 0
+    }
+}
+
+/// Called before a fault is answered.
+pub(crate) fn wait_for_room() {
+    let pager = pager();
+    if pager.must_wait() {
+        let until = sys::now_ns() + PATIENCE_NS;
+        while pager.must_wait() && sys::now_ns() < until {
+            let measured = pager.pressure.measured.load(Acquire);
+            pager.ring();
+            wait_for(&pager.pressure.measured, measured, 1_000_000);
+        }
+    }
+    pager.pressure.restored.fetch_add(1, Relaxed);
+}
