@@ -18,9 +18,10 @@
 //! * I1 A slot is released only when no entry names it.
 //! * I2 Only tracked pages are asked of the host: a page that the program has dropped, but whose
 //!   memory the kernel has not zapped yet, is not tracked and so never taken.
-//! * I3 Pages between those of a run, whose content is away, are *claimed* while the host passes
-//!   over them: a worker that restores one waits with its installation until the claim ends
-//!   (some microseconds), so that the host meets no page there.
+//! * I3 The pages of a run, and those between them whose content is away, are *claimed* while the
+//!   host takes it: a worker that would put something in place there waits until the claim ends
+//!   (some microseconds). So the host meets no page it was not asked for, and nobody takes a page
+//!   that is between program and staging for one that was dropped.
 
 use crate::counters::add;
 use crate::entry::Entry;
@@ -248,7 +249,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let wanted = bridge(cold, tracked, away, index - base);
         let first = wanted.trailing_zeros();
         let span = (!0u64 >> wanted.leading_zeros()) & (!0u64 << first);
-        list.claim(index, span & !wanted);
+        list.claim(index, span);
         for n in 0..LEAF_PAGES {
             if wanted & 1 << n != 0 {
                 queues.remove(&self.pages, records[n as usize]);

@@ -93,9 +93,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             match entry {
                 Entry::Page(_) => {
                     drop(list);
-                    host.wake(vmo, index);
-                    add(&c.faults_present, 1);
-                    return FaultOutcome::Present;
+                    match self.fault_page(host, vmo, index, written) {
+                        Some(outcome) => return outcome,
+                        None => continue,
+                    }
                 }
                 Entry::Request(_) => {
                     add(&c.faults_present, 1);
@@ -179,6 +180,50 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         target.vmo.store(vmo, Relaxed);
         target.index.store(index, Relaxed);
         target.cancelled.store(false, Relaxed);
+    }
+
+    /// A touch of a page that is in place as far as we know. Mostly another fault has brought it
+    /// meanwhile. But memory that was not registered when it was tracked may have been dropped
+    /// by the program without our being told: then it reads as zeros.
+    ///
+    /// The page must not be on its way out in this moment: the list's lock keeps a run from
+    /// being chosen, and a run that was chosen already has its pages claimed.
+    fn fault_page(
+        &self,
+        host: &H,
+        vmo: VmoId,
+        index: PageIndex,
+        written: bool,
+    ) -> Option<FaultOutcome> {
+        let stable = host.stable();
+        let list = self.page_list(vmo);
+        if !matches!(list.get(index), Entry::Page(_)) {
+            return None;
+        }
+        if self.is_claimed(vmo, index) {
+            drop(list);
+            drop(stable);
+            host.let_changes_in();
+            return None;
+        }
+        let installed = host.install_zero(vmo, index, written);
+        drop(list);
+        drop(stable);
+        match installed {
+            Installed::Changing => {
+                add(&self.counters.copy_again, 1);
+                host.let_changes_in();
+                return None;
+            }
+            Installed::Gone => host.wake(vmo, index),
+            Installed::AlreadyPresent => {}
+            Installed::Done => {
+                add(&self.counters.faults_zero, 1);
+                return Some(FaultOutcome::Zero);
+            }
+        }
+        add(&self.counters.faults_present, 1);
+        Some(FaultOutcome::Present)
     }
 
     /// A touch of memory of which nothing is remembered: zeros, as the kernel would give.

@@ -33,7 +33,8 @@ const LEAVES: usize = (VMO_PAGES / LEAF_PAGES) as usize;
 pub(crate) struct Vmo<R> {
     link: AtomicU32,
     /// Guards the entries of this VMO's page list. Held for lookups and updates, for copying
-    /// one page out of a staging slot, never over a codec or a call of the host.
+    /// one page out of a staging slot, and while a page that was dropped unannounced is given
+    /// zeros; never over a codec.
     lock: UnsafeCell<R>,
     leaves: [AtomicU32; LEAVES],
 }

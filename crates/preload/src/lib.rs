@@ -9,6 +9,7 @@
 //! | `entry` | constructor, destructor, the process that is meant |
 //! | `environment` | reading and mending the environment block |
 //! | `wrappers` | `sigaltstack`, `madvise`, `mremap`, `_Fork` |
+//! | `piecewise` | moving memory that was split |
 //! | `libc_files` | libc's list of open files, touched before a fork |
 #![no_std]
 #![deny(missing_docs)]
@@ -16,6 +17,7 @@
 mod entry;
 mod environment;
 mod libc_files;
+mod piecewise;
 mod wrappers;
 
 /// A defect of the pager: say where, and stop before a page can go wrong.

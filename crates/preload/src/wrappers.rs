@@ -3,10 +3,11 @@
 //! Each makes the system call itself, as libc's does. A program that bypasses libc bypasses
 //! these; what then still holds stands in `docs/adr/0003-fork.md` and HAZARDS' tests.
 
+use crate::piecewise;
 use coldpress_runtime::exclusions::Reason;
 use coldpress_runtime::fork::Operation;
 use coldpress_runtime::{pager, sys};
-use coldpress_uffd::AddressRange;
+use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::ffi::{c_int, c_void};
 use linux_raw_sys::general as nr;
 
@@ -84,8 +85,8 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int
     answer(result) as c_int
 }
 
-/// `mremap`. The kernel (before 6.17) refuses a range that spans several mappings, and
-/// registering a part of one splits it: the range is then registered whole, and moved again.
+/// `mremap`, of memory that registration must not have split (see `Pager::unsplit`), or that is
+/// moved in the pieces that it was split into.
 ///
 /// # Safety
 /// As libc's. The fifth argument is read only with the flags that make it count.
@@ -105,12 +106,17 @@ pub unsafe extern "C" fn mremap(
         new as usize,
         0,
     ];
-    // SAFETY: the program's own call.
-    let mut result = unsafe { sys::syscall(nr::__NR_mremap, args) };
-    if result == EFAULT && pager().unify(AddressRange::new(old as usize, old_len)) {
-        // SAFETY: again the program's own call.
-        result = unsafe { sys::syscall(nr::__NR_mremap, args) };
-    }
+    let range = AddressRange::new(old as usize, old_len);
+    // SAFETY: the program's own call, or the same in pieces.
+    let result = pager().unsplit(range, || unsafe {
+        match sys::syscall(nr::__NR_mremap, args) {
+            EFAULT if pager().is_running() && old_len > 0 && old as usize % PAGE_SIZE == 0 => {
+                let whole = AddressRange::new(old as usize, old_len.next_multiple_of(PAGE_SIZE));
+                piecewise::mremap(whole, new_len, flags, new as usize)
+            }
+            result => result,
+        }
+    });
     answer(result) as *mut c_void
 }
 

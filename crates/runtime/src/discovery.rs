@@ -32,8 +32,8 @@ pub const SMALL_BYTES: usize = 128 << 10;
 /// Anonymous memory that follows a file's mapping and is no larger than this is a data segment.
 const DATA_SEGMENT_BYTES: usize = 1 << 20;
 
-/// libc's arenas begin at multiples of this.
-const ARENA_BYTES: usize = 64 << 20;
+/// libc's arenas begin at multiples of this; their first page is never taken out.
+pub const ARENA_BYTES: usize = 64 << 20;
 
 /// Bytes of one mapping that are registered ahead of being touched.
 const FENCE_BYTES: usize = 4 << 30;
@@ -103,8 +103,8 @@ impl Discovery {
         // SAFETY: as the caller promises.
         unsafe {
             self.files.set(files);
-            self.found.force_unlock();
-            self.buffer.force_unlock();
+            self.found.raw().reset();
+            self.buffer.raw().reset();
         }
         Ok(())
     }

@@ -175,7 +175,7 @@ impl Exclusions {
     /// No other thread exists that uses it.
     pub unsafe fn reset_lock(&self) {
         // SAFETY: as the caller promises.
-        unsafe { self.table.force_unlock() };
+        unsafe { self.table.raw().reset() };
     }
 }
 

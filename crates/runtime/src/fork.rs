@@ -357,8 +357,10 @@ pub fn child() {
         pager.engine.reset_locks_after_fork();
         pager.deferred.reset();
         pager.host.exclusions.reset_lock();
-        pager.fork.appending.force_unlock();
-        pager.new_windows.force_unlock();
+        pager.fork.appending.raw().reset();
+        pager.new_windows.raw().reset();
+        pager.registering.raw().reset();
+        pager.request.reset();
     }
     for handler in &pager.handlers {
         handler.busy.store(false, Relaxed);

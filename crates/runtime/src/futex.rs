@@ -58,6 +58,13 @@ pub struct FutexLock {
     state: AtomicU32,
 }
 
+impl FutexLock {
+    /// Frees the lock by force: for the child of a fork, in which its holder does not exist.
+    pub fn reset(&self) {
+        self.state.store(0, Relaxed);
+    }
+}
+
 // SAFETY: an atomic; zero is "free".
 unsafe impl Zeroable for FutexLock {}
 

@@ -129,7 +129,7 @@ impl DeferredFaults {
     /// No other thread exists that uses it.
     pub unsafe fn reset(&self) {
         // SAFETY: as the caller promises.
-        unsafe { self.list.force_unlock() };
+        unsafe { self.list.raw().reset() };
         self.list.lock().len = 0;
         self.count.store(0, Relaxed);
     }
@@ -314,7 +314,12 @@ fn apply(event: Message) {
         // EVENT_FORK is not asked for; anything else is no business of ours.
         _ => return,
     };
-    if pager.fork.still.load(Acquire) {
+    deliver(operation);
+}
+
+/// Carries a change out, or notes it while the pager is still. The gate is closed.
+pub(crate) fn deliver(operation: Operation) {
+    if pager().fork.still.load(Acquire) {
         fork::note(operation);
     } else {
         change(operation);

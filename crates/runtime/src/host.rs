@@ -20,6 +20,7 @@
 //!   has not zapped yet, is never moved out.
 //! * I3 Staging is unregistered while it is dropped, so that no event arises from our own call.
 
+use crate::discovery::ARENA_BYTES;
 use crate::exclusions::Exclusions;
 use crate::futex::{FutexLock, Gate, Inside};
 use crate::late::Late;
@@ -32,7 +33,7 @@ use coldpress_engine::{Host, Installed, LEAF_PAGES, PageIndex, StagingSlot, Take
 use coldpress_interface::statistics::{Failure, Statistics};
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Pagemap, Region, Userfaultfd};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 /// This machine and process.
 pub struct Linux {
@@ -48,6 +49,8 @@ pub struct Linux {
     pub pagemap: Late<Pagemap>,
     /// What is never evicted.
     pub exclusions: Exclusions,
+    /// Pages in staging now.
+    pub staged_pages: AtomicU64,
     statistics: AtomicPtr<Statistics>,
 }
 
@@ -64,6 +67,7 @@ impl Linux {
             uffd: Late::new(),
             pagemap: Late::new(),
             exclusions: Exclusions::new(),
+            staged_pages: AtomicU64::new(0),
             statistics: AtomicPtr::new(core::ptr::null_mut()),
         }
     }
@@ -175,6 +179,10 @@ impl Linux {
 
     /// Registers `range`, which lies in one window. Inside the gate.
     pub(crate) fn register_in_window(&self, vmo: VmoId, range: AddressRange) -> Result<(), Errno> {
+        // Not while a thread is about to move memory that must not be split (`requests`).
+        let Some(_registering) = pager().registering.try_lock() else {
+            return Err(Errno::AGAIN);
+        };
         let window = self.windows.get(vmo);
         // SAFETY: the handlers answer the faults; they touch none of the program's memory.
         unsafe { self.uffd().register(range)? };
@@ -262,14 +270,25 @@ unsafe impl Host for Linux {
             return taken;
         }
         let registered = (0..count).all(|n| window.is_registered(first + n));
-        if !registered && self.register(vmo, first, first + count).is_err() {
-            statistics.fail(Failure::RegisterRefused);
-            taken.refused = wanted;
-            return taken;
+        if !registered {
+            match self.register(vmo, first, first + count) {
+                Ok(()) => {}
+                Err(Errno::AGAIN) => return taken,
+                Err(_) => {
+                    statistics.fail(Failure::RegisterRefused);
+                    taken.refused = wanted;
+                    return taken;
+                }
+            }
         }
         let (source, destination) = (window.address(first), self.slot(slot));
         let len = count as usize * PAGE_SIZE;
         let mut done = 0;
+        if source % ARENA_BYTES == 0 {
+            // libc writes to the head of an arena in the child of a fork before any hook runs.
+            taken.refused = 1;
+            done = PAGE_SIZE;
+        }
         let mut reached = 0u64;
         let mut again = 0;
         while done < len {
@@ -315,6 +334,8 @@ unsafe impl Host for Linux {
         taken.moved = reached & filled & wanted;
         taken.holes = (taken.holes | reached & !filled) & wanted;
         taken.refused &= wanted;
+        self.staged_pages
+            .fetch_add(u64::from(taken.moved.count_ones()), Relaxed);
         for n in 0..count {
             if taken.moved & 1 << n != 0 {
                 window.count_eviction(first + n);
@@ -330,6 +351,7 @@ unsafe impl Host for Linux {
     }
 
     fn release(&self, slot: StagingSlot, count: usize) {
+        self.staged_pages.store(0, Relaxed);
         let staging = self.memory.staging();
         // SAFETY: I3: no slot is named by any entry (engine's compress I1); nobody touches
         // staging while it is not registered, and what is dropped is ours.

@@ -78,6 +78,9 @@ pub struct Pager {
     pub threads: Threads,
     /// Guards making new windows; outermost of the leaves: taken with the gate in any state.
     pub new_windows: lock_api::Mutex<FutexLock, ()>,
+    /// Held while memory is registered (tried only, never waited for), and by a thread of the
+    /// program while it moves memory.
+    pub registering: lock_api::Mutex<FutexLock, ()>,
     /// Wakes the reclaim thread: changes whenever there is something for it.
     pub bell: AtomicU32,
     request: requests::Request,
@@ -106,6 +109,7 @@ static PAGER: Pager = Pager {
     deferred: DeferredFaults::new(),
     threads: Threads::new(),
     new_windows: lock_api::Mutex::const_new(FutexLock::INIT, ()),
+    registering: lock_api::Mutex::const_new(FutexLock::INIT, ()),
     bell: AtomicU32::new(0),
     request: requests::Request::new(),
     pressure: pressure::Pressure::new(),
@@ -225,11 +229,10 @@ impl Pager {
         }
     }
 
-    /// Memory the pager holds besides tables and storage: stacks, staging, buffers, its journal,
-    /// all at their most.
+    /// Memory the pager holds besides tables and storage: stacks, staging, buffers.
     fn fixed_overhead_bytes(&self) -> u64 {
         let threads = self.threads.ids().count() * 3 * PAGE_SIZE;
-        let staging = coldpress_engine::STAGING_SLOTS * PAGE_SIZE;
+        let staging = self.host.staged_pages.load(Relaxed) as usize * PAGE_SIZE;
         let buffers = (self.handler_count.load(Relaxed) + 8) * PAGE_SIZE;
         (threads + staging + buffers) as u64
     }

@@ -53,7 +53,9 @@ impl Default for Pressure {
 
 impl Pager {
     fn must_wait(&self) -> bool {
-        self.pressure.estimate() > self.config().budget_bytes
+        let config = self.config();
+        self.pressure.estimate() > config.budget_bytes
+            && !config.chaos
             && !self.pressure.hopeless.load(Relaxed)
             && self.fork.pause.load(Acquire) == 0
     }

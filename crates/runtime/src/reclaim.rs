@@ -10,7 +10,7 @@
 //! * Above the high mark, batches of the oldest pages are taken until the low mark is reached.
 //!   Pages become old by time; the ageing interval shrinks while memory stays above the budget.
 //! * A budget that cannot be reached slows reclaim down: each round that takes nothing, or
-//!   brings nothing, doubles the pause before the next, up to [`LONGEST_PAUSE_NS`].
+//!   brings nothing, doubles the pause before the next, up to the 10 ms between measurements.
 
 use crate::futex::{set_and_wake, wait_for, wait_while};
 use crate::start::start_handlers;
@@ -24,10 +24,9 @@ use rustix::fs::{Mode, OFlags};
 
 const MEASURE_NS: u64 = 10_000_000;
 const MEASURE_CLOSE_NS: u64 = 2_000_000;
-const LONGEST_PAUSE_NS: u64 = 100_000_000;
 const DISCOVER_IDLE_NS: u64 = 250_000_000;
 const DISCOVER_PRESSED_NS: u64 = 20_000_000;
-/// Pages of a batch: all staging slots but room for one more run.
+/// Pages of a batch; their runs span more slots, since they pass over pages that are away.
 const BATCH_PAGES: u32 = 384;
 /// A page that could not be compressed or taken is tried again after this long.
 const RETRY_FAILED_NS: u64 = 5_000_000_000;
@@ -254,8 +253,8 @@ impl Reclaim {
                 if hopeless >= 4 {
                     s.budget_misses.fetch_add(1, Relaxed);
                     pager().pressure.hopeless.store(true, Relaxed);
-                    self.pause_ns = (self.pause_ns * 2).clamp(500_000, LONGEST_PAUSE_NS);
-                    return self.pause_ns.min(MEASURE_NS);
+                    self.pause_ns = (self.pause_ns * 2).clamp(500_000, MEASURE_NS);
+                    return self.pause_ns;
                 }
                 sys::sleep_ns(hurry.min(MEASURE_CLOSE_NS));
             } else {

@@ -7,7 +7,7 @@ use crate::exclusions::Reason;
 use crate::fork::Operation;
 use crate::futex::{FutexLock, add_and_wake, set_and_wake, wait_while};
 use crate::windows::parts;
-use crate::{Pager, handler};
+use crate::{Pager, handler, sys};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize,
@@ -17,6 +17,9 @@ use lock_api::RawMutex;
 
 const PENDING: u32 = 1;
 const NONE: u32 = 0;
+
+/// How often a range is registered whole before its call is made all the same.
+const ATTEMPTS: usize = 16;
 
 /// A range to be registered whole.
 pub struct Request {
@@ -38,6 +41,17 @@ impl Request {
             end: AtomicUsize::new(0),
             granted: AtomicBool::new(false),
         }
+    }
+}
+
+impl Request {
+    /// Nobody asks: in the child of a fork.
+    ///
+    /// # Safety
+    /// No other thread exists that uses it.
+    pub unsafe fn reset(&self) {
+        self.lock.reset();
+        self.state.store(NONE, Relaxed);
     }
 }
 
@@ -72,20 +86,39 @@ impl Pager {
     pub fn dropped_unannounced(&self, operation: Operation) {
         if self.is_running() {
             let _closed = self.host.gate.close();
-            handler::change(operation);
+            handler::deliver(operation);
         }
     }
 
-    /// Registers a range whole, if a part of it is. Called by a thread of the program. Whether
-    /// anything has changed.
-    pub fn unify(&self, range: AddressRange) -> bool {
+    /// Calls `act` (a system call that moves the memory of `range`) while `range` is registered
+    /// whole or not at all. Called by a thread of the program.
+    ///
+    /// Registering a part of a mapping splits it. The kernel before 6.17 refuses to move what
+    /// spans several mappings; later ones move them one by one, and stop with an error halfway
+    /// where a registered one follows.
+    pub fn unsplit<T>(&self, range: AddressRange, act: impl FnOnce() -> T) -> T {
         let range = AddressRange {
             start: range.start & !(PAGE_SIZE - 1),
             end: range.end.next_multiple_of(PAGE_SIZE),
         };
-        if !self.is_running() || !self.is_partly_registered(range) {
-            return false;
+        if !self.is_running() {
+            return act();
         }
+        for _ in 0..ATTEMPTS {
+            let registering = self.registering.lock();
+            if !self.is_partly_registered(range) {
+                return act();
+            }
+            drop(registering);
+            if !self.register_whole(range) {
+                // Another thread is moving memory in this moment.
+                sys::sleep_ns(100_000);
+            }
+        }
+        act()
+    }
+
+    fn register_whole(&self, range: AddressRange) -> bool {
         let request = &self.request;
         request.lock.lock();
         request.start.store(range.start, Relaxed);
@@ -99,14 +132,23 @@ impl Pager {
         granted
     }
 
+    /// Whether some pages of the range are registered and some are not.
     fn is_partly_registered(&self, range: AddressRange) -> bool {
-        parts(range).any(|part| {
-            let window = self.host.windows.find(&self.host.memory, part.base);
-            window.is_some_and(|id| {
-                let window = self.host.windows.get(id);
-                (part.first..part.end).any(|index| window.is_registered(index))
-            })
-        })
+        let (mut some, mut all) = (false, true);
+        for part in parts(range) {
+            match self.host.windows.find(&self.host.memory, part.base) {
+                None => all = false,
+                Some(id) => {
+                    let window = self.host.windows.get(id);
+                    for index in part.first..part.end {
+                        let registered = window.is_registered(index);
+                        some |= registered;
+                        all &= registered;
+                    }
+                }
+            }
+        }
+        some && !all
     }
 
     /// Does what is asked for. Called by the reclaim thread.

@@ -1,0 +1,176 @@
+//! Promise: what the machine answers to an installation loses no content and leaves nobody
+//! waiting, and bytes that are not what was stored are never installed.
+
+mod machine;
+
+use coldpress_engine::{Content, Entry, FaultOutcome};
+use machine::*;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A system in which page 7 holds a page of this kind and is away.
+fn with_away(kind: Kind) -> &'static System {
+    let s = system(1, 64);
+    s.write(&mut worker(9), 1, 7, &content(kind, 1));
+    s.send_away(&mut reclaimer(8));
+    s
+}
+
+#[test]
+fn content_is_kept_while_the_address_space_changes_and_installed_later() {
+    for kind in Kind::ALL {
+        let s = with_away(kind);
+        s.machine.changing.store(5, Relaxed);
+        let let_in = value(&s.machine.let_in);
+        let mut w = worker(1);
+        assert_eq!(s.read(&mut w, 1, 7), content(kind, 1));
+        if kind != Kind::Noise {
+            assert_eq!(value(&s.engine.counters().copy_again), 5);
+            assert_eq!(value(&s.machine.let_in), let_in + 5);
+        }
+        s.assert_nothing_is_held();
+    }
+}
+
+#[test]
+fn fresh_memory_is_installed_once_the_change_is_over() {
+    let s = system(1, 64);
+    s.machine.changing.store(3, Relaxed);
+    assert_eq!(s.fault(&mut worker(1), 1, 0), FaultOutcome::Zero);
+    assert_eq!(value(&s.engine.counters().copy_again), 3);
+}
+
+#[test]
+fn an_incompressible_page_is_put_back_once_the_change_is_over() {
+    let s = system(1, 64);
+    s.write(&mut worker(9), 1, 7, &content(Kind::Noise, 1));
+    s.cool();
+    s.machine.changing.store(4, Relaxed);
+    assert_eq!(s.reclaim(&mut reclaimer(2), 1).taken, 1);
+    let page = s.machine.place(1, 7).page.as_deref().copied();
+    assert_eq!(page, Some(content(Kind::Noise, 1)));
+    assert_eq!(s.engine.failed_pages(), 1);
+    s.assert_nothing_is_held();
+}
+
+#[test]
+fn touchers_of_memory_that_is_gone_are_woken_and_nothing_is_held_for_it() {
+    for kind in Kind::ALL {
+        let s = with_away(kind);
+        if kind == Kind::Noise {
+            continue;
+        }
+        s.machine.place(1, 7).gone = true;
+        let before = s.machine.wakes(1, 7);
+        assert_eq!(s.fault(&mut worker(1), 1, 7), FaultOutcome::Gone);
+        assert!(s.machine.wakes(1, 7) > before, "the toucher finds out");
+        assert_eq!(s.engine.entry(1, 7), Entry::Empty);
+        s.assert_nothing_is_held();
+        s.assert_no_record_is_lost();
+    }
+    let s = system(1, 64);
+    s.machine.place(1, 0).gone = true;
+    assert_eq!(s.fault(&mut worker(1), 1, 0), FaultOutcome::Gone);
+    assert_eq!(s.machine.wakes(1, 0), 1);
+}
+
+#[test]
+fn memory_that_goes_while_a_page_is_put_back() {
+    let s = system(1, 64);
+    s.write(&mut worker(9), 1, 7, &content(Kind::Noise, 1));
+    s.cool();
+    s.codec
+        .on_compress
+        .set(|| s.machine.place(1, 7).gone = true);
+    assert_eq!(s.reclaim(&mut reclaimer(2), 1).kept, 0);
+    assert_eq!(s.engine.entry(1, 7), Entry::Empty);
+    assert_eq!(s.engine.failed_pages(), 0);
+    s.assert_nothing_is_held();
+    s.assert_no_record_is_lost();
+}
+
+#[test]
+fn a_page_that_is_there_already_is_not_overwritten() {
+    for kind in Kind::ALL {
+        let s = with_away(kind);
+        if kind == Kind::Noise {
+            continue;
+        }
+        s.machine.put(1, 7, &content(Kind::Text, 99));
+        let before = s.machine.wakes(1, 7);
+        s.fault(&mut worker(1), 1, 7);
+        assert!(s.machine.wakes(1, 7) > before);
+        assert!(s.is_resident(1, 7));
+        assert_eq!(s.read(&mut worker(3), 1, 7), content(Kind::Text, 99));
+        s.assert_nothing_is_held();
+    }
+}
+
+/// Every single bit of a stored object, its checksum included.
+#[test]
+fn no_flipped_bit_gets_through() {
+    for kind in [Kind::Text, Kind::ALL[7]] {
+        let s = with_away(kind);
+        let mut w = worker(1);
+        let mut len = 0;
+        poke_in_storage(s, 1, 7, |bytes| len = bytes.len());
+        for bit in 0..len * 8 {
+            if (32..64).contains(&bit) {
+                continue; // The time at which it was stored.
+            }
+            let flip = |bytes: &mut [u8]| bytes[bit / 8] ^= 1 << (bit % 8);
+            poke_in_storage(s, 1, 7, flip);
+            match s.engine.peek(&s.machine, &mut w, 1, 7) {
+                Content::Doubtful => {}
+                Content::Bytes(page) => {
+                    assert_eq!(*page, content(kind, 1), "bit {bit}: harmless");
+                }
+                other => panic!("bit {bit}: {other:?}"),
+            }
+            poke_in_storage(s, 1, 7, flip);
+        }
+        assert_eq!(s.read(&mut w, 1, 7), content(kind, 1));
+    }
+}
+
+#[test]
+fn damaged_content_poisons_its_page_and_is_never_installed() {
+    for (kind, byte) in [
+        (Kind::Text, 0),
+        (Kind::Text, 3),
+        (Kind::Text, 8),
+        (Kind::Text, 40),
+        (Kind::ALL[7], 1),
+        (Kind::ALL[7], 15),
+    ] {
+        let s = with_away(kind);
+        poke_in_storage(s, 1, 7, |bytes| bytes[byte] ^= 0x10);
+        s.machine.changing.store(0, Relaxed);
+        let (wakes, installs) = (s.machine.wakes(1, 7), s.machine.installs(1, 7));
+        let mut w = worker(1);
+        assert_eq!(s.fault(&mut w, 1, 7), FaultOutcome::Poisoned);
+        assert!(s.machine.place(1, 7).poisoned);
+        assert!(s.machine.wakes(1, 7) > wakes);
+        for _ in 0..3 {
+            assert_eq!(s.fault(&mut w, 1, 7), FaultOutcome::Present);
+        }
+        assert!(!s.machine.is_present(1, 7), "no bytes, not even zeros");
+        assert_eq!(s.machine.installs(1, 7), installs);
+        assert_eq!(value(&s.engine.counters().corrupt), 1);
+        assert_eq!(value(&s.engine.counters().decompressions), 0);
+        s.assert_nothing_is_held();
+        // Dropped and used anew, it is memory like any other.
+        s.decommit(1, 7, 8);
+        assert_eq!(s.read(&mut w, 1, 7), [0; 4096]);
+        s.assert_no_record_is_lost();
+    }
+}
+
+#[test]
+fn damage_to_a_page_that_is_dropped_meanwhile_poisons_nothing() {
+    let s = with_away(Kind::Text);
+    poke_in_storage(s, 1, 7, |bytes| bytes[1] ^= 1);
+    s.codec.on_decompress.set(|| s.decommit(1, 7, 8));
+    assert_eq!(s.fault(&mut worker(1), 1, 7), FaultOutcome::Zero);
+    assert!(!s.machine.place(1, 7).poisoned);
+    s.assert_nothing_is_held();
+}

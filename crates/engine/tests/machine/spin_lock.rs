@@ -1,0 +1,46 @@
+//! The machine's lock: spins, and tells when it does so for ever.
+
+use coldpress_arena::Zeroable;
+use lock_api::{GuardSend, RawMutex};
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::time::{Duration, Instant};
+
+pub struct SpinLock(AtomicBool);
+
+// SAFETY: zero is `false`: not locked.
+unsafe impl Zeroable for SpinLock {}
+
+// SAFETY: whoever turns `false` into `true` holds the lock, alone, until it is `false` again.
+unsafe impl RawMutex for SpinLock {
+    #[expect(
+        clippy::declare_interior_mutable_const,
+        reason = "the trait wants it so"
+    )]
+    const INIT: Self = Self(AtomicBool::new(false));
+    type GuardMarker = GuardSend;
+
+    fn lock(&self) {
+        for _ in 0..100 {
+            if self.try_lock() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        let since = Instant::now();
+        while !self.try_lock() {
+            assert!(since.elapsed() < Duration::from_secs(20), "a deadlock");
+            std::thread::yield_now();
+        }
+    }
+
+    fn try_lock(&self) -> bool {
+        !self.0.load(Relaxed) && !self.0.swap(true, Acquire)
+    }
+
+    unsafe fn unlock(&self) {
+        self.0.store(false, Release);
+    }
+}

@@ -1,0 +1,209 @@
+//! A machine with an engine on it, and what programs do on one.
+
+use super::{Hook, Machine};
+use coldpress_codec::{Compressed, Corrupt, Lz4, Lz4State, Page, PageCodec};
+use coldpress_engine::{
+    Ageing, Batch, Engine, Entry, FaultOutcome, PageIndex, Reclaimer, Trigger, VmoId, Worker,
+};
+use coldpress_storage::ThreeSlot;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub const SECOND: u64 = 1_000_000_000;
+
+/// How pages age in tests.
+pub const AGEING: Ageing = Ageing {
+    interval_ns: SECOND,
+    pressed_interval_ns: SECOND / 10,
+    retry_failed_ns: 60 * SECOND,
+};
+
+/// LZ4, which a test can interrupt.
+#[derive(Default)]
+pub struct CodecHooks {
+    /// Before a page is compressed.
+    pub on_compress: Hook,
+    /// Before a page is decompressed.
+    pub on_decompress: Hook,
+}
+
+pub struct HookedLz4(Arc<CodecHooks>);
+
+impl PageCodec for HookedLz4 {
+    const NAME: &'static str = "lz4 with hooks";
+    type State = Lz4State;
+
+    fn compress(&self, state: &mut Lz4State, page: &Page, out: &mut [u8]) -> Compressed {
+        self.0.on_compress.run();
+        Lz4::default().compress(state, page, out)
+    }
+
+    fn decompress(&self, stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
+        self.0.on_decompress.run();
+        Lz4::default().decompress(stored, page)
+    }
+}
+
+pub type TestEngine = Engine<Machine, HookedLz4, ThreeSlot>;
+pub type TestReclaimer = Reclaimer<HookedLz4>;
+
+pub struct System {
+    pub engine: Box<TestEngine>,
+    pub machine: Machine,
+    pub codec: Arc<CodecHooks>,
+}
+
+/// A machine with `vmos` VMOs of `pages` pages, everything ready. It is never freed, so that
+/// hooks can name it.
+pub fn system(vmos: usize, pages: usize) -> &'static System {
+    let codec = Arc::new(CodecHooks::default());
+    let system = System {
+        engine: Box::new(Engine::new(HookedLz4(codec.clone()), ThreeSlot::new())),
+        machine: Machine::new(vmos, pages),
+        codec,
+    };
+    for id in 1..=vmos as u32 {
+        assert_eq!(system.engine.create_vmo(&system.machine), Some(id));
+    }
+    let leaves = (vmos * pages.div_ceil(64)) as u32;
+    let ready = system
+        .engine
+        .prepare_for(&system.machine, leaves, leaves * 64);
+    assert!(ready);
+    Box::leak(Box::new(system))
+}
+
+pub fn worker(id: u16) -> Worker {
+    Worker::new(id, Box::leak(Box::new([0; 4096])))
+}
+
+pub fn reclaimer(id: u16) -> TestReclaimer {
+    let state = Box::leak(Box::new(Lz4State::new()));
+    Reclaimer::new(state, Box::leak(Box::new([0; 4096])), worker(id))
+}
+
+/// A counter's value.
+pub fn value(counter: &AtomicU64) -> u64 {
+    counter.load(Relaxed)
+}
+
+impl System {
+    /// What the machine does when page `index` is touched and not in place.
+    pub fn fault(&self, worker: &mut Worker, vmo: VmoId, index: PageIndex) -> FaultOutcome {
+        self.engine.fault(&self.machine, worker, vmo, index, true)
+    }
+
+    /// The page's content as the program sees it, brought in if need be.
+    pub fn with<R>(
+        &self,
+        worker: &mut Worker,
+        (vmo, index): (VmoId, PageIndex),
+        act: impl FnOnce(&mut Page) -> R,
+    ) -> R {
+        for _ in 0..1000 {
+            if let Some(page) = &mut self.machine.place(vmo, index).page {
+                return act(page);
+            }
+            self.fault(worker, vmo, index);
+        }
+        panic!("page {index} of VMO {vmo} is never in place");
+    }
+
+    pub fn read(&self, worker: &mut Worker, vmo: VmoId, index: PageIndex) -> Page {
+        self.with(worker, (vmo, index), |page| *page)
+    }
+
+    pub fn write(&self, worker: &mut Worker, vmo: VmoId, index: PageIndex, content: &Page) {
+        self.with(worker, (vmo, index), |page| *page = *content);
+    }
+
+    pub fn now_ns(&self) -> u64 {
+        coldpress_engine::Host::now_ns(&self.machine)
+    }
+
+    /// Time passes until what is in place now is inactive.
+    pub fn cool(&self) -> u32 {
+        let mut inactive = 0;
+        for _ in 0..2 {
+            self.machine.advance(AGEING.interval_ns);
+            inactive = self.engine.age(&self.machine, &AGEING, false);
+        }
+        inactive
+    }
+
+    /// Reclaims up to `pages` pages, however young among the inactive.
+    pub fn reclaim(&self, reclaimer: &mut TestReclaimer, pages: u32) -> Batch {
+        let trigger = Trigger::Pressure;
+        self.engine
+            .reclaim_batch(&self.machine, reclaimer, pages, u64::MAX, trigger)
+    }
+
+    /// Sends everything that is in place away.
+    pub fn send_away(&self, reclaimer: &mut TestReclaimer) {
+        self.cool();
+        while self.reclaim(reclaimer, 384).taken > 0 {}
+    }
+
+    /// The program drops pages `first..end`.
+    pub fn decommit(&self, vmo: VmoId, first: PageIndex, end: PageIndex) {
+        self.machine.exclusively(|| {
+            self.engine.decommit(&self.machine, vmo, first, end);
+            (first..end).for_each(|index| self.machine.zap(vmo, index));
+        });
+    }
+
+    /// The program moves a page, and with it whatever the destination held is dropped.
+    pub fn transfer(&self, from: (VmoId, PageIndex), to: (VmoId, PageIndex)) -> bool {
+        assert_ne!(from, to);
+        self.machine.exclusively(|| {
+            self.engine.decommit(&self.machine, to.0, to.1, to.1 + 1);
+            self.machine.zap(to.0, to.1);
+            let moved = self.engine.transfer(&self.machine, from, to);
+            if moved {
+                let page = self.machine.place(from.0, from.1).page.take();
+                self.machine.place(to.0, to.1).page = page;
+            }
+            moved
+        })
+    }
+
+    /// Nothing is held for anybody.
+    pub fn assert_nothing_is_held(&self) {
+        let c = self.engine.counters();
+        let usage = self.engine.storage_usage();
+        assert_eq!((usage.objects, usage.payload_bytes), (0, 0));
+        assert_eq!(self.machine.frames.lent(), 0);
+        assert_eq!(value(&c.compressed_pages), 0);
+        assert_eq!(value(&c.same_filled_pages), 0);
+        assert_eq!(self.machine.filled_slots(), 0);
+    }
+
+    /// Counts records that no page can have although none is away: all are handed out.
+    /// Leaves the engine of no further use.
+    pub fn assert_no_record_is_lost(&self) {
+        const RECORDS: u32 = (1 << 20) / 16 - 1;
+        let engine = &self.engine;
+        let fresh: Vec<VmoId> = (0..9)
+            .map(|_| engine.create_vmo(&self.machine).unwrap())
+            .collect();
+        engine.prepare_for(&self.machine, 9 * 128, 0);
+        let mut tracked = engine.resident_pages();
+        'count: for vmo in fresh {
+            for index in 0..coldpress_engine::VMO_PAGES {
+                if !engine.track_known(&self.machine, vmo, index, false) {
+                    break 'count;
+                }
+                tracked += 1;
+            }
+        }
+        assert_eq!(tracked, RECORDS, "records that stay reserved for nobody");
+    }
+
+    pub fn is_compressed(&self, vmo: VmoId, index: PageIndex) -> bool {
+        matches!(self.engine.entry(vmo, index), Entry::Compressed(_))
+    }
+
+    pub fn is_resident(&self, vmo: VmoId, index: PageIndex) -> bool {
+        matches!(self.engine.entry(vmo, index), Entry::Page(_))
+    }
+}

@@ -1,0 +1,126 @@
+//! Moving memory that the kernel holds as several mappings, mapping by mapping.
+//!
+//! To the program it is one mapping; that it was split, and cannot be joined again, is the
+//! pager's doing (parts that were registered at different times may have different bookkeeping
+//! inside the kernel). `mremap` refuses such a range, so each piece is moved by a call of its
+//! own, onto a place reserved for the whole.
+
+use coldpress_runtime::{maps, sys};
+use coldpress_uffd::{AddressRange, PAGE_SIZE};
+use core::ffi::c_int;
+use linux_raw_sys::general as nr;
+use rustix::fd::AsFd;
+use rustix::fs::{Mode, OFlags};
+
+const MAYMOVE: c_int = 1;
+const FIXED: c_int = 2;
+const DONTUNMAP: c_int = 4;
+const EFAULT: isize = -14;
+
+/// Most pieces of one range.
+const PIECES: usize = 128;
+
+struct Pieces {
+    ranges: [AddressRange; PIECES],
+    len: usize,
+}
+
+/// The mappings that cover `range` without a gap. `None`: there is a gap, or too many.
+fn pieces(range: AddressRange) -> Option<Pieces> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let maps = rustix::fs::open(c"/proc/self/maps", flags, Mode::empty()).ok()?;
+    let mut found = Pieces {
+        ranges: [range; PIECES],
+        len: 0,
+    };
+    let (mut at, mut whole) = (range.start, true);
+    let mut buffer = [0u8; 8192];
+    maps::for_each_line(maps.as_fd(), &mut buffer, |line| {
+        let Some(mapping) = maps::parse(line) else {
+            return;
+        };
+        let piece = mapping.range.intersect(range);
+        if piece.is_empty() {
+            return;
+        }
+        whole &= piece.start == at && found.len < PIECES;
+        if whole {
+            found.ranges[found.len] = piece;
+            found.len += 1;
+        }
+        at = piece.end;
+    })
+    .ok()?;
+    (whole && at == range.end).then_some(found)
+}
+
+unsafe fn remap(from: usize, len: usize, new_len: usize, flags: c_int, to: usize) -> isize {
+    let args = [from, len, new_len, flags as usize, to, 0];
+    // SAFETY: the caller answers for the effect.
+    unsafe { sys::syscall(nr::__NR_mremap, args) }
+}
+
+/// What `mremap` would do, if `range` were one mapping. Called where the kernel has answered
+/// EFAULT.
+///
+/// # Safety
+/// As `mremap`.
+pub(crate) unsafe fn mremap(
+    range: AddressRange,
+    new_len: usize,
+    flags: c_int,
+    new: usize,
+) -> isize {
+    let Some(found) = pieces(range).filter(|p| p.len > 1) else {
+        return EFAULT;
+    };
+    let found = &found.ranges[..found.len];
+    let new_len = new_len.next_multiple_of(PAGE_SIZE);
+    let growth = new_len.saturating_sub(range.len());
+    let last = found[found.len() - 1];
+    if flags & (FIXED | DONTUNMAP) == 0 {
+        // SAFETY: growing the last piece where it lies moves nothing.
+        let grown = unsafe { remap(last.start, last.len(), last.len() + growth, 0, 0) };
+        if grown >= 0 {
+            return range.start as isize;
+        }
+        if flags & MAYMOVE == 0 {
+            return grown;
+        }
+    }
+    // SAFETY: a place for the whole: where the program wants it, or where the kernel has room.
+    let place = unsafe {
+        let (at, how) = match flags & FIXED != 0 {
+            true => (new, nr::MAP_FIXED),
+            false => (0, 0),
+        };
+        let how = how | nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE;
+        let protection = nr::PROT_NONE as usize;
+        sys::syscall(nr::__NR_mmap, [at, new_len, protection, how as usize, usize::MAX, 0])
+    };
+    if place < 0 {
+        return place;
+    }
+    for piece in found {
+        let offset = piece.start - range.start;
+        let wanted = range.len().min(new_len).saturating_sub(offset).min(piece.len());
+        if wanted == 0 {
+            break;
+        }
+        let grow = if piece.end == range.end { growth } else { 0 };
+        let how = MAYMOVE | FIXED | (flags & DONTUNMAP);
+        // SAFETY: as the program asked, onto the place just reserved.
+        let moved = unsafe {
+            remap(piece.start, wanted, wanted + grow, how, place as usize + offset)
+        };
+        if moved < 0 {
+            return moved;
+        }
+    }
+    if new_len < range.len() && flags & DONTUNMAP == 0 {
+        let rest = [range.start + new_len, range.len() - new_len, 0, 0, 0, 0];
+        // SAFETY: the program has given this part up.
+        unsafe { sys::syscall(nr::__NR_munmap, rest) };
+    }
+    place
+}
