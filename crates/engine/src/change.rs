@@ -19,14 +19,24 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         while index < end {
             let leaf_end = (index - index % crate::LEAF_PAGES + crate::LEAF_PAGES).min(end);
             let list = self.page_list(vmo);
+            let mut requested = 0u64;
             if list.live(index) > 0 {
                 for index in index..leaf_end {
                     let entry = list.get(index);
                     self.forget(host, entry);
+                    if let Entry::Request(_) = entry {
+                        requested |= 1 << (index % crate::LEAF_PAGES);
+                    }
                     if entry != Entry::Empty {
                         list.set(index, Entry::Empty);
                     }
                 }
+            }
+            drop(list);
+            // Nothing will be installed there: who waits for a request must look again.
+            let base = index - index % crate::LEAF_PAGES;
+            for n in (0..crate::LEAF_PAGES).filter(|n| requested & 1 << n != 0) {
+                host.wake(vmo, base + n);
             }
             index = leaf_end;
         }
@@ -98,6 +108,11 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             _ => {}
         }
         list.set(to, entry);
+        drop(list);
+        if let Entry::Request(_) = entry {
+            // Its worker will install at the new place: who waits at the old one must look again.
+            host.wake(vmo, from);
+        }
         true
     }
 }

@@ -115,6 +115,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use coldpress_storage::FrameIndex;
 
     #[test]
     fn every_entry_survives_encoding() {
@@ -123,8 +124,8 @@ mod tests {
             Entry::Page(1),
             Entry::Page(u32::MAX),
             Entry::Zero,
-            Entry::Compressed(Reference::from_bits(0).unwrap()),
-            Entry::Compressed(Reference::from_bits((1 << 58) - 1).unwrap()),
+            Entry::Compressed(Reference::new(FrameIndex(1), 0, 1, 0)),
+            Entry::Compressed(Reference::new(FrameIndex(u32::MAX), 0, 4096, 255)),
             Entry::Temporary(StagingSlot(0)),
             Entry::Temporary(StagingSlot(511)),
             Entry::Request(0),

@@ -18,6 +18,7 @@
 use crate::counters::{add, sub};
 use crate::entry::Entry;
 use crate::host::{Host, Installed};
+use crate::page_list::PageList;
 use crate::stored::{Header, residency_bucket};
 use crate::{Engine, PageIndex, VmoId};
 use coldpress_codec::{Page, PageCodec, checksum, same_filled};
@@ -124,7 +125,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             let outcome = match entry {
                 Entry::Compressed(reference) => {
                     let started = host.now_ns();
-                    sound = self.load(host, worker.spare, reference, started);
+                    sound = self.load(host, worker.spare, reference, true);
                     add(
                         &c.decompression_time_ns,
                         host.now_ns().saturating_sub(started),
@@ -235,12 +236,17 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         index: PageIndex,
         written: bool,
     ) -> Option<FaultOutcome> {
+        let leaf = self.ensure_leaf(host, vmo, index, false);
         let stable = host.stable();
-        if self.entry(vmo, index) != Entry::Empty {
+        // The list's lock is held until the zeros are in place: between looking and installing
+        // another worker could install, the program write, and the page leave again.
+        let list = self.page_list(vmo);
+        if list.get(index) != Entry::Empty {
             return None;
         }
         match host.install_zero(vmo, index, written) {
             Installed::Changing => {
+                drop(list);
                 drop(stable);
                 add(&self.counters.copy_again, 1);
                 host.let_changes_in();
@@ -255,7 +261,11 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 Some(FaultOutcome::Present)
             }
             Installed::Done => {
-                self.track_known(host, vmo, index, false);
+                if leaf {
+                    self.track_in(host, &list, vmo, index, false);
+                } else {
+                    add(&self.counters.no_metadata, 1);
+                }
                 add(&self.counters.faults_zero, 1);
                 Some(FaultOutcome::Zero)
             }
@@ -263,12 +273,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     }
 
     /// Decompresses what `reference` names into `page`. `false`: it is not what was stored.
+    /// `count`: in the histogram of residency.
     pub(crate) fn load(
         &self,
         host: &H,
         page: &mut Page,
         reference: Reference,
-        now_ns: u64,
+        count: bool,
     ) -> bool {
         // SAFETY: I1: the reference stays allocated while a request or the fork's stillness
         // protects it; its bytes are written once, before any entry names it.
@@ -283,8 +294,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             }
             _ => self.codec.decompress(payload, page).is_ok(),
         };
-        let bucket = residency_bucket(header.stored_ms, now_ns);
-        add(&self.counters.decompressed_within_log_seconds[bucket], 1);
+        if count {
+            let bucket = residency_bucket(header.stored_ms, host.now_ns());
+            add(&self.counters.decompressed_within_log_seconds[bucket], 1);
+        }
         decoded && checksum(page) == header.checksum
     }
 
@@ -355,8 +368,12 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             };
             drop(queues);
             list.set(index, entry);
+            drop(list);
             return match installed {
-                Installed::Gone => Committed::Gone,
+                Installed::Gone => {
+                    host.wake(vmo, index);
+                    Committed::Gone
+                }
                 _ => Committed::Done,
             };
         }
@@ -390,9 +407,18 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             return false;
         }
         let list = self.page_list(vmo);
-        if list.get(index) != Entry::Empty {
-            return false;
-        }
+        list.get(index) == Entry::Empty && self.track_in(host, &list, vmo, index, grow)
+    }
+
+    /// Gives the empty entry of a page that is in place a record; its leaf is there.
+    fn track_in(
+        &self,
+        host: &H,
+        list: &PageList<'_, H>,
+        vmo: VmoId,
+        index: PageIndex,
+        grow: bool,
+    ) -> bool {
         let mut queues = self.queues.lock();
         if grow && !queues.can_track(&self.pages) {
             let wanted = queues.records_wanted(1);

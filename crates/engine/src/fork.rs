@@ -43,7 +43,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             Entry::Zero => worker.spare.fill(0),
             Entry::SameFilled(word) => same_filled::fill(worker.spare, word),
             Entry::Compressed(reference) => {
-                if !self.load(host, worker.spare, reference, host.now_ns()) {
+                if !self.load(host, worker.spare, reference, false) {
                     return Content::Doubtful;
                 }
             }

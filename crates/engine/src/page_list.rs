@@ -33,8 +33,8 @@ const LEAVES: usize = (VMO_PAGES / LEAF_PAGES) as usize;
 pub(crate) struct Vmo<R> {
     link: AtomicU32,
     /// Guards the entries of this VMO's page list. Held for lookups and updates, for copying
-    /// one page out of a staging slot, and while a page that was dropped unannounced is given
-    /// zeros; never over a codec.
+    /// one page out of a staging slot, and while a page of which nothing is remembered is
+    /// given zeros; never over a codec.
     lock: UnsafeCell<R>,
     leaves: [AtomicU32; LEAVES],
 }

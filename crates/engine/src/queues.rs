@@ -38,7 +38,7 @@ pub struct Ageing {
     pub interval_ns: u64,
     /// Under pressure, when no inactive page is left, this long after the last.
     pub pressed_interval_ns: u64,
-    /// Failed pages are tried again after this long, in nanoseconds.
+    /// Failed pages are tried again after half this long to this long, in nanoseconds.
     pub retry_failed_ns: u64,
 }
 
@@ -59,6 +59,8 @@ pub(crate) struct Queues {
     opened_ns: u64,
     /// Pages whose content is away and that will want a record when it comes back.
     away: u32,
+    /// Failed pages at the last tick of their retry.
+    failed_before: u32,
 }
 
 impl Queues {
@@ -74,6 +76,7 @@ impl Queues {
             newest: 0,
             opened_ns: 0,
             away: 0,
+            failed_before: 0,
         }
     }
 
@@ -183,15 +186,17 @@ impl Queues {
             self.open_generation(now_ns);
         }
         let failed = &mut self.lists[FAILED];
-        if now_ns.saturating_sub(failed.closed_ns) >= ageing.retry_failed_ns {
+        if now_ns.saturating_sub(failed.closed_ns) >= ageing.retry_failed_ns / 2 {
             failed.closed_ns = now_ns;
+            // Only those that were listed at the last tick have waited their time.
             let mut record = failed.oldest;
-            for _ in 0..failed.pages {
+            for _ in 0..failed.pages.min(self.failed_before) {
                 let next = pages.get(record).next().load(Relaxed);
                 self.remove(pages, record);
                 self.push(pages, record, self.newest);
                 record = next;
             }
+            self.failed_before = self.lists[FAILED].pages;
         }
     }
 

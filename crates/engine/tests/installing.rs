@@ -174,3 +174,62 @@ fn damage_to_a_page_that_is_dropped_meanwhile_poisons_nothing() {
     assert!(!s.machine.place(1, 7).poisoned);
     s.assert_nothing_is_held();
 }
+
+/// Memory that was not registered when its page was tracked may be dropped without a word.
+#[test]
+fn a_tracked_page_that_was_dropped_without_a_word_reads_zeros() {
+    let s = system(1, 64);
+    let mut w = worker(1);
+    s.write(&mut w, 1, 7, &content(Kind::Text, 1));
+    s.machine.zap(1, 7);
+    assert_eq!(s.read(&mut w, 1, 7), [0; 4096]);
+    s.write(&mut w, 1, 7, &content(Kind::Text, 2));
+    s.send_away(&mut reclaimer(2));
+    assert_eq!(s.read(&mut w, 1, 7), content(Kind::Text, 2));
+    s.decommit(1, 0, 64);
+    s.assert_nothing_is_held();
+    s.assert_no_record_is_lost();
+}
+
+/// Two threads touch a page that is in place; one worker is late, and the page goes out.
+#[test]
+fn a_late_worker_puts_no_zeros_over_a_tracked_page() {
+    let s = system(1, 64);
+    let page = content(Kind::Text, 1);
+    let mut w = worker(1);
+    s.write(&mut w, 1, 7, &page);
+    let (tell, told) = std::sync::mpsc::channel();
+    s.machine.on_install_zero.set(move || {
+        let reclaims = std::thread::spawn(move || s.send_away(&mut reclaimer(3)));
+        // It has to wait for this worker; give it time to try.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        tell.send(reclaims).unwrap();
+    });
+    s.fault(&mut w, 1, 7);
+    s.machine.on_install_zero.run();
+    told.recv().unwrap().join().unwrap();
+    assert!(s.read(&mut w, 1, 7) == page);
+}
+
+/// A toucher of a page that is in a run on its way to staging.
+#[test]
+fn a_toucher_of_a_page_on_its_way_out_gets_its_content() {
+    for kind in Kind::ALL {
+        let s = system(1, 64);
+        s.write(&mut worker(1), 1, 7, &content(kind, 1));
+        s.cool();
+        let (tell, told) = std::sync::mpsc::channel();
+        s.machine.on_take.set(move || {
+            // As if the page were away already, while its entry still tells of a page.
+            let page = s.machine.place(1, 7).page.take().unwrap();
+            let toucher = std::thread::spawn(move || s.read(&mut worker(3), 1, 7));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!s.machine.is_present(1, 7), "no zeros in between");
+            s.machine.place(1, 7).page = Some(page);
+            tell.send(toucher).unwrap();
+        });
+        s.reclaim(&mut reclaimer(2), 64);
+        let toucher = told.recv().unwrap();
+        assert!(toucher.join().unwrap() == content(kind, 1), "{kind:?}");
+    }
+}

@@ -22,9 +22,14 @@ enum Step {
     Read(At),
     Decommit(At, u32),
     Transfer(At, At),
-    Age { pressed: bool },
+    Age {
+        pressed: bool,
+    },
     Advance(u64),
-    Reclaim { pages: u32, before_now_ns: u64 },
+    Reclaim {
+        pages: u32,
+        before_now_ns: u64,
+    },
     Pin(At, bool),
     Frames(bool),
     TakeLimit(u32),
@@ -56,7 +61,10 @@ fn change_or_touch() -> impl Strategy<Value = Step> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let reclaim = (1..100_u32, prop_oneof![Just(0), Just(SECOND), 0..3 * SECOND]);
+    let reclaim = (
+        1..100_u32,
+        prop_oneof![Just(0), Just(SECOND), 0..3 * SECOND],
+    );
     prop_oneof![
         12 => change_or_touch(),
         4 => any::<bool>().prop_map(|pressed| Step::Age { pressed }),

@@ -126,6 +126,22 @@ fn the_oldest_go_first_and_none_younger_than_asked_for() {
 }
 
 #[test]
+fn within_a_generation_the_first_to_enter_go_first() {
+    let s = system(1, 512);
+    let (mut w, mut r) = (worker(1), reclaimer(2));
+    let order = [3, 0, 5, 1, 4];
+    for leaf in order {
+        s.write(&mut w, 1, leaf * 64, &text(leaf));
+    }
+    s.cool();
+    for leaf in order {
+        assert!(s.is_resident(1, leaf * 64));
+        assert_eq!(s.reclaim(&mut r, 1).taken, 1);
+        assert!(s.is_compressed(1, leaf * 64));
+    }
+}
+
+#[test]
 fn a_restored_page_is_young_again() {
     let s = system(1, 128);
     let (mut w, mut r) = (worker(1), reclaimer(2));
@@ -266,7 +282,7 @@ fn claimed_pages_are_not_restored_while_a_run_is_being_taken() {
             s.read(&mut w, 1, 10)
         });
         // The toucher has found the claim and waits for its end.
-        while value(&s.machine.let_in) < let_in + 10 {
+        while value(&s.machine.let_in) < let_in + 10 && !toucher.is_finished() {
             std::thread::yield_now();
         }
         assert!(!s.machine.is_present(1, 10));

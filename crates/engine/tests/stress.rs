@@ -91,7 +91,10 @@ impl Stress {
             self.touch(&mut worker, at, |page| {
                 let version = self.version(at);
                 let now = version.load(Relaxed);
-                assert!(*page == content_of(now), "{at:?}, version {now}: wrong bytes");
+                assert!(
+                    *page == content_of(now),
+                    "{at:?}, version {now}: wrong bytes"
+                );
                 if write {
                     let next = self.next_version.fetch_add(1, Relaxed);
                     *page = content_of(next);
@@ -157,13 +160,13 @@ impl Stress {
         }
         let s = self.system;
         s.machine.exclusively(|| {
+            s.engine.decommit(&s.machine, to.0, to.1, to.1 + 1);
+            assert!(s.engine.transfer(&s.machine, from, to));
             // Both places at once, so that no toucher sees the page in both or in neither.
             let (mut one, mut other) = (
                 s.machine.place(from.min(to).0, from.min(to).1),
                 s.machine.place(from.max(to).0, from.max(to).1),
             );
-            s.engine.decommit(&s.machine, to.0, to.1, to.1 + 1);
-            assert!(s.engine.transfer(&s.machine, from, to));
             let (source, target) = match from < to {
                 true => (&mut one, &mut other),
                 false => (&mut other, &mut one),

@@ -71,9 +71,14 @@ pub(crate) unsafe fn mremap(
     flags: c_int,
     new: usize,
 ) -> isize {
-    let Some(found) = pieces(range).filter(|p| p.len > 1) else {
+    let Some(found) = pieces(range) else {
         return EFAULT;
     };
+    if found.len == 1 {
+        // Joined meanwhile.
+        // SAFETY: the program's own call.
+        return unsafe { remap(range.start, range.len(), new_len, flags, new) };
+    }
     let found = &found.ranges[..found.len];
     let new_len = new_len.next_multiple_of(PAGE_SIZE);
     let growth = new_len.saturating_sub(range.len());
@@ -96,14 +101,21 @@ pub(crate) unsafe fn mremap(
         };
         let how = how | nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE;
         let protection = nr::PROT_NONE as usize;
-        sys::syscall(nr::__NR_mmap, [at, new_len, protection, how as usize, usize::MAX, 0])
+        sys::syscall(
+            nr::__NR_mmap,
+            [at, new_len, protection, how as usize, usize::MAX, 0],
+        )
     };
     if place < 0 {
         return place;
     }
     for piece in found {
         let offset = piece.start - range.start;
-        let wanted = range.len().min(new_len).saturating_sub(offset).min(piece.len());
+        let wanted = range
+            .len()
+            .min(new_len)
+            .saturating_sub(offset)
+            .min(piece.len());
         if wanted == 0 {
             break;
         }
@@ -111,7 +123,13 @@ pub(crate) unsafe fn mremap(
         let how = MAYMOVE | FIXED | (flags & DONTUNMAP);
         // SAFETY: as the program asked, onto the place just reserved.
         let moved = unsafe {
-            remap(piece.start, wanted, wanted + grow, how, place as usize + offset)
+            remap(
+                piece.start,
+                wanted,
+                wanted + grow,
+                how,
+                place as usize + offset,
+            )
         };
         if moved < 0 {
             return moved;

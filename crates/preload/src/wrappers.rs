@@ -8,7 +8,7 @@ use coldpress_runtime::exclusions::Reason;
 use coldpress_runtime::fork::Operation;
 use coldpress_runtime::{pager, sys};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_ulong, c_void};
 use linux_raw_sys::general as nr;
 
 unsafe extern "C" {
@@ -17,6 +17,8 @@ unsafe extern "C" {
 }
 
 const EFAULT: isize = -14;
+const EBUSY: isize = -16;
+const UFFDIO_REGISTER: c_ulong = 0xC020_AA00;
 const MADV_GUARD_INSTALL: c_int = 102;
 
 /// Turns a raw result into libc's: -1 and `errno`.
@@ -80,6 +82,27 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int
                 end: range.end.next_multiple_of(4096),
             })),
             _ => {}
+        }
+    }
+    answer(result) as c_int
+}
+
+/// `ioctl`, for one request: a program's own userfaultfd asks for memory that the pager has
+/// registered. It gets it; the memory is managed no longer.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+    let args = [fd as usize, request as usize, argument as usize, 0, 0, 0];
+    // SAFETY: the program's own call.
+    let mut result = unsafe { sys::syscall(nr::__NR_ioctl, args) };
+    if result == EBUSY && request == UFFDIO_REGISTER {
+        // SAFETY: the kernel has read the range at the head of the structure.
+        let [start, len] = unsafe { argument.cast::<[usize; 2]>().read() };
+        if pager().surrender(AddressRange::new(start, len)) {
+            // SAFETY: again the program's own call.
+            result = unsafe { sys::syscall(nr::__NR_ioctl, args) };
         }
     }
     answer(result) as c_int

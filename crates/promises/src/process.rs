@@ -7,6 +7,7 @@
 use crate::Workplace;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -82,8 +83,8 @@ pub fn run(place: &Workplace, mut command: Command, limit: Duration) -> Outcome 
     command
         .current_dir(place.dir())
         .stdin(Stdio::null())
-        .stdout(fs::File::create(&out).expect("output file"))
-        .stderr(fs::File::create(&err).expect("error file"));
+        .stdout(appended(&out))
+        .stderr(appended(&err));
     let line = format!("{command:?}");
     let started = Instant::now();
     let mut child = command
@@ -119,6 +120,13 @@ pub fn run(place: &Workplace, mut command: Command, limit: Duration) -> Outcome 
         panic!("not done within {} s\n{report}{outcome}", limit.as_secs());
     }
     outcome
+}
+
+/// A new file to which several writers may write through descriptions of their own.
+fn appended(path: &Path) -> fs::File {
+    let mut options = fs::File::options();
+    options.create(true).append(true);
+    options.open(path).expect("output file")
 }
 
 /// `RssAnon` of a process, in bytes.

@@ -23,7 +23,8 @@
 
 use crate::exclusions::Reason;
 use crate::futex::{FutexLock, set_and_wake, wait_while};
-use crate::{handler, pager, sys};
+use crate::windows::ADDRESS_LIMIT;
+use crate::{handler, maps, pager, sys};
 use coldpress_arena::ChunkSource;
 use coldpress_engine::{Content, Entry, VMO_PAGES, Worker};
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Region};
@@ -32,6 +33,8 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use lock_api::RawMutex;
+use rustix::fd::AsFd;
+use rustix::fs::{Mode, OFlags};
 
 /// Something that happened to the address space, or to a page, in the order it happened.
 #[derive(Clone, Copy, Debug)]
@@ -250,38 +253,60 @@ fn for_each_registered(mut with: impl FnMut(u32, AddressRange)) {
     }
 }
 
-fn inherit(inherited: bool) {
-    let advice = match inherited {
-        true => sys::MADV_DOFORK,
-        false => sys::MADV_DONTFORK,
-    };
+/// Before a fork: all private anonymous memory is inherited, but for what the program itself has
+/// excepted. (Not only what is known as registered: the mark passes to memory by which a marked
+/// mapping grows.)
+fn inherit() {
+    let mut buffer = [0u8; 8192];
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let maps = rustix::fs::open(c"/proc/self/maps", flags, Mode::empty());
+    let read = maps.and_then(|maps| {
+        maps::for_each_line(maps.as_fd(), &mut buffer, |line| {
+            let anonymous = maps::parse(line).filter(|m| {
+                let is_private = m.permissions[3] == b'p';
+                let special = m.name.starts_with(b"[v") || m.name.starts_with(b"[stack");
+                is_private && !m.is_file() && !special && m.range.end <= ADDRESS_LIMIT
+            });
+            if let Some(mapping) = anonymous {
+                inherit_range(mapping.range);
+            }
+        })
+    });
+    if read.is_err() {
+        for_each_registered(|_, range| inherit_range(range));
+    }
+}
+
+fn inherit_range(range: AddressRange) {
     let exclusions = &pager().host.exclusions;
-    for_each_registered(|_, range| {
-        let mut at = range.start;
-        while at < range.end {
-            let rest = AddressRange {
-                start: at,
-                end: range.end,
-            };
-            let mut kept = None;
-            if inherited {
-                exclusions.for_each(Reason::NotInherited, |r| {
-                    let common = r.intersect(rest);
-                    if !common.is_empty()
-                        && kept.is_none_or(|k: AddressRange| common.start < k.start)
-                    {
-                        kept = Some(common);
-                    }
-                });
+    let mut at = range.start;
+    while at < range.end {
+        let rest = AddressRange {
+            start: at,
+            end: range.end,
+        };
+        let mut kept: Option<AddressRange> = None;
+        exclusions.for_each(Reason::NotInherited, |r| {
+            let common = r.intersect(rest);
+            if !common.is_empty() && kept.is_none_or(|k| common.start < k.start) {
+                kept = Some(common);
             }
-            let end = kept.map_or(range.end, |k| k.start);
-            if end > at {
-                // SAFETY: no content changes; the range is the program's and stays mapped, or
-                // the call fails.
-                unsafe { sys::madvise(at, end - at, advice) };
-            }
-            at = kept.map_or(range.end, |k| k.end);
+        });
+        let end = kept.map_or(range.end, |k| k.start);
+        if end > at {
+            // SAFETY: no content changes; the range is the program's and stays mapped, or the
+            // call fails.
+            unsafe { sys::madvise(at, end - at, sys::MADV_DOFORK) };
         }
+        at = kept.map_or(range.end, |k| k.end);
+    }
+}
+
+/// After a fork: registered memory is again kept from children made behind libc's back.
+fn disinherit() {
+    for_each_registered(|_, range| {
+        // SAFETY: no content changes.
+        unsafe { sys::madvise(range.start, range.len(), sys::MADV_DONTFORK) };
     });
 }
 
@@ -305,7 +330,7 @@ pub fn prepare() {
         pager.fork.journal.changes.store(0, Relaxed);
         pager.fork.still.store(true, Release);
     });
-    inherit(true);
+    inherit();
 }
 
 /// After the fork, in the parent.
@@ -314,7 +339,7 @@ pub fn parent() {
     if !pager.is_running() {
         return;
     }
-    inherit(false);
+    disinherit();
     with_idle_handlers(|| {
         carry_out();
         pager.fork.still.store(false, Release);
@@ -402,30 +427,24 @@ pub(crate) fn register_again() {
     let Some(uffd) = host.uffd.get() else { return };
     for_each_registered(|vmo, range| {
         // SAFETY: the handlers that answer start before the program goes on.
-        if unsafe { uffd.register(range) }.is_err() {
-            register_piecewise(vmo, range);
-        }
+        let _ = unsafe { uffd.register(range) };
         // SAFETY: no content changes.
         unsafe { sys::madvise(range.start, range.len(), sys::MADV_DONTFORK) };
+        let window = host.windows.get(vmo);
+        let page = |address: usize| ((address - window.base()) / PAGE_SIZE) as u32;
+        window.set_registered(page(range.start), page(range.end), false);
+        let mut whole = Ok(());
+        host.note_registered(vmo, range, &mut whole);
+        if whole.is_err() {
+            // Some of it is not there: left out of the child by the program itself.
+            for index in page(range.start)..page(range.end) {
+                if !window.is_registered(index) {
+                    pager.engine.decommit(host, vmo, index, index + 1);
+                }
+            }
+        }
         acknowledge(vmo, range);
     });
-}
-
-/// Some of the range is not there (left out of the child by the program itself): page by page.
-fn register_piecewise(vmo: u32, range: AddressRange) {
-    let host = &pager().host;
-    let Some(uffd) = host.uffd.get() else { return };
-    for address in (range.start..range.end).step_by(PAGE_SIZE) {
-        let page = AddressRange::new(address, PAGE_SIZE);
-        // SAFETY: as above.
-        if unsafe { uffd.register(page) }.is_err() {
-            let index = ((address - host.windows.get(vmo).base()) / PAGE_SIZE) as u32;
-            pager().engine.decommit(host, vmo, index, index + 1);
-            host.windows
-                .get(vmo)
-                .set_registered(index, index + 1, false);
-        }
-    }
 }
 
 fn acknowledge(vmo: u32, range: AddressRange) {

@@ -344,7 +344,8 @@ pub(crate) fn change(operation: Operation) {
             for page in 0..len / PAGE_SIZE {
                 transfer(from + page * PAGE_SIZE, to + page * PAGE_SIZE);
             }
-            unregister(range(from));
+            // The old place stays registered until its own unmap event: with MREMAP_DONTUNMAP
+            // it stays for good.
         }
         Operation::Restored(_) => {}
     }

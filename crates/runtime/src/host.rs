@@ -183,16 +183,43 @@ impl Linux {
         let Some(_registering) = pager().registering.try_lock() else {
             return Err(Errno::AGAIN);
         };
-        let window = self.windows.get(vmo);
+        // Not while an event waits to be read: the memory may be another's already.
+        self.uffd().is_registered(self.memory.staging())?;
         // SAFETY: the handlers answer the faults; they touch none of the program's memory.
         unsafe { self.uffd().register(range)? };
         // A child made behind libc's back would read zeros here: it shall not have the memory.
         // SAFETY: no content changes.
         unsafe { sys::madvise(range.start, range.len(), sys::MADV_DONTFORK) };
+        let mut whole = Ok(());
+        self.note_registered(vmo, range, &mut whole);
+        whole
+    }
+
+    /// Sets the registered bits of what really is registered of `range`, and tracks what is
+    /// populated there. Registering accepts a range with holes (memory that the program has
+    /// unmapped since its mappings were read), and what comes to lie in a hole is not registered:
+    /// moving it out would lose it. `whole` becomes `EAGAIN` where there was a hole.
+    pub(crate) fn note_registered(
+        &self,
+        vmo: VmoId,
+        range: AddressRange,
+        whole: &mut Result<(), Errno>,
+    ) {
+        let window = self.windows.get(vmo);
         let page = |address: usize| ((address - window.base()) / PAGE_SIZE) as u32;
-        window.set_registered(page(range.start), page(range.end), true);
-        self.track_populated(vmo, range);
-        Ok(())
+        if self.uffd().is_registered(range) == Ok(true) {
+            window.set_registered(page(range.start), page(range.end), true);
+            self.track_populated(vmo, range);
+            return;
+        }
+        if range.len() <= PAGE_SIZE {
+            *whole = Err(Errno::AGAIN);
+            return;
+        }
+        let middle = range.start + (range.len() / 2).next_multiple_of(PAGE_SIZE);
+        let (start, end) = (range.start, range.end);
+        self.note_registered(vmo, AddressRange { start, end: middle }, whole);
+        self.note_registered(vmo, AddressRange { start: middle, end }, whole);
     }
 
     /// Tracks every populated page of a range that was just registered. Inside the gate.

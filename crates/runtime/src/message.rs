@@ -1,11 +1,10 @@
 //! Messages to the person, without stdio: a small buffer on the stack, one `write`.
 //!
 //! The pager's threads do not keep the program's standard error open (a daemon's parent may be
-//! waiting for it to close); they open it anew, through `/proc/self/fd/2`, when there is
-//! something to say. That is seldom.
+//! waiting for it to close); they borrow it from the program's table (`pidfd_getfd`, which
+//! shares its place in a file) when there is something to say. That is seldom.
 
 use core::fmt::{self, Write};
-use rustix::fs::{Mode, OFlags};
 
 /// Text being put together; what does not fit is cut.
 pub struct Text<const N: usize> {
@@ -58,11 +57,7 @@ pub fn say(arguments: fmt::Arguments<'_>) {
     let _ = text.write_str("coldpress: ");
     let _ = text.write_fmt(arguments);
     let _ = text.write_str("\n");
-    if let Ok(stderr) = rustix::fs::open(
-        c"/proc/self/fd/2",
-        OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK,
-        Mode::empty(),
-    ) {
+    if let Some(stderr) = crate::sys::program_descriptor(2) {
         let _ = rustix::io::write(&stderr, text.as_bytes());
     }
 }

@@ -30,6 +30,8 @@ const DISCOVER_PRESSED_NS: u64 = 20_000_000;
 const BATCH_PAGES: u32 = 384;
 /// A page that could not be compressed or taken is tried again after this long.
 const RETRY_FAILED_NS: u64 = 5_000_000_000;
+/// Faults are held back for a budget that was reached within this time.
+const HOPE_NS: u64 = 200_000_000;
 /// Leaves, and records for as many pages, kept ready for faults on fresh memory: 256 MiB.
 const READY_LEAVES: u32 = 1024;
 /// Free frames beyond this many are given back to the kernel.
@@ -61,6 +63,7 @@ struct Reclaim {
     measured_ns: u64,
     discovered_ns: u64,
     fenced_ns: u64,
+    over_since_ns: u64,
     pause_ns: u64,
     handlers_started: bool,
 }
@@ -80,6 +83,7 @@ pub fn run(reclaimer: Reclaimer<Lz4>, handlers_started: bool) -> ! {
         measured_ns: sys::now_ns(),
         discovered_ns: 0,
         fenced_ns: 0,
+        over_since_ns: sys::now_ns(),
         pause_ns: 0,
         handlers_started,
     };
@@ -165,9 +169,15 @@ impl Reclaim {
         }
     }
 
-    fn not_hopeless(&mut self) {
-        self.pause_ns = 0;
-        pager().pressure.hopeless.store(false, Relaxed);
+    /// Memory that stays above the budget for [`HOPE_NS`] shows that it cannot be reached (pages
+    /// shared with a child, pages that do not compress): faults then no longer wait for it.
+    fn watch_hope(&mut self, over: bool) {
+        let now = sys::now_ns();
+        if !over {
+            self.over_since_ns = now;
+        }
+        let hopeless = now - self.over_since_ns > HOPE_NS;
+        pager().pressure.hopeless.store(hopeless, Relaxed);
     }
 
     fn discover(&mut self, at_most_every_ns: u64) -> u64 {
@@ -207,7 +217,8 @@ impl Reclaim {
         if total > marks.high {
             return self.press(&marks);
         }
-        self.not_hopeless();
+        self.pause_ns = 0;
+        self.watch_hope(false);
         rest
     }
 
@@ -248,18 +259,18 @@ impl Reclaim {
             let before = total;
             total = self.measure();
             let gained = before.saturating_sub(total);
+            self.watch_hope(total > marks.budget);
             if batch.taken == 0 || batch.kept * 4 < batch.taken && gained == 0 {
                 hopeless += 1;
                 if hopeless >= 4 {
                     s.budget_misses.fetch_add(1, Relaxed);
-                    pager().pressure.hopeless.store(true, Relaxed);
                     self.pause_ns = (self.pause_ns * 2).clamp(500_000, MEASURE_NS);
                     return self.pause_ns;
                 }
                 sys::sleep_ns(hurry.min(MEASURE_CLOSE_NS));
             } else {
                 hopeless = 0;
-                self.not_hopeless();
+                self.pause_ns = 0;
             }
             if pager().bell_rung() {
                 return 0;

@@ -8,6 +8,7 @@ use crate::fork::Operation;
 use crate::futex::{FutexLock, add_and_wake, set_and_wake, wait_while};
 use crate::windows::parts;
 use crate::{Pager, handler, sys};
+use coldpress_engine::Entry;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize,
@@ -15,13 +16,16 @@ use core::sync::atomic::{
 };
 use lock_api::RawMutex;
 
-const PENDING: u32 = 1;
 const NONE: u32 = 0;
+/// A range is to be registered whole.
+const REGISTER: u32 = 1;
+/// A range, all of whose pages are in place, is to be given up.
+const SURRENDER: u32 = 2;
 
 /// How often a range is registered whole before its call is made all the same.
 const ATTEMPTS: usize = 16;
 
-/// A range to be registered whole.
+/// What is asked, of which range, and the answer.
 pub struct Request {
     /// One asker at a time.
     lock: FutexLock,
@@ -69,7 +73,7 @@ impl Pager {
 
     /// Whether the reclaim thread has something better to do.
     pub(crate) fn bell_rung(&self) -> bool {
-        self.fork.pause.load(Acquire) == 1 || self.request.state.load(Acquire) == PENDING
+        self.fork.pause.load(Acquire) == 1 || self.request.state.load(Acquire) != NONE
     }
 
     /// Leaves a range alone from now on.
@@ -115,17 +119,52 @@ impl Pager {
                 sys::sleep_ns(100_000);
             }
         }
+        let _registering = self.registering.lock();
         act()
     }
 
     fn register_whole(&self, range: AddressRange) -> bool {
+        self.ask(REGISTER, range)
+    }
+
+    /// Gives a range up that the program wants to register with a userfaultfd of its own: its
+    /// content is brought back, and it is left alone from now on. Called by a thread of the
+    /// program. Whether it succeeded.
+    pub fn surrender(&self, range: AddressRange) -> bool {
+        if !self.is_running() {
+            return false;
+        }
+        self.exclude(range, Reason::Asked);
+        for _ in 0..ATTEMPTS {
+            for part in parts(range) {
+                let Some(id) = self.host.windows.find(&self.host.memory, part.base) else {
+                    continue;
+                };
+                for index in part.first..part.end {
+                    if !matches!(self.engine.entry(id, index), Entry::Empty | Entry::Page(_)) {
+                        let address = self.host.windows.get(id).address(index);
+                        // SAFETY: memory of the program that it has mapped readable: it is
+                        // registered, and what is remembered of it was read from there.
+                        unsafe { core::ptr::read_volatile(address as *const u8) };
+                    }
+                }
+            }
+            if self.ask(SURRENDER, range) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Lets the reclaim thread do something, and waits for it.
+    fn ask(&self, what: u32, range: AddressRange) -> bool {
         let request = &self.request;
         request.lock.lock();
         request.start.store(range.start, Relaxed);
         request.end.store(range.end, Relaxed);
-        request.state.store(PENDING, Release);
+        request.state.store(what, Release);
         self.ring();
-        wait_while(&request.state, PENDING);
+        wait_while(&request.state, what);
         let granted = request.granted.load(Relaxed);
         // SAFETY: locked above.
         unsafe { request.lock.unlock() };
@@ -154,28 +193,58 @@ impl Pager {
     /// Does what is asked for. Called by the reclaim thread.
     pub(crate) fn serve_request(&self) {
         let request = &self.request;
-        if request.state.load(Acquire) != PENDING {
-            return;
-        }
+        let what = request.state.load(Acquire);
         let range = AddressRange {
             start: request.start.load(Relaxed),
             end: request.end.load(Relaxed),
         };
+        let granted = match what {
+            NONE => return,
+            SURRENDER => self.give_up(range),
+            _ => self.register_parts(range),
+        };
+        request.granted.store(granted, Relaxed);
+        set_and_wake(&request.state, NONE);
+    }
+
+    fn register_parts(&self, range: AddressRange) -> bool {
         let mut granted = true;
         for part in parts(range) {
             let Some(vmo) = crate::discovery::window_for(part.base) else {
-                granted = false;
-                break;
+                return false;
             };
             let _inside = self.host.gate.enter();
-            let window = self.host.windows.get(vmo);
             let range = AddressRange {
-                start: window.address(part.first),
+                start: part.base + part.first as usize * PAGE_SIZE,
                 end: part.base + part.end as usize * PAGE_SIZE,
             };
             granted &= self.host.register_in_window(vmo, range).is_ok();
         }
-        request.granted.store(granted, Relaxed);
-        set_and_wake(&request.state, NONE);
+        granted
+    }
+
+    fn give_up(&self, range: AddressRange) -> bool {
+        let Some(uffd) = self.host.uffd.get() else {
+            return false;
+        };
+        let _closed = self.host.gate.close();
+        let in_place = parts(range).all(|part| {
+            let window = self.host.windows.find(&self.host.memory, part.base);
+            window.is_none_or(|id| {
+                (part.first..part.end).all(|index| {
+                    matches!(self.engine.entry(id, index), Entry::Empty | Entry::Page(_))
+                })
+            })
+        });
+        // SAFETY: nothing of the range is remembered but what is in place.
+        if !in_place || unsafe { uffd.unregister(range) }.is_err() {
+            return false;
+        }
+        handler::deliver(Operation::Unmap(range));
+        // SAFETY: no content changes.
+        unsafe { sys::madvise(range.start, range.len(), sys::MADV_DOFORK) };
+        // The change above has ended the exclusion with everything else.
+        self.exclude(range, Reason::Asked);
+        true
     }
 }

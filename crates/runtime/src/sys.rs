@@ -101,6 +101,13 @@ pub fn exit_process(status: i32) -> ! {
     }
 }
 
+/// A copy of descriptor `number` of the program's own table, which is not the pager's.
+pub fn program_descriptor(number: i32) -> Option<rustix::fd::OwnedFd> {
+    use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+    let process = pidfd_open(Pid::from_raw(process_id() as i32)?, PidfdFlags::empty()).ok()?;
+    pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).ok()
+}
+
 /// Ends the process by SIGABRT.
 pub fn abort() {
     const SIGABRT: usize = 6;

@@ -20,6 +20,7 @@ const WAKE: Opcode = opcode::read::<sys::uffdio_range>(UFFDIO, 0x02);
 const COPY: Opcode = opcode::read_write::<sys::uffdio_copy>(UFFDIO, 0x03);
 const ZEROPAGE: Opcode = opcode::read_write::<sys::uffdio_zeropage>(UFFDIO, 0x04);
 const MOVE: Opcode = opcode::read_write::<sys::uffdio_move>(UFFDIO, 0x05);
+const CONTINUE: Opcode = opcode::read_write::<sys::uffdio_continue>(UFFDIO, 0x07);
 const POISON: Opcode = opcode::read_write::<sys::uffdio_poison>(UFFDIO, 0x08);
 /// `USERFAULTFD_IOC_NEW` of `/dev/userfaultfd`.
 const IOC_NEW: Opcode = opcode::none(UFFDIO, 0x00);
@@ -236,6 +237,31 @@ impl Userfaultfd {
         Ok(())
     }
 
+    /// Whether `range` lies in one private anonymous mapping that is registered with a
+    /// userfaultfd. Changes nothing: it asks for what the kernel refuses on anonymous memory
+    /// (`UFFDIO_CONTINUE`), which it does only after it has looked at the mapping.
+    ///
+    /// [`register`](Self::register) accepts a range with holes; what is mapped into a hole later
+    /// is not registered.
+    ///
+    /// # Errors
+    /// `EAGAIN`: the address space is changing, there is no answer now.
+    pub fn is_registered(&self, range: AddressRange) -> Result<bool, Errno> {
+        let mut probe = sys::uffdio_continue {
+            range: raw(range),
+            mode: 0,
+            mapped: 0,
+        };
+        // SAFETY: on anonymous memory the kernel refuses the request; where it were fulfilled
+        // (shared memory), a page of the file would be mapped where it belongs.
+        let result = unsafe { rustix::ioctl::ioctl(&self.fd, Update::<_, CONTINUE>(&mut probe)) };
+        match result {
+            Err(Errno::INVAL) => Ok(true),
+            Err(Errno::AGAIN) => Err(Errno::AGAIN),
+            _ => Ok(false),
+        }
+    }
+
     /// Ends the registration of `range`; sleeping threads wake and see zero pages.
     ///
     /// # Safety
@@ -398,7 +424,7 @@ impl AsFd for Userfaultfd {
 }
 
 fn raw(range: AddressRange) -> sys::uffdio_range {
-    debug_assert!(range.start % PAGE_SIZE == 0 && range.end % PAGE_SIZE == 0);
+    debug_assert!((range.start | range.end).is_multiple_of(PAGE_SIZE));
     sys::uffdio_range {
         start: range.start as u64,
         len: range.len() as u64,

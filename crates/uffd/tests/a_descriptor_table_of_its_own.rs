@@ -58,7 +58,10 @@ extern "C" fn pager(argument: *mut c_void) -> c_int {
 /// In a forked child: lets a thread, made with `also` among its flags, open a userfaultfd, closes
 /// everything, and gives what the memory then reads and whether an old descriptor was open before.
 fn read_after_a_sweep(also: c_int) -> (u64, bool) {
-    let (out, _into) = common::pipe();
+    // A number that no new descriptor gets.
+    // SAFETY: makes a copy of stderr's descriptor.
+    let old = unsafe { libc::fcntl(2, libc::F_DUPFD, 500) };
+    assert!(old >= 500, "F_DUPFD: {}", common::errno());
     let shared = Shared {
         memory: Pages::map(1),
         state: AtomicU32::new(0),
@@ -77,9 +80,13 @@ fn read_after_a_sweep(also: c_int) -> (u64, bool) {
     while shared.state.load(Acquire) == 0 {
         std::thread::yield_now();
     }
-    assert_eq!(shared.state.load(Acquire), 1, "the thread has no userfaultfd");
+    assert_eq!(
+        shared.state.load(Acquire),
+        1,
+        "the thread has no userfaultfd"
+    );
     // SAFETY: asks about a descriptor, changes nothing.
-    let still_open = unsafe { libc::fcntl(out, libc::F_GETFD) } >= 0;
+    let still_open = unsafe { libc::fcntl(old, libc::F_GETFD) } >= 0;
     // SAFETY: this process uses no descriptor any more but those of stdio.
     let closed = unsafe { libc::close_range(3, u32::MAX, 0) };
     assert_eq!(closed, 0, "close_range: {}", common::errno());

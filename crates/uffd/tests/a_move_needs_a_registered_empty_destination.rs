@@ -20,10 +20,18 @@ fn other_destinations_are_refused() {
     let memory = Pages::filled(2, 70);
     let staging = Pages::map(2);
     let try_it = || common::move_pages(&uffd, staging, memory);
-    assert_eq!(try_it(), common::refused(Errno::INVAL), "registered with none");
+    assert_eq!(
+        try_it(),
+        common::refused(Errno::INVAL),
+        "registered with none"
+    );
 
     common::register(&other, staging);
-    assert_eq!(try_it(), common::refused(Errno::INVAL), "registered with another");
+    assert_eq!(
+        try_it(),
+        common::refused(Errno::INVAL),
+        "registered with another"
+    );
     common::unregister(&other, staging);
 
     let nowhere = Pages::map(2);
@@ -34,7 +42,10 @@ fn other_destinations_are_refused() {
     staging.fill(0, 5);
     common::register(&uffd, staging);
     assert_eq!(try_it(), common::refused(Errno::EXIST), "not empty");
-    assert!(memory.holds(0, 70) && staging.holds(0, 5), "nothing has changed");
+    assert!(
+        memory.holds(0, 70) && staging.holds(0, 5),
+        "nothing has changed"
+    );
 
     let rest = common::move_pages(&uffd, staging.page(1), memory.page(1));
     assert_eq!(rest, common::all_moved(1), "registered and empty");

@@ -23,7 +23,10 @@ fn holes_count_as_done() {
     }
     common::register(&uffd, memory);
     common::register(&uffd, staging);
-    assert_eq!(common::move_pages(&uffd, staging, memory), common::all_moved(8));
+    assert_eq!(
+        common::move_pages(&uffd, staging, memory),
+        common::all_moved(8)
+    );
     assert_eq!(staging.populated(), [1, 2, 5]);
     assert_eq!(memory.populated(), []);
     assert!([1, 2, 5].iter().all(|&n| staging.holds(n, 70 + n as u64)));
@@ -31,7 +34,10 @@ fn holes_count_as_done() {
     // Nothing but holes is all done, too.
     let other = Pages::map(8);
     common::register(&uffd, other);
-    assert_eq!(common::move_pages(&uffd, other, memory), common::all_moved(8));
+    assert_eq!(
+        common::move_pages(&uffd, other, memory),
+        common::all_moved(8)
+    );
     assert_eq!(other.populated(), []);
 
     let reader = Task::start(move || memory.read(5));
@@ -59,7 +65,10 @@ fn zero_page_mappings_count_as_done() {
     assert_eq!(memory.read(1), 0);
     common::register(&uffd, memory);
     common::register(&uffd, staging);
-    assert_eq!(common::move_pages(&uffd, staging, memory), common::all_moved(3));
+    assert_eq!(
+        common::move_pages(&uffd, staging, memory),
+        common::all_moved(3)
+    );
     assert_eq!(staging.populated(), [0, 2]);
     assert!(staging.holds(0, 70) && staging.holds(2, 72));
 }

@@ -34,6 +34,10 @@ fn a_page_that_stays_divides_the_run() {
     let third = common::move_pages(&uffd, staging.part(4, 4), memory.part(4, 4));
     assert_eq!(third, common::all_moved(4));
     assert_eq!(staging.populated(), [0, 1, 2, 4, 5, 6, 7]);
-    assert!([0, 1, 2, 4, 5, 6, 7].iter().all(|&n| staging.holds(n, 80 + n as u64)));
+    assert!(
+        [0, 1, 2, 4, 5, 6, 7]
+            .iter()
+            .all(|&n| staging.holds(n, 80 + n as u64))
+    );
     assert!(memory.holds(3, 73), "what stays is whole");
 }

@@ -7,8 +7,8 @@
 
 mod common;
 
-use common::Pages;
 use coldpress_uffd::{Features, Userfaultfd};
+use common::Pages;
 use std::ffi::c_int;
 
 const OLD: u64 = 0x0101_0101_0101_0101;
@@ -27,8 +27,16 @@ fn spliced_and_moved(uffd: &Userfaultfd) -> (c_int, Pages, Pages) {
     };
     // SAFETY: the part is a mapped page.
     let spliced = unsafe { libc::vmsplice(into, &part, 1, 0) };
-    assert_eq!(spliced, page.len() as isize, "vmsplice: {}", common::errno());
-    assert_eq!(common::move_pages(uffd, staging, page), common::all_moved(1));
+    assert_eq!(
+        spliced,
+        page.len() as isize,
+        "vmsplice: {}",
+        common::errno()
+    );
+    assert_eq!(
+        common::move_pages(uffd, staging, page),
+        common::all_moved(1)
+    );
     assert!(staging.holds(0, OLD));
     (out, page, staging)
 }
@@ -53,7 +61,10 @@ fn dropped_and_refilled_staging_does_not_show_in_the_pipe() {
     // New frames everywhere the old one was, and in a good many places besides.
     page.fill(0, NEW);
     let next = Pages::filled(1, NEW);
-    assert_eq!(common::move_pages(&uffd, staging, next), common::all_moved(1));
+    assert_eq!(
+        common::move_pages(&uffd, staging, next),
+        common::all_moved(1)
+    );
     let _others = Pages::filled(4096, NEW);
     assert!(staging.holds(0, NEW));
     assert!(in_the_pipe(out).holds(0, OLD), "the pipe's bytes changed");

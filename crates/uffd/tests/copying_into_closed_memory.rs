@@ -22,7 +22,10 @@ fn content_comes_back_to_closed_memory() {
     memory.protect(libc::PROT_READ);
     let reader = Task::start(move || memory.read(0));
     let fault = common::next(&uffd);
-    assert!(matches!(fault, Message::Fault { write: false, .. }), "{fault:?}");
+    assert!(
+        matches!(fault, Message::Fault { write: false, .. }),
+        "{fault:?}"
+    );
     assert_eq!(common::copy(&uffd, memory, 0, 7), Ok(PAGE));
     assert_eq!(reader.finish(), 7);
 
@@ -36,7 +39,10 @@ fn content_comes_back_to_closed_memory() {
 #[test]
 fn the_memory_file_writes_whatever_the_protection() {
     let _begun = common::begin("the_memory_file");
-    let file = std::fs::File::options().read(true).write(true).open("/proc/self/mem");
+    let file = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/proc/self/mem");
     let file = file.expect("/proc/self/mem");
     let content = [7u64; WORDS].map(u64::to_ne_bytes).concat();
     for rights in [libc::PROT_READ, libc::PROT_NONE] {

@@ -28,7 +28,10 @@ fn one_answer_serves_all() {
         assert_eq!(done, Ok(PAGE));
         assert_eq!(readers.map(Task::finish), [value; 3]);
     }
-    assert!(common::is_silent(&uffd), "answered faults are not announced");
+    assert!(
+        common::is_silent(&uffd),
+        "answered faults are not announced"
+    );
     memory.fill(1, 5);
     assert!(memory.holds(1, 5));
     assert!(common::is_silent(&uffd), "writing to the zero page faults");

@@ -32,7 +32,11 @@ fn both_of_two_are_woken_and_one_reads() {
 
     let mut messages = [Message::Unknown(0); 4];
     assert_eq!(uffd.read(&mut messages), Ok(1));
-    assert_eq!(uffd.read(&mut messages), Ok(0), "nothing is left for the other");
+    assert_eq!(
+        uffd.read(&mut messages),
+        Ok(0),
+        "nothing is left for the other"
+    );
     common::copy(&uffd, memory, 0, 7).expect("restoring");
     assert_eq!(reader.finish(), 7);
 }

@@ -1,12 +1,12 @@
-//! Fact: `UFFDIO_POISON` wakes who waits for the page, with SIGBUS; so does every later touch; a
-//! system call gets EFAULT (or what it gives for bad addresses).
+//! Fact: `UFFDIO_POISON` wakes who waits for the page, with SIGBUS; every later touch raises it; a
+//! system call gets EFAULT. The mark looks populated in the page map, and MOVE refuses it (EFAULT).
 //!
 //! Content whose checksum fails is answered so: the program stops at that page and never sees
-//! wrong bytes.
+//! wrong bytes. The pager may meet the mark again when it takes pages out.
 
 mod common;
 
-use coldpress_uffd::Features;
+use coldpress_uffd::{Errno, Features};
 use common::{Ended, Pages, Task};
 
 #[test]
@@ -46,4 +46,21 @@ fn a_later_touch_gets_the_signal() {
     if ended != Ended::Signal(libc::SIGBUS) {
         common::assert_well(ended);
     }
+}
+
+#[test]
+fn the_mark_does_not_move() {
+    let _begun = common::begin("poison_does_not_move");
+    let Some(uffd) = common::open(Features::PAGER) else {
+        return;
+    };
+    let memory = Pages::map(2);
+    let staging = Pages::map(2);
+    common::register(&uffd, memory);
+    common::register(&uffd, staging);
+    assert_eq!(uffd.poison(memory.page(0).range()), Ok(common::PAGE));
+    assert_eq!(memory.populated(), [0]);
+    let moved = common::move_pages(&uffd, staging, memory);
+    assert_eq!(moved, common::refused(Errno::FAULT));
+    assert_eq!(staging.populated(), []);
 }

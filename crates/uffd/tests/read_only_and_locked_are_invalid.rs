@@ -23,7 +23,10 @@ fn assert_refused_until(
     let moved = common::move_pages(uffd, staging, pages);
     assert_eq!(moved, common::refused(Errno::INVAL), "{what}");
     allow(pages);
-    assert_eq!(common::move_pages(uffd, staging, pages), common::all_moved(2));
+    assert_eq!(
+        common::move_pages(uffd, staging, pages),
+        common::all_moved(2)
+    );
     assert!(staging.holds(0, 7) && staging.holds(1, 8));
 }
 
@@ -36,8 +39,18 @@ fn read_only_pages_stay() {
         return;
     };
     let protect = |rights| move |pages: Pages| pages.protect(rights);
-    assert_refused_until(&uffd, "read-only", protect(libc::PROT_READ), protect(WRITABLE));
-    assert_refused_until(&uffd, "inaccessible", protect(libc::PROT_NONE), protect(WRITABLE));
+    assert_refused_until(
+        &uffd,
+        "read-only",
+        protect(libc::PROT_READ),
+        protect(WRITABLE),
+    );
+    assert_refused_until(
+        &uffd,
+        "inaccessible",
+        protect(libc::PROT_NONE),
+        protect(WRITABLE),
+    );
 }
 
 #[test]

@@ -1,13 +1,16 @@
 //! Fact: `mremap` takes the registration along. A REMAP event tells old place, new place and the
-//! old length, and the caller waits until it was read; missing pages then fault at the new place.
-//! The part by which a mapping grows is registered too, without further notice.
+//! length (the old one where the mapping grows); missing pages then fault at the new place. The
+//! part by which a mapping grows is registered too, without further notice. UNMAP events come
+//! along: for registered memory at the new place *before* the REMAP, for the old place *after*
+//! it. The caller waits until the last of them was read; until then moves and copies are refused.
 //!
 //! The pager carries the content of the pages that are away over to the new place; without the
-//! event the moved memory would read zeros.
+//! event the moved memory would read zeros. It relies on the order: an UNMAP of the new place
+//! after the REMAP would make it forget what it has just carried there.
 
 mod common;
 
-use coldpress_uffd::{Features, Message, Userfaultfd};
+use coldpress_uffd::{Errno, Features, Message, Userfaultfd};
 use common::{Pages, Task};
 
 /// Four pages of which 1 and 3 were taken away.
@@ -21,6 +24,23 @@ fn half_away(uffd: &Userfaultfd) -> Pages {
         assert_eq!(moved, common::all_moved(1));
     }
     memory
+}
+
+/// Reads the events of `from` moving to `to`.
+fn read_events<T: Send + 'static>(uffd: &Userfaultfd, from: Pages, to: Pages, task: &Task<T>) {
+    let event = Message::Remap {
+        from: from.start,
+        to: to.start,
+        len: from.len(),
+    };
+    assert_eq!(common::next(uffd), event);
+    assert!(task.is_blocked(), "the caller waits for the second event");
+    assert_eq!(
+        common::copy(uffd, to, 1, 0),
+        Err(Errno::AGAIN),
+        "between the events"
+    );
+    assert_eq!(common::next(uffd), Message::Unmap(from.range()));
 }
 
 fn assert_fault(uffd: &Userfaultfd, pages: Pages, n: usize) {
@@ -43,12 +63,7 @@ fn the_event_tells_where_the_memory_went() {
     let task = Task::start(move || memory.remap(to, 0));
     common::await_unread(&uffd);
     assert!(task.is_blocked(), "the caller waits");
-    let event = Message::Remap {
-        from: memory.start,
-        to: to.start,
-        len: 4 * common::PAGE,
-    };
-    assert_eq!(common::next(&uffd), event);
+    read_events(&uffd, memory, to, &task);
     assert_eq!(task.finish(), Ok(()));
     assert!(to.holds(0, 70) && to.holds(2, 72));
     for n in [1, 3] {
@@ -67,19 +82,57 @@ fn growing_registers_what_is_added() {
     let memory = half_away(&uffd);
     let to = Pages::map(8);
     let task = Task::start(move || memory.remap(to, 0));
-    let event = Message::Remap {
-        from: memory.start,
-        to: to.start,
-        len: 4 * common::PAGE,
-    };
-    assert_eq!(common::next(&uffd), event, "the length is the old one");
+    read_events(&uffd, memory, to, &task);
     assert_eq!(task.finish(), Ok(()));
     let reader = Task::start(move || to.read(6));
     assert_fault(&uffd, to, 6);
     assert_eq!(reader.finish(), 96);
 }
 
-/// `MREMAP_DONTUNMAP` leaves the old place mapped and empty; it stays registered.
+#[test]
+fn what_was_at_the_new_place_goes_first() {
+    let _begun = common::begin("remap_over_registered_memory");
+    let Some(uffd) = common::open(Features::PAGER) else {
+        return;
+    };
+    let memory = half_away(&uffd);
+    let to = Pages::filled(4, 50);
+    common::register(&uffd, to);
+    let task = Task::start(move || memory.remap(to, 0));
+    assert_eq!(common::next(&uffd), Message::Unmap(to.range()));
+    read_events(&uffd, memory, to, &task);
+    assert_eq!(task.finish(), Ok(()));
+    assert!(to.holds(0, 70) && to.holds(2, 72));
+}
+
+#[test]
+fn shrinking_tells_what_is_cut_off() {
+    let _begun = common::begin("remap_shrinks");
+    let Some(uffd) = common::open(Features::PAGER) else {
+        return;
+    };
+    let memory = half_away(&uffd);
+    let to = Pages::map(2);
+    let task = Task::start(move || memory.remap(to, 0));
+    let event = Message::Remap {
+        from: memory.start,
+        to: to.start,
+        len: 2 * common::PAGE,
+    };
+    assert_eq!(common::next(&uffd), event);
+    let mut cut = [common::next(&uffd), common::next(&uffd)];
+    cut.sort_by_key(|message| match message {
+        Message::Unmap(range) => range.start,
+        other => panic!("{other:?}"),
+    });
+    let parts = [memory.part(0, 2), memory.part(2, 2)];
+    assert_eq!(cut, parts.map(|part| Message::Unmap(part.range())));
+    assert_eq!(task.finish(), Ok(()));
+    assert!(to.holds(0, 70));
+}
+
+/// `MREMAP_DONTUNMAP` leaves the old place mapped and empty; it stays registered, and there is
+/// no UNMAP event.
 #[test]
 fn what_is_left_behind_stays_registered() {
     let _begun = common::begin("remap_dontunmap");

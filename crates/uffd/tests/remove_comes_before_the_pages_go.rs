@@ -24,7 +24,10 @@ fn pages_are_there_until_the_event_was_read() {
     assert_eq!(memory.populated(), [0, 1, 2, 3]);
     assert!(memory.holds(1, 71) && memory.holds(2, 72));
 
-    assert_eq!(common::next(&uffd), Message::Remove(memory.part(1, 2).range()));
+    assert_eq!(
+        common::next(&uffd),
+        Message::Remove(memory.part(1, 2).range())
+    );
     assert_eq!(task.finish(), Ok(0));
     assert_eq!(memory.populated(), [0, 3]);
     let reader = Task::start(move || memory.read(1));
@@ -45,6 +48,9 @@ fn freeing_sends_the_event_too() {
     let task = Task::start(move || memory.part(1, 2).advise(libc::MADV_FREE));
     common::await_unread(&uffd);
     assert!(task.is_blocked());
-    assert_eq!(common::next(&uffd), Message::Remove(memory.part(1, 2).range()));
+    assert_eq!(
+        common::next(&uffd),
+        Message::Remove(memory.part(1, 2).range())
+    );
     assert_eq!(task.finish(), Ok(0));
 }

@@ -52,7 +52,8 @@ fn pages_of_files_are_not_reported() {
     let file = std::fs::File::open("/proc/self/exe").expect("this program");
     let map = |flags: i32, descriptor: i32, rights: i32| {
         // SAFETY: a fresh mapping at a place of the kernel's choice.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), 4 * PAGE, rights, flags, descriptor, 0) };
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), 4 * PAGE, rights, flags, descriptor, 0) };
         assert_ne!(start, libc::MAP_FAILED, "mmap: {}", common::errno());
         let start = start as usize;
         Pages { start, count: 4 }

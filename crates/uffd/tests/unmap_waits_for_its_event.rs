@@ -24,9 +24,15 @@ fn munmap_waits() {
     assert!(task.is_blocked());
     memory.part(1, 2).map_again();
     assert_eq!(memory.read(1), 0, "the address holds new memory already");
-    assert_eq!(common::next(&uffd), Message::Unmap(memory.part(1, 2).range()));
+    assert_eq!(
+        common::next(&uffd),
+        Message::Unmap(memory.part(1, 2).range())
+    );
     task.finish();
-    assert!(common::is_silent(&uffd), "what is there now is not registered");
+    assert!(
+        common::is_silent(&uffd),
+        "what is there now is not registered"
+    );
     assert_eq!(memory.read(2), 0);
 }
 
@@ -41,7 +47,10 @@ fn mapping_over_it_waits() {
     let task = Task::start(move || memory.part(1, 2).map_over());
     common::await_unread(&uffd);
     assert!(task.is_blocked());
-    assert_eq!(common::next(&uffd), Message::Unmap(memory.part(1, 2).range()));
+    assert_eq!(
+        common::next(&uffd),
+        Message::Unmap(memory.part(1, 2).range())
+    );
     task.finish();
     assert_eq!(memory.read(1), 0);
 }

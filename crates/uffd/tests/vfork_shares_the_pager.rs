@@ -33,9 +33,15 @@ fn the_childs_faults_are_answered() {
         // SAFETY: a child of ours; the kernel writes the status.
         let ended = unsafe { libc::waitpid(process, &mut status, 0) };
         assert_eq!(ended, process, "waitpid: {}", common::errno());
-        (process as u32, libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)))
+        (
+            process as u32,
+            libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+        )
     });
-    let Message::Fault { address, thread, .. } = common::next(&uffd) else {
+    let Message::Fault {
+        address, thread, ..
+    } = common::next(&uffd)
+    else {
         panic!("no fault");
     };
     assert_eq!(address, memory.start);

@@ -207,7 +207,11 @@ impl Machine {
     fn put_in_place(&self, vmo: VmoId, index: PageIndex, content: &Page) -> Installed {
         assert!(STABLE.get() > 0, "installed outside a stable section");
         let changing = |left: u32| left.checked_sub(1);
-        if self.changing.fetch_update(Relaxed, Relaxed, changing).is_ok() {
+        if self
+            .changing
+            .fetch_update(Relaxed, Relaxed, changing)
+            .is_ok()
+        {
             return Installed::Changing;
         }
         let mut place = self.place(vmo, index);

@@ -15,10 +15,6 @@ unsafe impl Zeroable for SpinLock {}
 
 // SAFETY: whoever turns `false` into `true` holds the lock, alone, until it is `false` again.
 unsafe impl RawMutex for SpinLock {
-    #[expect(
-        clippy::declare_interior_mutable_const,
-        reason = "the trait wants it so"
-    )]
     const INIT: Self = Self(AtomicBool::new(false));
     type GuardMarker = GuardSend;
 

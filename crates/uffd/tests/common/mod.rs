@@ -74,7 +74,12 @@ pub fn errno() -> c_int {
 pub fn kernel_is_at_least(major: u32, minor: u32) -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("/proc");
     let mut numbers = release.split(['.', '-', '+', '\n']).map(str::parse::<u32>);
-    let mut next = || numbers.next().and_then(Result::ok).expect("a kernel version");
+    let mut next = || {
+        numbers
+            .next()
+            .and_then(Result::ok)
+            .expect("a kernel version")
+    };
     (next(), next()) >= (major, minor)
 }
 
@@ -87,14 +92,18 @@ pub fn open(wanted: Features) -> Option<Userfaultfd> {
     let uffd = match Userfaultfd::from_system_call(false).or_else(|_| through_device()) {
         Ok(uffd) => uffd,
         Err(errno) => {
-            skipped(&format!("no userfaultfd of the full tier ({errno}); run as root"));
+            skipped(&format!(
+                "no userfaultfd of the full tier ({errno}); run as root"
+            ));
             return None;
         }
     };
     match uffd.handshake(wanted) {
         Ok(_) => Some(uffd),
         Err(errno) => {
-            skipped(&format!("this kernel lacks a feature of {wanted:?} ({errno})"));
+            skipped(&format!(
+                "this kernel lacks a feature of {wanted:?} ({errno})"
+            ));
             None
         }
     }
@@ -212,7 +221,12 @@ impl Pages {
         assert!(n < self.count);
         for word in 0..WORDS {
             // SAFETY: a mapped page of the test.
-            unsafe { self.pointer(n).cast::<u64>().add(word).write_volatile(value) };
+            unsafe {
+                self.pointer(n)
+                    .cast::<u64>()
+                    .add(word)
+                    .write_volatile(value)
+            };
         }
     }
 
@@ -369,7 +383,10 @@ impl<T: Send + 'static> Task<T> {
         let path = format!("/proc/self/task/{}/stat", self.id);
         loop {
             let stat = std::fs::read_to_string(&path).expect("the thread lives");
-            let state = stat.rsplit(')').next().and_then(|s| s.trim().chars().next());
+            let state = stat
+                .rsplit(')')
+                .next()
+                .and_then(|s| s.trim().chars().next());
             if matches!(state, Some('S' | 'D')) {
                 sleep(ASLEEP);
                 return;
