@@ -6,6 +6,14 @@ use coldpress_engine::{Entry, FaultOutcome};
 use machine::*;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// The time after which failed pages are back among the young: two looks at their list.
+fn wait_for_retry(s: &System) {
+    for _ in 0..2 {
+        s.machine.advance(AGEING.retry_failed_ns / 2);
+        s.engine.age(&s.machine, &AGEING, false);
+    }
+}
+
 #[test]
 fn every_kind_of_page_comes_back_bit_for_bit() {
     let s = system(1, 512);
@@ -39,8 +47,7 @@ fn every_kind_of_page_comes_back_bit_for_bit() {
             assert!(s.is_resident(1, index));
         }
         s.assert_nothing_is_held();
-        s.machine.advance(AGEING.retry_failed_ns);
-        s.engine.age(&s.machine, &AGEING, false);
+        wait_for_retry(s);
     }
     let c = s.engine.counters();
     assert_eq!(value(&c.evictions), 3 * 8);
@@ -94,14 +101,14 @@ fn a_page_that_finds_no_frame_or_no_table_is_put_back() {
     s.machine.chunks.store(10, Relaxed);
     // No frame.
     s.machine.frames.refuse.store(true, Relaxed);
-    s.machine.advance(AGEING.retry_failed_ns);
+    wait_for_retry(s);
     s.cool();
     s.send_away(&mut r);
     assert_eq!(value(&s.engine.counters().no_storage), 2);
     assert_eq!(s.machine.place(1, 0).page.as_deref(), Some(&page));
     // Both are there again.
     s.machine.frames.refuse.store(false, Relaxed);
-    s.machine.advance(AGEING.retry_failed_ns);
+    wait_for_retry(s);
     s.cool();
     s.send_away(&mut r);
     assert!(s.is_compressed(1, 0));

@@ -24,9 +24,7 @@ mod wrappers;
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     coldpress_runtime::message::say(format_args!("defect in the pager: {info}"));
-    loop {
-        let _ = coldpress_runtime::sys::abort();
-    }
+    coldpress_runtime::sys::abort()
 }
 
 /// Named by the precompiled core library; nothing here unwinds.

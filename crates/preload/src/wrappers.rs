@@ -133,7 +133,7 @@ pub unsafe extern "C" fn mremap(
     // SAFETY: the program's own call, or the same in pieces.
     let result = pager().unsplit(range, || unsafe {
         match sys::syscall(nr::__NR_mremap, args) {
-            EFAULT if pager().is_running() && old_len > 0 && old as usize % PAGE_SIZE == 0 => {
+            EFAULT if pager().is_running() && old_len > 0 => {
                 let whole = AddressRange::new(old as usize, old_len.next_multiple_of(PAGE_SIZE));
                 piecewise::mremap(whole, new_len, flags, new as usize)
             }

@@ -33,10 +33,9 @@ pub unsafe fn variable<'a>(
     unsafe {
         while !(*at).is_null() {
             let text = core::ffi::CStr::from_ptr(*at).to_bytes();
-            if let Some(value) = text.strip_prefix(name.as_bytes()) {
-                if let Some(value) = value.strip_prefix(b"=") {
-                    return Some(value);
-                }
+            let value = text.strip_prefix(name.as_bytes());
+            if let Some(value) = value.and_then(|rest| rest.strip_prefix(b"=")) {
+                return Some(value);
             }
             at = at.add(1);
         }

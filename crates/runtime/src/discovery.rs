@@ -221,7 +221,7 @@ impl Discovery {
     }
 
     /// Registers what is not registered yet of all known mappings (of each its first
-    /// [`FENCE_BYTES`]), touched or not.
+    /// `FENCE_BYTES`), touched or not.
     pub fn fence(&self) {
         self.for_each_manageable(|range| {
             let range = AddressRange {

@@ -5,7 +5,7 @@
 //!
 //! A message is read with the gate closed (see `host`). An event is acted on before the gate
 //! opens again. A fault is answered after; while its handler cannot go on because the address
-//! space is changing, it reads on itself ([`read_changes`]): events it applies, faults it defers.
+//! space is changing, it reads on itself (`read_changes`): events it applies, faults it defers.
 //!
 //! Nothing here allocates, calls libc, or touches memory that could be missing.
 

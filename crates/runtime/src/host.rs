@@ -131,30 +131,19 @@ impl Linux {
         filled
     }
 
-    /// Pages that a handler restored while the run around them was taken: in staging now, and
-    /// their owner knows nothing of it. Inside the gate.
+    /// Pages that were met where none was expected: in staging now, and their owner knows nothing
+    /// of it. Claims make sure that there are none; if there is one all the same, its content must
+    /// not be lost. Inside the gate.
     fn put_back_at_once(&self, unwanted: u64, source: usize, staging: usize) {
         for n in (0..64).filter(|n| unwanted & 1 << n != 0) {
             let (from, to) = (staging + n * PAGE_SIZE, source + n * PAGE_SIZE);
-            loop {
-                // SAFETY: a filled slot, which is ours and readable.
-                match unsafe { self.uffd().copy(to, from as *const u8, PAGE_SIZE) } {
-                    // No event can be delivered while we are inside the gate, and the move has
-                    // just succeeded: what is in the way is an event that is still unread.
-                    Err(Errno::AGAIN) => {
-                        // SAFETY: moving our slot's page to where it came from.
-                        let moved = unsafe { self.uffd().move_pages(to, from, PAGE_SIZE) };
-                        if moved.stopped.is_none() {
-                            break;
-                        }
-                        crate::message::say(format_args!(
-                            "page {to:#x} cannot be put back; the program ends here rather than \
-                             lose it"
-                        ));
-                        sys::abort();
-                    }
-                    _ => break,
-                }
+            // SAFETY: a filled slot, which is ours and readable.
+            let copied = unsafe { self.uffd().copy(to, from as *const u8, PAGE_SIZE) };
+            if matches!(copied, Err(Errno::AGAIN | Errno::NOMEM)) {
+                crate::message::say(format_args!(
+                    "page {to:#x} cannot be put back; the program ends here rather than lose it"
+                ));
+                sys::abort();
             }
         }
     }

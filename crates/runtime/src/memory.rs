@@ -55,6 +55,12 @@ pub struct Memory {
     hint: AtomicU32,
 }
 
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Memory {
     /// Nothing reserved yet.
     pub const fn new() -> Self {

@@ -2,7 +2,7 @@
 //!
 //! A restored page is a page more. Where pages come back faster than reclaim takes others, the
 //! budget could not be kept; so a fault that finds memory above it waits for the reclaim thread,
-//! as an allocation in a kernel waits for reclaim, but never longer than [`PATIENCE_NS`]: with
+//! as an allocation in a kernel waits for reclaim, but never longer than `PATIENCE_NS`: with
 //! a budget that cannot be reached the program is slow, not stuck. The processor that the
 //! waiting thread leaves idle is reclaim's.
 

@@ -24,6 +24,9 @@ use rustix::fs::{Mode, OFlags};
 
 const MEASURE_NS: u64 = 10_000_000;
 const MEASURE_CLOSE_NS: u64 = 2_000_000;
+const MEASURE_CLOSEST_NS: u64 = 1_000_000;
+/// A program that fills fresh memory grows no faster than about this.
+const FASTEST_GROWTH_BYTES_A_MS: u64 = 2 << 20;
 const DISCOVER_IDLE_NS: u64 = 250_000_000;
 const DISCOVER_PRESSED_NS: u64 = 20_000_000;
 /// Pages of a batch; their runs span more slots, since they pass over pages that are away.
@@ -64,6 +67,7 @@ struct Reclaim {
     discovered_ns: u64,
     fenced_ns: u64,
     over_since_ns: u64,
+    last_total_bytes: u64,
     pause_ns: u64,
     handlers_started: bool,
 }
@@ -84,6 +88,7 @@ pub fn run(reclaimer: Reclaimer<Lz4>, handlers_started: bool) -> ! {
         discovered_ns: 0,
         fenced_ns: 0,
         over_since_ns: sys::now_ns(),
+        last_total_bytes: 0,
         pause_ns: 0,
         handlers_started,
     };
@@ -169,7 +174,7 @@ impl Reclaim {
         }
     }
 
-    /// Memory that stays above the budget for [`HOPE_NS`] shows that it cannot be reached (pages
+    /// Memory that stays above the budget for `HOPE_NS` shows that it cannot be reached (pages
     /// shared with a child, pages that do not compress): faults then no longer wait for it.
     fn watch_hope(&mut self, over: bool) {
         let now = sys::now_ns();
@@ -203,23 +208,29 @@ impl Reclaim {
         if config.chaos {
             return self.chaos();
         }
-        let mut rest = MEASURE_NS;
         if config.cold_after_ms > 0 {
             self.eager(config.cold_after_ms * 1_000_000);
         }
-        if total > marks.budget / 4 * 3 {
-            rest = MEASURE_CLOSE_NS;
+        let growth = total.saturating_sub(self.last_total_bytes);
+        self.last_total_bytes = total;
+        let soon_over = total + 2 * growth > marks.high;
+        if soon_over || total > marks.budget / 4 * 3 {
             self.discover(DISCOVER_IDLE_NS);
             pager()
                 .engine
                 .age(&pager().host, &ageing(100_000_000, 0), false);
+        }
+        if soon_over {
+            self.fence();
         }
         if total > marks.high {
             return self.press(&marks);
         }
         self.pause_ns = 0;
         self.watch_hope(false);
-        rest
+        // The closer to the budget, the sooner the next look.
+        let room = marks.budget - total.min(marks.budget);
+        (room / FASTEST_GROWTH_BYTES_A_MS * 1_000_000).clamp(MEASURE_CLOSEST_NS, MEASURE_NS)
     }
 
     /// Compresses what was not touched for `age_ns`, budget or not.

@@ -109,7 +109,7 @@ pub fn program_descriptor(number: i32) -> Option<rustix::fd::OwnedFd> {
 }
 
 /// Ends the process by SIGABRT.
-pub fn abort() {
+pub fn abort() -> ! {
     const SIGABRT: usize = 6;
     // SAFETY: signals this process. The thread unblocks the signal first; if the program catches
     // it, exit ends the process all the same.
@@ -125,7 +125,7 @@ pub fn abort() {
             [me, thread_id() as usize, SIGABRT, 0, 0, 0],
         );
     }
-    exit_process(134);
+    exit_process(134)
 }
 
 /// Ends the calling pager thread.
@@ -141,11 +141,11 @@ pub fn exit_thread() -> ! {
 #[repr(usize)]
 pub enum Role {
     /// Measures, discovers and reclaims.
-    Reclaim = 0x636F_6C64_0001,
+    Reclaim = 0x636F_6C01,
     /// Answers faults.
-    Handler = 0x636F_6C64_0003,
+    Handler = 0x636F_6C03,
     /// Watches the others.
-    Watchdog = 0x636F_6C64_0005,
+    Watchdog = 0x636F_6C05,
 }
 
 /// Whether the calling thread is a fault handler.
