@@ -79,6 +79,14 @@ impl Setup {
 
     fn start(&self, script: &str) -> Child {
         let mut command = self.run(&["-q"], &["sh", "-c", script]);
+        // Whoever started the tests may ignore a signal (nohup does); a shell could not trap it.
+        // SAFETY: `signal` may be called between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGHUP, libc::SIG_DFL);
+                Ok(())
+            });
+        }
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut ready = [0u8; 1];
         child

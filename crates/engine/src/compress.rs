@@ -130,10 +130,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 let queues = self.queues.lock();
                 queues
                     .oldest_inactive(touched_before_ns)
-                    .map(|record| self.pages.get(record).backlink())
+                    .map(|record| (record, self.pages.get(record).backlink()))
             };
-            let Some((vmo, index)) = oldest else { break };
-            let (taken, refused, span) = self.take_run(host, vmo, index, StagingSlot(slots as u16));
+            let Some((record, (vmo, index))) = oldest else {
+                break;
+            };
+            let (taken, refused, span) =
+                self.take_run(host, record, vmo, index, StagingSlot(slots as u16));
             for n in 0..span {
                 if taken & 1 << n != 0 {
                     occupied[(slots + n) / 64] |= 1 << ((slots + n) % 64);
@@ -169,12 +172,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     fn take_run(
         &self,
         host: &H,
+        record: u32,
         vmo: VmoId,
         index: PageIndex,
         slot: StagingSlot,
     ) -> (u64, u32, usize) {
         let _stable = host.stable();
-        let Some(run) = self.choose_run(vmo, index) else {
+        let Some(run) = self.choose_run(record, vmo, index) else {
             return (0, 0, 0);
         };
         let taken = host.take(vmo, run.first, run.wanted, slot);
@@ -216,12 +220,20 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 
     /// Chooses the run around page `index` and takes its records off their queues. `None`: the
     /// page is no longer what the queue said.
-    fn choose_run(&self, vmo: VmoId, index: PageIndex) -> Option<Run> {
+    fn choose_run(&self, record: u32, vmo: VmoId, index: PageIndex) -> Option<Run> {
         let list = self.page_list(vmo);
         let mut queues = self.queues.lock();
-        let Entry::Page(_) = list.get(index) else {
+        if list.get(index) != Entry::Page(record) {
+            // It has gone since the queue was looked at. Should a record stand in a queue that no
+            // entry names (page list I2), it must not stand in the way of all others.
+            if queues.oldest_inactive(u64::MAX) == Some(record)
+                && self.pages.get(record).backlink() == (vmo, index)
+            {
+                queues.remove(&self.pages, record);
+                self.pages.give(record);
+            }
             return None;
-        };
+        }
         let base = index - index % LEAF_PAGES;
         let mut records = [0u32; LEAF_PAGES as usize];
         let (mut cold, mut tracked, mut away) = (0u64, 0u64, 0u64);

@@ -51,8 +51,8 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
         message::say(format_args!("{}", explain(error)));
         sys::exit_process(125);
     }
-    // Registered before any other library's, so that ours run last before the fork and first
-    // after it.
+    // This library is initialised first (build.rs), so these are registered before any other's:
+    // they run last before the fork and first after it.
     // SAFETY: functions that live as long as the process; the handle is this library's.
     unsafe { __register_atfork(prepare, parent, child, (&raw mut __dso_handle).cast()) };
 }

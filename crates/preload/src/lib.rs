@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `entry` | constructor, destructor, the process that is meant |
 //! | `environment` | reading and mending the environment block |
-//! | `wrappers` | `sigaltstack`, `madvise`, `mremap`, `ioctl`, `_Fork` |
+//! | `wrappers` | `sigaltstack`, `madvise`, `mremap`, `ioctl`, `pthread_create`, `_Fork` |
 //! | `piecewise` | moving memory that was split |
 //! | `libc_files` | libc's list of open files, touched before a fork |
 #![no_std]

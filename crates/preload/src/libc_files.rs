@@ -12,19 +12,18 @@ const LAST_WORD: usize = 0xD8;
 
 unsafe extern "C" {
     static _IO_list_all: *const u8;
+    /// libc's lock of the list; its own `fork` takes it next, in the same thread (it is recursive).
+    fn _IO_list_lock();
+    fn _IO_list_unlock();
 }
 
 /// Touches every file and its lock.
 pub(crate) fn touch() {
-    // SAFETY: the list is read while another thread may open or close a file, as libc itself
-    // allows only under its lock; a file that goes away meanwhile stays readable memory of the
-    // heap, whose words are then not followed for long: the walk is bounded.
+    // SAFETY: under the lock of the list no file of it comes or goes, and its words are libc's.
     unsafe {
+        _IO_list_lock();
         let mut file = read_volatile(&raw const _IO_list_all);
-        for _ in 0..65_536 {
-            if file.is_null() {
-                return;
-            }
+        while !file.is_null() {
             read_volatile(file);
             read_volatile(file.add(LAST_WORD));
             let lock = read_volatile(file.add(LOCK).cast::<*const u8>());
@@ -33,5 +32,6 @@ pub(crate) fn touch() {
             }
             file = read_volatile(file.add(CHAIN).cast::<*const u8>());
         }
+        _IO_list_unlock();
     }
 }

@@ -4,11 +4,12 @@
 //! these; what then still holds stands in `docs/adr/0003-fork.md` and HAZARDS' tests.
 
 use crate::piecewise;
-use coldpress_runtime::exclusions::Reason;
+use coldpress_runtime::exclusions::{Reason, control_block_range};
 use coldpress_runtime::fork::Operation;
 use coldpress_runtime::{pager, sys};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::ffi::{c_int, c_ulong, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use linux_raw_sys::general as nr;
 
 unsafe extern "C" {
@@ -37,10 +38,22 @@ fn answer(result: isize) -> isize {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigaltstack(new: *const Stack, old: *mut Stack) -> c_int {
-    let args = [new as usize, old as usize, 0, 0, 0, 0];
-    // SAFETY: the program's own call.
+    let mut previous = Stack {
+        start: core::ptr::null_mut(),
+        flags: DISABLE,
+        bytes: 0,
+    };
+    let args = [new as usize, (&raw mut previous) as usize, 0, 0, 0, 0];
+    // SAFETY: the program's own call; what it asks of the old stack is given to it below.
     let result = unsafe { sys::syscall(nr::__NR_sigaltstack, args) };
-    if result == 0 && !new.is_null() {
+    if result != 0 {
+        return answer(result) as c_int;
+    }
+    if !new.is_null() {
+        if previous.flags & DISABLE == 0 {
+            let range = AddressRange::new(previous.start as usize, previous.bytes);
+            pager().include(range, Reason::AlternateStack);
+        }
         // SAFETY: the kernel has just read it.
         let stack = unsafe { &*new };
         if stack.flags & DISABLE == 0 {
@@ -48,7 +61,11 @@ pub unsafe extern "C" fn sigaltstack(new: *const Stack, old: *mut Stack) -> c_in
             pager().exclude(range, Reason::AlternateStack);
         }
     }
-    answer(result) as c_int
+    if !old.is_null() {
+        // SAFETY: the program's own place for it.
+        unsafe { old.write(previous) };
+    }
+    0
 }
 
 const DISABLE: c_int = 2;
@@ -74,8 +91,8 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int
         match advice {
             sys::MADV_DONTFORK => pager().exclude(range, Reason::NotInherited),
             sys::MADV_WIPEONFORK => pager().exclude(range, Reason::WipedInChild),
-            sys::MADV_DOFORK => pager().host.exclusions.remove(range, Reason::NotInherited),
-            sys::MADV_KEEPONFORK => pager().host.exclusions.remove(range, Reason::WipedInChild),
+            sys::MADV_DOFORK => pager().include(range, Reason::NotInherited),
+            sys::MADV_KEEPONFORK => pager().include(range, Reason::WipedInChild),
             // The kernel drops the pages without telling a userfaultfd.
             MADV_GUARD_INSTALL => pager().dropped_unannounced(Operation::Remove(AddressRange {
                 start: range.start,
@@ -143,13 +160,53 @@ pub unsafe extern "C" fn mremap(
     answer(result) as *mut c_void
 }
 
+type Thread = extern "C" fn(*mut c_void) -> *mut c_void;
+type CreateThread =
+    unsafe extern "C" fn(*mut usize, *const c_void, Option<Thread>, *mut c_void) -> c_int;
+
+/// `pthread_create`: the control block of a thread, which libc keeps at the top of its stack, is
+/// never evicted; nor after the thread has gone, since libc keeps stacks for the next and links
+/// them in the child of a fork before any hook runs.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_create(
+    thread: *mut usize,
+    attributes: *const c_void,
+    start: Option<Thread>,
+    argument: *mut c_void,
+) -> c_int {
+    static REAL: AtomicUsize = AtomicUsize::new(0);
+    if REAL.load(Relaxed) == 0 {
+        // SAFETY: looks up libc's function of that name.
+        let real = unsafe { dlsym(NEXT, c"pthread_create".as_ptr()) };
+        REAL.store(real as usize, Relaxed);
+    }
+    let real = REAL.load(Relaxed) as *mut c_void;
+    if real.is_null() {
+        return 11; // EAGAIN: as where there are no resources for a thread
+    }
+    // SAFETY: libc's function has this type; the arguments are the program's.
+    let result = unsafe {
+        core::mem::transmute::<*mut c_void, CreateThread>(real)(thread, attributes, start, argument)
+    };
+    if result == 0 {
+        // SAFETY: libc has written the thread's handle, which is its control block's address.
+        let control_block = unsafe { thread.read() };
+        pager().exclude(control_block_range(control_block), Reason::Thread);
+    }
+    result
+}
+
+const NEXT: *mut c_void = core::ptr::without_provenance_mut(usize::MAX);
+
 /// `_Fork`, which libc's own hooks pass by.
 ///
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _Fork() -> c_int {
-    const NEXT: *mut c_void = core::ptr::without_provenance_mut(usize::MAX);
     // SAFETY: looks up libc's function of that name and type.
     let real = unsafe { dlsym(NEXT, c"_Fork".as_ptr()) };
     if real.is_null() {

@@ -65,6 +65,7 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("mprotect_keeps", "mprotect_keeps", &["19", "16", "2500"], "64M", true),
     hazard("brk_moves", "brk_moves", &["20", "16", "2500"], "64M", true),
     hazard("fd_sweep", "fd_sweep", &["21", "16"], "64M", true),
+    hazard("fork_without_device", "fork_without_device", &["38", "32"], "12M", false),
     hazard("foreign_reader", "foreign_reader", &["22", "24"], "12M", false),
     hazard("core_dump", "core_dump", &["23", "16"], "12M", false),
     hazard("thread_storm", "thread_storm", &["24", "10000", "0"], "64M", true),

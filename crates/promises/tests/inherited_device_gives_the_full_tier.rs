@@ -41,6 +41,12 @@ fn descriptor_sweeps() {
     survive_as_nobody("fd_sweep");
 }
 
+/// The program closes the device, so that its children can have no userfaultfd.
+#[test]
+fn fork_without_device() {
+    survive_as_nobody("fork_without_device");
+}
+
 #[test]
 fn stress() {
     survive_as_nobody("stress");

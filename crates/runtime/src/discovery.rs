@@ -44,6 +44,20 @@ const LINES: usize = 64 << 10;
 struct Found {
     mappings: [AddressRange; MAPPINGS],
     len: usize,
+    /// The same, as read the time before.
+    previous: [AddressRange; MAPPINGS],
+    previous_len: usize,
+}
+
+impl Found {
+    /// Whether a small mapping is the remainder of a larger one that we have registered a part of.
+    fn is_remainder(&self, range: AddressRange) -> bool {
+        let previous = &self.previous[..self.previous_len];
+        let at = previous.partition_point(|m| m.end <= range.start);
+        let whole = previous.get(at);
+        whole.is_some_and(|m| m.start <= range.start && range.end <= m.end)
+            && adjoins_registered(range)
+    }
 }
 
 /// Finds memory. Used by the reclaim thread alone, but for [`Discovery::evictable_around`].
@@ -75,6 +89,8 @@ impl Discovery {
                 Found {
                     mappings: [AddressRange { start: 0, end: 0 }; MAPPINGS],
                     len: 0,
+                    previous: [AddressRange { start: 0, end: 0 }; MAPPINGS],
+                    previous_len: 0,
                 },
             ),
             buffer: lock_api::Mutex::const_new(FutexLock::INIT, [0; LINES]),
@@ -126,7 +142,10 @@ impl Discovery {
         let exclusions = &pager().host.exclusions;
         let own = pager().host.memory.range();
         let mut buffer = self.buffer.lock();
-        let mut found = self.found.lock();
+        let mut guard = self.found.lock();
+        let found = &mut *guard;
+        found.previous_len = found.len;
+        found.previous[..found.len].copy_from_slice(&found.mappings[..found.len]);
         found.len = 0;
         let mut file_end = 0;
         maps::for_each_line(files.maps.as_fd(), buffer.as_mut_slice(), |line| {
@@ -140,7 +159,7 @@ impl Discovery {
             }
             let data_segment = follows_file && range.len() <= DATA_SEGMENT_BYTES;
             let unfit = !mapping.is_evictable()
-                || (range.len() < SMALL_BYTES && !adjoins_registered(range))
+                || (range.len() < SMALL_BYTES && !found.is_remainder(range))
                 || range.end > ADDRESS_LIMIT
                 || data_segment;
             if unfit || !range.intersect(own).is_empty() || found.len == MAPPINGS {
@@ -160,9 +179,7 @@ impl Discovery {
         let mappings = &found.mappings[..found.len];
         exclusions.retain_threads(|range| {
             let at = mappings.partition_point(|m| m.end <= range.start);
-            mappings.get(at).is_some_and(|m| {
-                m.start == range.start || m.start < range.start && range.end <= m.end
-            })
+            mappings.get(at).is_some_and(|m| m.start <= range.start)
         });
         for_each_thread(files.tasks.as_fd(), |head| {
             let at = mappings.partition_point(|m| m.end <= head);
@@ -301,6 +318,8 @@ fn track_populated(range: AddressRange) -> u64 {
             start: at,
             end: range.end,
         };
+        // Inside the gate: no memory is moved onto these addresses meanwhile.
+        let _inside = host.gate.enter();
         let Ok((found, walked)) = pagemap.populated(rest, &mut regions) else {
             break;
         };

@@ -14,6 +14,7 @@ use crate::futex::FutexLock;
 use crate::sys;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use rustix::fd::BorrowedFd;
 use rustix::fs::RawDir;
 
@@ -32,7 +33,7 @@ pub enum Reason {
     Asked,
 }
 
-const CAPACITY: usize = 4096;
+const CAPACITY: usize = 8192;
 
 /// Bytes below the control block of a thread whose stack has no border that could be seen.
 const STACK_GUESS: usize = 8 << 20;
@@ -47,6 +48,8 @@ struct Table {
 
 /// The table of excluded ranges.
 pub struct Exclusions {
+    /// Something could not be excluded: nothing is taken any more.
+    pub full: AtomicBool,
     table: lock_api::Mutex<FutexLock, Table>,
 }
 
@@ -61,6 +64,7 @@ impl Exclusions {
     pub const fn new() -> Self {
         const NONE: (AddressRange, Reason) = (AddressRange { start: 0, end: 0 }, Reason::Thread);
         Self {
+            full: AtomicBool::new(false),
             table: lock_api::Mutex::const_new(
                 <FutexLock as lock_api::RawMutex>::INIT,
                 Table {
@@ -83,6 +87,7 @@ impl Exclusions {
             return true;
         }
         if len == CAPACITY {
+            self.full.store(true, Relaxed);
             return false;
         }
         table.entries[len] = (range, reason);
@@ -193,6 +198,14 @@ pub fn for_each_thread(tasks: BorrowedFd<'_>, mut with: impl FnMut(usize)) {
         if let Some(head) = thread.and_then(sys::robust_list) {
             with(head);
         }
+    }
+}
+
+/// The surroundings of a thread's control block: with static thread-local memory below it.
+pub fn control_block_range(control_block: usize) -> AddressRange {
+    AddressRange {
+        start: control_block - (64 << 10),
+        end: control_block + CONTROL_BLOCK,
     }
 }
 

@@ -29,7 +29,7 @@ use coldpress_arena::ChunkSource;
 use coldpress_engine::{Content, Entry, VMO_PAGES, Worker};
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Region};
 use core::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicUsize,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 use lock_api::RawMutex;
@@ -58,8 +58,8 @@ pub enum Operation {
 
 const ENTRY_BYTES: usize = size_of::<Operation>();
 const CAPACITY: usize = coldpress_arena::CHUNK_BYTES / ENTRY_BYTES;
-/// Restored pages are no longer noted when only this many places are left: a page that is in
-/// place without being noted merely keeps its stored copy until it is dropped.
+/// Restored pages are no longer noted when only this many places are left; what is in place is
+/// looked up afterwards instead.
 const KEPT_FOR_CHANGES: usize = 8192;
 
 /// What happened while the pager was still.
@@ -67,12 +67,17 @@ pub struct Journal {
     entries: AtomicPtr<Operation>,
     len: AtomicUsize,
     changes: AtomicUsize,
+    /// A restored page was not noted for want of room.
+    overflow: AtomicBool,
 }
 
 /// The state of forking.
 pub struct Fork {
     /// One fork at a time: held from `prepare` to `parent` or `child`.
     lock: FutexLock,
+    /// Signal mask of the forking thread, whose signals are blocked between the hooks: a handler
+    /// could touch memory that nobody answers for. Guarded by `lock`.
+    signals: AtomicU64,
     /// 1: handlers finish what they do and read nothing.
     pub hold: AtomicU32,
     /// Handlers change nothing.
@@ -90,6 +95,7 @@ impl Fork {
     pub const fn new() -> Self {
         Self {
             lock: FutexLock::INIT,
+            signals: AtomicU64::new(0),
             hold: AtomicU32::new(0),
             still: AtomicBool::new(false),
             pause: AtomicU32::new(0),
@@ -98,6 +104,7 @@ impl Fork {
                 entries: AtomicPtr::new(core::ptr::null_mut()),
                 len: AtomicUsize::new(0),
                 changes: AtomicUsize::new(0),
+                overflow: AtomicBool::new(false),
             },
             appending: lock_api::Mutex::const_new(FutexLock::INIT, ()),
         }
@@ -134,6 +141,7 @@ pub(crate) fn note(operation: Operation) {
     let is_change = !matches!(operation, Operation::Restored(_));
     let limit = CAPACITY - if is_change { 0 } else { KEPT_FOR_CHANGES };
     if len >= limit {
+        fork.journal.overflow.store(true, Relaxed);
         if is_change {
             crate::message::say(format_args!(
                 "more than {len} changes of the address space during one fork; a child may see \
@@ -193,8 +201,8 @@ pub(crate) fn serve_still(worker: &mut Worker, address: usize) {
             },
         };
         let result = match content {
-            Content::Present => uffd.wake(at).map(|()| 0),
-            Content::Nothing => uffd.zero(at),
+            // Where it really is in place the answer is EEXIST, and a wake.
+            Content::Present | Content::Nothing => uffd.zero(at),
             // SAFETY: the worker's spare page is ours and readable.
             Content::Bytes(page) => unsafe { uffd.copy(address, page.as_ptr(), PAGE_SIZE) },
             Content::Doubtful => uffd.poison(at),
@@ -316,7 +324,9 @@ pub fn prepare() {
     if !pager.is_running() {
         return;
     }
+    let signals = sys::block_signals();
     pager.fork.lock.lock();
+    pager.fork.signals.store(signals, Relaxed);
     pager.fork.pause.store(1, Release);
     pager.ring();
     wait_while(&pager.fork.paused, 0);
@@ -339,16 +349,18 @@ pub fn parent() {
     if !pager.is_running() {
         return;
     }
-    disinherit();
     with_idle_handlers(|| {
         carry_out();
+        disinherit();
         pager.fork.still.store(false, Release);
     });
     pager.host.statistics().forks.fetch_add(1, Relaxed);
     pager.fork.pause.store(0, Release);
     set_and_wake(&pager.fork.paused, 0);
+    let signals = pager.fork.signals.load(Relaxed);
     // SAFETY: locked in `prepare` by this thread.
     unsafe { pager.fork.lock.unlock() };
+    sys::set_signals(signals);
 }
 
 /// Carries the journal out. The gate is closed, or nobody else is there.
@@ -368,6 +380,9 @@ fn carry_out() {
     }
     pager.fork.journal.len.store(0, Relaxed);
     pager.fork.journal.changes.store(0, Relaxed);
+    if pager.fork.journal.overflow.swap(false, Relaxed) {
+        for_each_registered(acknowledge);
+    }
 }
 
 /// After the fork, in the child: its only thread.
@@ -410,12 +425,14 @@ pub fn child() {
     pager.fork.still.store(false, Relaxed);
     pager.fork.pause.store(0, Relaxed);
     pager.fork.paused.store(0, Relaxed);
+    let signals = pager.fork.signals.load(Relaxed);
     // SAFETY: locked in `prepare` by the thread this one is the copy of.
     unsafe { pager.fork.lock.unlock() };
     if crate::start::start_in_child().is_err() {
         pager.stop();
         restore_everything();
     }
+    sys::set_signals(signals);
 }
 
 /// Registers, in the child, what was registered in the parent, and brings the page lists in
@@ -438,9 +455,22 @@ pub(crate) fn register_again() {
         if whole.is_err() {
             // Some of it is not there: left out of the child by the program itself.
             for index in page(range.start)..page(range.end) {
-                if !window.is_registered(index) {
-                    pager.engine.decommit(host, vmo, index, index + 1);
+                if window.is_registered(index) {
+                    continue;
                 }
+                let away = !matches!(
+                    pager.engine.entry(vmo, index),
+                    Entry::Empty | Entry::Page(_)
+                );
+                if away && sys::is_mapped(window.address(index)) {
+                    crate::message::say(format_args!(
+                        "a forked child cannot register page {:#x}; it ends here rather than \
+                         read zeros",
+                        window.address(index)
+                    ));
+                    sys::exit_process(125);
+                }
+                pager.engine.decommit(host, vmo, index, index + 1);
             }
         }
         acknowledge(vmo, range);

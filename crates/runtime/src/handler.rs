@@ -12,8 +12,8 @@
 use crate::fork::Operation;
 use crate::futex::{FutexLock, wait_while};
 use crate::windows::parts;
-use crate::{fork, pager, sys};
-use coldpress_engine::{FaultOutcome, Worker};
+use crate::{fork, message, pager, sys};
+use coldpress_engine::{Entry, FaultOutcome, Worker};
 use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
@@ -363,16 +363,28 @@ fn transfer(from: usize, to: usize) {
         return;
     }
     let Some(destination) = crate::discovery::window_for(to) else {
-        return;
+        cannot_follow(to);
     };
     let target = host.windows.get(destination);
     let to = ((to - target.base()) / PAGE_SIZE) as u32;
     if registered {
         target.set_registered(to, to + 1, true);
     }
-    pager()
-        .engine
-        .transfer(host, (source, from), (destination, to));
+    let engine = &pager().engine;
+    if !engine.transfer(host, (source, from), (destination, to))
+        && !matches!(engine.entry(source, from), Entry::Empty | Entry::Page(_))
+    {
+        cannot_follow(target.address(to));
+    }
+}
+
+/// No memory for the tables of memory that has moved: its content would be lost.
+fn cannot_follow(address: usize) -> ! {
+    message::say(format_args!(
+        "no memory for the tables of {address:#x}, where compressed memory was moved; the program \
+         ends here rather than lose it"
+    ));
+    sys::abort()
 }
 
 fn forget(range: AddressRange) {

@@ -347,8 +347,8 @@ unsafe impl Host for Linux {
         }
         let filled = self.filled_slots(slot, count as usize);
         self.put_back_at_once(filled & !wanted, source, destination);
-        taken.moved = reached & filled & wanted;
-        taken.holes = (taken.holes | reached & !filled) & wanted;
+        taken.moved = filled & wanted;
+        taken.holes = (taken.holes | reached & !filled) & wanted & !filled;
         taken.refused &= wanted;
         self.staged_pages
             .fetch_add(u64::from(taken.moved.count_ones()), Relaxed);

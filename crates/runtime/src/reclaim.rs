@@ -52,11 +52,15 @@ fn private_anonymous_bytes(statm: &OwnedFd) -> u64 {
     resident.saturating_sub(shared) * PAGE_SIZE as u64
 }
 
+/// Opens what is measured.
+pub fn open_statm() -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::open(c"/proc/self/statm", flags, Mode::empty()).ok()
+}
+
 /// One measurement, by whichever thread.
 pub fn measure_once() -> Option<u64> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let statm = rustix::fs::open(c"/proc/self/statm", flags, Mode::empty()).ok()?;
-    Some(private_anonymous_bytes(&statm))
+    Some(private_anonymous_bytes(&open_statm()?))
 }
 
 /// The thread's own state.
@@ -73,14 +77,7 @@ struct Reclaim {
 }
 
 /// Runs for ever. Called by the pager's first thread once everything is open.
-pub fn run(reclaimer: Reclaimer<Lz4>, handlers_started: bool) -> ! {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let Ok(statm) = rustix::fs::open(c"/proc/self/statm", flags, Mode::empty()) else {
-        crate::message::say(format_args!(
-            "/proc/self/statm cannot be read: nothing will be compressed; mount /proc"
-        ));
-        sys::exit_thread();
-    };
+pub fn run(reclaimer: Reclaimer<Lz4>, statm: OwnedFd, handlers_started: bool) -> ! {
     let mut reclaim = Reclaim {
         statm,
         reclaimer,
@@ -304,6 +301,9 @@ impl Reclaim {
     fn batch(&mut self, touched_before_ns: u64, trigger: Trigger) -> coldpress_engine::Batch {
         self.start_handlers();
         pager().discovery.exclude_threads();
+        if pager().host.exclusions.full.load(Relaxed) {
+            return Default::default();
+        }
         pager().engine.reclaim_batch(
             &pager().host,
             &mut self.reclaimer,

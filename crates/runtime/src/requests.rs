@@ -6,6 +6,7 @@
 use crate::exclusions::Reason;
 use crate::fork::Operation;
 use crate::futex::{FutexLock, add_and_wake, set_and_wake, wait_while};
+use crate::sys::SignalsBlocked;
 use crate::windows::parts;
 use crate::{Pager, handler, sys};
 use coldpress_engine::Entry;
@@ -78,7 +79,11 @@ impl Pager {
 
     /// Leaves a range alone from now on.
     pub fn exclude(&self, range: AddressRange, reason: Reason) {
-        if self.is_running() && !self.host.exclusions.add(range, reason) {
+        if !self.is_running() {
+            return;
+        }
+        let _signals = SignalsBlocked::new();
+        if !self.host.exclusions.add(range, reason) {
             crate::message::say(format_args!(
                 "the table of memory that is left alone is full; {:#x} may be evicted",
                 range.start
@@ -89,8 +94,17 @@ impl Pager {
     /// The kernel has dropped the pages of a range without an event.
     pub fn dropped_unannounced(&self, operation: Operation) {
         if self.is_running() {
+            let _signals = SignalsBlocked::new();
             let _closed = self.host.gate.close();
             handler::deliver(operation);
+        }
+    }
+
+    /// Ends the exclusions for `reason` that overlap `range`.
+    pub fn include(&self, range: AddressRange, reason: Reason) {
+        if self.is_running() {
+            let _signals = SignalsBlocked::new();
+            self.host.exclusions.remove(range, reason);
         }
     }
 
@@ -108,6 +122,7 @@ impl Pager {
         if !self.is_running() {
             return act();
         }
+        let _signals = SignalsBlocked::new();
         for _ in 0..ATTEMPTS {
             let registering = self.registering.lock();
             if !self.is_partly_registered(range) {
@@ -158,6 +173,7 @@ impl Pager {
 
     /// Lets the reclaim thread do something, and waits for it.
     fn ask(&self, what: u32, range: AddressRange) -> bool {
+        let _signals = SignalsBlocked::new();
         let request = &self.request;
         request.lock.lock();
         request.start.store(range.start, Relaxed);

@@ -22,7 +22,7 @@ use core::sync::atomic::{
     AtomicU32, AtomicUsize,
     Ordering::{Acquire, Relaxed},
 };
-use rustix::fd::BorrowedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 
 /// Why the pager did not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,9 +134,9 @@ extern "C" fn first_thread(is_child: usize) -> ! {
     let pager = pager();
     pager.threads.started();
     match open_all(is_child != 0) {
-        Ok((reclaimer, handlers_started)) => {
+        Ok((reclaimer, statm, handlers_started)) => {
             set_and_wake(&pager.threads.ready, 1);
-            reclaim::run(reclaimer, handlers_started)
+            reclaim::run(reclaimer, statm, handlers_started)
         }
         Err(error) => {
             set_and_wake(&pager.threads.ready, error as u32);
@@ -145,13 +145,17 @@ extern "C" fn first_thread(is_child: usize) -> ! {
     }
 }
 
-fn open_all(is_child: bool) -> Result<(Reclaimer<coldpress_codec::Lz4>, bool), StartError> {
+fn open_all(
+    is_child: bool,
+) -> Result<(Reclaimer<coldpress_codec::Lz4>, OwnedFd, bool), StartError> {
     let pager = pager();
     let device = pager.config().device.filter(|&fd| fd >= 0);
     // This table is a copy: what the program has open must not be kept open here.
     match device {
         Some(fd) => {
-            sys::close_range(0, fd as u32 - 1);
+            if fd > 0 {
+                sys::close_range(0, fd as u32 - 1);
+            }
             sys::close_range(fd as u32 + 1, u32::MAX);
         }
         None => sys::close_range(0, u32::MAX),
@@ -161,6 +165,7 @@ fn open_all(is_child: bool) -> Result<(Reclaimer<coldpress_codec::Lz4>, bool), S
         sys::close_range(fd as u32, fd as u32);
     }
     let pagemap = Pagemap::open().map_err(|_| StartError::Proc)?;
+    let statm = reclaim::open_statm().ok_or(StartError::Proc)?;
     // SAFETY: the other pager threads do not exist yet, and the program waits.
     unsafe {
         pager.discovery.open().map_err(|_| StartError::Proc)?;
@@ -179,7 +184,7 @@ fn open_all(is_child: bool) -> Result<(Reclaimer<coldpress_codec::Lz4>, bool), S
     }
     // SAFETY: this thread is the only reclaimer; worker 0 and the buffers are its own.
     let reclaimer = unsafe { pager.reclaimer() };
-    Ok((reclaimer, handlers_started))
+    Ok((reclaimer, statm, handlers_started))
 }
 
 fn open_userfaultfd(device: Option<i32>) -> Result<Userfaultfd, Errno> {

@@ -196,7 +196,6 @@ pub unsafe fn start_thread(
     }
     let all: u64 = !0;
     let mut old: u64 = 0;
-    const SIG_SETMASK: usize = 2;
     let result: isize;
     // SAFETY: signals are blocked around the clone so that the new thread starts, and stays,
     // with all of them blocked. The child runs `entry` on its own stack and never comes back
@@ -243,6 +242,68 @@ pub unsafe fn start_thread(
     }
 }
 
+/// All signals of the calling thread are blocked while it lives. A thread of the program that
+/// holds something of the pager's must not run a handler: it could touch missing memory.
+#[derive(Debug)]
+pub struct SignalsBlocked {
+    before: u64,
+}
+
+/// Blocks all signals of the calling thread; returns the mask to [`set_signals`] afterwards.
+pub fn block_signals() -> u64 {
+    touch_stack();
+    let (all, mut before) = (!0u64, 0u64);
+    let args = [
+        SIG_SETMASK,
+        (&raw const all) as usize,
+        (&raw mut before) as usize,
+        8,
+        0,
+        0,
+    ];
+    // SAFETY: the kernel reads one mask and writes the other.
+    unsafe { syscall(nr::__NR_rt_sigprocmask, args) };
+    before
+}
+
+/// Sets the signal mask of the calling thread.
+pub fn set_signals(mask: u64) {
+    let args = [SIG_SETMASK, (&raw const mask) as usize, 0, 8, 0, 0];
+    // SAFETY: the kernel reads the mask.
+    unsafe { syscall(nr::__NR_rt_sigprocmask, args) };
+}
+
+impl SignalsBlocked {
+    /// Blocks them.
+    pub fn new() -> Self {
+        Self {
+            before: block_signals(),
+        }
+    }
+}
+
+impl Default for SignalsBlocked {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        set_signals(self.before);
+    }
+}
+
+/// Brings the next pages of the calling thread's stack in place: where that is memory like any
+/// other (coroutines), it could be missing at a moment when nobody answers.
+#[inline(never)]
+fn touch_stack() {
+    let mut room = [0u8; 12 << 10];
+    core::hint::black_box(&mut room);
+}
+
+const SIG_SETMASK: usize = 2;
+
 /// Names the calling thread.
 pub fn set_thread_name(name: &core::ffi::CStr) {
     let _ = rustix::thread::set_name(name);
@@ -277,6 +338,21 @@ pub fn resident(range: coldpress_uffd::AddressRange) -> u64 {
     };
     let bits = pages.iter().enumerate();
     bits.fold(0, |mask, (n, &page)| mask | u64::from(page & 1) << n)
+}
+
+/// Whether a page lies in any mapping.
+pub fn is_mapped(address: usize) -> bool {
+    let mut page = 0u8;
+    let args = [
+        address,
+        coldpress_uffd::PAGE_SIZE,
+        (&raw mut page) as usize,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the kernel writes one byte.
+    unsafe { syscall(nr::__NR_mincore, args) == 0 }
 }
 
 /// Drops a range's pages.
