@@ -65,6 +65,8 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("mprotect_keeps", "mprotect_keeps", &["19", "16", "2500"], "64M", true),
     hazard("brk_moves", "brk_moves", &["20", "16", "2500"], "64M", true),
     hazard("fd_sweep", "fd_sweep", &["21", "16"], "64M", true),
+    hazard("fork_and_signals", "fork_and_signals", &["39", "32", "40"], "16M", false),
+    hazard("fork_and_signals_chaos", "fork_and_signals", &["40", "16", "40"], "64M", true),
     hazard("fork_without_device", "fork_without_device", &["38", "32"], "12M", false),
     hazard("foreign_reader", "foreign_reader", &["22", "24"], "12M", false),
     hazard("core_dump", "core_dump", &["23", "16"], "12M", false),

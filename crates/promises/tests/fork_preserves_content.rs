@@ -23,3 +23,15 @@ fn children_of_a_threaded_program() {
 fn children_of_a_threaded_program_under_random_eviction() {
     survive("fork_with_threads_chaos");
 }
+
+/// Story: the child's pager was built by a hook that ran after signal handlers and after the hooks
+/// of other libraries, and with stacks of short-lived threads missing: all read zeros for good.
+#[test]
+fn signal_handlers_around_a_fork() {
+    survive("fork_and_signals");
+}
+
+#[test]
+fn signal_handlers_around_a_fork_under_random_eviction() {
+    survive("fork_and_signals_chaos");
+}

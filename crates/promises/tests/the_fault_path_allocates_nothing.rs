@@ -104,3 +104,19 @@ fn the_pager_calls_no_malloc_of_the_program() {
     };
     statistics.at_least("decompressions", 1000);
 }
+
+/// Story: child handlers of a fork run in the order of their registration. Another library's ran
+/// first, touched compressed memory before the child had a pager, and read zeros for good.
+#[test]
+fn the_library_is_initialised_before_all_others() {
+    let library = managed::binary().with_file_name(PRELOAD);
+    let output = Command::new("readelf").arg("-d").arg(&library).output();
+    let output = output.expect("readelf (apt-get install binutils)");
+    let listing = String::from_utf8_lossy(&output.stdout).into_owned();
+    let flags = listing.lines().find(|l| l.contains("FLAGS_1"));
+    let flags = flags.expect("the library has flags");
+    assert!(
+        flags.contains("INITFIRST") && flags.contains("NOW"),
+        "{flags}"
+    );
+}
