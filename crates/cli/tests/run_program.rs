@@ -79,14 +79,6 @@ impl Setup {
 
     fn start(&self, script: &str) -> Child {
         let mut command = self.run(&["-q"], &["sh", "-c", script]);
-        // Whoever started the tests may ignore a signal (nohup does); a shell could not trap it.
-        // SAFETY: `signal` may be called between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::signal(libc::SIGHUP, libc::SIG_DFL);
-                Ok(())
-            });
-        }
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut ready = [0u8; 1];
         child
@@ -168,10 +160,17 @@ fn a_killed_program_is_seen_as_killed_by_that_signal() {
         libc::SIGUSR1,
     ] {
         let output = setup
-            .run(&[], &["sh", "-c", &format!("kill -{number} $$")])
+            .run(
+                &[],
+                &[
+                    "sh",
+                    "-c",
+                    &format!("grep Sig /proc/$$/status; kill -{number} $$"),
+                ],
+            )
             .output()
             .unwrap();
-        assert_eq!(output.status.signal(), Some(number), "{:?}", output.status);
+        assert_eq!(output.status.signal(), Some(number), "{output:?}");
         assert!(!output.status.core_dumped());
         assert!(
             stderr(&output).contains("coldpress: sh: content peaked"),

@@ -1,12 +1,13 @@
 //! Holding faults back while memory stands above the budget.
 //!
 //! A restored page is a page more. Where pages come back faster than reclaim takes others, the
-//! budget could not be kept; so a fault that finds memory above it waits for the reclaim thread,
+//! budget could not be kept; so a fault that finds memory close below it waits for the reclaim thread,
 //! as an allocation in a kernel waits for reclaim, but never longer than `PATIENCE_NS`: with
 //! a budget that cannot be reached the program is slow, not stuck. The processor that the
 //! waiting thread leaves idle is reclaim's.
 
 use crate::futex::wait_for;
+use crate::reclaim::Marks;
 use crate::{Pager, pager, sys};
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::{
@@ -54,7 +55,7 @@ impl Default for Pressure {
 impl Pager {
     fn must_wait(&self) -> bool {
         let config = self.config();
-        self.pressure.estimate() > config.budget_bytes
+        self.pressure.estimate() > Marks::of(config.budget_bytes).wait
             && !config.chaos
             && !self.pressure.hopeless.load(Relaxed)
             && self.fork.pause.load(Acquire) == 0

@@ -109,18 +109,21 @@ fn stop_for_fork() {
 }
 
 /// Marks between which memory is held.
-struct Marks {
+pub(crate) struct Marks {
     low: u64,
     high: u64,
+    /// From here on faults wait for reclaim.
+    pub(crate) wait: u64,
     budget: u64,
 }
 
 impl Marks {
-    fn of(budget: u64) -> Self {
+    pub(crate) fn of(budget: u64) -> Self {
         let margin = (budget / 32).clamp(1 << 20, 16 << 20);
         Self {
             low: budget - margin,
             high: budget - margin / 2,
+            wait: budget - margin / 4,
             budget,
         }
     }
@@ -171,7 +174,7 @@ impl Reclaim {
         }
     }
 
-    /// Memory that stays above the budget for `HOPE_NS` shows that it cannot be reached (pages
+    /// Memory that stays where faults wait for `HOPE_NS` shows that it cannot be less (pages
     /// shared with a child, pages that do not compress): faults then no longer wait for it.
     fn watch_hope(&mut self, over: bool) {
         let now = sys::now_ns();
@@ -267,7 +270,7 @@ impl Reclaim {
             let before = total;
             total = self.measure();
             let gained = before.saturating_sub(total);
-            self.watch_hope(total > marks.budget);
+            self.watch_hope(total > marks.wait);
             if batch.taken == 0 || batch.kept * 4 < batch.taken && gained == 0 {
                 hopeless += 1;
                 if hopeless >= 4 {
