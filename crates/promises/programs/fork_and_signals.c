@@ -25,6 +25,11 @@ static void look(int number) {
 
 static void *end_at_once(void *unused) { return unused; }
 
+static void *stay(void *unused) {
+    pause();
+    return unused;
+}
+
 static void *end_soon(void *unused) {
     sleep_ms(50);
     return unused;
@@ -43,7 +48,7 @@ int main(int argc, char **argv) {
     unsigned forks = argument(argc, argv, 3, 40);
     pthread_t stays;
     join_threads(4, end_at_once);
-    if (pthread_create(&stays, NULL, (void *(*)(void *))pause, NULL)) die_errno("pthread_create");
+    if (pthread_create(&stays, NULL, stay, NULL)) die_errno("pthread_create");
     pages = bytes / PAGE;
     region = map_region(bytes);
     for (size_t page = 0; page < pages; page++) memset(region + page * PAGE, 1 + page % 250, 2000);

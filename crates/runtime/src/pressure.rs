@@ -16,7 +16,7 @@ use core::sync::atomic::{
 };
 
 /// The longest that one fault is held back.
-const PATIENCE_NS: u64 = 10_000_000;
+const PATIENCE_NS: u64 = 2_000_000;
 
 /// What the reclaim thread and the handlers tell each other of memory.
 pub struct Pressure {

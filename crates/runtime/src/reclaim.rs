@@ -33,6 +33,8 @@ const DISCOVER_PRESSED_NS: u64 = 20_000_000;
 const BATCH_PAGES: u32 = 384;
 /// A page that could not be compressed or taken is tried again after this long.
 const RETRY_FAILED_NS: u64 = 5_000_000_000;
+/// A batch that keeps fewer pages than this is no progress.
+const PROGRESS_PAGES: u32 = 16;
 /// Faults are held back for a budget that was reached within this time.
 const HOPE_NS: u64 = 200_000_000;
 /// Leaves, and records for as many pages, kept ready for faults on fresh memory: 256 MiB.
@@ -123,7 +125,10 @@ impl Marks {
         Self {
             low: budget - margin,
             high: budget - margin / 2,
-            wait: budget - margin / 4,
+            wait: match margin > 4 << 20 {
+                true => budget - margin / 4,
+                false => budget,
+            },
             budget,
         }
     }
@@ -176,12 +181,13 @@ impl Reclaim {
 
     /// Memory that stays where faults wait for `HOPE_NS` shows that it cannot be less (pages
     /// shared with a child, pages that do not compress): faults then no longer wait for it.
-    fn watch_hope(&mut self, over: bool) {
+    /// So does a batch that keeps next to nothing (`progress`: it did not).
+    fn watch_hope(&mut self, over: bool, progress: bool) {
         let now = sys::now_ns();
         if !over {
             self.over_since_ns = now;
         }
-        let hopeless = now - self.over_since_ns > HOPE_NS;
+        let hopeless = !progress || now - self.over_since_ns > HOPE_NS;
         pager().pressure.hopeless.store(hopeless, Relaxed);
     }
 
@@ -227,7 +233,7 @@ impl Reclaim {
             return self.press(&marks);
         }
         self.pause_ns = 0;
-        self.watch_hope(false);
+        self.watch_hope(false, true);
         // The closer to the budget, the sooner the next look.
         let room = marks.budget - total.min(marks.budget);
         (room / FASTEST_GROWTH_BYTES_A_MS * 1_000_000).clamp(MEASURE_CLOSEST_NS, MEASURE_NS)
@@ -270,7 +276,10 @@ impl Reclaim {
             let before = total;
             total = self.measure();
             let gained = before.saturating_sub(total);
-            self.watch_hope(total > marks.wait);
+            self.watch_hope(
+                total > marks.wait,
+                inactive == 0 || batch.kept >= PROGRESS_PAGES,
+            );
             if batch.taken == 0 || batch.kept * 4 < batch.taken && gained == 0 {
                 hopeless += 1;
                 if hopeless >= 4 {
