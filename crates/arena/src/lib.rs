@@ -56,6 +56,13 @@ pub unsafe trait ChunkSource {
 /// All-zero bytes must be a valid value of the type, and it must not have drop glue.
 pub unsafe trait Zeroable {}
 
+// SAFETY: no bytes, no drop glue.
+unsafe impl Zeroable for () {}
+// SAFETY: any bytes are valid, no drop glue.
+unsafe impl Zeroable for u8 {}
+// SAFETY: as for its items, of which it is made.
+unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {}
+
 /// Items that a pool can keep on its free list: they lend one word of theirs while unused.
 pub trait Link {
     /// The word that links free items. Its content is lost while the item is free.

@@ -55,6 +55,13 @@ pub trait PageCodec: Send + Sync {
     /// fresh pages of the kernel, without ever passing over a stack.
     type State: Zeroable + Send;
 
+    /// What [`decompress`](Self::decompress) works with: `()` for most codecs, a decoder's
+    /// tables and buffers for those that need some. It belongs to the caller, who owns one for
+    /// each decompression that runs at a time; it carries nothing from one page to the next.
+    ///
+    /// All-zero bytes are a valid value, as for [`State`](Self::State).
+    type Scratch: Zeroable + Send;
+
     /// Compresses `page` into at most `out.len()` bytes, the target size; stops early if it
     /// does not fit. An empty `out` stores nothing, but same-filled pages are still told.
     fn compress(&self, state: &mut Self::State, page: &Page, out: &mut [u8]) -> Compressed;
@@ -64,5 +71,10 @@ pub trait PageCodec: Send + Sync {
     ///
     /// # Errors
     /// [`Corrupt`] if `stored` does not decode to exactly one page.
-    fn decompress(&self, stored: &[u8], page: &mut Page) -> Result<(), Corrupt>;
+    fn decompress(
+        &self,
+        scratch: &mut Self::Scratch,
+        stored: &[u8],
+        page: &mut Page,
+    ) -> Result<(), Corrupt>;
 }

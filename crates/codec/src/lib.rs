@@ -3,8 +3,9 @@
 //! A codec is a strategy behind one trait, [`PageCodec`]. It sees one page and one output
 //! buffer, and knows nothing of locks, of storage or of where the page comes from. What it
 //! needs to remember while it compresses is the caller's: the [`PageCodec::State`], which lies
-//! in memory of the host that starts out as zeroes. Decompressing needs no state at all, so any
-//! number of threads can decompress at a time, also while another one compresses.
+//! in memory of the host that starts out as zeroes. Decompressing shares no state at all (what it
+//! works with, the [`PageCodec::Scratch`], is the caller's as well), so any number of threads can
+//! decompress at a time, also while another one compresses.
 //!
 //! ```text
 //!            ┌──────────────────── compress(state, page, out) ───────────────┐
@@ -13,7 +14,7 @@
 //!            │ codec, bounded by out.len() ──fits──▶ Stored(n)  out[..n]     │
 //!            │     does not fit, stops early ──────▶ Incompressible          │
 //!            └───────────────────────────────────────────────────────────────┘
-//!  out[..n] ─── decompress(stored, page) ──▶ Ok: all 4096 bytes written, or Corrupt
+//!  out[..n] ─── decompress(scratch, stored, page) ──▶ Ok: all 4096 bytes written, or Corrupt
 //! ```
 //!
 //! Invariants, of every codec:

@@ -119,6 +119,7 @@ impl Default for Lz4State {
 impl PageCodec for Lz4 {
     const NAME: &'static str = "lz4";
     type State = Lz4State;
+    type Scratch = ();
 
     fn compress(&self, state: &mut Lz4State, page: &Page, out: &mut [u8]) -> Compressed {
         if self.detect_same_filled
@@ -152,7 +153,7 @@ impl PageCodec for Lz4 {
         }
     }
 
-    fn decompress(&self, stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
+    fn decompress(&self, (): &mut (), stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
         // No page is stored in more bytes than it has (I2), and an empty block is none.
         if stored.is_empty() || stored.len() > PAGE_SIZE {
             return Err(Corrupt);

@@ -40,7 +40,7 @@ fn decompress(stored: &[u8]) -> Result<Box<[u8; PAGE_SIZE]>, Corrupt> {
         });
         // An allocation of the exact length, for sanitizers to see reads beyond it.
         let exact: Box<[u8]> = stored.into();
-        let outcome = Lz4::default().decompress(&exact, &mut memory.page);
+        let outcome = Lz4::default().decompress(&mut (), &exact, &mut memory.page);
         assert_eq!((memory.front, memory.back), ([0x11; 256], [0x22; 256]));
         outcome.map(|()| Box::new(memory.page))
     };

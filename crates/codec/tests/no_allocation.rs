@@ -74,11 +74,17 @@ fn compressing_and_decompressing_allocate_nothing() {
             let codec = Lz4::default();
             match codec.compress(&mut state, page, &mut out[..limit]) {
                 Compressed::Stored(len) => {
-                    codec.decompress(&out[..len], &mut restored).unwrap();
+                    codec
+                        .decompress(&mut (), &out[..len], &mut restored)
+                        .unwrap();
                     assert!(checksum(&restored) == checksum(page));
                     stored += 1;
                     out[len / 2] ^= 0x10;
-                    damaged += usize::from(codec.decompress(&out[..len], &mut restored).is_err());
+                    damaged += usize::from(
+                        codec
+                            .decompress(&mut (), &out[..len], &mut restored)
+                            .is_err(),
+                    );
                 }
                 Compressed::SameFilled(word) => same_filled::fill(&mut restored, word),
                 Compressed::Incompressible => {}

@@ -37,7 +37,9 @@ fn compress(codec: Lz4, kind: Kind, seed: u64, limit: usize, before: u8) -> (Com
         Compressed::Stored(len) => {
             assert!((1..=limit.min(PAGE_SIZE)).contains(&len), "I2");
             let mut restored = [!before; PAGE_SIZE];
-            codec.decompress(&buffer[..len], &mut restored).unwrap();
+            codec
+                .decompress(&mut (), &buffer[..len], &mut restored)
+                .unwrap();
             assert!(restored == page, "I2");
             buffer.truncate(len);
         }
@@ -76,7 +78,7 @@ proptest! {
         let codec = Lz4::THOROUGH;
         if let Compressed::Stored(len) = codec.compress(&mut state, &page, &mut out) {
             let mut restored = [0; PAGE_SIZE];
-            codec.decompress(&out[..len], &mut restored).unwrap();
+            codec.decompress(&mut (), &out[..len], &mut restored).unwrap();
             prop_assert!(restored == page);
         }
     }
@@ -174,7 +176,7 @@ fn decompresses_in_parallel() {
             threads.spawn(move || {
                 for before in 0..=255 {
                     let mut restored = [before; PAGE_SIZE];
-                    codec.decompress(stored, &mut restored).unwrap();
+                    codec.decompress(&mut (), stored, &mut restored).unwrap();
                     assert!(restored == page(Kind::Text, 5));
                 }
             });

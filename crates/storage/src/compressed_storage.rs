@@ -7,9 +7,9 @@
 //!  take compressed storage lock
 //!      reference = storage.allocate(frames, len)      bookkeeping only, bounded, no copying
 //!  release compressed storage lock
-//!  data_mut(frames, reference).copy_from_slice(…)     nobody else knows the reference yet
+//!  write(frames, reference, bytes)                    nobody else knows the reference yet
 //!  publish the reference in the page list
-//!    … data(frames, reference)                        any thread, no lock
+//!    … data(frames, reference, gather)                any thread, no lock
 //!  take the reference out of the page list, wait until no thread reads the object
 //!  take compressed storage lock
 //!      storage.free(frames, reference)
@@ -45,6 +45,19 @@ pub struct Usage {
     pub objects: usize,
 }
 
+/// What one call of [`CompressedStorage::compact`] did.
+#[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
+pub struct Compaction {
+    /// Objects moved.
+    pub objects: usize,
+    /// Bytes of the objects moved.
+    pub bytes: usize,
+    /// Frames given back to the host.
+    pub frames: usize,
+    /// Every frame that was worth it has been looked at; the next call begins a new pass.
+    pub pass_ended: bool,
+}
+
 /// A way to keep objects of up to a page in frames.
 pub trait CompressedStorage: Send {
     /// The name by which options, statistics and benchmarks call the storage.
@@ -62,8 +75,8 @@ pub trait CompressedStorage: Send {
     /// [`reserve`](Self::reserve) has to be called first, or if `len` is 0 or larger than
     /// [`MAX_OBJECT_BYTES`](Self::MAX_OBJECT_BYTES). Nothing has changed then.
     ///
-    /// The caller holds the storage lock and copies the bytes to
-    /// [`data_mut`](crate::data_mut) after releasing it.
+    /// The caller holds the storage lock, and [writes](crate::write) the bytes after releasing
+    /// it.
     fn allocate(&mut self, frames: &impl FrameSource, len: usize) -> Option<Reference>;
 
     /// Frees an object.
@@ -76,8 +89,9 @@ pub trait CompressedStorage: Send {
     /// What is held now.
     fn usage(&self) -> Usage;
 
-    /// Moves objects together to empty sparsely filled frames; copies at most `budget_bytes`.
-    /// Returns how many objects it moved.
+    /// Moves objects together to empty sparsely filled frames: goes on with the pass under way,
+    /// or begins one. Copies at most `budget_bytes`, but one object at least if there is one to
+    /// move; so the pause is bounded by the budget.
     ///
     /// For each move the bytes are copied first, then `relocate(from, to)` is asked. `true`
     /// means that whoever held `from` holds `to` from now on and that nobody reads `from` any
@@ -86,15 +100,18 @@ pub trait CompressedStorage: Send {
     /// for a lock that is held while the storage lock is taken.
     ///
     /// A storage that does not compact (the RFC: "can be implemented if and when it is needed")
-    /// moves nothing and returns 0; that is the default.
+    /// moves nothing; that is the default.
     fn compact(
         &mut self,
         frames: &impl FrameSource,
         budget_bytes: usize,
         relocate: &mut impl FnMut(Reference, Reference) -> bool,
-    ) -> usize {
+    ) -> Compaction {
         let _ = (frames, budget_bytes, relocate);
-        0
+        Compaction {
+            pass_ended: true,
+            ..Compaction::default()
+        }
     }
 
     /// Checks every invariant of the tables, in time proportional to their size. For tests and

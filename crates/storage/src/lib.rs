@@ -12,7 +12,8 @@
 //!  engine ──data(Reference)─────────────────────address()────▶  the bytes; no lock, no table
 //! ```
 //!
-//! A [`Reference`] says where the object is: frame, offset and length. RFC-0219 hands out
+//! A [`Reference`] says where the object is: frame, offset and length, and whether it is split
+//! over two frames. RFC-0219 hands out
 //! references only after compression, when the length is known, for this very reason: "This can
 //! allow it to represent the exact location of the data in the reference, without needing to
 //! indirect through an additional table."
@@ -20,7 +21,8 @@
 //! | concept | file |
 //! |---|---|
 //! | frames and the host that lends them | `frame.rs` |
-//! | references and access to the bytes | `reference.rs` |
+//! | references | `reference.rs` |
+//! | the bytes of an object | `access.rs` |
 //! | the trait, and usage | `compressed_storage.rs` |
 //! | the RFC's left, middle and right slot | `three_slot.rs`, `three_slot/` |
 //!
@@ -34,12 +36,14 @@
 #[cfg(test)]
 extern crate std;
 
+mod access;
 mod compressed_storage;
 mod frame;
 mod reference;
 mod three_slot;
 
-pub use compressed_storage::{CompressedStorage, Usage};
+pub use access::{Gather, LINK_BYTES, data, prefetch, write};
+pub use compressed_storage::{Compaction, CompressedStorage, Usage};
 pub use frame::{FRAME_BYTES, FrameIndex, FrameSource};
-pub use reference::{Reference, data, data_mut};
+pub use reference::{GRANULE_BYTES, Reference};
 pub use three_slot::ThreeSlot;

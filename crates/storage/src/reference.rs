@@ -1,29 +1,32 @@
-//! References to stored objects, and access to their bytes.
+//! References to stored objects: where an object is.
 //!
 //! A reference is the exact location of an object. It fits in 61 bits, so that the engine can
 //! keep it in a page list entry above a 3-bit type:
 //!
 //! ```text
-//!  63  61 60            53 52                           21 20         12 11            0
-//!  ┌─────┬────────────────┬───────────────────────────────┬─────────────┬───────────────┐
-//!  │  0  │ slot           │ frame                         │ offset / 8  │ len − 1       │
-//!  │     │ 8 bits         │ 32 bits, not 0                │ 9 bits      │ 12 bits       │
-//!  └─────┴────────────────┴───────────────────────────────┴─────────────┴───────────────┘
+//!  63  61 60    59         53 52                        21 20         12 11            0
+//!  ┌─────┬───────┬────────────┬────────────────────────────┬─────────────┬───────────────┐
+//!  │  0  │ split │ slot       │ frame                      │ offset / 8  │ len − 1       │
+//!  │     │ 1 bit │ 7 bits     │ 32 bits, not 0             │ 9 bits      │ 12 bits       │
+//!  └─────┴───────┴────────────┴────────────────────────────┴─────────────┴───────────────┘
 //! ```
 //!
-//! What `slot` means is the storage's affair. [`data`] needs frame, offset and length only: no
-//! lock and no table, so that decompression never waits for a compressor.
+//! An object lies in one frame, or is *split* over two: then a [link](crate::access) of eight
+//! bytes stands at its place, which says how many bytes follow it and where the rest is. What
+//! `slot` means is the storage's affair. Reading the bytes needs frame, offset and length only:
+//! no lock and no table, so that decompression never waits for a compressor.
 //!
 //! Invariants:
 //! * R1 `frame >= 1`; hence no reference is 0.
-//! * R2 `1 <= len` and `offset + len <= 4096`: an object lies inside its frame.
-//! * R3 `offset` is a multiple of [`GRANULE_BYTES`]: a header of 8 bytes at the head of an
-//!   object is aligned.
+//! * R2 `1 <= len`. A whole object lies inside its frame: `offset + len <= 4096`. A split one
+//!   has its link there: `offset + 8 <= 4096`, which R3 implies.
+//! * R3 `offset` is a multiple of [`GRANULE_BYTES`].
 //!
 //! R1 to R3 hold for every value of the type; [`Reference::from_bits`] checks them. That the
-//! object exists does not follow: that is what the contract of [`data`] is about.
+//! object exists does not follow: that is what the contract of [`data`](crate::data) is about.
+#![forbid(unsafe_code)]
 
-use crate::frame::{FRAME_BYTES, FrameIndex, FrameSource};
+use crate::frame::{FRAME_BYTES, FrameIndex};
 
 /// Objects begin at multiples of this many bytes.
 pub const GRANULE_BYTES: usize = 8;
@@ -31,13 +34,14 @@ pub const GRANULE_BYTES: usize = 8;
 const LEN_BITS: u32 = 12;
 const OFFSET_BITS: u32 = 9;
 const FRAME_BITS: u32 = 32;
-const SLOT_BITS: u32 = 8;
+const SLOT_BITS: u32 = 7;
 
 const OFFSET_SHIFT: u32 = LEN_BITS;
 const FRAME_SHIFT: u32 = OFFSET_SHIFT + OFFSET_BITS;
 const SLOT_SHIFT: u32 = FRAME_SHIFT + FRAME_BITS;
+const SPLIT_SHIFT: u32 = SLOT_SHIFT + SLOT_BITS;
 
-const _: () = assert!(SLOT_SHIFT + SLOT_BITS == Reference::BITS);
+const _: () = assert!(SPLIT_SHIFT + 1 == Reference::BITS);
 const _: () = assert!(1 << LEN_BITS == FRAME_BYTES);
 const _: () = assert!(GRANULE_BYTES << OFFSET_BITS == FRAME_BYTES);
 
@@ -49,24 +53,30 @@ impl Reference {
     /// Bits that a reference takes; the bits above are 0.
     pub const BITS: u32 = 61;
 
+    /// Slots are numbered below this.
+    pub const SLOTS: u8 = 1 << SLOT_BITS;
+
     /// The reference to `len` bytes at `offset` of `frame`.
     ///
     /// # Panics
-    /// If R1, R2 or R3 does not hold.
+    /// If R1, R2 or R3 does not hold, or `slot` is not below [`SLOTS`](Self::SLOTS).
     #[inline]
     pub const fn new(frame: FrameIndex, offset: usize, len: usize, slot: u8) -> Self {
-        assert!(frame.0 != 0, "R1");
         assert!(
             len != 0 && len <= FRAME_BYTES && offset <= FRAME_BYTES - len,
             "R2"
         );
-        assert!(offset.is_multiple_of(GRANULE_BYTES), "R3");
-        Self(
-            (len as u64 - 1)
-                | ((offset / GRANULE_BYTES) as u64) << OFFSET_SHIFT
-                | (frame.0 as u64) << FRAME_SHIFT
-                | (slot as u64) << SLOT_SHIFT,
-        )
+        Self(fields(frame, offset, len, slot))
+    }
+
+    /// The reference to an object of `len` bytes whose link is at `offset` of `frame`.
+    ///
+    /// # Panics
+    /// If R1, R2 or R3 does not hold, or `slot` is not below [`SLOTS`](Self::SLOTS).
+    #[inline]
+    pub const fn new_split(frame: FrameIndex, offset: usize, len: usize, slot: u8) -> Self {
+        assert!(len != 0 && len <= FRAME_BYTES && offset < FRAME_BYTES, "R2");
+        Self(fields(frame, offset, len, slot) | 1 << SPLIT_SHIFT)
     }
 
     /// The reference whose [`to_bits`](Self::to_bits) is `bits`; `None` if there is none.
@@ -75,7 +85,7 @@ impl Reference {
         let reference = Self(bits);
         if bits >> Self::BITS == 0
             && reference.frame().0 != 0
-            && reference.offset() + reference.len() <= FRAME_BYTES
+            && (reference.is_split() || reference.offset() + reference.len() <= FRAME_BYTES)
         {
             Some(reference)
         } else {
@@ -89,13 +99,19 @@ impl Reference {
         self.0
     }
 
-    /// The frame that holds the object.
+    /// Whether the object lies in two frames, with a link at [`offset`](Self::offset).
+    #[inline]
+    pub const fn is_split(self) -> bool {
+        self.0 >> SPLIT_SHIFT & 1 == 1
+    }
+
+    /// The frame that holds the object, or the first part of it.
     #[inline]
     pub const fn frame(self) -> FrameIndex {
         FrameIndex((self.0 >> FRAME_SHIFT) as u32)
     }
 
-    /// Where in the frame the object begins, in bytes.
+    /// Where in the frame the object (or its link) begins, in bytes.
     #[inline]
     pub const fn offset(self) -> usize {
         ((self.0 >> OFFSET_SHIFT) as usize & ((1 << OFFSET_BITS) - 1)) * GRANULE_BYTES
@@ -114,44 +130,18 @@ impl Reference {
     /// What the storage that made the reference noted in it.
     #[inline]
     pub const fn slot(self) -> u8 {
-        (self.0 >> SLOT_SHIFT) as u8
+        (self.0 >> SLOT_SHIFT) as u8 & (Self::SLOTS - 1)
     }
 }
 
-/// The bytes of an object. Takes no lock.
-///
-/// The lifetime is the caller's to choose; it is the time in which the contract holds.
-///
-/// # Safety
-/// `reference` was returned by `allocate` of a storage that was given `frames`, is not freed
-/// while the result is in use, and nobody writes to the object meanwhile.
-#[inline]
-pub unsafe fn data<'a>(frames: &impl FrameSource, reference: Reference) -> &'a [u8] {
-    let address = frames.address(reference.frame());
-    // SAFETY: the object is allocated, so its storage holds the frame and the contract of
-    // FrameSource makes its bytes valid; R2: the object lies inside the frame; that it is not
-    // freed nor written to is the caller's promise.
-    unsafe {
-        core::slice::from_raw_parts(address.add(reference.offset()).as_ptr(), reference.len())
-    }
-}
-
-/// The bytes of an object, to be written to. Takes no lock: the RFC copies the compressed bytes
-/// after it has released the storage lock. The bytes are what the frame held before, and always
-/// initialised memory.
-///
-/// # Safety
-/// `reference` was returned by `allocate` of a storage that was given `frames`, is not freed
-/// while the result is in use, and nobody else reads or writes the object meanwhile; as long as
-/// the reference has not been published, nobody can.
-#[inline]
-pub unsafe fn data_mut<'a>(frames: &impl FrameSource, reference: Reference) -> &'a mut [u8] {
-    let address = frames.address(reference.frame());
-    // SAFETY: as in `data`; that nobody else uses the object is the caller's promise, and other
-    // objects in the frame do not overlap it (T2 of ThreeSlot; any storage keeps objects apart).
-    unsafe {
-        core::slice::from_raw_parts_mut(address.add(reference.offset()).as_ptr(), reference.len())
-    }
+const fn fields(frame: FrameIndex, offset: usize, len: usize, slot: u8) -> u64 {
+    assert!(frame.0 != 0, "R1");
+    assert!(offset.is_multiple_of(GRANULE_BYTES), "R3");
+    assert!(slot < Reference::SLOTS, "no such slot");
+    (len as u64 - 1)
+        | ((offset / GRANULE_BYTES) as u64) << OFFSET_SHIFT
+        | (frame.0 as u64) << FRAME_SHIFT
+        | (slot as u64) << SLOT_SHIFT
 }
 
 #[cfg(test)]
@@ -162,7 +152,7 @@ mod tests {
     fn carries_every_field_at_its_limits() {
         for frame in [1, 2, 0x8000_0000, u32::MAX] {
             for (offset, len) in [(0, 1), (0, 4096), (4088, 8), (4088, 1), (2048, 2048)] {
-                for slot in [0, 1, 2, 255] {
+                for slot in [0, 1, 2, 127] {
                     let r = Reference::new(FrameIndex(frame), offset, len, slot);
                     assert_eq!(
                         (r.frame().0, r.offset(), r.len(), r.slot()),
@@ -170,6 +160,14 @@ mod tests {
                     );
                     assert!(r.to_bits() != 0 && r.to_bits() >> Reference::BITS == 0);
                     assert_eq!(Reference::from_bits(r.to_bits()), Some(r));
+                    let s = Reference::new_split(FrameIndex(frame), offset, len, slot);
+                    assert_eq!(
+                        (s.frame().0, s.offset(), s.len(), s.slot()),
+                        (frame, offset, len, slot)
+                    );
+                    assert!(s.is_split() && !r.is_split());
+                    assert!(s.to_bits() >> Reference::BITS == 0);
+                    assert_eq!(Reference::from_bits(s.to_bits()), Some(s));
                 }
             }
         }

@@ -8,7 +8,7 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use coldpress_storage::{CompressedStorage, Reference, data_mut};
+use coldpress_storage::{CompressedStorage, Reference, write};
 
 struct Counting;
 
@@ -51,8 +51,7 @@ fn storing_and_freeing_allocate_nothing() {
                 *object = storage.allocate(&host, len);
                 if let Some(reference) = *object {
                     // SAFETY: just allocated, and nobody else knows it.
-                    let bytes = unsafe { data_mut(&host, reference) };
-                    bytes[0] = 1;
+                    unsafe { write(&host, reference, &[&[1]]) };
                 }
             }
         }

@@ -4,7 +4,9 @@ mod common;
 
 use std::collections::HashMap;
 
-use coldpress_storage::{CompressedStorage, FRAME_BYTES, Reference, ThreeSlot, data, data_mut};
+use coldpress_storage::{
+    CompressedStorage, FRAME_BYTES, Gather, Reference, ThreeSlot, data, write,
+};
 use common::{Host, three_slot};
 use proptest::prelude::*;
 
@@ -52,11 +54,10 @@ impl Model {
         };
         assert_eq!(reference.len(), len);
         self.next_pattern += 1;
+        let pattern = |i| pattern(self.next_pattern, i);
+        let bytes: Vec<u8> = (0..len).map(pattern).collect();
         // SAFETY: just allocated, and nobody else knows it.
-        let bytes = unsafe { data_mut(host, reference) };
-        for (i, byte) in bytes.iter_mut().enumerate() {
-            *byte = pattern(self.next_pattern, i);
-        }
+        unsafe { write(host, reference, &[&bytes]) };
         self.objects.push((reference, self.next_pattern));
     }
 
@@ -90,8 +91,9 @@ impl Model {
 }
 
 fn verify(host: &Host, reference: Reference, seed: u64) {
+    let mut gather = Gather::new();
     // SAFETY: the model holds only objects that are allocated; nobody writes now.
-    let bytes = unsafe { data(host, reference) };
+    let bytes = unsafe { data(host, reference, &mut gather) }.unwrap();
     assert!(
         bytes
             .iter()
@@ -141,8 +143,10 @@ proptest! {
         let bits = bits >> shift;
         if let Some(r) = Reference::from_bits(bits) {
             prop_assert_eq!(r.to_bits(), bits);
-            prop_assert!(r.frame().0 != 0 && r.offset() + r.len() <= FRAME_BYTES);
-            prop_assert_eq!(Reference::new(r.frame(), r.offset(), r.len(), r.slot()), r);
+            prop_assert!(r.frame().0 != 0);
+            prop_assert!(r.is_split() || r.offset() + r.len() <= FRAME_BYTES);
+            let make = if r.is_split() { Reference::new_split } else { Reference::new };
+            prop_assert_eq!(make(r.frame(), r.offset(), r.len(), r.slot()), r);
         }
     }
 }

@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use coldpress_storage::{
-    CompressedStorage, FRAME_BYTES, Reference, ThreeSlot, Usage, data, data_mut,
+    CompressedStorage, FRAME_BYTES, Gather, Reference, ThreeSlot, Usage, data, write,
 };
 use common::{Chunks, Host, three_slot};
 
@@ -260,7 +260,8 @@ fn compaction_is_declined() {
     let (host, mut storage) = three_slot(4);
     let r = in_one_frame(&host, &mut storage, &[100, 100]);
     storage.free(&host, r[1]);
-    assert_eq!(storage.compact(&host, usize::MAX, &mut |_, _| true), 0);
+    let done = storage.compact(&host, usize::MAX, &mut |_, _| true);
+    assert_eq!((done.objects, done.pass_ended), (0, true));
 }
 
 #[test]
@@ -270,15 +271,16 @@ fn references_survive_as_61_bits_and_reach_the_bytes_without_the_storage() {
     for (i, r) in r.iter().enumerate() {
         assert!(r.offset().is_multiple_of(8), "an 8-byte header is aligned");
         // SAFETY: the object is allocated, and nobody else uses it.
-        unsafe { data_mut(&host, *r) }.fill(i as u8);
+        unsafe { write(&host, *r, &[&vec![i as u8; r.len()]]) };
     }
     std::thread::scope(|threads| {
         for (i, r) in r.iter().enumerate() {
             let (host, bits) = (&host, r.to_bits());
             threads.spawn(move || {
                 let r = Reference::from_bits(bits).unwrap();
+                let mut gather = Gather::new();
                 // SAFETY: the object is allocated, and nobody writes to it.
-                let bytes = unsafe { data(host, r) };
+                let bytes = unsafe { data(host, r, &mut gather) }.unwrap();
                 assert_eq!(bytes, vec![i as u8; 10 * (i + 1)]);
             });
         }
