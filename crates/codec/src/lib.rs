@@ -41,12 +41,25 @@ extern crate std;
 
 mod checksum;
 mod codec;
+#[cfg(feature = "liblz4")]
 mod lz4;
+pub mod lz4_rust;
+mod lzo;
+pub mod press;
 pub mod same_filled;
+mod wkdm;
+#[cfg(feature = "zstd")]
+mod zstd;
 
 pub use checksum::checksum;
 pub use codec::{Compressed, Corrupt, PageCodec};
+#[cfg(feature = "liblz4")]
 pub use lz4::{Lz4, Lz4State};
+pub use lz4_rust::Lz4Rust;
+pub use lzo::{Lzo, LzoState};
+pub use wkdm::{Wkdm, WkdmSections};
+#[cfg(feature = "zstd")]
+pub use zstd::{Zstd, ZstdScratch, ZstdState};
 
 /// Bytes of a page.
 pub const PAGE_SIZE: usize = 4096;

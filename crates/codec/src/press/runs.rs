@@ -1,0 +1,102 @@
+//! Pages of few runs: a word, and what follows is the same word until the next entry.
+//!
+//! ```text
+//!  header, 2 B              entry                          entry
+//!  ┌──────┬─────────┐ ┌────────────────┬────────────┐ ┌────────────────┬──────
+//!  │ kind │ entries │ │ index │ width  │ width bytes│ │ index │ width  │ …
+//!  └──────┴─────────┘ └────────────────┴────────────┘ └────────────────┴──────
+//!   1 B     1 B         9 bits, 4 bits   0 to 8 B
+//! ```
+//!
+//! An entry's word has `width` low bytes, the others are zero; width 9 is the word of the first
+//! entry. The first entry has index 0, and indices grow. A page that is one word but for one
+//! other in the middle takes 10 to 24 bytes, in the time of one pass over it.
+#![forbid(unsafe_code)]
+
+use super::format::WORDS;
+use crate::{Corrupt, Page};
+
+/// First byte of such a page.
+pub(crate) const KIND: u8 = 1;
+
+/// Pages with more changes from a word to the next than this are not stored as runs.
+pub(crate) const MOST_RUNS: usize = 24;
+
+const INDEX_BITS: u32 = 9;
+const WIDTH_FIRST_WORD: usize = 9;
+
+/// Writes the page as runs. `None`: more than `out` holds, or than [`MOST_RUNS`] runs.
+pub(crate) fn encode(page: &Page, out: &mut [u8]) -> Option<usize> {
+    let (words, _) = page.as_chunks::<8>();
+    let mut at = 2;
+    let mut entries = 0;
+    let mut previous = None;
+    for (index, bytes) in words.iter().enumerate() {
+        if previous == Some(bytes) {
+            continue;
+        }
+        if entries == MOST_RUNS {
+            return None;
+        }
+        let word = u64::from_le_bytes(*bytes);
+        let width = if index != 0 && *bytes == words[0] {
+            WIDTH_FIRST_WORD
+        } else {
+            8 - word.leading_zeros() as usize / 8
+        };
+        let (place, value) = out.get_mut(at..)?.split_at_mut_checked(2)?;
+        place.copy_from_slice(&(index as u16 | (width as u16) << INDEX_BITS).to_le_bytes());
+        at += 2;
+        if width <= 8 {
+            value.get_mut(..width)?.copy_from_slice(&bytes[..width]);
+            at += width;
+        }
+        entries += 1;
+        previous = Some(bytes);
+    }
+    *out.get_mut(..2)?.first_chunk_mut()? = [KIND, entries as u8];
+    Some(at)
+}
+
+/// Writes the page that `stored`, which begins with [`KIND`], describes.
+pub(crate) fn decode(stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
+    let (&[kind, entries], mut rest) = stored.split_first_chunk().ok_or(Corrupt)?;
+    if kind != KIND || entries == 0 || entries as usize > MOST_RUNS {
+        return Err(Corrupt);
+    }
+    let (words, _) = page.as_chunks_mut::<8>();
+    let (mut first_word, mut word) = ([0; 8], [0; 8]);
+    let mut filled = 0;
+    for entry in 0..entries {
+        let (place, value) = rest.split_first_chunk().ok_or(Corrupt)?;
+        let place = u16::from_le_bytes(*place);
+        let index = (place & ((1 << INDEX_BITS) - 1)) as usize;
+        let width = (place >> INDEX_BITS) as usize;
+        let in_order = if entry == 0 {
+            index == 0
+        } else {
+            index > filled
+        };
+        if !in_order {
+            return Err(Corrupt);
+        }
+        words[filled..index].fill(word);
+        filled = index;
+        if width == WIDTH_FIRST_WORD && entry != 0 {
+            word = first_word;
+            rest = value;
+        } else {
+            let bytes = value.get(..width).filter(|_| width <= 8).ok_or(Corrupt)?;
+            word = [0; 8];
+            word[..width].copy_from_slice(bytes);
+            rest = &value[width..];
+        }
+        if entry == 0 {
+            first_word = word;
+        }
+    }
+    words[filled..].fill(word);
+    rest.is_empty().then_some(()).ok_or(Corrupt)
+}
+
+const _: () = assert!(WORDS <= 1 << INDEX_BITS);
