@@ -25,10 +25,11 @@
 
 use crate::counters::add;
 use crate::entry::Entry;
-use crate::fault::{Committed, Into, Worker};
+use crate::fault::{Committed, Into};
 use crate::host::{Host, StagingSlot};
 use crate::queues::Ageing;
 use crate::stored::{HEADER_BYTES, Header, milliseconds};
+use crate::worker::Worker;
 use crate::{Engine, LEAF_PAGES, PageIndex, STAGING_SLOTS, VmoId};
 use coldpress_codec::{Compressed, DEFAULT_TARGET_BYTES, PAGE_SIZE, PageCodec, checksum};
 use coldpress_storage::CompressedStorage;
@@ -51,24 +52,18 @@ const BRIDGED_PAGES: u32 = 4;
 
 /// The one thread that compresses: its codec state, its buffer, and itself as a worker (a page
 /// that does not compress is put back by it).
-pub struct Reclaimer<C: PageCodec>
-where
-    C::State: 'static,
-{
+pub struct Reclaimer<C: PageCodec + 'static> {
     state: &'static mut C::State,
     buffer: &'static mut [u8; PAGE_SIZE],
-    worker: Worker,
+    worker: Worker<C>,
 }
 
-impl<C: PageCodec> Reclaimer<C>
-where
-    C::State: 'static,
-{
+impl<C: PageCodec> Reclaimer<C> {
     /// A reclaimer from memory of its own, and a worker id of its own.
     pub fn new(
         state: &'static mut C::State,
         buffer: &'static mut [u8; PAGE_SIZE],
-        worker: Worker,
+        worker: Worker<C>,
     ) -> Self {
         Self {
             state,
@@ -287,16 +282,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         // SAFETY: the slot was filled by this batch and is released at its end only.
         let page = unsafe { host.staging(slot) };
         add(&c.compression_attempts, 1);
-        let out = &mut reclaimer.buffer[HEADER_BYTES..DEFAULT_TARGET_BYTES];
+        let out = &mut reclaimer.buffer[..DEFAULT_TARGET_BYTES - HEADER_BYTES];
         let entry = match self.codec.compress(reclaimer.state, page, out) {
             Compressed::SameFilled(word) => match Entry::same_filled(word) {
                 Some(marker) => Some(marker),
-                None => {
-                    out[..8].copy_from_slice(&word.to_le_bytes());
-                    self.store(host, reclaimer, checksum(page), 8)
-                }
+                None => self.store(host, checksum(page), true, &word.to_le_bytes()),
             },
-            Compressed::Stored(len) => self.store(host, reclaimer, checksum(page), len),
+            Compressed::Stored(len) => self.store(host, checksum(page), false, &out[..len]),
             Compressed::Incompressible => {
                 add(&c.incompressible, 1);
                 add(&c.failed_compressions, 1);
@@ -326,24 +318,18 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         true
     }
 
-    /// Stores `len` bytes of the buffer behind their header. `None`: no room.
-    fn store(
-        &self,
-        host: &H,
-        reclaimer: &mut Reclaimer<C>,
-        checksum: u32,
-        len: usize,
-    ) -> Option<Entry> {
-        let len = HEADER_BYTES + len;
+    /// Stores a payload behind its header. `None`: no room.
+    fn store(&self, host: &H, checksum: u32, same_filled: bool, payload: &[u8]) -> Option<Entry> {
         let header = Header {
             checksum,
             stored_ms: milliseconds(host.now_ns()),
-        };
-        header.write(reclaimer.buffer);
+            same_filled,
+        }
+        .to_bytes();
+        let len = header.len() + payload.len();
         let reference = self.storage.lock().allocate(host.frames(), len)?;
         // SAFETY: just allocated, so nobody else reads or writes these bytes.
-        let place = unsafe { coldpress_storage::data_mut(host.frames(), reference) };
-        place.copy_from_slice(&reclaimer.buffer[..len]);
+        unsafe { coldpress_storage::write(host.frames(), reference, &[&header, payload]) };
         Some(Entry::Compressed(reference))
     }
 
@@ -365,7 +351,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     }
 
     /// Gives a page that cannot be held compressed back to the program.
-    fn put_back(&self, host: &H, worker: &Worker, slot: StagingSlot) {
+    fn put_back(&self, host: &H, worker: &Worker<C>, slot: StagingSlot) {
         {
             let _stable = host.stable();
             let link = &self.backlinks[slot.0 as usize];

@@ -20,28 +20,14 @@ use crate::entry::Entry;
 use crate::host::{Host, Installed};
 use crate::page_list::PageList;
 use crate::stored::{Header, residency_bucket};
+use crate::worker::{Worker, Workspace};
 use crate::{Engine, PageIndex, VmoId};
 use coldpress_codec::{Page, PageCodec, checksum, same_filled};
-use coldpress_storage::{CompressedStorage, Reference};
+use coldpress_storage::{CompressedStorage, Reference, prefetch};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// How often a worker looks at a claim before it leaves its processor to whoever holds it.
 const CLAIM_SPINS: u32 = 500;
-
-/// A thread that restores pages. Its id is its own; its spare page belongs to it alone.
-pub struct Worker {
-    pub(crate) id: u16,
-    pub(crate) spare: &'static mut Page,
-}
-
-impl Worker {
-    /// Worker number `id` (below [`MAX_WORKERS`](crate::MAX_WORKERS), no two alike in one
-    /// engine), with a page of memory that never leaves.
-    pub fn new(id: u16, spare: &'static mut Page) -> Self {
-        assert!((id as usize) < crate::MAX_WORKERS);
-        Self { id, spare }
-    }
-}
 
 /// How a fault was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +68,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     pub fn fault(
         &self,
         host: &H,
-        worker: &mut Worker,
+        worker: &mut Worker<C>,
         vmo: VmoId,
         index: PageIndex,
         written: bool,
@@ -113,9 +99,12 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 Entry::Temporary(slot) => {
                     // SAFETY: while the entry names the slot, which the held lock keeps so, the
                     // compressor has not released it.
-                    worker.spare.copy_from_slice(unsafe { host.staging(slot) });
+                    let staged = unsafe { host.staging(slot) };
+                    worker.workspace.spare.copy_from_slice(staged);
                 }
-                Entry::Zero | Entry::SameFilled(_) | Entry::Compressed(_) => {}
+                // Its bytes are on their way while the request is made.
+                Entry::Compressed(reference) => prefetch(host.frames(), reference),
+                Entry::Zero | Entry::SameFilled(_) => {}
             }
             self.aim(worker, vmo, index);
             list.set(index, Entry::Request(worker.id));
@@ -125,7 +114,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             let outcome = match entry {
                 Entry::Compressed(reference) => {
                     let started = host.now_ns();
-                    sound = self.load(host, worker.spare, reference, true);
+                    sound = self.load(host, worker.workspace, reference, true);
                     add(
                         &c.decompression_time_ns,
                         host.now_ns().saturating_sub(started),
@@ -133,18 +122,18 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                     FaultOutcome::Decompressed
                 }
                 Entry::SameFilled(word) => {
-                    same_filled::fill(worker.spare, word);
+                    same_filled::fill(&mut worker.workspace.spare, word);
                     FaultOutcome::SameFilled
                 }
                 Entry::Zero => {
-                    worker.spare.fill(0);
+                    worker.workspace.spare.fill(0);
                     FaultOutcome::SameFilled
                 }
                 _ => FaultOutcome::Copied,
             };
 
             let committed = if sound {
-                self.commit(host, worker.id, worker.spare, Into::Newest)
+                self.commit(host, worker.id, &worker.workspace.spare, Into::Newest)
             } else {
                 self.commit_poison(host, worker.id)
             };
@@ -176,7 +165,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     }
 
     /// Names what `worker` is about to restore. Under the VMO's lock, before the entry says so.
-    pub(crate) fn aim(&self, worker: &Worker, vmo: VmoId, index: PageIndex) {
+    pub(crate) fn aim(&self, worker: &Worker<C>, vmo: VmoId, index: PageIndex) {
         let target = &self.targets[worker.id as usize];
         target.vmo.store(vmo, Relaxed);
         target.index.store(index, Relaxed);
@@ -272,33 +261,38 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
     }
 
-    /// Decompresses what `reference` names into `page`. `false`: it is not what was stored.
-    /// `count`: in the histogram of residency.
+    /// Decompresses what `reference` names into the spare page. `false`: it is not what was
+    /// stored. `count`: in the histogram of residency.
     pub(crate) fn load(
         &self,
         host: &H,
-        page: &mut Page,
+        workspace: &mut Workspace<C>,
         reference: Reference,
         count: bool,
     ) -> bool {
+        let Workspace {
+            spare,
+            gather,
+            scratch,
+        } = workspace;
         // SAFETY: I1: the reference stays allocated while a request or the fork's stillness
         // protects it; its bytes are written once, before any entry names it.
-        let bytes = unsafe { coldpress_storage::data(host.frames(), reference) };
-        let Some((header, payload)) = Header::read(bytes) else {
+        let bytes = unsafe { coldpress_storage::data(host.frames(), reference, gather) };
+        let Some((header, payload)) = bytes.and_then(Header::read) else {
             return false;
         };
-        let decoded = match payload.first_chunk::<8>() {
-            Some(word) if payload.len() == 8 => {
-                same_filled::fill(page, u64::from_le_bytes(*word));
+        let decoded = match header.same_filled {
+            true => payload.try_into().is_ok_and(|word| {
+                same_filled::fill(spare, u64::from_le_bytes(word));
                 true
-            }
-            _ => self.codec.decompress(payload, page).is_ok(),
+            }),
+            false => self.codec.decompress(scratch, payload, spare).is_ok(),
         };
         if count {
             let bucket = residency_bucket(header.stored_ms, host.now_ns());
             add(&self.counters.decompressed_within_log_seconds[bucket], 1);
         }
-        decoded && checksum(page) == header.checksum
+        decoded && checksum(spare) == header.checksum
     }
 
     /// Installs `content` where the worker's target says, and writes the entry there.

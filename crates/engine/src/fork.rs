@@ -8,8 +8,8 @@
 
 use crate::counters::{add, sub};
 use crate::entry::Entry;
-use crate::fault::Worker;
 use crate::host::Host;
+use crate::worker::Worker;
 use crate::{Engine, PageIndex, VmoId};
 use coldpress_codec::{Page, PageCodec, same_filled};
 use coldpress_storage::CompressedStorage;
@@ -33,22 +33,22 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     pub fn peek<'w>(
         &self,
         host: &H,
-        worker: &'w mut Worker,
+        worker: &'w mut Worker<C>,
         vmo: VmoId,
         index: PageIndex,
     ) -> Content<'w> {
         match self.entry(vmo, index) {
             Entry::Empty => return Content::Nothing,
             Entry::Page(_) | Entry::Temporary(_) | Entry::Request(_) => return Content::Present,
-            Entry::Zero => worker.spare.fill(0),
-            Entry::SameFilled(word) => same_filled::fill(worker.spare, word),
+            Entry::Zero => worker.workspace.spare.fill(0),
+            Entry::SameFilled(word) => same_filled::fill(&mut worker.workspace.spare, word),
             Entry::Compressed(reference) => {
-                if !self.load(host, worker.spare, reference, false) {
+                if !self.load(host, worker.workspace, reference, false) {
                     return Content::Doubtful;
                 }
             }
         }
-        Content::Bytes(worker.spare)
+        Content::Bytes(&worker.workspace.spare)
     }
 
     /// The page is in place, whatever its entry says: what was remembered besides is freed.

@@ -17,7 +17,8 @@
 //! * **temporary reference**: the entry of a page while it is compressed; names its slot.
 //! * **compressed reference**: the entry of a page held by compressed storage.
 //! * **request**: the entry of a page while one worker restores it.
-//! * **worker**: a thread that answers faults, or the one that reclaims; each owns a spare page.
+//! * **worker**: a thread that answers faults, or the one that reclaims; each owns a
+//!   workspace with a spare page ([`worker`]).
 //! * **stable section**: while a [`Host::Stable`] guard lives, the host delivers no change of
 //!   the address space ([`change`]).
 //! * **content**, **committed**: remembered in any form; held in pages.
@@ -47,14 +48,16 @@ pub mod page;
 pub mod page_list;
 pub mod queues;
 mod stored;
+mod worker;
 
 pub use compress::{Batch, Reclaimer, Trigger};
 pub use counters::Counters;
 pub use entry::Entry;
-pub use fault::{FaultOutcome, Worker};
+pub use fault::FaultOutcome;
 pub use fork::Content;
 pub use host::{Host, Installed, StagingSlot, Taken};
 pub use queues::Ageing;
+pub use worker::{Worker, Workspace};
 
 use coldpress_arena::Pool;
 use coldpress_codec::PageCodec;

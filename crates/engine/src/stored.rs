@@ -1,35 +1,43 @@
 //! What stands in storage for one page: a header of eight bytes, then the codec's bytes.
 //!
 //! ```text
-//!  0          4            8                     length
-//! │ checksum │ stored, ms │ compressed bytes … │
+//!  0          4                8                     length
+//! │ checksum │ stored, ms │ F │ compressed bytes … │
 //! ```
 //!
 //! The checksum is that of the whole uncompressed page (law L1: it covers storage, codec and
-//! every copy between); the time is the host's clock in milliseconds, modulo 2^32.
+//! every copy between); the time is the host's clock in milliseconds, modulo 2^31. F, the highest
+//! bit of the word, tells that what follows is the word of a same-filled page which no entry can
+//! hold, and not bytes of the codec (which may well be eight, too).
 
 /// Bytes before the compressed bytes.
 pub(crate) const HEADER_BYTES: usize = 8;
+
+const SAME_FILLED: u32 = 1 << 31;
+const TIME: u32 = SAME_FILLED - 1;
 
 /// The header of a stored page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub checksum: u32,
     pub stored_ms: u32,
+    pub same_filled: bool,
 }
 
 impl Header {
-    pub(crate) fn write(self, to: &mut [u8]) {
-        to[..4].copy_from_slice(&self.checksum.to_le_bytes());
-        to[4..8].copy_from_slice(&self.stored_ms.to_le_bytes());
+    pub(crate) fn to_bytes(self) -> [u8; HEADER_BYTES] {
+        let time = self.stored_ms & TIME | if self.same_filled { SAME_FILLED } else { 0 };
+        (u64::from(self.checksum) | u64::from(time) << 32).to_le_bytes()
     }
 
     pub(crate) fn read(from: &[u8]) -> Option<(Self, &[u8])> {
-        let (checksum, rest) = from.split_first_chunk::<4>()?;
-        let (stored, rest) = rest.split_first_chunk::<4>()?;
+        let (header, rest) = from.split_first_chunk::<HEADER_BYTES>()?;
+        let bits = u64::from_le_bytes(*header);
+        let time = (bits >> 32) as u32;
         let header = Self {
-            checksum: u32::from_le_bytes(*checksum),
-            stored_ms: u32::from_le_bytes(*stored),
+            checksum: bits as u32,
+            stored_ms: time & TIME,
+            same_filled: time & SAME_FILLED != 0,
         };
         Some((header, rest))
     }
@@ -37,12 +45,12 @@ impl Header {
 
 /// The host's clock in the unit of the header.
 pub(crate) fn milliseconds(now_ns: u64) -> u32 {
-    (now_ns / 1_000_000) as u32
+    (now_ns / 1_000_000) as u32 & TIME
 }
 
 /// Bucket of the residency histogram for a page stored at `stored_ms` and wanted now.
 pub(crate) fn residency_bucket(stored_ms: u32, now_ns: u64) -> usize {
-    let seconds = milliseconds(now_ns).wrapping_sub(stored_ms) / 1000;
+    let seconds = (milliseconds(now_ns).wrapping_sub(stored_ms) & TIME) / 1000;
     match seconds {
         0 => 0,
         s => (s.ilog2() as usize + 1).min(8),
@@ -51,7 +59,24 @@ pub(crate) fn residency_bucket(stored_ms: u32, now_ns: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
+
+    #[test]
+    fn headers_carry_every_field() {
+        for same_filled in [false, true] {
+            for stored_ms in [0, 1, TIME] {
+                let header = Header {
+                    checksum: 0x89AB_CDEF,
+                    stored_ms,
+                    same_filled,
+                };
+                let bytes = [&header.to_bytes()[..], &[7]].concat();
+                assert_eq!(Header::read(&bytes), Some((header, &[7][..])));
+            }
+        }
+        assert_eq!(Header::read(&[0; 7]), None);
+    }
 
     #[test]
     fn residency_buckets_follow_the_rfc_and_tell_what_is_longer() {
@@ -61,5 +86,6 @@ mod tests {
         assert_eq!((at(2), at(3)), (2, 2));
         assert_eq!((at(64), at(127)), (7, 7));
         assert_eq!((at(128), at(100_000)), (8, 8));
+        assert_eq!(residency_bucket(TIME, 0), 0, "the clock has gone round");
     }
 }

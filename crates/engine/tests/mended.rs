@@ -152,3 +152,21 @@ fn d5_peeking_counts_as_decompressing() {
     ));
     assert_eq!(format!("{:?}", s.engine.counters()), before);
 }
+
+/// D6. A page is poisoned although nothing is wrong with it: a payload of eight bytes was always
+/// taken for the word of a same-filled page that no entry can hold; a codec may as well need no
+/// more than eight bytes (LZ4 never did).
+#[test]
+fn d6_eight_bytes_of_the_codec_are_taken_for_a_same_filled_word() {
+    let s = system(1, 64);
+    let mut page = [0; 4096];
+    page[..8].copy_from_slice(&0x9E37_79B9_7F4A_7C15_u64.to_ne_bytes());
+    let odd_word = content(Kind::Word(0x9E37_79B9_7F4A_7C15), 1);
+    s.write(&mut worker(1), 1, 0, &page);
+    s.write(&mut worker(1), 1, 1, &odd_word);
+    s.send_away(&mut reclaimer(2));
+    assert!(s.is_compressed(1, 0) && s.is_compressed(1, 1));
+    assert_eq!(s.fault(&mut worker(1), 1, 0), FaultOutcome::Decompressed);
+    assert!(s.read(&mut worker(1), 1, 0) == page);
+    assert!(s.read(&mut worker(1), 1, 1) == odd_word);
+}

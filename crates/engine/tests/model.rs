@@ -4,7 +4,7 @@
 mod machine;
 
 use coldpress_codec::Page;
-use coldpress_engine::{Ageing, Entry, Trigger, Worker};
+use coldpress_engine::{Ageing, Entry, Trigger};
 use machine::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -88,7 +88,7 @@ type Contents = HashMap<At, (Kind, u64)>;
 struct Run {
     system: &'static System,
     contents: Arc<Mutex<Contents>>,
-    workers: Arc<Mutex<Vec<Worker>>>,
+    workers: Arc<Mutex<Vec<TestWorker>>>,
     writes: Arc<Mutex<u64>>,
 }
 

@@ -8,7 +8,7 @@
 mod machine;
 
 use coldpress_codec::Page;
-use coldpress_engine::{Trigger, Worker};
+use coldpress_engine::Trigger;
 use machine::*;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -59,7 +59,7 @@ impl Stress {
     }
 
     /// Touches the page and acts on it once it is in place.
-    fn touch(&self, worker: &mut Worker, at: At, act: impl FnOnce(&mut Page)) {
+    fn touch(&self, worker: &mut TestWorker, at: At, act: impl FnOnce(&mut Page)) {
         let s = self.system;
         loop {
             let before = {

@@ -21,7 +21,7 @@ use crate::maps;
 use crate::pager;
 use crate::windows::{ADDRESS_LIMIT, WINDOW_BYTES, parts};
 use coldpress_engine::LEAF_PAGES;
-use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Region};
+use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
 use lock_api::RawMutex;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -307,44 +307,24 @@ fn adjoins_registered(range: AddressRange) -> bool {
 /// Tracks the populated pages of a range inside one window that are not registered.
 fn track_populated(range: AddressRange) -> u64 {
     let host = &pager().host;
-    let Some(pagemap) = host.pagemap.get() else {
-        return 0;
-    };
-    let mut regions = [Region::default(); 64];
+    let mut window = None;
     let mut tracked = 0;
-    let mut at = range.start;
-    while at < range.end {
-        let rest = AddressRange {
-            start: at,
-            end: range.end,
+    // Inside the gate: no memory is moved onto these addresses meanwhile.
+    let inside = || host.gate.enter();
+    host.for_each_populated(range, inside, |address| {
+        let Some(vmo) = window.or_else(|| window_for(range.start)) else {
+            return;
         };
-        // Inside the gate: no memory is moved onto these addresses meanwhile.
-        let _inside = host.gate.enter();
-        let Ok((found, walked)) = pagemap.populated(rest, &mut regions) else {
-            break;
-        };
-        if found > 0 {
-            let Some(vmo) = window_for(range.start) else {
-                break;
-            };
-            let window = host.windows.get(vmo);
-            for region in &regions[..found] {
-                for address in (region.start as usize..region.end as usize).step_by(PAGE_SIZE) {
-                    let index = ((address - window.base()) / PAGE_SIZE) as u32;
-                    if address % ARENA_BYTES != 0
-                        && !window.is_registered(index)
-                        && pager().engine.track_known(host, vmo, index, true)
-                    {
-                        tracked += 1;
-                    }
-                }
-            }
+        window = Some(vmo);
+        let window = host.windows.get(vmo);
+        let index = ((address - window.base()) / PAGE_SIZE) as u32;
+        if address % ARENA_BYTES != 0
+            && !window.is_registered(index)
+            && pager().engine.track_known(host, vmo, index, true)
+        {
+            tracked += 1;
         }
-        if walked <= at {
-            break;
-        }
-        at = walked;
-    }
+    });
     tracked
 }
 

@@ -24,10 +24,10 @@
 use crate::exclusions::Reason;
 use crate::futex::{FutexLock, set_and_wake, wait_while};
 use crate::windows::ADDRESS_LIMIT;
-use crate::{handler, maps, pager, sys};
+use crate::{Codec, handler, maps, pager, sys};
 use coldpress_arena::ChunkSource;
 use coldpress_engine::{Content, Entry, VMO_PAGES, Worker};
-use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Region};
+use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -183,7 +183,7 @@ fn resolve(mut address: usize) -> Option<usize> {
 }
 
 /// Answers a fault while the pager is still: only reads what is remembered.
-pub(crate) fn serve_still(worker: &mut Worker, address: usize) {
+pub(crate) fn serve_still(worker: &mut Worker<Codec>, address: usize) {
     let pager = pager();
     let host = &pager.host;
     let Some(uffd) = host.uffd.get() else { return };
@@ -480,30 +480,15 @@ pub(crate) fn register_again() {
 fn acknowledge(vmo: u32, range: AddressRange) {
     let pager = pager();
     let host = &pager.host;
-    let Some(pagemap) = host.pagemap.get() else {
-        return;
-    };
-    let mut regions = [Region::default(); 64];
-    let mut at = range.start;
-    while at < range.end {
-        let rest = AddressRange {
-            start: at,
-            end: range.end,
-        };
-        let Ok((found, walked)) = pagemap.populated(rest, &mut regions) else {
-            return;
-        };
-        for region in &regions[..found] {
-            for address in (region.start as usize..region.end as usize).step_by(PAGE_SIZE) {
-                let index = ((address - host.windows.get(vmo).base()) / PAGE_SIZE) as u32;
-                pager.engine.acknowledge_present(host, vmo, index);
-            }
-        }
-        if walked <= at {
-            return;
-        }
-        at = walked;
-    }
+    let base = host.windows.get(vmo).base();
+    host.for_each_populated(
+        range,
+        || (),
+        |address| {
+            let index = (address - base) / PAGE_SIZE;
+            pager.engine.acknowledge_present(host, vmo, index as u32);
+        },
+    );
 }
 
 /// The child can have no userfaultfd: everything that is remembered is written into place.
@@ -512,7 +497,7 @@ fn restore_everything() {
     let host = &pager.host;
     host.statistics().fork_child_mode.store(2, Relaxed);
     // SAFETY: no pager thread runs in this process; worker 0 is nobody else's.
-    let mut worker = unsafe { pager.worker(0) };
+    let mut worker = unsafe { pager.workplace.worker(0) };
     for (vmo, window) in host.windows.iter() {
         for index in 0..VMO_PAGES {
             if matches!(

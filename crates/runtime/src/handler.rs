@@ -12,7 +12,7 @@
 use crate::fork::Operation;
 use crate::futex::{FutexLock, wait_while};
 use crate::windows::parts;
-use crate::{fork, message, pager, sys};
+use crate::{Codec, fork, message, pager, sys};
 use coldpress_engine::{Entry, FaultOutcome, Worker};
 use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
 use core::sync::atomic::{
@@ -146,8 +146,8 @@ pub extern "C" fn run(argument: usize) -> ! {
     let (number, cpu) = (argument >> 16, argument & 0xFFFF);
     sys::set_thread_name(c"coldpress/fault");
     sys::pin_to(cpu);
-    // SAFETY: worker `number + 1` and its spare page belong to this thread alone.
-    let mut worker = unsafe { pager().worker(number + 1) };
+    // SAFETY: worker `number + 1` and its workspace belong to this thread alone.
+    let mut worker = unsafe { pager().workplace.worker(number + 1) };
     pager().threads.started();
     let uffd = pager()
         .host
@@ -261,7 +261,7 @@ pub(crate) fn read_changes() {
     }
 }
 
-fn serve(worker: &mut Worker, state: &HandlerState, fault: Fault) {
+fn serve(worker: &mut Worker<Codec>, state: &HandlerState, fault: Fault) {
     let started = sys::now_ns();
     state.address.store(fault.address, Relaxed);
     state.thread.store(fault.thread, Relaxed);
@@ -276,7 +276,7 @@ fn serve(worker: &mut Worker, state: &HandlerState, fault: Fault) {
     state.since_ns.store(0, Relaxed);
 }
 
-fn answer(worker: &mut Worker, fault: Fault, started: u64) {
+fn answer(worker: &mut Worker<Codec>, fault: Fault, started: u64) {
     let pager = pager();
     let statistics = pager.host.statistics();
     statistics.faults.fetch_add(1, Relaxed);

@@ -113,22 +113,45 @@ impl Linux {
 
     /// Which of the `count` slots from `slot` hold a page.
     fn filled_slots(&self, slot: StagingSlot, count: usize) -> u64 {
-        let mut regions = [Region::default(); LEAF_PAGES as usize];
-        let start = self.slot(slot);
-        let range = AddressRange::new(start, count * PAGE_SIZE);
-        let pagemap = self.pagemap.get().expect("the engine runs after the start");
-        let Ok((found, _)) = pagemap.populated(range, &mut regions) else {
-            return sys::resident(range);
-        };
+        let range = AddressRange::new(self.slot(slot), count * PAGE_SIZE);
         let mut filled = 0;
-        for region in &regions[..found] {
-            let first = (region.start as usize - start) / PAGE_SIZE;
-            let end = (region.end as usize - start) / PAGE_SIZE;
-            for n in first..end {
-                filled |= 1 << n;
-            }
+        let note = |address: usize| filled |= 1 << ((address - range.start) / PAGE_SIZE);
+        match self.for_each_populated(range, || (), note) {
+            true => filled,
+            false => sys::resident(range),
         }
-        filled
+    }
+
+    /// Calls `with` for each populated page of `range`, in the order of their addresses. A guard
+    /// from `around` is held over each look at the page map and the calls it leads to.
+    /// `false`: the kernel refused to tell of all.
+    pub(crate) fn for_each_populated<G>(
+        &self,
+        range: AddressRange,
+        around: impl Fn() -> G,
+        mut with: impl FnMut(usize),
+    ) -> bool {
+        let Some(pagemap) = self.pagemap.get() else {
+            return false;
+        };
+        let mut regions = [Region::default(); LEAF_PAGES as usize];
+        let mut rest = range;
+        while !rest.is_empty() {
+            let _around = around();
+            let Ok((found, walked)) = pagemap.populated(rest, &mut regions) else {
+                return false;
+            };
+            for region in &regions[..found] {
+                for address in (region.start as usize..region.end as usize).step_by(PAGE_SIZE) {
+                    with(address);
+                }
+            }
+            if walked <= rest.start {
+                return false;
+            }
+            rest.start = walked;
+        }
+        true
     }
 
     /// Pages that were met where none was expected: in staging now, and their owner knows nothing
@@ -213,29 +236,15 @@ impl Linux {
 
     /// Tracks every populated page of a range that was just registered. Inside the gate.
     fn track_populated(&self, vmo: VmoId, range: AddressRange) {
-        let window = self.windows.get(vmo);
-        let mut regions = [Region::default(); 32];
-        let mut at = range.start;
-        let pagemap = self.pagemap.get().expect("the engine runs after the start");
-        while at < range.end {
-            let rest = AddressRange {
-                start: at,
-                end: range.end,
-            };
-            let Ok((found, walked)) = pagemap.populated(rest, &mut regions) else {
-                return;
-            };
-            for region in &regions[..found] {
-                for address in (region.start as usize..region.end as usize).step_by(PAGE_SIZE) {
-                    let index = ((address - window.base()) / PAGE_SIZE) as u32;
-                    pager().engine.track_known(self, vmo, index, true);
-                }
-            }
-            if walked <= at {
-                return;
-            }
-            at = walked;
-        }
+        let base = self.windows.get(vmo).base();
+        self.for_each_populated(
+            range,
+            || (),
+            |address| {
+                let index = (address - base) / PAGE_SIZE;
+                pager().engine.track_known(self, vmo, index as u32, true);
+            },
+        );
     }
 }
 

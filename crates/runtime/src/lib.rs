@@ -14,6 +14,7 @@
 //! | `fork` | stillness, journal, the child's own pager |
 //! | `requests` | what the program's threads ask of the pager's |
 //! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |
+//! | `workplace` | what its threads work with |
 //! | `memory`, `futex`, `late`, `sys` | the ground all stand on |
 #![no_std]
 #![deny(missing_docs)]
@@ -37,10 +38,10 @@ pub mod statistics;
 pub mod sys;
 pub mod watchdog;
 pub mod windows;
+pub mod workplace;
 
-use coldpress_arena::{CHUNK_BYTES, ChunkSource};
-use coldpress_codec::{Lz4, Lz4State};
-use coldpress_engine::{Engine, Reclaimer, Worker};
+use coldpress_codec::Lz4;
+use coldpress_engine::Engine;
 use coldpress_storage::ThreeSlot;
 use coldpress_uffd::PAGE_SIZE;
 use config::Config;
@@ -55,8 +56,12 @@ use host::Linux;
 use lock_api::RawMutex;
 use start::Threads;
 
+/// The codec.
+pub type Codec = Lz4;
+/// The storage.
+pub type Storage = ThreeSlot;
 /// The engine as it runs here.
-pub type LinuxEngine = Engine<Linux, Lz4, ThreeSlot>;
+pub type LinuxEngine = Engine<Linux, Codec, Storage>;
 
 /// Everything there is one of in a process.
 pub struct Pager {
@@ -91,8 +96,8 @@ pub struct Pager {
     running: AtomicBool,
     config: UnsafeCell<Config>,
     directory: UnsafeCell<([u8; statistics::DIRECTORY_BYTES], usize)>,
-    /// Spare pages of all workers, then the reclaimer's buffer and codec state.
-    spares: AtomicUsize,
+    /// What the threads work with.
+    pub workplace: workplace::Workplace,
     touch_before_fork: AtomicPtr<()>,
 }
 
@@ -124,7 +129,7 @@ static PAGER: Pager = Pager {
         stall_first_fault_ms: 0,
     }),
     directory: UnsafeCell::new(([0; statistics::DIRECTORY_BYTES], 0)),
-    spares: AtomicUsize::new(0),
+    workplace: workplace::Workplace::new(),
     touch_before_fork: AtomicPtr::new(core::ptr::null_mut()),
 };
 
@@ -132,11 +137,6 @@ static PAGER: Pager = Pager {
 pub fn pager() -> &'static Pager {
     &PAGER
 }
-
-const WORKERS: usize = MAX_HANDLERS + 1;
-const BUFFER: usize = WORKERS * PAGE_SIZE;
-const CODEC_STATE: usize = BUFFER + PAGE_SIZE;
-const _: () = assert!(CODEC_STATE + size_of::<Lz4State>() <= CHUNK_BYTES);
 
 impl Pager {
     /// Sets the configuration. Before [`start::start`].
@@ -197,44 +197,11 @@ impl Pager {
         self.host.windows.iter().next().is_some()
     }
 
-    fn reserve_spares(&self) -> Option<()> {
-        let chunk = self.host.memory.chunk()?;
-        self.spares.store(chunk.as_ptr() as usize, Relaxed);
-        Some(())
-    }
-
-    /// Worker `number` with its spare page.
-    ///
-    /// # Safety
-    /// No two workers with one number exist at a time.
-    unsafe fn worker(&self, number: usize) -> Worker {
-        let spare = self.spares.load(Relaxed) + number * PAGE_SIZE;
-        // SAFETY: a page of our own for each number, as the caller promises used once.
-        Worker::new(number as u16, unsafe { &mut *(spare as *mut _) })
-    }
-
-    /// The reclaimer.
-    ///
-    /// # Safety
-    /// There is one at a time.
-    unsafe fn reclaimer(&self) -> Reclaimer<Lz4> {
-        let base = self.spares.load(Relaxed);
-        // SAFETY: zeroed memory of our own (a valid codec state), used by the one reclaimer.
-        unsafe {
-            Reclaimer::new(
-                &mut *((base + CODEC_STATE) as *mut Lz4State),
-                &mut *((base + BUFFER) as *mut _),
-                self.worker(0),
-            )
-        }
-    }
-
     /// Memory the pager holds besides tables and storage: stacks, staging, buffers.
     fn fixed_overhead_bytes(&self) -> u64 {
         let threads = self.threads.ids().count() * 3 * PAGE_SIZE;
         let staging = self.host.staged_pages.load(Relaxed) as usize * PAGE_SIZE;
-        let buffers = (self.handler_count.load(Relaxed) + 8) * PAGE_SIZE;
-        (threads + staging + buffers) as u64
+        (threads + staging) as u64 + self.workplace.backed_bytes()
     }
 
     /// Gives free frames back to the kernel.

@@ -33,6 +33,8 @@ pub const WINDOW_SLOTS: usize = 1 << (47 - 25);
 const STACKS: usize = MAX_THREADS * sys::STACK_BYTES;
 const STAGING: usize = STAGING_SLOTS * PAGE_SIZE;
 const WINDOW_INDEX: usize = WINDOW_SLOTS * 4;
+/// Least room for tables.
+pub const LEAST_TABLES: usize = 256 << 20;
 /// One page kept inaccessible on both sides of staging, so that it is a mapping of its own.
 const FENCE: usize = PAGE_SIZE;
 
@@ -83,7 +85,7 @@ impl Memory {
     pub fn reserve(&self, storage_bytes: usize) -> Result<(), Errno> {
         let mut frames = (storage_bytes / PAGE_SIZE).next_multiple_of(64);
         loop {
-            let tables = (frames * PAGE_SIZE / 16).max(256 << 20);
+            let tables = (frames * PAGE_SIZE / 16).max(LEAST_TABLES);
             let fixed = STACKS + FENCE + STAGING + FENCE + WINDOW_INDEX;
             let bitmaps = (frames / 8 * 2).next_multiple_of(PAGE_SIZE);
             let tables_at = (fixed + bitmaps).next_multiple_of(CHUNK_BYTES);
@@ -133,6 +135,17 @@ impl Memory {
             start: self.base.load(Relaxed),
             end: self.end.load(Relaxed),
         }
+    }
+
+    /// `count` chunks for tables in one piece.
+    pub fn chunks(&self, count: usize) -> Option<NonNull<u8>> {
+        let bytes = count * CHUNK_BYTES;
+        let at = self.next_chunk.fetch_add(bytes, Relaxed);
+        if at + bytes > self.frames_base.load(Relaxed) {
+            self.next_chunk.fetch_sub(bytes, Relaxed);
+            return None;
+        }
+        NonNull::new(at as *mut u8)
     }
 
     /// Lowest address of a thread's stack that nobody has had yet.
@@ -207,12 +220,7 @@ const RELEASED: usize = 1;
 // SAFETY: chunks are cut one after the other from zeroed, never reused memory.
 unsafe impl ChunkSource for Memory {
     fn chunk(&self) -> Option<NonNull<u8>> {
-        let at = self.next_chunk.fetch_add(CHUNK_BYTES, Relaxed);
-        if at + CHUNK_BYTES > self.frames_base.load(Relaxed) {
-            self.next_chunk.fetch_sub(CHUNK_BYTES, Relaxed);
-            return None;
-        }
-        NonNull::new(at as *mut u8)
+        self.chunks(1)
     }
 }
 

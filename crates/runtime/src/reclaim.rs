@@ -14,8 +14,7 @@
 
 use crate::futex::{set_and_wake, wait_for, wait_while};
 use crate::start::start_handlers;
-use crate::{pager, statistics, sys};
-use coldpress_codec::Lz4;
+use crate::{Codec, pager, statistics, sys};
 use coldpress_engine::{Ageing, LEAF_PAGES, Reclaimer, Trigger};
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -68,7 +67,7 @@ pub fn measure_once() -> Option<u64> {
 /// The thread's own state.
 struct Reclaim {
     statm: OwnedFd,
-    reclaimer: Reclaimer<Lz4>,
+    reclaimer: Reclaimer<Codec>,
     measured_ns: u64,
     discovered_ns: u64,
     fenced_ns: u64,
@@ -79,7 +78,7 @@ struct Reclaim {
 }
 
 /// Runs for ever. Called by the pager's first thread once everything is open.
-pub fn run(reclaimer: Reclaimer<Lz4>, statm: OwnedFd, handlers_started: bool) -> ! {
+pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) -> ! {
     let mut reclaim = Reclaim {
         statm,
         reclaimer,

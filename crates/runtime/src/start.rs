@@ -14,7 +14,7 @@
 
 use crate::futex::{set_and_wake, wait_while};
 use crate::handler::MAX_HANDLERS;
-use crate::{fork, handler, message, pager, reclaim, statistics, sys, watchdog};
+use crate::{Codec, fork, handler, message, pager, reclaim, statistics, sys, watchdog};
 use coldpress_engine::Reclaimer;
 use coldpress_interface::PAGE_SIZE;
 use coldpress_uffd::{Errno, Features, Pagemap, Userfaultfd};
@@ -93,7 +93,8 @@ pub fn start() -> Result<(), StartError> {
         .reserve(memory)
         .map_err(|_| StartError::Memory)?;
     pager.fork.reserve().ok_or(StartError::Memory)?;
-    pager.reserve_spares().ok_or(StartError::Memory)?;
+    let workplace = pager.workplace.reserve(&pager.host.memory);
+    workplace.ok_or(StartError::Memory)?;
     launch(0)
 }
 
@@ -145,9 +146,7 @@ extern "C" fn first_thread(is_child: usize) -> ! {
     }
 }
 
-fn open_all(
-    is_child: bool,
-) -> Result<(Reclaimer<coldpress_codec::Lz4>, OwnedFd, bool), StartError> {
+fn open_all(is_child: bool) -> Result<(Reclaimer<Codec>, OwnedFd, bool), StartError> {
     let pager = pager();
     let device = pager.config().device.filter(|&fd| fd >= 0);
     // This table is a copy: what the program has open must not be kept open here.
@@ -182,8 +181,8 @@ fn open_all(
         handlers_started = true;
         fork::register_again();
     }
-    // SAFETY: this thread is the only reclaimer; worker 0 and the buffers are its own.
-    let reclaimer = unsafe { pager.reclaimer() };
+    // SAFETY: this thread is the only reclaimer; its part of the workplace is its own.
+    let reclaimer = unsafe { pager.workplace.reclaimer() };
     Ok((reclaimer, statm, handlers_started))
 }
 

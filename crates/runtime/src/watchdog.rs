@@ -40,5 +40,6 @@ pub extern "C" fn run(_: usize) -> ! {
         }
         statistics::publish_cpu_time(pager().threads.ids());
         statistics::publish_windows();
+        pager().workplace.look_up();
     }
 }

@@ -3,6 +3,7 @@
 use super::{Machine, System};
 use coldpress_codec::{Page, same_filled};
 use coldpress_engine::{Entry, Host, PageIndex, VmoId};
+use coldpress_storage::Gather;
 
 /// What a page is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +79,11 @@ pub fn poke_in_storage(
     let Entry::Compressed(reference) = system.engine.entry(vmo, index) else {
         panic!("page {index} of VMO {vmo} is not compressed");
     };
+    let mut gather = Gather::new();
     // SAFETY: the entry names the object; the test's own thread is the only one.
-    change(unsafe { coldpress_storage::data_mut(machine.frames(), reference) });
+    let bytes = unsafe { coldpress_storage::data(machine.frames(), reference, &mut gather) };
+    let mut bytes = bytes.unwrap().to_vec();
+    change(&mut bytes);
+    // SAFETY: as above.
+    unsafe { coldpress_storage::write(machine.frames(), reference, &[&bytes]) };
 }

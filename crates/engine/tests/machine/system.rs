@@ -4,6 +4,7 @@ use super::{Hook, Machine};
 use coldpress_codec::{Compressed, Corrupt, Lz4, Lz4State, Page, PageCodec};
 use coldpress_engine::{
     Ageing, Batch, Engine, Entry, FaultOutcome, PageIndex, Reclaimer, Trigger, VmoId, Worker,
+    Workspace,
 };
 use coldpress_storage::ThreeSlot;
 use std::sync::Arc;
@@ -18,7 +19,8 @@ pub const AGEING: Ageing = Ageing {
     retry_failed_ns: 60 * SECOND,
 };
 
-/// LZ4, which a test can interrupt.
+/// LZ4, which a test can interrupt. A page that is zero but for its first word becomes that word:
+/// eight bytes, as many as an odd same-filled page takes in storage.
 #[derive(Default)]
 pub struct CodecHooks {
     /// Before a page is compressed.
@@ -32,20 +34,32 @@ pub struct HookedLz4(Arc<CodecHooks>);
 impl PageCodec for HookedLz4 {
     const NAME: &'static str = "lz4 with hooks";
     type State = Lz4State;
+    type Scratch = ();
 
     fn compress(&self, state: &mut Lz4State, page: &Page, out: &mut [u8]) -> Compressed {
         self.0.on_compress.run();
+        let (word, rest) = page.split_at(8);
+        if word != [0; 8] && rest.iter().all(|&byte| byte == 0) {
+            out[..8].copy_from_slice(word);
+            return Compressed::Stored(8);
+        }
         Lz4::default().compress(state, page, out)
     }
 
-    fn decompress(&self, stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
+    fn decompress(&self, (): &mut (), stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
         self.0.on_decompress.run();
-        Lz4::default().decompress(stored, page)
+        if stored.len() == 8 {
+            page.fill(0);
+            page[..8].copy_from_slice(stored);
+            return Ok(());
+        }
+        Lz4::default().decompress(&mut (), stored, page)
     }
 }
 
 pub type TestEngine = Engine<Machine, HookedLz4, ThreeSlot>;
 pub type TestReclaimer = Reclaimer<HookedLz4>;
+pub type TestWorker = Worker<HookedLz4>;
 
 pub struct System {
     pub engine: Box<TestEngine>,
@@ -73,8 +87,14 @@ pub fn system(vmos: usize, pages: usize) -> &'static System {
     Box::leak(Box::new(system))
 }
 
-pub fn worker(id: u16) -> Worker {
-    Worker::new(id, Box::leak(Box::new([0; 4096])))
+pub fn worker(id: u16) -> TestWorker {
+    let workspace = Box::leak(Box::<Workspace<HookedLz4>>::new_uninit());
+    // SAFETY: zeroed memory is a workspace (`Zeroable`).
+    let workspace = unsafe {
+        workspace.as_mut_ptr().write_bytes(0, 1);
+        workspace.assume_init_mut()
+    };
+    Worker::new(id, workspace)
 }
 
 pub fn reclaimer(id: u16) -> TestReclaimer {
@@ -89,14 +109,14 @@ pub fn value(counter: &AtomicU64) -> u64 {
 
 impl System {
     /// What the machine does when page `index` is touched and not in place.
-    pub fn fault(&self, worker: &mut Worker, vmo: VmoId, index: PageIndex) -> FaultOutcome {
+    pub fn fault(&self, worker: &mut TestWorker, vmo: VmoId, index: PageIndex) -> FaultOutcome {
         self.engine.fault(&self.machine, worker, vmo, index, true)
     }
 
     /// The page's content as the program sees it, brought in if need be.
     pub fn with<R>(
         &self,
-        worker: &mut Worker,
+        worker: &mut TestWorker,
         (vmo, index): (VmoId, PageIndex),
         act: impl FnOnce(&mut Page) -> R,
     ) -> R {
@@ -109,11 +129,11 @@ impl System {
         panic!("page {index} of VMO {vmo} is never in place");
     }
 
-    pub fn read(&self, worker: &mut Worker, vmo: VmoId, index: PageIndex) -> Page {
+    pub fn read(&self, worker: &mut TestWorker, vmo: VmoId, index: PageIndex) -> Page {
         self.with(worker, (vmo, index), |page| *page)
     }
 
-    pub fn write(&self, worker: &mut Worker, vmo: VmoId, index: PageIndex, content: &Page) {
+    pub fn write(&self, worker: &mut TestWorker, vmo: VmoId, index: PageIndex, content: &Page) {
         self.with(worker, (vmo, index), |page| *page = *content);
     }
 

@@ -1,0 +1,118 @@
+//! What the pager's threads work with: codec states, workspaces, buffers.
+//!
+//! They are one piece of the reservation, taken at the start and laid out for the largest of the
+//! codecs that can be chosen. The kernel backs what is touched, so a codec that decodes without
+//! tables costs two pages a worker, and handlers that never answer a fault cost nothing.
+
+use crate::memory::{LEAST_TABLES, Memory};
+use crate::{Codec, pager};
+use coldpress_arena::{CHUNK_BYTES, Zeroable};
+use coldpress_codec::PageCodec;
+use coldpress_engine::{MAX_WORKERS, Reclaimer, Worker, Workspace};
+use coldpress_uffd::{AddressRange, PAGE_SIZE};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// Each handler is a worker, and so is the reclaim thread (number 0).
+const WORKERS: usize = crate::handler::MAX_HANDLERS + 1;
+
+#[repr(C)]
+struct Layout {
+    workspaces: [Workspace<Codec>; WORKERS],
+    buffer: [u8; PAGE_SIZE],
+    state: <Codec as PageCodec>::State,
+}
+
+const CHUNKS: usize = size_of::<Layout>().div_ceil(CHUNK_BYTES);
+
+const _: () = assert!(WORKERS <= MAX_WORKERS);
+const _: () = assert!(align_of::<Layout>() <= PAGE_SIZE, "chunks lie at pages");
+const _: () = assert!(CHUNKS * CHUNK_BYTES <= LEAST_TABLES / 4, "tables need room");
+
+/// The memory of all workers and of the reclaimer.
+pub struct Workplace {
+    base: AtomicUsize,
+    /// Bytes of it that are backed, as last looked up.
+    backed_bytes: AtomicU64,
+}
+
+impl Workplace {
+    /// Not there yet.
+    pub const fn new() -> Self {
+        Self {
+            base: AtomicUsize::new(0),
+            backed_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes the memory, at the start.
+    pub fn reserve(&self, memory: &Memory) -> Option<()> {
+        let chunks = memory.chunks(CHUNKS)?;
+        self.base.store(chunks.as_ptr() as usize, Relaxed);
+        Some(())
+    }
+
+    /// `T` at `offset` of the layout.
+    ///
+    /// # Safety
+    /// That part of the layout is a `T`, and nobody else uses it from now on.
+    unsafe fn part<T: Zeroable>(&self, offset: usize) -> &'static mut T {
+        let base = self.base.load(Relaxed);
+        debug_assert!(base != 0, "reserved at the start");
+        // SAFETY: zeroed memory of ours that stays and holds the layout; zero is a valid `T`; that
+        // nobody else uses the part is the caller's promise.
+        unsafe { &mut *((base + offset) as *mut T) }
+    }
+
+    /// Worker `number` with its workspace.
+    ///
+    /// # Safety
+    /// No two workers with one number exist at a time.
+    pub unsafe fn worker(&self, number: usize) -> Worker<Codec> {
+        assert!(number < WORKERS);
+        let at = core::mem::offset_of!(Layout, workspaces);
+        let at = at + number * size_of::<Workspace<Codec>>();
+        // SAFETY: the workspace with that number, used once as the caller promises.
+        Worker::new(number as u16, unsafe { self.part(at) })
+    }
+
+    /// The reclaimer, which is worker 0.
+    ///
+    /// # Safety
+    /// There is one at a time, and no worker 0 besides.
+    pub unsafe fn reclaimer(&self) -> Reclaimer<Codec> {
+        // SAFETY: parts of the layout that the one reclaimer uses.
+        unsafe {
+            Reclaimer::new(
+                self.part(core::mem::offset_of!(Layout, state)),
+                self.part(core::mem::offset_of!(Layout, buffer)),
+                self.worker(0),
+            )
+        }
+    }
+
+    /// Bytes of it that are backed, as last [looked up](Self::look_up).
+    pub fn backed_bytes(&self) -> u64 {
+        self.backed_bytes.load(Relaxed)
+    }
+
+    /// Looks up how much of it is backed. By a thread of the pager.
+    pub fn look_up(&self) {
+        let range = AddressRange::new(
+            self.base.load(Relaxed),
+            size_of::<Layout>().next_multiple_of(PAGE_SIZE),
+        );
+        let mut pages = 0;
+        if pager()
+            .host
+            .for_each_populated(range, || (), |_| pages += 1)
+        {
+            self.backed_bytes.store(pages * PAGE_SIZE as u64, Relaxed);
+        }
+    }
+}
+
+impl Default for Workplace {
+    fn default() -> Self {
+        Self::new()
+    }
+}
