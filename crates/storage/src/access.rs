@@ -8,16 +8,19 @@
 //!  └──────┴─────────────┴───┘        └─────┴──────┴────────────┘    └────┴──────────┴───┘
 //!         ▲ offset                         ▲ offset └─────────────────▶
 //!
-//!  link, little endian:  frame g, 4 bytes · offset in g / 8, 2 bytes · bytes of the first part, 2
+//!  link, little endian:  frame g, 4 bytes · offset in g / 8, 2 bytes · bytes of the rest, 2
 //! ```
 //!
 //! A whole object is given as it lies. A split one is gathered: its two parts are copied behind
 //! each other into memory of the reader's, a [`Gather`]. The storage writes the link when it
 //! allocates ([`write_link`]), before anybody knows the reference, and nobody writes it again.
+//! Neither part is empty, so the last field of a link is neither 0 nor above 4,095; a storage
+//! may tell its links from other words by that.
 //!
 //! Who may read or write is the caller's affair, as the contracts say; the engine's page
 //! requests and temporary references see to it.
 
+use core::ops::Range;
 use core::ptr::NonNull;
 
 use coldpress_arena::Zeroable;
@@ -50,29 +53,29 @@ impl Default for Gather {
 
 /// Where the parts of a split object are.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub struct Link {
+pub(crate) struct Link {
     /// The frame that holds the rest.
-    pub rest_frame: FrameIndex,
+    pub(crate) rest_frame: FrameIndex,
     /// Where in that frame the rest begins; a multiple of [`GRANULE_BYTES`].
-    pub rest_offset: usize,
-    /// Bytes of the first part, which follow the link.
-    pub first_len: usize,
+    pub(crate) rest_offset: usize,
+    /// Bytes of the rest. Those of the first part, which follow the link, are all others.
+    pub(crate) rest_len: usize,
 }
 
 impl Link {
-    fn to_bytes(self) -> [u8; LINK_BYTES] {
-        let bits = u64::from(self.rest_frame.0)
+    /// The link as a word, as it stands in memory.
+    pub(crate) const fn to_word(self) -> u64 {
+        self.rest_frame.0 as u64
             | ((self.rest_offset / GRANULE_BYTES) as u64) << 32
-            | (self.first_len as u64) << 48;
-        bits.to_le_bytes()
+            | (self.rest_len as u64) << 48
     }
 
-    fn from_bytes(bytes: [u8; LINK_BYTES]) -> Self {
-        let bits = u64::from_le_bytes(bytes);
+    /// The link that the word says.
+    pub(crate) const fn from_word(word: u64) -> Self {
         Self {
-            rest_frame: FrameIndex(bits as u32),
-            rest_offset: (bits >> 32) as u16 as usize * GRANULE_BYTES,
-            first_len: (bits >> 48) as usize,
+            rest_frame: FrameIndex(word as u32),
+            rest_offset: (word >> 32) as u16 as usize * GRANULE_BYTES,
+            rest_len: (word >> 48) as usize,
         }
     }
 
@@ -80,10 +83,10 @@ impl Link {
     /// empty and lie inside their frames.
     fn fits(self, offset: usize, len: usize) -> bool {
         self.rest_frame.0 != 0
-            && self.first_len != 0
-            && self.first_len < len
-            && offset + LINK_BYTES + self.first_len <= FRAME_BYTES
-            && self.rest_offset + (len - self.first_len) <= FRAME_BYTES
+            && self.rest_len != 0
+            && self.rest_len < len
+            && offset + LINK_BYTES + (len - self.rest_len) <= FRAME_BYTES
+            && self.rest_offset + self.rest_len <= FRAME_BYTES
     }
 }
 
@@ -101,9 +104,89 @@ pub(crate) unsafe fn write_link(frames: &impl FrameSource, reference: Reference,
             && link.rest_offset.is_multiple_of(GRANULE_BYTES),
         "a part of the object is not inside its frame"
     );
-    let place = place(frames, reference.frame(), reference.offset());
     // SAFETY: R2 and R3: the link lies inside the frame, which is lent; nobody else uses it.
-    unsafe { place.cast::<[u8; LINK_BYTES]>().write(link.to_bytes()) };
+    unsafe {
+        write_word(
+            frames,
+            reference.frame(),
+            reference.offset(),
+            link.to_word(),
+        )
+    };
+}
+
+/// Reads the eight bytes at `offset`, a multiple of 8, as a little-endian word.
+///
+/// # Safety
+/// The frame is lent to the caller, and nobody else writes these bytes.
+#[inline]
+pub(crate) unsafe fn read_word(frames: &impl FrameSource, frame: FrameIndex, offset: usize) -> u64 {
+    debug_assert!(offset.is_multiple_of(GRANULE_BYTES));
+    let place = place(frames, frame, offset).cast::<[u8; 8]>();
+    // SAFETY: the word lies inside the frame, since frames are multiples of 8; as promised.
+    u64::from_le_bytes(unsafe { place.read() })
+}
+
+/// Writes the eight bytes at `offset`, a multiple of 8, as a little-endian word.
+///
+/// # Safety
+/// The frame is lent to the caller, and nobody else uses these bytes.
+#[inline]
+pub(crate) unsafe fn write_word(
+    frames: &impl FrameSource,
+    frame: FrameIndex,
+    offset: usize,
+    word: u64,
+) {
+    debug_assert!(offset.is_multiple_of(GRANULE_BYTES));
+    let place = place(frames, frame, offset).cast::<[u8; 8]>();
+    // SAFETY: the word lies inside the frame, since frames are multiples of 8; as promised.
+    unsafe { place.write(word.to_le_bytes()) };
+}
+
+/// Where the bytes of an object are: frame and range, of one part or of both. For tests, for
+/// diagnosis and for storages that move objects. `None`: the link of a split object is damaged.
+///
+/// # Safety
+/// As for [`data`].
+pub unsafe fn parts(
+    frames: &impl FrameSource,
+    reference: Reference,
+) -> Option<[(FrameIndex, Range<usize>); 2]> {
+    let (frame, offset, len) = (reference.frame(), reference.offset(), reference.len());
+    if !reference.is_split() {
+        return Some([(frame, offset..offset + len), (frame, 0..0)]);
+    }
+    // SAFETY: as the caller promises.
+    let link = unsafe { read_link(frames, reference) }?;
+    let start = offset + LINK_BYTES;
+    Some([
+        (frame, start..start + len - link.rest_len),
+        (
+            link.rest_frame,
+            link.rest_offset..link.rest_offset + link.rest_len,
+        ),
+    ])
+}
+
+/// Copies the bytes of one object to another of the same length.
+///
+/// # Safety
+/// Both were allocated and not freed; nobody writes to `from`, nobody else uses `to`.
+pub(crate) unsafe fn copy(frames: &impl FrameSource, from: Reference, to: Reference) {
+    debug_assert_eq!(from.len(), to.len());
+    // SAFETY: as the caller promises.
+    let parts = unsafe { parts(frames, from) }.expect("the link is damaged");
+    let pieces = parts.map(|(frame, range)| {
+        // SAFETY: parts lie inside frames that the storage holds, and nobody writes to them;
+        // `to` shares no byte with them (S1).
+        unsafe {
+            let start = place(frames, frame, range.start);
+            core::slice::from_raw_parts(start.as_ptr(), range.len())
+        }
+    });
+    // SAFETY: as the caller promises.
+    unsafe { write(frames, to, &[pieces[0], pieces[1]]) };
 }
 
 /// The link of a split object, or `None` if it cannot be one.
@@ -112,9 +195,9 @@ pub(crate) unsafe fn write_link(frames: &impl FrameSource, reference: Reference,
 /// `reference` is split; else as for [`data`].
 #[inline]
 pub(crate) unsafe fn read_link(frames: &impl FrameSource, reference: Reference) -> Option<Link> {
-    let place = place(frames, reference.frame(), reference.offset());
     // SAFETY: R2 and R3: the link lies inside the frame, and was written when it was allocated.
-    let link = Link::from_bytes(unsafe { place.cast::<[u8; LINK_BYTES]>().read() });
+    let word = unsafe { read_word(frames, reference.frame(), reference.offset()) };
+    let link = Link::from_word(word);
     link.fits(reference.offset(), reference.len())
         .then_some(link)
 }
@@ -153,7 +236,7 @@ pub unsafe fn data<'a>(
     let first = place(frames, frame, reference.offset() + LINK_BYTES);
     let rest = place(frames, link.rest_frame, link.rest_offset);
     let (gathered, _) = gather.0.split_at_mut(len);
-    let (to_first, to_rest) = gathered.split_at_mut(link.first_len);
+    let (to_first, to_rest) = gathered.split_at_mut(len - link.rest_len);
     // SAFETY: both parts lie inside frames that the storage holds (`fits`); the rest as above.
     unsafe {
         to_first.copy_from_slice(core::slice::from_raw_parts(first.as_ptr(), to_first.len()));
@@ -179,7 +262,7 @@ pub unsafe fn write(frames: &impl FrameSource, reference: Reference, pieces: &[&
         let link = unsafe { read_link(frames, reference) }.expect("the link is damaged");
         (
             place(frames, frame, reference.offset() + LINK_BYTES),
-            link.first_len,
+            len - link.rest_len,
             place(frames, link.rest_frame, link.rest_offset),
         )
     } else {

@@ -24,7 +24,13 @@
 //! | references | `reference.rs` |
 //! | the bytes of an object | `access.rs` |
 //! | the trait, and usage | `compressed_storage.rs` |
+//! | what a storage remembers of each frame, counted | `frame_table.rs` |
+//! | lists of frames by free bytes | `search_lists.rs` |
+//! | zbud's first and last buddy | `two_slot.rs` |
 //! | the RFC's left, middle and right slot | `three_slot.rs`, `three_slot/` |
+//! | zsmalloc's classes, chains and compaction | `size_class.rs`, `size_class/` |
+//! | our own | `press.rs`, `press/` |
+//! | one of them, chosen when the program starts | `any.rs` |
 //!
 //! Locks: none here. `allocate` and `free` take `&mut self`, which is the RFC's "compressed
 //! storage lock", a lock of the engine; no byte of an object is copied under it.
@@ -37,13 +43,21 @@
 extern crate std;
 
 mod access;
+mod any;
 mod compressed_storage;
 mod frame;
+mod frame_table;
 mod reference;
+mod search_lists;
+mod size_class;
 mod three_slot;
+mod two_slot;
 
-pub use access::{Gather, LINK_BYTES, data, prefetch, write};
+pub use access::{Gather, LINK_BYTES, data, parts, prefetch, write};
+pub use any::{AnyStorage, StorageKind};
 pub use compressed_storage::{Compaction, CompressedStorage, Usage};
 pub use frame::{FRAME_BYTES, FrameIndex, FrameSource};
 pub use reference::{GRANULE_BYTES, Reference};
+pub use size_class::SizeClass;
 pub use three_slot::ThreeSlot;
+pub use two_slot::TwoSlot;

@@ -16,13 +16,12 @@
 //!  └──────────────────┘          record index = frame index: freeing searches for nothing
 //! ```
 //!
-//! How slots lie in a frame is the business of `layout.rs`, which frame is taken that of
-//! `search_lists.rs`. Objects begin at multiples of 8 bytes, so an object takes its length
+//! How slots lie in a frame is the business of `three_slot/layout.rs`, which frame is
+//! taken that of `search_lists.rs`. Objects begin at multiples of 8 bytes, so an object takes its length
 //! rounded up to 8; lengths themselves are exact.
 //!
 //! Invariants, besides those of the trait (S1 to S4) and of layouts (L) and lists (B):
-//! * T1 The record of frame `f` is item `f` of the pool; that of a frame which is not held is
-//!   an empty layout. All frames held are at most `high_water_frame`, which the pool covers.
+//! * T1 The record of a frame that is not held is an empty layout.
 //! * T2 A frame's layout holds exactly the objects allocated and not freed in it, so objects do
 //!   not overlap (L1).
 //! * T3 A frame held that is not full is on the list of the bucket of its largest free slot; any
@@ -39,17 +38,17 @@
 #![forbid(unsafe_op_in_unsafe_fn)]
 
 mod layout;
-mod search_lists;
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use coldpress_arena::{ChunkSource, Link, Pool, Zeroable};
+use coldpress_arena::{ChunkSource, Zeroable};
 
 use crate::compressed_storage::{CompressedStorage, Usage};
 use crate::frame::{FRAME_BYTES, FrameIndex, FrameSource};
+use crate::frame_table::FrameTable;
 use crate::reference::Reference;
+use crate::search_lists::{Links, SearchLists, bucket_of};
 use layout::{Layout, Slot};
-use search_lists::{Links, SearchLists, bucket_of};
 
 /// What is known of one frame.
 #[repr(C)]
@@ -62,12 +61,6 @@ const _: () = assert!(size_of::<Record>() == 16);
 
 // SAFETY: a record is made of atomics only; zero is an empty layout on no list.
 unsafe impl Zeroable for Record {}
-
-impl Link for Record {
-    fn link(&self) -> &AtomicU32 {
-        &self.links.next
-    }
-}
 
 impl Record {
     fn layout(&self) -> Layout {
@@ -83,11 +76,9 @@ impl Record {
 ///
 /// About 33 KiB by itself; meant to be a `static`, or part of one.
 pub struct ThreeSlot {
-    /// By frame index (T1). Items are never taken or given; the pool is a table that grows.
-    records: Pool<Record>,
+    /// By frame index (T1).
+    records: FrameTable<Record, 255>,
     lists: SearchLists,
-    /// Largest frame index ever used.
-    high_water_frame: u32,
     frames: usize,
     objects: usize,
     payload_bytes: usize,
@@ -103,9 +94,8 @@ impl ThreeSlot {
     /// Storage that holds nothing, and has no tables yet.
     pub const fn new() -> Self {
         Self {
-            records: Pool::new(),
+            records: FrameTable::new(),
             lists: SearchLists::new(),
-            high_water_frame: 0,
             frames: 0,
             objects: 0,
             payload_bytes: 0,
@@ -122,12 +112,10 @@ impl ThreeSlot {
             return Some(FrameIndex(record));
         }
         let frame = frames.allocate()?;
-        // Item numbers up to `available` exist, since no item is ever taken.
-        if frame.0 > self.records.available() {
+        if !self.records.adopt(frame) {
             frames.free(frame);
             return None;
         }
-        self.high_water_frame = self.high_water_frame.max(frame.0);
         self.frames += 1;
         debug_assert!(self.records.get(frame.0).layout().is_empty(), "T1");
         Some(frame)
@@ -165,10 +153,7 @@ impl CompressedStorage for ThreeSlot {
 
     fn reserve(&self, source: &impl ChunkSource, count: u32) -> bool {
         // Each allocation opens at most one frame, and frames are numbered densely.
-        match self.high_water_frame.checked_add(count) {
-            Some(frames) => self.records.reserve(source, frames),
-            None => false,
-        }
+        self.records.reserve(source, count)
     }
 
     fn allocate(&mut self, frames: &impl FrameSource, len: usize) -> Option<Reference> {
@@ -187,8 +172,8 @@ impl CompressedStorage for ThreeSlot {
 
     fn free(&mut self, frames: &impl FrameSource, reference: Reference) {
         let frame = reference.frame();
-        assert!(frame.0 <= self.high_water_frame, "no such frame is held");
-        let mut layout = self.records.get(frame.0).layout();
+        let record = self.records.find(frame).expect("no such frame is held");
+        let mut layout = record.layout();
         let slot = Slot::from_number(reference.slot()).expect("no such slot");
         assert!(
             layout.len(slot) == reference.len() && layout.offset(slot) == reference.offset(),
@@ -210,15 +195,15 @@ impl CompressedStorage for ThreeSlot {
             storage_bytes,
             payload_bytes: self.payload_bytes,
             fragmentation_bytes: storage_bytes - self.payload_bytes,
-            metadata_bytes: self.high_water_frame as usize * size_of::<Record>(),
+            metadata_bytes: self.records.touched_bytes(),
             objects: self.objects,
         }
     }
 
     fn check_invariants(&self) {
         let (mut frames, mut objects, mut payload_bytes, mut listed) = (0, 0, 0, 0);
-        for frame in 1..=self.high_water_frame {
-            let layout = self.records.get(frame).layout();
+        for (_, record) in self.records.iter() {
+            let layout = record.layout();
             layout.check_invariants();
             frames += usize::from(!layout.is_empty());
             objects += layout.objects();
@@ -230,6 +215,7 @@ impl CompressedStorage for ThreeSlot {
             (self.frames, self.objects, self.payload_bytes),
             "T4"
         );
+        self.records.check_invariants();
         let mut on_lists = 0;
         self.lists.check_invariants(
             frames,

@@ -1,6 +1,8 @@
 //! A host for tests: frames in boxes, chunks from the allocator.
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
+pub mod model;
+
 use std::alloc::{Layout, alloc_zeroed};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -101,9 +103,19 @@ unsafe impl ChunkSource for Chunks {
     }
 }
 
+/// Tables for `count` allocations. Miri finds no leak, since pools keep their chunks for ever.
+pub fn with_tables(storage: &mut impl CompressedStorage, count: usize) {
+    assert!(storage.reserve(&Chunks(AtomicUsize::new(8)), count as u32));
+}
+
 /// A host and a storage with tables for all of its frames.
 pub fn three_slot(frames: usize) -> (Host, Box<ThreeSlot>) {
-    let storage = Box::new(ThreeSlot::new());
-    assert!(storage.reserve(&Chunks(AtomicUsize::new(1)), frames as u32));
+    with_host(ThreeSlot::new(), frames)
+}
+
+/// A host and a storage with tables for all of its frames.
+pub fn with_host<S: CompressedStorage>(storage: S, frames: usize) -> (Host, Box<S>) {
+    let mut storage = Box::new(storage);
+    with_tables(&mut *storage, frames);
     (Host::new(frames), storage)
 }

@@ -26,28 +26,28 @@
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Difference between two neighbouring buckets.
-pub(super) const BUCKET_BYTES: usize = 64;
+pub(crate) const BUCKET_BYTES: usize = 64;
 
 /// Number of buckets. A frame that is not empty has less than 4096 bytes free.
-pub(super) const BUCKETS: usize = 64;
+pub(crate) const BUCKETS: usize = 64;
 
 /// A record's place in its list; 0 is "none".
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Links {
-    pub(super) next: AtomicU32,
-    pub(super) previous: AtomicU32,
+pub(crate) struct Links {
+    pub(crate) next: AtomicU32,
+    pub(crate) previous: AtomicU32,
 }
 
 /// Heads of all lists.
 #[derive(Debug)]
-pub(super) struct SearchLists {
+pub(crate) struct SearchLists {
     filled: u64,
     heads: [u32; BUCKETS],
 }
 
 /// The bucket of a frame with this largest free slot; `None` for a full frame.
-pub(super) fn bucket_of(free_bytes: usize) -> Option<usize> {
+pub(crate) fn bucket_of(free_bytes: usize) -> Option<usize> {
     debug_assert!(
         free_bytes < BUCKETS * BUCKET_BYTES,
         "an empty frame is returned"
@@ -59,7 +59,7 @@ pub(super) fn bucket_of(free_bytes: usize) -> Option<usize> {
 }
 
 impl SearchLists {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             filled: 0,
             heads: [0; BUCKETS],
@@ -67,7 +67,7 @@ impl SearchLists {
     }
 
     /// A record whose frame is sure to take `len` bytes, in the smallest bucket that has one.
-    pub(super) fn find_sure(&self, len: usize) -> Option<u32> {
+    pub(crate) fn find_sure(&self, len: usize) -> Option<u32> {
         let smallest = len.div_ceil(BUCKET_BYTES);
         if smallest >= BUCKETS {
             return None;
@@ -81,7 +81,7 @@ impl SearchLists {
     }
 
     /// The head of the bucket whose frames may take `len` bytes or not.
-    pub(super) fn find_possible(&self, len: usize) -> Option<u32> {
+    pub(crate) fn find_possible(&self, len: usize) -> Option<u32> {
         match self.heads.get(len / BUCKET_BYTES) {
             Some(&record) if record != 0 => Some(record),
             _ => None,
@@ -89,7 +89,7 @@ impl SearchLists {
     }
 
     /// Puts `record` at the head of a list.
-    pub(super) fn insert<'a>(
+    pub(crate) fn insert<'a>(
         &mut self,
         bucket: usize,
         record: u32,
@@ -106,7 +106,7 @@ impl SearchLists {
     }
 
     /// Takes `record` out of the list it is on, that of `bucket`.
-    pub(super) fn remove<'a>(
+    pub(crate) fn remove<'a>(
         &mut self,
         bucket: usize,
         record: u32,
@@ -130,7 +130,7 @@ impl SearchLists {
 
     /// Calls `visit` with bucket and record for every record on a list; panics if B1 or B2 does
     /// not hold, or if there are more than `limit` records.
-    pub(super) fn check_invariants<'a>(
+    pub(crate) fn check_invariants<'a>(
         &self,
         limit: usize,
         links: impl Fn(u32) -> &'a Links,
