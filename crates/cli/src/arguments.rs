@@ -4,6 +4,7 @@
 //! taken for the program's own status. A value that cannot be read is reported in one line.
 
 use crate::duration;
+use crate::eval_arguments::EvalArguments;
 use crate::refusal::EXIT_REFUSED;
 use crate::size::Budget;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -11,6 +12,14 @@ use clap::{Args, Parser, Subcommand};
 use std::error::Error;
 use std::ffi::OsString;
 use std::path::PathBuf;
+
+const EVAL_HELP: &str = "\
+Examples:
+  coldpress eval corpus/*.pages
+  coldpress eval --codec lz4:1 --codec press --sample 2000 redis.pages
+  coldpress eval --json --plot eval.svg corpus/*.pages > eval.json
+
+Files are made by: coldpress capture PID -o FILE, or all at once by: cargo xtask corpus";
 
 const RUN_HELP: &str = "\
 Examples:
@@ -54,6 +63,9 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Measure codecs and storages on captured pages
+    #[command(after_help = EVAL_HELP)]
+    Eval(EvalArguments),
 }
 
 /// Arguments of `coldpress run`.

@@ -2,7 +2,8 @@
 //!
 //! * `run` starts a program with the pager's library preloaded ([`run`]);
 //! * `doctor` tells whether this machine lets the pager work, and how to mend it ([`doctor`]);
-//! * `status` shows the processes under a pager ([`status`]).
+//! * `status` shows the processes under a pager ([`status`]);
+//! * `eval` measures codecs and storages on captured pages ([`eval`]).
 //!
 //! Data goes to standard output, messages to standard error. Exit statuses are the program's
 //! own for `run`, otherwise 0; 125 where Coldpress refuses, 126 where the program cannot be
@@ -14,13 +15,17 @@ mod doctor;
 mod duration;
 mod elf;
 mod environment;
+mod eval;
+mod eval_arguments;
 mod host;
 mod memory_limit;
 mod mend;
+mod output_file;
 mod preload_library;
 mod privilege;
 mod process;
 mod program;
+mod progress;
 mod refusal;
 mod report;
 mod run;
@@ -48,6 +53,7 @@ fn main() {
         Command::Run(arguments) => run::run(&arguments),
         Command::Doctor { json } => doctor::doctor(json),
         Command::Status { pid, json } => status::status(pid, json),
+        Command::Eval(arguments) => eval::eval(&arguments),
     };
     let code = result.unwrap_or_else(|refusal| {
         eprintln!("coldpress: {refusal}");

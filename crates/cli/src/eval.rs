@@ -1,0 +1,39 @@
+//! `coldpress eval`: measures codecs and storages on captured pages.
+
+use crate::eval_arguments::EvalArguments;
+use crate::output_file;
+use crate::progress::Bar;
+use crate::refusal::Refusal;
+use coldpress_eval::{Progress, plot, run, tables};
+
+/// Prints the report; with `--plot` draws it too.
+pub fn eval(arguments: &EvalArguments) -> Result<u8, Refusal> {
+    if let Some(path) = &arguments.plot {
+        output_file::check(path)?;
+    }
+    let mut shown = Shown(Bar::new());
+    let report = run(&arguments.files, &arguments.options(), &mut shown)
+        .map_err(|error| Refusal::new(error.to_string()))?;
+    drop(shown);
+    if let Some(path) = &arguments.plot {
+        output_file::write(path, plot(&report).as_bytes())?;
+    }
+    match arguments.json {
+        true => println!("{:#}", serde_json::json!(report)),
+        false => print!("{}", tables(&report)),
+    }
+    Ok(0)
+}
+
+/// Progress on the terminal.
+struct Shown(Bar);
+
+impl Progress for Shown {
+    fn begin(&mut self, what: &str, steps: u64) {
+        self.0.begin(what, steps);
+    }
+
+    fn advance(&mut self, steps: u64) {
+        self.0.advance(steps);
+    }
+}
