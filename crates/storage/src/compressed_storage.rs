@@ -54,6 +54,8 @@ pub struct Compaction {
     pub bytes: usize,
     /// Frames given back to the host.
     pub frames: usize,
+    /// Frames taken from the host to move objects into.
+    pub frames_taken: usize,
     /// Every frame that was worth it has been looked at; the next call begins a new pass.
     pub pass_ended: bool,
 }
@@ -120,4 +122,13 @@ pub trait CompressedStorage: Send {
     /// # Panics
     /// If an invariant does not hold; the message names it.
     fn check_invariants(&self);
+
+    /// Checks what the storage keeps in the frames themselves, in time proportional to them. By
+    /// default nothing: most storages keep nothing there.
+    ///
+    /// # Panics
+    /// If an invariant does not hold; the message names it.
+    fn check_frames(&self, frames: &impl FrameSource) {
+        let _ = frames;
+    }
 }

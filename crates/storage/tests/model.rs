@@ -3,7 +3,7 @@
 mod common;
 
 use coldpress_storage::{
-    CompressedStorage, FRAME_BYTES, FrameIndex, Reference, SizeClass, ThreeSlot, TwoSlot,
+    CompressedStorage, FRAME_BYTES, FrameIndex, Press, Reference, SizeClass, ThreeSlot, TwoSlot,
 };
 use common::model::Model;
 use common::{Host, with_tables};
@@ -149,6 +149,7 @@ storages! {
     two_slot: TwoSlot, 1;
     three_slot: ThreeSlot, 1;
     size_class: SizeClass, 8;
+    press: Press, 1;
 }
 
 proptest! {

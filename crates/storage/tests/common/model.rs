@@ -99,7 +99,11 @@ impl Model {
             (after.objects, after.payload_bytes),
             (before.objects, before.payload_bytes)
         );
-        assert_eq!(host.lent() + done.frames, lent, "frames given back");
+        assert_eq!(
+            host.lent() + done.frames,
+            lent + done.frames_taken,
+            "frames given back and taken"
+        );
         done
     }
 
@@ -128,6 +132,7 @@ impl Model {
     /// Checks bytes, S1 to S3 and usage. `chains`: frames are returned with their chain.
     pub fn check(&self, host: &Host, storage: &impl CompressedStorage, chains: bool) {
         storage.check_invariants();
+        storage.check_frames(host);
         let mut frames: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
         for &(reference, seed) in &self.objects {
             verify(host, reference, seed);
