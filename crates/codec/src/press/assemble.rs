@@ -8,7 +8,6 @@
 
 use super::format::{CODE_BITMAP_BYTES, CODE_BYTES, Codes, HEADER_BYTES, Header};
 use super::state::{LITERAL_SPACE, Streams};
-use crate::Corrupt;
 
 /// Low seven bits of each byte.
 const SEVEN: u64 = 0x7f7f_7f7f_7f7f_7f7f;
@@ -19,12 +18,28 @@ const LEAST_TO_GAIN: usize = 32;
 /// Bits of a byte that is no ASCII character.
 const HIGH: u64 = !SEVEN;
 
+/// The steps that have a vector form.
+pub(crate) trait Steps {
+    /// How many bytes are zero, and how many are two continued words.
+    fn count_bases(codes: &[u8; CODE_BYTES]) -> (usize, usize);
+    /// Writes the bitmap and the bytes that are not `base` to `out`, which is just as long.
+    fn write_sparse(base: u8, codes: &[u8; CODE_BYTES], out: &mut [u8]);
+    /// How many groups of eight literals below 128 there are.
+    fn count_low_groups(streams: &Streams) -> usize;
+    /// Writes the literals packed to `out`, which is just as long.
+    fn pack(streams: &Streams, out: &mut [u8]);
+}
+
+/// The steps without vectors.
+pub(crate) struct Portable;
+
 /// Writes `streams` to `out`. `None`: they do not fit.
-pub(crate) fn assemble(streams: &Streams, out: &mut [u8]) -> Option<usize> {
+#[inline(always)]
+pub(crate) fn assemble<S: Steps>(streams: &Streams, out: &mut [u8]) -> Option<usize> {
     let literals = streams.literals();
-    let saved = saved_by_packing(literals);
+    let saved = S::count_low_groups(streams).saturating_sub(bitmap_len(literals.len()));
     let packed = saved >= LEAST_TO_GAIN;
-    let (codes, code_bytes) = form_of(&streams.codes);
+    let (codes, code_bytes) = form_of(S::count_bases(&streams.codes));
     let literal_bytes = if packed {
         literals.len() - saved
     } else {
@@ -41,10 +56,13 @@ pub(crate) fn assemble(streams: &Streams, out: &mut [u8]) -> Option<usize> {
     }
     .to_bytes();
     let (to_codes, rest) = rest.split_at_mut(code_bytes);
-    write_codes(codes, &streams.codes, to_codes);
+    match codes {
+        Codes::Plain => to_codes.copy_from_slice(&streams.codes),
+        Codes::Sparse(base) => S::write_sparse(base, &streams.codes, to_codes),
+    }
     let (to_literals, rest) = rest.split_at_mut(literal_bytes);
     if packed {
-        pack(literals, to_literals);
+        S::pack(streams, to_literals);
     } else {
         to_literals.copy_from_slice(literals);
     }
@@ -54,15 +72,8 @@ pub(crate) fn assemble(streams: &Streams, out: &mut [u8]) -> Option<usize> {
     Some(len)
 }
 
-/// The shortest form of the codes, and its bytes.
-fn form_of(codes: &[u8; CODE_BYTES]) -> (Codes, usize) {
-    let count = |base| {
-        codes
-            .iter()
-            .map(|byte| u8::from(*byte == base) as usize)
-            .sum::<usize>()
-    };
-    let (zeros, continued) = (count(Codes::BASE_ZERO), count(Codes::BASE_CONTINUED));
+/// The shortest form of codes with so many bytes of either base, and its length.
+fn form_of((zeros, continued): (usize, usize)) -> (Codes, usize) {
     let (base, left_out) = if zeros >= continued {
         (Codes::BASE_ZERO, zeros)
     } else {
@@ -78,101 +89,96 @@ fn form_of(codes: &[u8; CODE_BYTES]) -> (Codes, usize) {
     }
 }
 
-fn write_codes(form: Codes, codes: &[u8; CODE_BYTES], out: &mut [u8]) {
-    let Codes::Sparse(base) = form else {
-        out.copy_from_slice(codes);
-        return;
-    };
-    let (bitmap, listed) = out.split_at_mut(CODE_BITMAP_BYTES);
-    let mut at = 0;
-    for (bits, eight) in bitmap.iter_mut().zip(codes.as_chunks::<8>().0) {
-        *bits = 0;
-        for (bit, code) in eight.iter().enumerate() {
-            if *code != base {
-                *bits |= 1 << bit;
-                listed[at] = *code;
-                at += 1;
+impl Steps for Portable {
+    fn count_bases(codes: &[u8; CODE_BYTES]) -> (usize, usize) {
+        let count = |base| codes.iter().filter(|byte| **byte == base).count();
+        (count(Codes::BASE_ZERO), count(Codes::BASE_CONTINUED))
+    }
+
+    fn write_sparse(base: u8, codes: &[u8; CODE_BYTES], out: &mut [u8]) {
+        let (bitmap, listed) = out.split_at_mut(CODE_BITMAP_BYTES);
+        let mut at = 0;
+        for (bits, eight) in bitmap.iter_mut().zip(codes.as_chunks::<8>().0) {
+            *bits = 0;
+            for (bit, code) in eight.iter().enumerate() {
+                if *code != base {
+                    *bits |= 1 << bit;
+                    listed[at] = *code;
+                    at += 1;
+                }
             }
         }
     }
+
+    fn count_low_groups(streams: &Streams) -> usize {
+        let (groups, _) = streams.literals().as_chunks::<8>();
+        let low = |group: &[u8; 8]| usize::from(u64::from_le_bytes(*group) & HIGH == 0);
+        groups.iter().map(low).sum()
+    }
+
+    fn pack(streams: &Streams, out: &mut [u8]) {
+        let literals = streams.literals();
+        let (groups, tail) = literals.as_chunks::<8>();
+        let (bitmap, mut out) = out.split_at_mut(bitmap_len(literals.len()));
+        for (bits, eight) in bitmap.iter_mut().zip(groups.chunks(8)) {
+            *bits = 0;
+            for (bit, group) in eight.iter().enumerate() {
+                let word = u64::from_le_bytes(*group);
+                let low = word & HIGH == 0;
+                *bits |= u8::from(low) << bit;
+                let bytes = if low {
+                    squeeze(word).to_le_bytes()
+                } else {
+                    *group
+                };
+                let (to, rest) = out.split_at_mut(8 - usize::from(low));
+                to.copy_from_slice(&bytes[..to.len()]);
+                out = rest;
+            }
+        }
+        out.copy_from_slice(tail);
+    }
 }
 
-/// Takes the codes from the head of `stored` into `codes`; gives what follows.
-pub(crate) fn read_codes<'a>(
-    form: Codes,
+/// Takes sparse codes from the head of `stored`; gives what follows. `None`: there is not enough.
+pub(crate) fn read_sparse<'a>(
+    base: u8,
     stored: &'a [u8],
     codes: &mut [u8; CODE_BYTES],
-) -> Result<&'a [u8], Corrupt> {
-    let Codes::Sparse(base) = form else {
-        let (plain, rest) = stored.split_first_chunk().ok_or(Corrupt)?;
-        *codes = *plain;
-        return Ok(rest);
-    };
-    let (bitmap, mut rest) = stored
-        .split_first_chunk::<CODE_BITMAP_BYTES>()
-        .ok_or(Corrupt)?;
+) -> Option<&'a [u8]> {
+    let (bitmap, mut rest) = stored.split_first_chunk::<CODE_BITMAP_BYTES>()?;
     for (bits, eight) in bitmap.iter().zip(codes.as_chunks_mut::<8>().0) {
         *eight = [base; 8];
         let mut bits = *bits;
         while bits != 0 {
-            eight[bits.trailing_zeros() as usize] = *rest.split_off_first().ok_or(Corrupt)?;
+            eight[bits.trailing_zeros() as usize] = *rest.split_off_first()?;
             bits &= bits - 1;
         }
     }
-    Ok(rest)
+    Some(rest)
 }
 
 /// Bytes of the bitmap of packed literals.
-fn bitmap_len(literals: usize) -> usize {
+pub(crate) fn bitmap_len(literals: usize) -> usize {
     (literals / 8).div_ceil(8)
 }
 
-/// How many bytes fewer the literals take when they are packed; 0 if not fewer.
-fn saved_by_packing(literals: &[u8]) -> usize {
-    let (groups, _) = literals.as_chunks::<8>();
-    let low = |group: &[u8; 8]| usize::from(u64::from_le_bytes(*group) & HIGH == 0);
-    let packed: usize = groups.iter().map(low).sum();
-    packed.saturating_sub(bitmap_len(literals.len()))
-}
-
-/// Packs literals: a bitmap, seven or eight bytes for each eight, the rest as they are.
-fn pack(literals: &[u8], out: &mut [u8]) {
-    let (groups, tail) = literals.as_chunks::<8>();
-    let (bitmap, mut out) = out.split_at_mut(bitmap_len(literals.len()));
-    for (bits, eight) in bitmap.iter_mut().zip(groups.chunks(8)) {
-        *bits = 0;
-        for (bit, group) in eight.iter().enumerate() {
-            let word = u64::from_le_bytes(*group);
-            let low = word & HIGH == 0;
-            *bits |= u8::from(low) << bit;
-            let bytes = if low {
-                squeeze(word).to_le_bytes()
-            } else {
-                *group
-            };
-            let (to, rest) = out.split_at_mut(8 - usize::from(low));
-            to.copy_from_slice(&bytes[..to.len()]);
-            out = rest;
-        }
-    }
-    out.copy_from_slice(tail);
-}
-
-/// Unpacks `count` literals from the head of `stored` to `literals`; gives what follows.
+/// Unpacks `count` literals from the head of `stored` to `literals`; gives what follows. `None`: there is
+/// not enough, or the bitmap names a group that is not there.
 pub(crate) fn unpack<'a>(
     stored: &'a [u8],
     count: usize,
     literals: &mut [u8; LITERAL_SPACE],
-) -> Result<&'a [u8], Corrupt> {
-    let (bitmap, mut rest) = stored.split_at_checked(bitmap_len(count)).ok_or(Corrupt)?;
+) -> Option<&'a [u8]> {
+    let (bitmap, mut rest) = stored.split_at_checked(bitmap_len(count))?;
     let (groups, tail) = literals[..count].as_chunks_mut::<8>();
     for (bits, eight) in bitmap.iter().zip(groups.chunks_mut(8)) {
         if eight.len() < 8 && bits >> eight.len() != 0 {
-            return Err(Corrupt);
+            return None;
         }
         for (bit, group) in eight.iter_mut().enumerate() {
             let low = bits >> bit & 1 == 1;
-            let (bytes, after) = rest.split_at_checked(8 - usize::from(low)).ok_or(Corrupt)?;
+            let (bytes, after) = rest.split_at_checked(8 - usize::from(low))?;
             rest = after;
             if low {
                 let mut wide = [0; 8];
@@ -183,9 +189,9 @@ pub(crate) fn unpack<'a>(
             }
         }
     }
-    let (last, rest) = rest.split_at_checked(tail.len()).ok_or(Corrupt)?;
+    let (last, rest) = rest.split_at_checked(tail.len())?;
     tail.copy_from_slice(last);
-    Ok(rest)
+    Some(rest)
 }
 
 /// Brings the low seven bits of eight bytes together.

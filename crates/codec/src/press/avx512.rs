@@ -21,12 +21,17 @@
 //!   was set (8 at the beginning, where the margin is read).
 
 use core::arch::x86_64::*;
+use core::hint::select_unpredictable;
 
-use super::format::{BLOCK_WORDS, CODE_OF, CODES, Candidate, LISTED, Mask, WORDS};
-use super::portable::{MOST_FOR_A_DISTANCE, NEVER};
+use super::assemble;
+use super::format::{
+    BLOCK_WORDS, CODE_BITMAP_BYTES, CODE_BYTES, CODE_OF, CODES, Candidate, Codes, LISTED, Mask,
+    WORDS,
+};
+use super::portable::{Input, MOST_FOR_A_DISTANCE, NEVER};
 use super::state::{
-    DecodeLanes, Effort, GOLDEN, LITERAL_SPACE, Lanes, MARGIN, Margined, STORED_SPACE, Streams,
-    TEXT_HASH_BITS, Tables, WORD_HASH_BITS,
+    DecodeLanes, Effort, GOLDEN, LITERAL_SPACE, Lanes, MARGIN, Margined, Streams, TEXT_HASH_BITS,
+    Tables, WORD_HASH_BITS,
 };
 use super::survey::Survey;
 use crate::{Corrupt, Page};
@@ -136,6 +141,15 @@ fn word(page: &Margined, position: usize) -> u64 {
     }
 }
 
+/// The word `distance` bytes before `position` (V3).
+#[inline(always)]
+fn word_before(page: &Margined, position: usize, distance: usize) -> u64 {
+    let at = position + MARGIN - distance;
+    debug_assert!(at + 8 <= page.0.len());
+    // SAFETY: V3: inside the page or the margin before it.
+    unsafe { page.0.as_ptr().add(at).cast::<u64>().read_unaligned() }
+}
+
 /// Copies the page in, and counts.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,popcnt")]
 pub(super) fn survey(page: &Page, to: &mut Margined) -> Survey {
@@ -208,13 +222,40 @@ fn look_up_words(page: &Margined, tables: &mut Tables, lanes: &mut Lanes, block:
         // SAFETY: k + 8 <= 64 hashes.
         unsafe { _mm_storeu_si128(lanes.hash.as_mut_ptr().add(k).cast(), hash) };
     }
-    for k in 0..BLOCK_WORDS {
-        let entry = &mut tables.words[lanes.hash[k] as usize % (1 << WORD_HASH_BITS)];
-        let earlier = *entry;
-        *entry = (block + k) as u16;
-        lanes.found[k] = earlier;
-        lanes.found_word[k] = word(page, 8 * earlier as usize);
+    for k in (0..BLOCK_WORDS).step_by(4) {
+        let earlier = [0, 1, 2, 3].map(|n| {
+            let hash = lanes.hash[k + n] as usize % (1 << WORD_HASH_BITS);
+            core::mem::replace(&mut tables.words[hash], (block + k + n) as u16)
+        });
+        store_four_indices(&mut lanes.found, k, earlier);
+        store_four(
+            &mut lanes.found_word,
+            k,
+            earlier.map(|n| word(page, 8 * n as usize)),
+        );
     }
+}
+
+/// Stores four at a time: what limits these loops is how many stores there are.
+#[inline(always)]
+fn store_four_indices(to: &mut [u16; BLOCK_WORDS], k: usize, four: [u16; 4]) {
+    let [a, b, c, d] = four.map(u64::from);
+    let all = a | b << 16 | c << 32 | d << 48;
+    to[k..k + 4].copy_from_slice(&[
+        all as u16,
+        (all >> 16) as u16,
+        (all >> 32) as u16,
+        (all >> 48) as u16,
+    ]);
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn store_four(to: &mut [u64; BLOCK_WORDS], k: usize, four: [u64; 4]) {
+    let [a, b, c, d] = four.map(|word| word as i64);
+    let to = &mut to[k..k + 4];
+    // SAFETY: four words.
+    unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_set_epi64x(d, c, b, a)) };
 }
 
 /// Stage 1 on text: looks every word up at two positions, and enters four.
@@ -251,20 +292,29 @@ fn look_up_text(page: &Margined, tables: &mut Tables, lanes: &mut Lanes, block: 
     }
     let table = &mut tables.text;
     let entry = |hash: u16| hash as usize % (1 << TEXT_HASH_BITS);
-    for k in 0..BLOCK_WORDS {
-        let position = 8 * (block + k);
-        let first = table[entry(lanes.text_hash[0][k])] as usize;
-        let second = table[entry(lanes.text_hash[1][k])] as usize;
-        lanes.text_distance[0][k] = (position - first) as u16;
-        lanes.text_distance[1][k] = (position + 1).wrapping_sub(second) as u16;
-        lanes.text_word[0][k] = word(page, first);
-        // Entries are even, or 0 where there is none: then the distance is too large.
-        lanes.text_word[1][k] = word(page, second.saturating_sub(1));
-        if position != 0 {
-            let hashes = &lanes.entered[4 * k..4 * k + 4];
-            for (n, hash) in hashes.iter().enumerate() {
-                table[entry(*hash)] = (position - 6 + 2 * n) as u16;
+    for k in (0..BLOCK_WORDS).step_by(4) {
+        let mut distances = [[0; 4]; 2];
+        let mut words = [[0; 4]; 2];
+        for n in 0..4 {
+            let position = 8 * (block + k + n);
+            for shift in [0, 1] {
+                let found = table[entry(lanes.text_hash[shift][k + n])] as usize;
+                distances[shift][n] = (position + shift).wrapping_sub(found) as u16;
+                // V1: at worst in the margin, where the distance is too large to be used.
+                words[shift][n] = word_before(page, found, shift);
             }
+            // Position 0 enters nothing: there is nothing before it. (Its hashes would be those
+            // of the margin.)
+            let hashes: &[u16; 4] = lanes.entered[4 * (k + n)..].first_chunk().expect("inside");
+            if position != 0 {
+                for (m, hash) in hashes.iter().enumerate() {
+                    table[entry(*hash)] = (position - 6 + 2 * m) as u16;
+                }
+            }
+        }
+        for shift in [0, 1] {
+            store_four_indices(&mut lanes.text_distance[shift], k, distances[shift]);
+            store_four(&mut lanes.text_word[shift], k, words[shift]);
         }
     }
 }
@@ -378,10 +428,10 @@ fn blend_halves(old: [__m512i; 2], which: u64, new: [__m512i; 2]) -> [__m512i; 2
     ]
 }
 
-/// Stage 3: which of the words that are worth a new distance take it. Leaves the words at the
-/// distance in force in `lanes.continued`.
+/// Stage 3: which of the words that are worth a new distance take it. Leaves the masks of the
+/// words against those at the distance in force in `lanes.masks[6]`.
 #[inline]
-#[target_feature(enable = "avx512f,bmi1")]
+#[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2")]
 fn follow(
     page: &Margined,
     lanes: &mut Lanes,
@@ -390,33 +440,38 @@ fn follow(
     distance_in_force: &mut usize,
 ) -> u64 {
     let start = 8 * block;
-    let mut distance = *distance_in_force;
-    let copy = |lanes: &mut Lanes, k: usize, distance: usize| {
-        // V3: from the first word on for which it is used the distance reaches the page or, at
-        // its beginning, the margin; k is at most 63, and 64 bytes from there are in the margin.
-        let words = load_page(page, (start + 8 * k) as isize - distance as isize);
-        store(&mut lanes.continued, k, words);
-    };
-    let (mut next, mut left, mut taken) = (0, worth_it, 0);
+    let before = *distance_in_force;
+    let (mut distance, mut left, mut taken) = (before, worth_it, 0);
     while left != 0 {
         let k = left.trailing_zeros() as usize;
         left &= left - 1;
-        copy(lanes, next, distance);
-        while k - next >= 8 {
-            next += 8;
-            copy(lanes, next, distance);
-        }
-        let differs = word(page, start + 8 * k) != lanes.continued[k];
-        let all = usize::from(differs).wrapping_neg();
-        distance ^= (distance ^ lanes.distance[k] as usize) & all;
+        // The chain on which everything waits: one load, one comparison, one selection.
+        let differs = word(page, start + 8 * k) != word_before(page, start + 8 * k, distance);
+        distance = select_unpredictable(differs, lanes.distance[k] as usize, distance);
         taken |= u64::from(differs) << k;
-        next = k + 1;
-    }
-    while next < BLOCK_WORDS {
-        copy(lanes, next, distance);
-        next += 8;
     }
     *distance_in_force = distance;
+
+    let mut distance = before;
+    for vector in 0..BLOCK_WORDS / 8 {
+        let at = (start + 64 * vector) as isize;
+        let words = load_page(page, at);
+        // V3: the first word for which the distance is used is in this vector or before, so
+        // that the vector begins at most 56 bytes before the page.
+        let differing = |distance: usize| {
+            _mm512_cmpneq_epi8_mask(words, load_page(page, at - distance as isize))
+        };
+        let mut masks = differing(distance);
+        let mut left = taken >> (8 * vector) as u32 & 0xff;
+        while left != 0 {
+            let k = left.trailing_zeros();
+            left &= left - 1;
+            distance = lanes.distance[8 * vector + k as usize] as usize;
+            let before = _bzhi_u64(!0, 8 * k);
+            masks = masks & before | differing(distance) & !before;
+        }
+        lanes.masks[6][vector] = masks;
+    }
     taken
 }
 
@@ -433,10 +488,6 @@ fn emit(
     choice: &Choice,
     taken: u64,
 ) {
-    for k in 0..BLOCK_WORDS / 8 {
-        let words = load_page(page, 8 * (block + 8 * k) as isize);
-        lanes.masks[6][k] = _mm512_cmpneq_epi8_mask(words, load(&lanes.continued, 8 * k));
-    }
     let mut candidate = choice.near;
     let mut mask = choice.near_mask;
     let continued = load(&lanes.masks[6], 0);
@@ -492,20 +543,216 @@ fn emit(
     streams.distance_bytes = end;
 }
 
-/// A stored page in memory that may be read beyond the ends of its streams.
-pub(super) struct Input<'a> {
-    pub codes: &'a [u8; WORDS / 2],
-    pub literals: Stream<'a, LITERAL_SPACE>,
-    pub masks: Stream<'a, STORED_SPACE>,
-    pub distances: Stream<'a, STORED_SPACE>,
+/// [`assemble::assemble`] with vectors.
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,bmi1,bmi2,popcnt"
+)]
+pub(super) fn assemble(streams: &Streams, out: &mut [u8]) -> Option<usize> {
+    assemble::assemble::<Vectors>(streams, out)
 }
 
-/// Bytes `next..end` of a buffer.
-#[derive(Copy, Clone)]
-pub(super) struct Stream<'a, const SPACE: usize> {
-    pub bytes: &'a [u8; SPACE],
-    pub next: usize,
-    pub end: usize,
+/// The steps of [`assemble`]; called from there only, where the processor's features are known.
+struct Vectors;
+
+impl assemble::Steps for Vectors {
+    #[inline(always)]
+    fn count_bases(codes: &[u8; CODE_BYTES]) -> (usize, usize) {
+        // SAFETY: see `Vectors`.
+        unsafe { count_bases(codes) }
+    }
+
+    #[inline(always)]
+    fn write_sparse(base: u8, codes: &[u8; CODE_BYTES], out: &mut [u8]) {
+        // SAFETY: see `Vectors`.
+        unsafe { write_sparse(base, codes, out) }
+    }
+
+    #[inline(always)]
+    fn count_low_groups(streams: &Streams) -> usize {
+        // SAFETY: see `Vectors`.
+        unsafe { count_low_groups(streams) }
+    }
+
+    #[inline(always)]
+    fn pack(streams: &Streams, out: &mut [u8]) {
+        // SAFETY: see `Vectors`.
+        unsafe { pack(streams, out) }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,popcnt")]
+fn count_bases(codes: &[u8; CODE_BYTES]) -> (usize, usize) {
+    let (zero, continued) = (
+        _mm512_setzero_si512(),
+        _mm512_set1_epi8(Codes::BASE_CONTINUED as i8),
+    );
+    let mut counts = (0, 0);
+    for at in (0..CODE_BYTES).step_by(64) {
+        let bytes = load(codes, at);
+        counts.0 += _mm512_cmpeq_epi8_mask(bytes, zero).count_ones() as usize;
+        counts.1 += _mm512_cmpeq_epi8_mask(bytes, continued).count_ones() as usize;
+    }
+    counts
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,bmi2,popcnt")]
+fn write_sparse(base: u8, codes: &[u8; CODE_BYTES], out: &mut [u8]) {
+    let (bitmap, mut out) = out.split_at_mut(CODE_BITMAP_BYTES);
+    let base = _mm512_set1_epi8(base as i8);
+    for (bits, codes) in bitmap
+        .as_chunks_mut::<8>()
+        .0
+        .iter_mut()
+        .zip(codes.as_chunks::<64>().0)
+    {
+        let bytes = load(codes, 0);
+        let listed = _mm512_cmpneq_epi8_mask(bytes, base);
+        *bits = listed.to_le_bytes();
+        out = store_head(
+            out,
+            listed.count_ones(),
+            _mm512_maskz_compress_epi8(listed, bytes),
+        );
+    }
+}
+
+/// Writes the first `count` bytes of `value` to the head of `out`; gives what follows.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,bmi2")]
+fn store_head(out: &mut [u8], count: u32, value: __m512i) -> &mut [u8] {
+    let (head, rest) = out.split_at_mut(count as usize);
+    // SAFETY: the mask selects as many bytes as `head` has, at most 64.
+    unsafe { _mm512_mask_storeu_epi8(head.as_mut_ptr().cast(), _bzhi_u64(!0, count), value) };
+    rest
+}
+
+/// Of the eight groups at `group` of the literals, those that are full and below 128.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,bmi2")]
+fn low_groups(streams: &Streams, group: usize) -> u8 {
+    // V2: the buffer reaches 64 bytes beyond any literal.
+    let bytes = load(&streams.literals, 8 * group);
+    let high = _mm512_set1_epi8(i8::MIN);
+    let full = (streams.literal_count / 8 - group).min(8) as u32;
+    _mm512_testn_epi64_mask(bytes, high) & _bzhi_u32(0xff, full) as u8
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,bmi2,popcnt")]
+fn count_low_groups(streams: &Streams) -> usize {
+    let mut count = 0;
+    for group in (0..streams.literal_count / 8).step_by(8) {
+        count += low_groups(streams, group).count_ones();
+    }
+    count as usize
+}
+
+/// For each byte of eight groups: whether it is stored, where `low` are the packed ones.
+#[inline]
+#[target_feature(enable = "bmi2")]
+fn stored_bytes(low: u8) -> u64 {
+    !_pdep_u64(u64::from(low), 0x8080_8080_8080_8080)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,bmi1,bmi2,popcnt")]
+fn pack(streams: &Streams, out: &mut [u8]) {
+    let groups = streams.literal_count / 8;
+    let (bitmap, mut out) = out.split_at_mut(assemble::bitmap_len(streams.literal_count));
+    let seven = _mm512_set1_epi16(0x007f);
+    let fourteen = _mm512_set1_epi32(0x3fff);
+    let twenty_eight = _mm512_set1_epi64(0x0fff_ffff);
+    for (bits, group) in bitmap.iter_mut().zip((0..groups).step_by(8)) {
+        let low = low_groups(streams, group);
+        *bits = low;
+        let bytes = load(&streams.literals, 8 * group);
+        // As `assemble::squeeze`, for eight groups.
+        let x = _mm512_or_si512(
+            _mm512_and_si512(bytes, seven),
+            _mm512_srli_epi16::<1>(_mm512_andnot_si512(seven, bytes)),
+        );
+        let x = _mm512_or_si512(
+            _mm512_and_si512(x, fourteen),
+            _mm512_srli_epi32::<2>(_mm512_andnot_si512(fourteen, x)),
+        );
+        let x = _mm512_or_si512(
+            _mm512_and_si512(x, twenty_eight),
+            _mm512_srli_epi64::<4>(_mm512_andnot_si512(twenty_eight, x)),
+        );
+        let bytes = _mm512_mask_mov_epi64(bytes, low, x);
+        let stored = stored_bytes(low) & _bzhi_u64(!0, 8 * (groups - group).min(8) as u32);
+        out = store_head(
+            out,
+            stored.count_ones(),
+            _mm512_maskz_compress_epi8(stored, bytes),
+        );
+    }
+    out.copy_from_slice(&streams.literals[8 * groups..streams.literal_count]);
+}
+
+/// Takes `stored` from the head of `bytes`, each byte to where its bit is set, zero elsewhere.
+/// `None`: there are not so many.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
+fn take_expanded(bytes: &mut &[u8], bits: u64) -> Option<__m512i> {
+    let taken = bytes.split_off(..bits.count_ones() as usize)?;
+    // SAFETY: the instruction reads as many bytes as there are bits: those just taken.
+    Some(unsafe { _mm512_maskz_expandloadu_epi8(bits, taken.as_ptr().cast()) })
+}
+
+/// [`assemble::read_codes`] of sparse codes.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
+pub(super) fn read_sparse<'a>(
+    base: u8,
+    stored: &'a [u8],
+    codes: &mut [u8; CODE_BYTES],
+) -> Option<&'a [u8]> {
+    let base = _mm512_set1_epi8(base as i8);
+    let (bitmap, mut rest) = stored.split_first_chunk::<CODE_BITMAP_BYTES>()?;
+    for (bits, codes) in bitmap
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .zip(codes.as_chunks_mut::<64>().0)
+    {
+        let listed = u64::from_le_bytes(*bits);
+        let bytes = take_expanded(&mut rest, listed)?;
+        store(codes, 0, _mm512_mask_mov_epi8(base, listed, bytes));
+    }
+    Some(rest)
+}
+
+/// [`assemble::unpack`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
+pub(super) fn unpack<'a>(
+    stored: &'a [u8],
+    count: usize,
+    literals: &mut [u8; LITERAL_SPACE],
+) -> Option<&'a [u8]> {
+    const SHIFTS: i64 = i64::from_le_bytes([0, 7, 14, 21, 28, 35, 42, 49]);
+    let groups = count / 8;
+    let (bitmap, mut rest) = stored.split_at_checked(assemble::bitmap_len(count))?;
+    for (low, group) in bitmap.iter().zip((0..groups).step_by(8)) {
+        let left = (groups - group).min(8) as u32;
+        if _bzhi_u32(u32::from(*low), left) != u32::from(*low) {
+            return None;
+        }
+        let here = stored_bytes(*low) & _bzhi_u64(!0, 8 * left);
+        let bytes = take_expanded(&mut rest, here)?;
+        let wide = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(SHIFTS), bytes);
+        let wide = _mm512_and_si512(wide, _mm512_set1_epi8(0x7f));
+        // At most 4,096 literals, and 64 bytes behind them.
+        store(
+            literals,
+            8 * group,
+            _mm512_mask_mov_epi64(bytes, *low, wide),
+        );
+    }
+    let (tail, rest) = rest.split_at_checked(count % 8)?;
+    literals[8 * groups..count].copy_from_slice(tail);
+    Some(rest)
 }
 
 /// See [`super::portable::decode`].
@@ -519,20 +766,7 @@ pub(super) fn decode(
 ) -> Result<(), Corrupt> {
     let mut distance_in_force = 8;
     for block in (0..WORDS).step_by(BLOCK_WORDS) {
-        let valid = prepare(&mut input, lanes, block, &mut distance_in_force);
-        let Input {
-            literals,
-            masks,
-            distances,
-            ..
-        } = &input;
-        if !valid
-            || literals.next > literals.end
-            || masks.next > masks.end
-            || distances.next > distances.end
-        {
-            return Err(Corrupt);
-        }
+        prepare(&mut input, lanes, block, &mut distance_in_force).ok_or(Corrupt)?;
         let start = page.as_mut_ptr();
         for k in 0..BLOCK_WORDS {
             let position = 8 * (block + k);
@@ -546,19 +780,14 @@ pub(super) fn decode(
             }
         }
     }
-    let Input {
-        literals,
-        masks,
-        distances,
-        ..
-    } = input;
     let nothing_left =
-        literals.next == literals.end && masks.next == masks.end && distances.next == distances.end;
+        input.literals.is_empty() && input.masks.is_empty() && input.distances.is_empty();
     nothing_left.then_some(()).ok_or(Corrupt)
 }
 
-/// Reads the streams of a block: which bytes to keep, literals, and distances. `false`: a
-/// distance is not one.
+/// Reads the streams of a block: which bytes to keep, literals, and distances, each at least 8
+/// and at most the word's position, or 0 for a word that keeps nothing. `None`: a distance is
+/// not one, or the streams end.
 #[inline]
 #[target_feature(
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt"
@@ -568,7 +797,7 @@ fn prepare(
     lanes: &mut DecodeLanes,
     block: usize,
     distance_in_force: &mut usize,
-) -> bool {
+) -> Option<()> {
     // SAFETY: 32 bytes for each of the 8 blocks.
     let pairs = unsafe { _mm256_loadu_si256(input.codes.as_ptr().add(block / 2).cast()) };
     let pairs = _mm512_cvtepu8_epi16(pairs);
@@ -578,33 +807,31 @@ fn prepare(
     let candidate = _mm512_permutexvar_epi8(code, load(&CANDIDATE_OF_CODE, 0));
     let listed = _mm512_movepi8_mask(candidate);
     let candidate = _mm512_and_si512(candidate, _mm512_set1_epi8(7));
-    let masks = &mut input.masks;
-    // The streams end at most at PAGE_SIZE, and no block takes more than 512 bytes of any, after
-    // which it is checked: 64 bytes from there are inside the buffer.
-    let mask = _mm512_mask_expand_epi8(
+    let mask = _mm512_or_si512(
         _mm512_permutexvar_epi8(code, load(&MASK_OF_CODE, 0)),
-        listed,
-        load(masks.bytes, masks.next),
+        take_expanded(&mut input.masks, listed)?,
     );
-    masks.next += listed.count_ones() as usize;
     store(&mut lanes.masks, 0, mask);
 
     let not_zero = _mm512_test_epi8_mask(candidate, candidate);
-    let mut next = input.literals.next;
+    let counts = lanes.masks.map(|bits| bits.count_ones() as usize);
+    let literals = input.literals.split_off(..counts.iter().sum())?;
+    let mut next = literals.as_ptr();
     for k in 0..BLOCK_WORDS / 8 {
         let bits = lanes.masks[k];
-        let bytes = load(input.literals.bytes, next);
-        store(
-            &mut lanes.literal,
-            8 * k,
-            _mm512_maskz_expand_epi8(bits, bytes),
-        );
-        next += bits.count_ones() as usize;
+        // SAFETY: reads as many bytes as there are bits, in all those just taken.
+        unsafe {
+            store(
+                &mut lanes.literal,
+                8 * k,
+                _mm512_maskz_expandloadu_epi8(bits, next.cast()),
+            );
+            next = next.add(counts[k]);
+        }
         let kept = _mm512_movm_epi8(!bits);
         let kept = _mm512_maskz_mov_epi64((not_zero >> (8 * k)) as u8, kept);
         store(&mut lanes.keep, 8 * k, kept);
     }
-    input.literals.next = next;
 
     let at_least =
         |least: Candidate| _mm512_cmpge_epu8_mask(candidate, _mm512_set1_epi8(least as i8));
@@ -613,42 +840,43 @@ fn prepare(
     let in_force = at_least(Candidate::Continued);
     let wide = at_least(Candidate::ByteDistance);
     let mut left = at_least(Candidate::WordDistance);
+    let distance_bytes = (left.count_ones() + wide.count_ones()) as usize;
+    let distances = input.distances.split_off(..distance_bytes)?;
+    let mut next = distances.as_ptr();
     let mut distance = *distance_in_force;
-    let everywhere = _mm512_set1_epi16(distance as i16);
-    store(&mut lanes.distance, 0, everywhere);
-    store(&mut lanes.distance, 32, everywhere);
-    let distances = &mut input.distances;
+    let mut named = [_mm512_set1_epi16(distance as i16); 2];
     while left != 0 {
-        let k = left.trailing_zeros() as usize;
+        let from_here = left & left.wrapping_neg();
+        let from_here = from_here.wrapping_neg();
+        let is_wide = wide & left & left.wrapping_neg() != 0;
         left &= left - 1;
-        let is_wide = wide >> k & 1;
-        let at = distances.next;
-        let raw = u16::from_le_bytes([distances.bytes[at], distances.bytes[at + 1]]) as usize;
-        distance = if is_wide == 1 { raw } else { (raw & 0xff) << 3 };
-        distances.next += 1 + is_wide as usize;
-        let from_here = _mm512_set1_epi16(distance as i16);
-        store(&mut lanes.distance, k, from_here);
-        if k < 32 {
-            store(&mut lanes.distance, k + 32, from_here);
+        // SAFETY: one or two bytes, in all those just taken.
+        unsafe {
+            let narrow = usize::from(*next) << 3;
+            let bytes =
+                usize::from(next.add(usize::from(is_wide)).read()) << 8 | usize::from(*next);
+            distance = select_unpredictable(is_wide, bytes, narrow);
+            next = next.add(1 + usize::from(is_wide));
         }
+        named[0] = _mm512_mask_set1_epi16(named[0], from_here as u32, distance as i16);
+        named[1] = _mm512_mask_set1_epi16(named[1], (from_here >> 32) as u32, distance as i16);
     }
     *distance_in_force = distance;
 
     let counting = load(&COUNTING, 0);
-    let mut valid = true;
+    let mut invalid = 0;
     for half in [0, 32] {
         let which = |bits: u64| (bits >> half) as u32;
         let eight = _mm512_maskz_set1_epi16(which(not_zero), 8);
         let fixed = _mm512_mask_slli_epi16::<1>(eight, which(second_previous), eight);
-        let named = load(&lanes.distance, half);
-        let distance = _mm512_mask_mov_epi16(fixed, which(in_force), named);
+        let distance = _mm512_mask_mov_epi16(fixed, which(in_force), named[half / 32]);
         store(&mut lanes.distance, half, distance);
         let first = _mm512_set1_epi16((block + half) as i16);
         let position = _mm512_slli_epi16::<3>(_mm512_add_epi16(counting, first));
         let too_far = _mm512_cmpgt_epu16_mask(distance, position);
         let least = _mm512_set1_epi16(8);
         let too_near = _mm512_mask_cmplt_epu16_mask(which(not_zero), distance, least);
-        valid &= too_far | too_near == 0;
+        invalid |= too_far | too_near;
     }
-    valid
+    (invalid == 0).then_some(())
 }

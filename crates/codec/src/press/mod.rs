@@ -107,7 +107,7 @@ impl PageCodec for Press {
         }
         let limit = out.len().saturating_sub(HEADER_BYTES) * 8 / 7;
         let encoded = paths::encode(self.simd, state, survey.not_zero, limit, Effort::DEFAULT);
-        let stored = encoded.and_then(|()| assemble::assemble(&state.streams, out));
+        let stored = encoded.and_then(|()| paths::assemble(self.simd, &state.streams, out));
         match stored {
             Some(len) => Compressed::Stored(len),
             None => Compressed::Incompressible,

@@ -4,9 +4,9 @@
 //! [`Press`](super::Press) can only be made with a path that is available.
 
 use super::assemble;
-use super::format::{Header, Kind};
+use super::format::{CODE_BYTES, Codes, Header, Kind};
 use super::simd::Simd;
-use super::state::{Effort, Margined, PressScratch, PressState};
+use super::state::{Effort, LITERAL_SPACE, Margined, PressScratch, PressState, Streams};
 use super::survey::Survey;
 use super::{format, portable, runs};
 use crate::{Corrupt, Page};
@@ -56,6 +56,17 @@ pub(crate) fn encode(
     }
 }
 
+/// Writes `streams` to `out`; `None`: they do not fit.
+#[inline]
+pub(crate) fn assemble(simd: Simd, streams: &Streams, out: &mut [u8]) -> Option<usize> {
+    match simd {
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+        // SAFETY: the path is available.
+        Simd::Avx512 => unsafe { avx512::assemble(streams, out) },
+        _ => assemble::assemble::<assemble::Portable>(streams, out),
+    }
+}
+
 /// Decodes a stored page.
 #[inline]
 pub(crate) fn decode(
@@ -69,92 +80,80 @@ pub(crate) fn decode(
     }
     match format::kind(*stored.first().ok_or(Corrupt)?).ok_or(Corrupt)? {
         Kind::Runs => runs::decode(stored, page),
-        Kind::Masked => match simd {
-            #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
-            Simd::Avx512 => decode_avx512(scratch, stored, page),
-            _ => decode_portable(scratch, stored, page),
-        },
+        Kind::Masked => decode_masked(simd, scratch, stored, page),
     }
 }
 
-fn decode_portable(
-    scratch: &mut PressScratch,
-    stored: &[u8],
-    page: &mut Page,
-) -> Result<(), Corrupt> {
-    let (header, rest) = stored.split_first_chunk().ok_or(Corrupt)?;
-    let header = Header::from_bytes(*header).ok_or(Corrupt)?;
-    let rest = assemble::read_codes(header.codes, rest, &mut scratch.codes)?;
-    let (literals, rest) = if header.packed {
-        let rest = assemble::unpack(rest, header.literals, &mut scratch.literals)?;
-        (&scratch.literals[..], rest)
-    } else {
-        rest.split_at_checked(header.literals).ok_or(Corrupt)?
-    };
-    let (masks, distances) = rest.split_at_checked(header.masks).ok_or(Corrupt)?;
-    let input = portable::Input {
-        codes: &scratch.codes,
-        literals,
-        literal_count: header.literals,
-        masks,
-        distances,
-    };
-    portable::decode(&input, page)
-}
-
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
-fn decode_avx512(
+fn decode_masked(
+    simd: Simd,
     scratch: &mut PressScratch,
     stored: &[u8],
     page: &mut Page,
 ) -> Result<(), Corrupt> {
     let PressScratch {
         codes,
-        literals,
-        stored: space,
+        literals: space,
         lanes,
     } = scratch;
-    space[..stored.len()].copy_from_slice(stored);
     let (header, rest) = stored.split_first_chunk().ok_or(Corrupt)?;
     let header = Header::from_bytes(*header).ok_or(Corrupt)?;
-    let mut rest = assemble::read_codes(header.codes, rest, codes)?;
-    let at = |rest: &[u8]| stored.len() - rest.len();
-    let literals = if header.packed {
-        rest = assemble::unpack(rest, header.literals, literals)?;
-        avx512::Stream {
-            bytes: literals,
-            next: 0,
-            end: header.literals,
+    let (codes, rest) = match header.codes {
+        Codes::Plain => rest.split_first_chunk().ok_or(Corrupt)?,
+        Codes::Sparse(base) => {
+            let rest = read_sparse(simd, base, rest, codes).ok_or(Corrupt)?;
+            (&*codes, rest)
         }
+    };
+    let (literals, rest) = if header.packed {
+        let rest = unpack(simd, rest, header.literals, space).ok_or(Corrupt)?;
+        (&space[..header.literals], rest)
     } else {
-        let next = at(rest);
-        rest = rest.get(header.literals..).ok_or(Corrupt)?;
-        avx512::Stream {
-            bytes: space,
-            next,
-            end: next + header.literals,
-        }
+        rest.split_at_checked(header.literals).ok_or(Corrupt)?
     };
-    let next = at(rest);
-    if rest.len() < header.masks {
-        return Err(Corrupt);
-    }
-    let masks = avx512::Stream {
-        bytes: space,
-        next,
-        end: next + header.masks,
-    };
-    let distances = avx512::Stream {
-        bytes: space,
-        next: masks.end,
-        end: stored.len(),
-    };
-    let input = avx512::Input {
+    let (masks, distances) = rest.split_at_checked(header.masks).ok_or(Corrupt)?;
+    let input = portable::Input {
         codes,
         literals,
         masks,
         distances,
     };
-    // SAFETY: the path is available.
-    unsafe { avx512::decode(input, lanes, page) }
+    match simd {
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+        // SAFETY: the path is available.
+        Simd::Avx512 => unsafe { avx512::decode(input, lanes, page) },
+        _ => {
+            let _ = lanes;
+            portable::decode(&input, page)
+        }
+    }
+}
+
+#[inline]
+fn read_sparse<'a>(
+    simd: Simd,
+    base: u8,
+    stored: &'a [u8],
+    codes: &mut [u8; CODE_BYTES],
+) -> Option<&'a [u8]> {
+    match simd {
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+        // SAFETY: the path is available.
+        Simd::Avx512 => unsafe { avx512::read_sparse(base, stored, codes) },
+        _ => assemble::read_sparse(base, stored, codes),
+    }
+}
+
+#[inline]
+fn unpack<'a>(
+    simd: Simd,
+    stored: &'a [u8],
+    count: usize,
+    literals: &mut [u8; LITERAL_SPACE],
+) -> Option<&'a [u8]> {
+    match simd {
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+        // SAFETY: the path is available.
+        Simd::Avx512 => unsafe { avx512::unpack(stored, count, literals) },
+        _ => assemble::unpack(stored, count, literals),
+    }
 }

@@ -201,20 +201,17 @@ fn emit(
     }
 }
 
-/// The streams of a stored page, in buffers that may be read beyond their ends.
+/// The streams of a stored page.
 pub(crate) struct Input<'a> {
     pub codes: &'a [u8; WORDS / 2],
-    /// The literals, and what lies behind them.
     pub literals: &'a [u8],
-    pub literal_count: usize,
     pub masks: &'a [u8],
     pub distances: &'a [u8],
 }
 
 /// Decodes the streams into `page`.
 pub(crate) fn decode(input: &Input, page: &mut Page) -> Result<(), Corrupt> {
-    let mut literals = input.literals.get(..input.literal_count).ok_or(Corrupt)?;
-    let (mut masks, mut distances) = (input.masks, input.distances);
+    let (mut literals, mut masks, mut distances) = (input.literals, input.masks, input.distances);
     let mut distance_in_force = 8;
     for index in 0..WORDS {
         let code = input.codes[index / 2] >> (4 * (index % 2)) & 15;

@@ -33,13 +33,6 @@ pub(crate) const GOLDEN: u32 = 2_654_435_761;
 pub(crate) struct Margined(pub [u8; MARGIN + PAGE_SIZE + MARGIN]);
 
 impl Margined {
-    /// The page itself.
-    pub(crate) fn page(&self) -> &Page {
-        self.0[MARGIN..]
-            .first_chunk()
-            .expect("a page follows the margin")
-    }
-
     /// Copies a page in.
     pub(crate) fn set(&mut self, page: &Page) {
         self.0[MARGIN..MARGIN + PAGE_SIZE].copy_from_slice(page);
@@ -84,8 +77,6 @@ pub(crate) struct Lanes {
     pub text_word: [[u64; BLOCK_WORDS]; 2],
     /// The new distance of each word that is worth one, in bytes.
     pub distance: [u16; BLOCK_WORDS],
-    /// The words at the distance in force.
-    pub continued: [u64; 2 * BLOCK_WORDS],
     /// Masks of each word against: zero, previous, second previous, found, the two of text,
     /// continued; and those chosen.
     pub masks: [[u64; BLOCK_WORDS / 8]; 8],
@@ -152,8 +143,8 @@ pub(crate) struct Effort {
 
 impl Effort {
     pub(crate) const DEFAULT: Self = Self {
-        text_bytes: 2000,
-        text_literals: 1200,
+        text_bytes: 3200,
+        text_literals: 2400,
     };
 }
 
@@ -162,15 +153,11 @@ impl Effort {
 pub struct PressScratch {
     pub(crate) codes: [u8; CODE_BYTES],
     pub(crate) literals: [u8; LITERAL_SPACE],
-    pub(crate) stored: [u8; STORED_SPACE],
     pub(crate) lanes: DecodeLanes,
 }
 
-/// Bytes for literals: a page of them, and as many as a block can take.
-pub(crate) const LITERAL_SPACE: usize = STORED_SPACE;
-
-/// Bytes for a stored page, and as many as a block can take of any stream.
-pub(crate) const STORED_SPACE: usize = PAGE_SIZE + 16 * BLOCK_WORDS;
+/// Bytes for literals: a page of them, and what a vector may write behind.
+pub(crate) const LITERAL_SPACE: usize = PAGE_SIZE + 64;
 
 /// What the stages of a vector decoder hand on for the 64 words of a block.
 #[repr(C, align(64))]
@@ -180,7 +167,7 @@ pub(crate) struct DecodeLanes {
     /// Bytes that are literals.
     pub literal: [u64; BLOCK_WORDS],
     /// How far back the candidate is; 0 where it is zero.
-    pub distance: [u16; 2 * BLOCK_WORDS],
+    pub distance: [u16; BLOCK_WORDS],
     /// Masks of the words.
     pub masks: [u64; BLOCK_WORDS / 8],
 }
