@@ -39,6 +39,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod any;
 mod checksum;
 mod codec;
 #[cfg(feature = "liblz4")]
@@ -51,12 +52,13 @@ mod wkdm;
 #[cfg(feature = "zstd")]
 mod zstd;
 
+pub use any::{AlreadyChosen, AnyCodec, AnyScratch, AnyState, CodecKind, NameError};
 pub use checksum::checksum;
 pub use codec::{Compressed, Corrupt, PageCodec};
 #[cfg(feature = "liblz4")]
 pub use lz4::{Lz4, Lz4State};
 pub use lz4_rust::Lz4Rust;
-pub use lzo::{Lzo, LzoState};
+pub use lzo::Lzo;
 pub use wkdm::{Wkdm, WkdmSections};
 #[cfg(feature = "zstd")]
 pub use zstd::{Zstd, ZstdScratch, ZstdState};

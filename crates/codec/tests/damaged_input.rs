@@ -3,18 +3,16 @@
 
 mod common;
 
-use coldpress_codec::{Compressed, Corrupt, Lz4, Lz4State, PAGE_SIZE, PageCodec, checksum};
-use common::{KINDS, Kind, Random, page};
+use coldpress_codec::{Compressed, Corrupt, PAGE_SIZE, Page, checksum};
+use common::codecs::{Subject, Worker, codecs};
+use common::fenced::{At, ENDS, Fenced};
+use common::{KINDS, Kind, Random, config, page};
 use proptest::prelude::*;
 
-fn stored(kind: Kind, seed: u64) -> Option<Vec<u8>> {
+/// The bytes that a codec stores for the page, if it does.
+fn stored(worker: &mut dyn Worker, page: &Page) -> Option<Vec<u8>> {
     let mut out = vec![0; PAGE_SIZE];
-    let mut state = Box::new(Lz4State::new());
-    let codec = Lz4 {
-        acceleration: 1,
-        detect_same_filled: false,
-    };
-    match codec.compress(&mut state, &page(kind, seed), &mut out) {
+    match worker.compress(page, &mut out) {
         Compressed::Stored(len) => {
             out.truncate(len);
             Some(out)
@@ -23,146 +21,136 @@ fn stored(kind: Kind, seed: u64) -> Option<Vec<u8>> {
     }
 }
 
-/// Decompresses over two different earlier pages, between guards; both times the outcome must be
-/// the same, and so must the page if there is one.
-fn decompress(stored: &[u8]) -> Result<Box<[u8; PAGE_SIZE]>, Corrupt> {
-    #[repr(C)]
-    struct Guarded {
-        front: [u8; 256],
-        page: [u8; PAGE_SIZE],
-        back: [u8; 256],
-    }
-    let run = |before: u8| {
-        let mut memory = Box::new(Guarded {
-            front: [0x11; 256],
-            page: [before; PAGE_SIZE],
-            back: [0x22; 256],
-        });
-        // An allocation of the exact length, for sanitizers to see reads beyond it.
-        let exact: Box<[u8]> = stored.into();
-        let outcome = Lz4::default().decompress(&mut (), &exact, &mut memory.page);
-        assert_eq!((memory.front, memory.back), ([0x11; 256], [0x22; 256]));
-        outcome.map(|()| Box::new(memory.page))
+/// Decompresses over two different earlier pages, between fences, with a worker that has seen
+/// other bytes, and with a fresh one. Each time the outcome must be the same, and so must the page if
+/// there is one.
+fn decompress(
+    subject: &Subject,
+    worker: &mut dyn Worker,
+    stored: &[u8],
+) -> Result<Box<Page>, Corrupt> {
+    let run = |worker: &mut dyn Worker, before: u8, at: At| {
+        let mut source = Fenced::new(stored.len());
+        let source = source.bytes(stored.len(), at);
+        source.copy_from_slice(stored);
+        let mut target = Fenced::new(PAGE_SIZE);
+        let target = target.bytes(PAGE_SIZE, at);
+        target.fill(before);
+        let target: &mut Page = target.try_into().unwrap();
+        worker
+            .decompress(source, target)
+            .map(|()| Box::new(*target))
     };
-    let (first, second) = (run(0x5a), run(0xc3));
-    assert!(first == second, "I4: bytes of an earlier page");
+    let [first, second] = ENDS.map(|at| run(worker, if at == At::Front { 0x5a } else { 0xc3 }, at));
+    let third = run(&mut *subject.worker(), 0x00, At::Back);
+    let same = first == second && second == third;
+    assert!(same, "I4: {} shows what was before", subject.name);
     first
 }
 
+/// Runs `check` on every codec's bytes for the page.
+fn with_stored(page: &Page, mut check: impl FnMut(&Subject, &mut dyn Worker, Vec<u8>)) {
+    for subject in codecs().iter().filter(|subject| !subject.tells_same_filled) {
+        let mut worker = subject.worker();
+        if let Some(bytes) = stored(&mut *worker, page) {
+            check(subject, &mut *worker, bytes);
+        }
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(config(100))]
     #[test]
     fn truncated(kind in prop::sample::select(KINDS.to_vec()), seed: u64, cut in 1..PAGE_SIZE) {
-        if let Some(bytes) = stored(kind, seed) {
+        with_stored(&page(kind, seed), |subject, worker, bytes| {
             let shorter = &bytes[..bytes.len() - 1 - cut % bytes.len()];
-            prop_assert_eq!(decompress(shorter), Err(Corrupt));
-        }
+            assert_eq!(decompress(subject, worker, shorter), Err(Corrupt), "{}", subject.name);
+        });
     }
 
     #[test]
     fn extended(kind in prop::sample::select(KINDS.to_vec()), seed: u64, more in 1..64_usize) {
-        if let Some(mut bytes) = stored(kind, seed) {
+        with_stored(&page(kind, seed), |subject, worker, mut bytes| {
             bytes.extend((0..more).map(|i| i as u8));
-            prop_assert_eq!(decompress(&bytes), Err(Corrupt));
-        }
+            assert_eq!(decompress(subject, worker, &bytes), Err(Corrupt), "{}", subject.name);
+        });
     }
 
     #[test]
     fn flipped(kind in prop::sample::select(KINDS.to_vec()), seed: u64, flips in 1..8_usize) {
-        if let Some(mut bytes) = stored(kind, seed) {
+        let before = page(kind, seed);
+        with_stored(&before, |subject, worker, mut bytes| {
             let mut random = Random(seed);
             for _ in 0..flips {
                 let at = random.below(bytes.len());
                 bytes[at] ^= 1 << random.below(8);
             }
-            let before = page(kind, seed);
-            if let Ok(restored) = decompress(&bytes) && *restored != before {
-                prop_assert_ne!(checksum(&restored), checksum(&before), "for the engine to see");
+            if let Ok(restored) = decompress(subject, worker, &bytes) && *restored != before {
+                assert_ne!(checksum(&restored), checksum(&before), "for the engine to see");
             }
-        }
+        });
+    }
+
+    /// The beginning of one page's bytes, and the end of another's.
+    #[test]
+    fn spliced(
+        kind in prop::sample::select(KINDS.to_vec()),
+        seed: u64,
+        at in 0..PAGE_SIZE,
+    ) {
+        with_stored(&page(kind, seed), |subject, worker, mut bytes| {
+            if let Some(other) = stored(worker, &page(Kind::ManySequences, seed)) {
+                bytes.truncate(at % bytes.len());
+                bytes.extend(&other[at % other.len()..]);
+                let _ = decompress(subject, worker, &bytes);
+            }
+        });
     }
 
     #[test]
     fn garbage(bytes in prop::collection::vec(any::<u8>(), 0..2 * PAGE_SIZE)) {
-        let _ = decompress(&bytes);
+        for subject in codecs() {
+            let mut worker = subject.worker();
+            let outcome = decompress(&subject, &mut *worker, &bytes);
+            // No page is stored in more bytes than it has (I2): such bytes are none of ours.
+            assert!(bytes.len() <= PAGE_SIZE || outcome.is_err(), "{}", subject.name);
+        }
     }
 
-    /// Bytes that are likely to be a valid block with invalid distances, zero among them.
+    /// Bytes that are likely to be valid: few values, many of them small or all ones.
     #[test]
-    fn nearly_a_block(seed: u64, sequences in 1..40_usize) {
+    fn likely(seed: u64, len in 0..600_usize) {
         let mut random = Random(seed);
-        let mut bytes = Vec::new();
-        for _ in 0..sequences {
-            let literals = random.below(15);
-            bytes.push((literals << 4 | random.below(16)) as u8);
-            bytes.extend((0..literals).map(|_| random.next() as u8));
-            bytes.extend([[0, 0], [1, 0], [7, 0], [0, 16], [255, 255]][random.below(5)]);
-            if bytes.last() == Some(&0) && random.below(2) == 0 {
-                bytes.extend([255; 16]);
-            }
-        }
-        let _ = decompress(&bytes);
-    }
-}
-
-/// LZ4 has no distance 0. A decoder that took it for "copy from here" would hand out what the
-/// page held before.
-#[test]
-fn distance_zero_never_shows_earlier_bytes() {
-    for match_nibble in 0..16 {
-        for literals in [0, 1, 8, 12] {
-            let mut block = vec![(literals << 4 | match_nibble) as u8];
-            block.extend(vec![7; literals]);
-            block.extend([0, 0]);
-            let mut match_bytes = match_nibble + 4;
-            if match_nibble == 15 {
-                block.extend([255; 15]);
-                block.push(200);
-                match_bytes += 15 * 255 + 200;
-            }
-            // Literals up to the end of the page make the length right.
-            let rest = PAGE_SIZE - literals - match_bytes;
-            match rest {
-                0..15 => block.push((rest << 4) as u8),
-                _ => {
-                    block.push(0xf0);
-                    block.extend(vec![255; (rest - 15) / 255]);
-                    block.push(((rest - 15) % 255) as u8);
-                }
-            }
-            block.extend(vec![9; rest]);
-            let _ = decompress(&block);
+        let few = [0, 0, 1, 0x11, 0x20, 0xff, random.next() as u8, random.next() as u8];
+        let bytes: Vec<u8> = (0..len).map(|_| few[random.below(few.len())]).collect();
+        for subject in codecs() {
+            let _ = decompress(&subject, &mut *subject.worker(), &bytes);
         }
     }
 }
 
-/// A block of literals only.
-fn literals(len: usize) -> Vec<u8> {
-    let mut block = match len {
-        0..15 => vec![(len << 4) as u8],
-        _ => [
-            vec![0xf0],
-            vec![255; (len - 15) / 255],
-            vec![((len - 15) % 255) as u8],
-        ]
-        .concat(),
-    };
-    block.extend(vec![1; len]);
-    block
+/// Each single bit of what is stored for a page, flipped.
+#[test]
+fn every_bit_flipped() {
+    let mut page = page(Kind::Pointers, 11);
+    page[1500..].fill(3);
+    with_stored(&page, |subject, worker, mut bytes| {
+        let step = if cfg!(miri) { 997 } else { 1 };
+        for bit in (0..8 * bytes.len()).step_by(step) {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let _ = decompress(subject, worker, &bytes);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert!(*decompress(subject, worker, &bytes).unwrap() == page);
+    });
 }
 
 #[test]
-fn a_block_of_another_length_is_corrupt() {
-    for len in [0, 1, 14, 15, PAGE_SIZE - 18, PAGE_SIZE - 1, PAGE_SIZE + 1] {
-        assert_eq!(decompress(&literals(len)), Err(Corrupt), "{len}");
+fn nothing_is_corrupt() {
+    for subject in codecs() {
+        assert_eq!(
+            decompress(&subject, &mut *subject.worker(), &[]),
+            Err(Corrupt)
+        );
     }
-    assert_eq!(decompress(&[]), Err(Corrupt));
-}
-
-/// No page is ever stored in more than a page (I2), so such a block is none of ours, even if it
-/// would decode.
-#[test]
-fn a_block_larger_than_a_page_is_corrupt() {
-    assert_eq!(decompress(&literals(PAGE_SIZE)), Err(Corrupt));
-    assert_eq!(decompress(&[0; PAGE_SIZE + 1]), Err(Corrupt));
 }

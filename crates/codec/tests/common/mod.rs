@@ -1,7 +1,39 @@
 //! Pages of the kinds that programs have, and some that they hardly have.
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
+pub mod codecs;
+pub mod fenced;
+
 use coldpress_codec::{PAGE_SIZE, Page};
+
+/// How many cases a property is tried on: few under Miri, which takes a thousand times as long.
+pub const fn cases(usual: u32) -> u32 {
+    if cfg!(miri) { 1 + usual / 200 } else { usual }
+}
+
+/// proptest's settings for so many cases.
+pub fn config(usual_cases: u32) -> proptest::test_runner::Config {
+    let mut config = proptest::test_runner::Config::with_cases(cases(usual_cases));
+    if cfg!(miri) {
+        config.failure_persistence = None; // no files
+    }
+    config
+}
+
+/// A value of zeroes, made in place.
+pub fn zeroed<T: coldpress_arena::Zeroable>() -> Box<T> {
+    let layout = std::alloc::Layout::new::<T>();
+    // SAFETY: fresh memory of T's layout (none, for a type without bytes), all zero, which is a
+    // valid T.
+    unsafe {
+        let memory = match layout.size() {
+            0 => std::ptr::dangling_mut(),
+            _ => std::alloc::alloc_zeroed(layout),
+        };
+        assert!(!memory.is_null());
+        Box::from_raw(memory.cast())
+    }
+}
 
 /// What a page is like.
 #[derive(Copy, Clone, Debug)]

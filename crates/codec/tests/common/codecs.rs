@@ -1,0 +1,93 @@
+//! The codecs that every test runs on. A codec is added by a line in [`codecs`].
+
+#[cfg(feature = "liblz4")]
+use coldpress_codec::Lz4;
+#[cfg(feature = "zstd")]
+use coldpress_codec::Zstd;
+use coldpress_codec::{
+    AnyCodec, CodecKind, Compressed, Corrupt, Lz4Rust, Lzo, Page, PageCodec, Wkdm,
+};
+
+/// A codec whose type is forgotten.
+pub struct Subject {
+    pub name: &'static str,
+    /// Whether it tells same-filled pages, or stores them.
+    pub tells_same_filled: bool,
+    worker: Box<dyn Fn() -> Box<dyn Worker> + Sync>,
+}
+
+impl Subject {
+    /// The codec with a state and a scratch of zeroes.
+    pub fn worker(&self) -> Box<dyn Worker> {
+        (self.worker)()
+    }
+}
+
+/// A codec with its memory.
+pub trait Worker {
+    fn compress(&mut self, page: &Page, out: &mut [u8]) -> Compressed;
+    fn decompress(&mut self, stored: &[u8], page: &mut Page) -> Result<(), Corrupt>;
+}
+
+struct Work<C: PageCodec> {
+    codec: C,
+    state: Box<C::State>,
+    scratch: Box<C::Scratch>,
+}
+
+impl<C: PageCodec> Worker for Work<C> {
+    fn compress(&mut self, page: &Page, out: &mut [u8]) -> Compressed {
+        self.codec.compress(&mut self.state, page, out)
+    }
+
+    fn decompress(&mut self, stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
+        self.codec.decompress(&mut self.scratch, stored, page)
+    }
+}
+
+fn of<C: PageCodec + 'static>(name: &'static str, make: fn(bool) -> C) -> [Subject; 2] {
+    [(name, true), (name, false)].map(|(name, tells_same_filled)| Subject {
+        name,
+        tells_same_filled,
+        worker: Box::new(move || {
+            Box::new(Work {
+                codec: make(tells_same_filled),
+                state: super::zeroed(),
+                scratch: super::zeroed(),
+            })
+        }),
+    })
+}
+
+fn any(name: &str, detect_same_filled: bool) -> AnyCodec {
+    AnyCodec::of(CodecKind::from_name(name).unwrap(), detect_same_filled)
+}
+
+/// Every codec, each with and without telling same-filled pages.
+#[rustfmt::skip]
+pub fn codecs() -> Vec<Subject> {
+    [
+        #[cfg(feature = "liblz4")]
+        of("lz4:1", |detect_same_filled| Lz4 { acceleration: 1, detect_same_filled }),
+        #[cfg(feature = "liblz4")]
+        of("lz4:11", |detect_same_filled| Lz4 { acceleration: 11, detect_same_filled }),
+        of("lz4-rust:1", |detect_same_filled| Lz4Rust { acceleration: 1, detect_same_filled }),
+        of("lz4-rust:11", |detect_same_filled| Lz4Rust { acceleration: 11, detect_same_filled }),
+        #[cfg(feature = "zstd")]
+        of("zstd:-7", |detect_same_filled| Zstd { level: -7, detect_same_filled }),
+        #[cfg(feature = "zstd")]
+        of("zstd:1", |detect_same_filled| Zstd { level: 1, detect_same_filled }),
+        #[cfg(feature = "zstd")]
+        of("zstd:5", |detect_same_filled| Zstd { level: 5, detect_same_filled }),
+        #[cfg(feature = "zstd")]
+        of("zstd:19", |detect_same_filled| Zstd { level: 19, detect_same_filled }),
+        of("lzo", |detect_same_filled| Lzo { detect_same_filled }),
+        of("wkdm", |detect_same_filled| Wkdm { detect_same_filled }),
+        of("any of wkdm", |detect_same_filled| any("wkdm", detect_same_filled)),
+        #[cfg(feature = "zstd")]
+        of("any of zstd:1", |detect_same_filled| any("zstd:1", detect_same_filled)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

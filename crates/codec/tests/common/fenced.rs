@@ -1,0 +1,86 @@
+//! Memory with a fence at either end: an access beyond it ends the test program.
+
+/// Bytes that end, or begin, exactly at memory that nobody may touch.
+///
+/// Under Miri it is an allocation of the exact size, which Miri watches.
+pub struct Fenced {
+    #[cfg(not(miri))]
+    base: *mut u8,
+    #[cfg(not(miri))]
+    pages: usize,
+    #[cfg(miri)]
+    memory: Vec<u8>,
+}
+
+/// Which end lies at the fence.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub enum At {
+    Front,
+    Back,
+}
+
+pub const ENDS: [At; 2] = [At::Front, At::Back];
+
+#[cfg(not(miri))]
+const KERNEL_PAGE: usize = 4096;
+
+#[cfg(not(miri))]
+impl Fenced {
+    /// Room for `bytes`, rounded up to pages of the kernel.
+    pub fn new(bytes: usize) -> Self {
+        let pages = bytes.div_ceil(KERNEL_PAGE).max(1);
+        // SAFETY: fresh mappings, touched by nobody else.
+        unsafe {
+            let base = libc::mmap(
+                std::ptr::null_mut(),
+                (pages + 2) * KERNEL_PAGE,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_ne!(base, libc::MAP_FAILED);
+            let base = base.cast::<u8>();
+            let open = libc::mprotect(
+                base.add(KERNEL_PAGE).cast(),
+                pages * KERNEL_PAGE,
+                libc::PROT_READ | libc::PROT_WRITE,
+            );
+            assert_eq!(open, 0);
+            Self { base, pages }
+        }
+    }
+
+    /// `len` of the bytes, at one of the fences. What lies at the other end is left as it is.
+    pub fn bytes(&mut self, len: usize, at: At) -> &mut [u8] {
+        let all = self.pages * KERNEL_PAGE;
+        assert!(len <= all);
+        let skipped = match at {
+            At::Front => 0,
+            At::Back => all - len,
+        };
+        // SAFETY: inside the pages that were opened, and borrowed from `self`.
+        unsafe { std::slice::from_raw_parts_mut(self.base.add(KERNEL_PAGE + skipped), len) }
+    }
+}
+
+#[cfg(not(miri))]
+impl Drop for Fenced {
+    fn drop(&mut self) {
+        // SAFETY: ours, and not borrowed any more.
+        unsafe { libc::munmap(self.base.cast(), (self.pages + 2) * KERNEL_PAGE) };
+    }
+}
+
+#[cfg(miri)]
+impl Fenced {
+    pub fn new(_bytes: usize) -> Self {
+        Self { memory: Vec::new() }
+    }
+
+    pub fn bytes(&mut self, len: usize, _at: At) -> &mut [u8] {
+        self.memory = Vec::with_capacity(len);
+        self.memory.resize(len, 0);
+        &mut self.memory
+    }
+}
