@@ -768,15 +768,17 @@ pub(super) fn decode(
     for block in (0..WORDS).step_by(BLOCK_WORDS) {
         prepare(&mut input, lanes, block, &mut distance_in_force).ok_or(Corrupt)?;
         let start = page.as_mut_ptr();
-        for k in 0..BLOCK_WORDS {
-            let position = 8 * (block + k);
-            // SAFETY: the distance is at most the position (`prepare`), and 8 at least or 0; so
-            // eight bytes from there lie inside the page.
-            unsafe {
-                let from = start.add(position - lanes.distance[k] as usize);
-                let candidate = from.cast::<u64>().read_unaligned();
-                let word = candidate & lanes.keep[k] | lanes.literal[k];
-                start.add(position).cast::<u64>().write_unaligned(word);
+        for vector in (0..BLOCK_WORDS).step_by(8) {
+            for k in vector..vector + 8 {
+                let position = 8 * (block + k);
+                // SAFETY: the distance is at most the position (`prepare`), and 8 at least or 0;
+                // so eight bytes from there lie inside the page.
+                unsafe {
+                    let from = start.add(position - lanes.distance[k] as usize);
+                    let candidate = from.cast::<u64>().read_unaligned();
+                    let word = candidate & lanes.keep[k] | lanes.literal[k];
+                    start.add(position).cast::<u64>().write_unaligned(word);
+                }
             }
         }
     }
@@ -814,7 +816,7 @@ fn prepare(
     store(&mut lanes.masks, 0, mask);
 
     let not_zero = _mm512_test_epi8_mask(candidate, candidate);
-    let counts = lanes.masks.map(|bits| bits.count_ones() as usize);
+    let counts = lanes.masks.map(|bits| _popcnt64(bits as i64) as usize);
     let literals = input.literals.split_off(..counts.iter().sum())?;
     let mut next = literals.as_ptr();
     for k in 0..BLOCK_WORDS / 8 {
