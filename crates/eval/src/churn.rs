@@ -13,7 +13,7 @@
 use crate::Error;
 use crate::clock::Clock;
 use crate::dyn_storage::DynStorage;
-use crate::host::Host;
+use crate::host::{Frames, Host};
 use crate::random::Random;
 use crate::report::StorageRow;
 use crate::statistics::Spread;
@@ -61,7 +61,7 @@ struct Trial<'a> {
     clock: &'a Clock,
     // Declared before the host whose memory it uses, so that it is dropped before.
     storage: Box<dyn DynStorage>,
-    host: Host,
+    host: Host<'a>,
     objects: Vec<Object>,
     next_name: u32,
     pattern: Vec<u8>,
@@ -71,19 +71,21 @@ struct Trial<'a> {
 
 /// Frames that are always enough. At worst each object takes one; a storage that opens chains of
 /// several frames for each class of sizes takes some before it has objects for them.
-fn frames_for(objects: usize) -> usize {
+pub(crate) fn frames_for(objects: usize) -> usize {
     objects + 8192
 }
 
-/// The rows of one storage with the given sizes.
+/// The rows of one storage with the given sizes, on `frames`, of which there are
+/// [`frames_for`] as many objects.
 pub(crate) fn rows(
     packing: &Packing,
     sizes: &Sizes,
     clock: &Clock,
+    frames: &mut Frames,
     seed: u64,
 ) -> Result<Vec<StorageRow>, Error> {
     let mut random = Random::new(seed);
-    let mut trial = Trial::new(packing, clock, sizes.sizes.len(), seed);
+    let mut trial = Trial::new(packing, clock, frames, sizes.sizes.len(), seed);
     let mut rows = Vec::new();
     for size in &sizes.sizes {
         trial.store(*size)?;
@@ -102,8 +104,9 @@ pub(crate) fn rows(
     let (mut steps, moved_bytes) = trial.compact()?;
     let spread = Spread::of(&mut steps);
     rows.push(StorageRow {
-        compact_step_p99_ns: Some(spread.p99),
-        compact_step_worst_ns: Some(spread.worst),
+        // A storage that moves nothing has no steps to speak of.
+        compact_step_p99_ns: (moved_bytes > 0).then_some(spread.p99),
+        compact_step_worst_ns: (moved_bytes > 0).then_some(spread.worst),
         moved_bytes,
         ..trial.row(sizes, "compacted")?
     });
@@ -111,13 +114,19 @@ pub(crate) fn rows(
 }
 
 impl<'a> Trial<'a> {
-    fn new(packing: &'a Packing, clock: &'a Clock, objects: usize, seed: u64) -> Self {
+    fn new(
+        packing: &'a Packing,
+        clock: &'a Clock,
+        frames: &'a mut Frames,
+        objects: usize,
+        seed: u64,
+    ) -> Self {
         let mut random = Random::new(seed ^ 0x5eed);
         Self {
             packing,
             clock,
             storage: (packing.make)(),
-            host: Host::new(frames_for(objects)),
+            host: Host::new(frames),
             objects: Vec::with_capacity(objects),
             next_name: 0,
             pattern: (0..3 * FRAME_BYTES).map(|_| random.next() as u8).collect(),

@@ -5,12 +5,12 @@ use coldpress_storage::{Compaction, CompressedStorage, Reference, Usage};
 
 /// A storage that lives on a [`Host`].
 pub(crate) trait DynStorage {
-    fn reserve(&self, host: &Host, count: u32) -> bool;
-    fn allocate(&mut self, host: &Host, len: usize) -> Option<Reference>;
-    fn free(&mut self, host: &Host, reference: Reference);
+    fn reserve(&self, host: &Host<'_>, count: u32) -> bool;
+    fn allocate(&mut self, host: &Host<'_>, len: usize) -> Option<Reference>;
+    fn free(&mut self, host: &Host<'_>, reference: Reference);
     fn compact(
         &mut self,
-        host: &Host,
+        host: &Host<'_>,
         budget_bytes: usize,
         relocate: &mut dyn FnMut(Reference, Reference) -> bool,
     ) -> Compaction;
@@ -19,21 +19,21 @@ pub(crate) trait DynStorage {
 }
 
 impl<S: CompressedStorage> DynStorage for S {
-    fn reserve(&self, host: &Host, count: u32) -> bool {
+    fn reserve(&self, host: &Host<'_>, count: u32) -> bool {
         CompressedStorage::reserve(self, host, count)
     }
 
-    fn allocate(&mut self, host: &Host, len: usize) -> Option<Reference> {
+    fn allocate(&mut self, host: &Host<'_>, len: usize) -> Option<Reference> {
         CompressedStorage::allocate(self, host, len)
     }
 
-    fn free(&mut self, host: &Host, reference: Reference) {
+    fn free(&mut self, host: &Host<'_>, reference: Reference) {
         CompressedStorage::free(self, host, reference);
     }
 
     fn compact(
         &mut self,
-        host: &Host,
+        host: &Host<'_>,
         budget_bytes: usize,
         mut relocate: &mut dyn FnMut(Reference, Reference) -> bool,
     ) -> Compaction {

@@ -1,4 +1,7 @@
 //! A host for storages under test: frames in one reservation, chunks for their tables.
+//!
+//! The frames are touched once, before anything is timed, and serve one storage after the other:
+//! otherwise storing would be charged with the kernel's zeroing of fresh pages.
 
 use coldpress_arena::{CHUNK_BYTES, ChunkSource};
 use coldpress_storage::{FRAME_BYTES, FrameIndex, FrameSource};
@@ -44,15 +47,33 @@ impl Drop for Reservation {
     }
 }
 
+/// Memory for frames, all of it touched.
+pub(crate) struct Frames {
+    memory: Reservation,
+    count: usize,
+}
+
+impl Frames {
+    /// So many frames.
+    pub(crate) fn new(count: usize) -> Self {
+        let memory = Reservation::new(count * FRAME_BYTES);
+        for frame in 0..count {
+            // SAFETY: inside the reservation, which nobody else knows yet.
+            unsafe { memory.start.add(frame * FRAME_BYTES).write_volatile(0) };
+        }
+        Self { memory, count }
+    }
+}
+
 struct Lent {
     free: Vec<u32>,
     high_water: u32,
-    frames: usize,
 }
 
-/// Lends frames and chunks. Dropped after the storage that borrowed them.
-pub(crate) struct Host {
-    frames: Reservation,
+/// Lends frames and chunks to one storage. Dropped after the storage that borrowed them.
+pub(crate) struct Host<'a> {
+    /// Borrowed mutably, so that only one host lends them at a time.
+    frames: &'a mut Frames,
     chunks: Reservation,
     chunks_given: AtomicUsize,
     /// Guards which frames are lent.
@@ -62,17 +83,16 @@ pub(crate) struct Host {
 /// Chunks that a host has: tables for four million frames at 256 bytes.
 const CHUNKS: usize = 1024;
 
-impl Host {
-    /// A host of so many frames.
-    pub(crate) fn new(frames: usize) -> Self {
+impl<'a> Host<'a> {
+    /// A host that has lent none of the frames yet.
+    pub(crate) fn new(frames: &'a mut Frames) -> Self {
         Self {
-            frames: Reservation::new(frames * FRAME_BYTES),
+            frames,
             chunks: Reservation::new(CHUNKS * CHUNK_BYTES),
             chunks_given: AtomicUsize::new(0),
             lent: Mutex::new(Lent {
-                free: Vec::with_capacity(frames),
+                free: Vec::new(),
                 high_water: 0,
-                frames,
             }),
         }
     }
@@ -85,14 +105,14 @@ impl Host {
 }
 
 // SAFETY: each index from 1 up stands for 4096 bytes of the reservation of its own, readable,
-// writable and zeroed by the kernel; `lent` sees to it that none is lent twice.
-unsafe impl FrameSource for Host {
+// writable and initialised; `lent` sees to it that none is lent twice.
+unsafe impl FrameSource for Host<'_> {
     fn allocate(&self) -> Option<FrameIndex> {
         let mut lent = self.lent.lock().expect("not poisoned");
         if let Some(frame) = lent.free.pop() {
             return Some(FrameIndex(frame));
         }
-        if lent.high_water as usize == lent.frames {
+        if lent.high_water as usize == self.frames.count {
             return None;
         }
         lent.high_water += 1;
@@ -106,15 +126,15 @@ unsafe impl FrameSource for Host {
 
     fn address(&self, frame: FrameIndex) -> NonNull<u8> {
         let offset = frame.0.wrapping_sub(1) as usize * FRAME_BYTES;
-        debug_assert!(offset < self.frames.bytes);
+        debug_assert!(offset < self.frames.memory.bytes);
         // SAFETY: a frame that is lent lies inside the reservation.
-        unsafe { self.frames.start.add(offset) }
+        unsafe { self.frames.memory.start.add(offset) }
     }
 }
 
 // SAFETY: each chunk is a part of its own of the reservation, aligned to pages and zeroed by the
 // kernel; the host outlives the storages that it is given to.
-unsafe impl ChunkSource for Host {
+unsafe impl ChunkSource for Host<'_> {
     fn chunk(&self) -> Option<NonNull<u8>> {
         let given = self.chunks_given.fetch_add(1, Relaxed);
         // SAFETY: inside the reservation, as just checked.

@@ -4,6 +4,7 @@ use crate::churn::{self, Sizes};
 use crate::clock::Clock;
 use crate::codecs::{self, Context, Strategy};
 use crate::corpus::Corpus;
+use crate::host::Frames;
 use crate::measure::{Measured, Subject, measure};
 use crate::options::{Options, Pin, Simd};
 use crate::report::{CodecRow, Method, Report, StorageRow};
@@ -90,7 +91,7 @@ pub fn run(
     }
 
     let mut synthetic_rows = Vec::new();
-    for corpus in &synthetic::corpora(options.seed) {
+    for corpus in &synthetic::corpora(options.seed, options.sample_pages) {
         let mut measured = measuring.corpus(corpus, progress)?;
         for (strategy, measured) in strategies.iter().zip(&mut measured) {
             synthetic_rows.push(codec_row(strategy.name, &corpus.name, measured));
@@ -182,9 +183,11 @@ fn store(
 ) -> Result<Vec<StorageRow>, Error> {
     let mut rows = Vec::new();
     progress.begin("storages", (sizes.len() * packings.len()) as u64);
+    let most = sizes.iter().map(|sizes| sizes.sizes.len()).max();
+    let mut frames = Frames::new(churn::frames_for(most.unwrap_or(0)));
     for sizes in sizes.iter().filter(|sizes| !sizes.sizes.is_empty()) {
         for packing in packings {
-            rows.extend(churn::rows(packing, sizes, clock, seed)?);
+            rows.extend(churn::rows(packing, sizes, clock, &mut frames, seed)?);
             progress.advance(1);
         }
     }

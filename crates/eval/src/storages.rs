@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::dyn_storage::DynStorage;
 use crate::options::Options;
-use coldpress_storage::{CompressedStorage, SizeClass, ThreeSlot, TwoSlot};
+use coldpress_storage::{CompressedStorage, Press, SizeClass, ThreeSlot, TwoSlot};
 
 /// A storage by its name.
 pub(crate) struct Packing {
@@ -23,6 +23,7 @@ const ALL: &[Packing] = &[
     packing::<TwoSlot>(),
     packing::<ThreeSlot>(),
     packing::<SizeClass>(),
+    packing::<Press>(),
 ];
 
 /// The names that `--storage` takes.

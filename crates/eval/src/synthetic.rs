@@ -6,14 +6,15 @@ use crate::corpus::{AlignedPage, Corpus};
 use crate::random::Random;
 use coldpress_codec::PAGE_SIZE;
 
-/// Pages of each kind.
+/// Pages of each kind, if the caller wants no less.
 const PAGES: usize = 512;
 
 /// The made-up corpora.
-pub(crate) fn corpora(seed: u64) -> Vec<Corpus> {
+pub(crate) fn corpora(seed: u64, sample_pages: Option<usize>) -> Vec<Corpus> {
+    let count = sample_pages.unwrap_or(PAGES).min(PAGES);
     let make = |name: &str, page: &mut dyn FnMut(&mut Random) -> [u64; 512]| {
         let mut random = Random::new(seed);
-        let pages = (0..PAGES).map(|_| {
+        let pages = (0..count).map(|_| {
             let mut bytes = AlignedPage([0; PAGE_SIZE]);
             for (to, word) in bytes.0.chunks_exact_mut(8).zip(page(&mut random)) {
                 to.copy_from_slice(&word.to_le_bytes());
@@ -24,7 +25,7 @@ pub(crate) fn corpora(seed: u64) -> Vec<Corpus> {
             name: name.to_owned(),
             evaluated: pages.collect(),
             training: Vec::new(),
-            file_pages: PAGES,
+            file_pages: count,
             zero_pages: 0,
             same_filled_pages: 0,
         }

@@ -231,57 +231,67 @@ fn synthetic_table(report: &Report) -> Table {
     table
 }
 
+/// One line for the stages of one storage with one list of sizes.
 fn storage_table(report: &Report) -> Table {
     let headings = [
         "corpus",
         "sizes of",
         "storage",
-        "stage",
-        "objects",
-        "frames",
         "payload MiB",
-        "total MiB",
-        "density",
-        "ratio",
+        "density fill",
+        "churned",
+        "halved",
+        "compacted",
+        "ratio fill",
+        "churned",
         "B/object",
         "store p99 ns",
-        "free p99 ns",
-        "step p99 ns",
+        "free p99",
+        "step p99",
         "worst",
         "moved %",
     ];
-    let mut table = table(&headings, 4);
-    for row in &report.storages {
-        table.add_row(storage_cells(row));
+    let mut table = table(&headings, 3);
+    for stages in report.storages.chunk_by(is_same_storage) {
+        let stage = |name: &str| stages.iter().find(|row| row.stage == name);
+        let number = |name: &str, of: fn(&StorageRow) -> f64, digits: usize| {
+            stage(name).map_or("–".to_owned(), |row| format!("{:.digits$}", of(row)))
+        };
+        let time =
+            |name: &str, of: fn(&StorageRow) -> Option<f64>| optional(stage(name).and_then(of));
+        let first = &stages[0];
+        table.add_row([
+            first.corpus.clone(),
+            first.codec.clone(),
+            first.storage.clone(),
+            mib(first.payload_bytes),
+            number("fill", |row| row.density, 4),
+            number("churned", |row| row.density, 4),
+            number("halved", |row| row.density, 4),
+            number("compacted", |row| row.density, 4),
+            number("fill", |row| row.ratio, 2),
+            number("churned", |row| row.ratio, 2),
+            number(
+                "fill",
+                |row| row.metadata_bytes as f64 / row.objects.max(1) as f64,
+                1,
+            ),
+            time("churned", |row| row.store_p99_ns),
+            time("churned", |row| row.free_p99_ns),
+            time("compacted", |row| row.compact_step_p99_ns),
+            time("compacted", |row| row.compact_step_worst_ns),
+            number(
+                "compacted",
+                |row| 100.0 * row.moved_bytes as f64 / row.payload_bytes.max(1) as f64,
+                0,
+            ),
+        ]);
     }
     table
 }
 
-fn storage_cells(row: &StorageRow) -> [String; 16] {
-    [
-        row.corpus.clone(),
-        row.codec.clone(),
-        row.storage.clone(),
-        row.stage.to_owned(),
-        row.objects.to_string(),
-        row.frames.to_string(),
-        mib(row.payload_bytes),
-        mib(row.total_bytes),
-        format!("{:.4}", row.density),
-        format!("{:.2}", row.ratio),
-        format!(
-            "{:.1}",
-            row.metadata_bytes as f64 / row.objects.max(1) as f64
-        ),
-        optional(row.store_p99_ns),
-        optional(row.free_p99_ns),
-        optional(row.compact_step_p99_ns),
-        optional(row.compact_step_worst_ns),
-        format!(
-            "{:.0}",
-            100.0 * row.moved_bytes as f64 / row.payload_bytes.max(1) as f64
-        ),
-    ]
+fn is_same_storage(one: &StorageRow, two: &StorageRow) -> bool {
+    (&one.corpus, &one.codec, &one.storage) == (&two.corpus, &two.codec, &two.storage)
 }
 
 fn same_filled_table(report: &Report) -> Table {
