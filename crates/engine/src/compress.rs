@@ -42,7 +42,7 @@ pub enum Trigger {
     Eager,
     /// The budget must be kept.
     Pressure,
-    /// A hard limit is near.
+    /// Memory stands above the budget.
     Critical,
 }
 
@@ -172,7 +172,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         index: PageIndex,
         slot: StagingSlot,
     ) -> (u64, u32, usize) {
-        let _stable = host.stable();
+        let _stable = self.stable(host);
         let Some(run) = self.choose_run(record, vmo, index) else {
             return (0, 0, 0);
         };
@@ -335,7 +335,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 
     /// Replaces the temporary reference by `entry`, if it still stands.
     fn finalize(&self, host: &H, slot: StagingSlot, entry: Entry) -> bool {
-        let _stable = host.stable();
+        let _stable = self.stable(host);
         let link = &self.backlinks[slot.0 as usize];
         let (vmo, index) = (link.vmo.load(Relaxed), link.index.load(Relaxed));
         let list = self.page_list(vmo);
@@ -353,7 +353,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Gives a page that cannot be held compressed back to the program.
     fn put_back(&self, host: &H, worker: &Worker<C>, slot: StagingSlot) {
         {
-            let _stable = host.stable();
+            let _stable = self.stable(host);
             let link = &self.backlinks[slot.0 as usize];
             let (vmo, index) = (link.vmo.load(Relaxed), link.index.load(Relaxed));
             let list = self.page_list(vmo);
@@ -365,7 +365,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
         // SAFETY: the slot is released at the end of the batch only.
         let page = unsafe { host.staging(slot) };
-        if self.commit(host, worker.id, page, Into::Failed) == Committed::Cancelled {
+        if self.commit(host, worker.id, Some(page), Into::Failed) == Committed::Cancelled {
             // The program dropped the page meanwhile; `decommit` has settled everything.
         }
     }

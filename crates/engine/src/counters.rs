@@ -51,7 +51,7 @@ counters! {
     eager_compressions,
     /// Compressions under pressure that were kept.
     pressure_compressions,
-    /// Compressions in a critical state that were kept.
+    /// Compressions above the budget that were kept.
     critical_compressions,
     /// Faults answered from compressed storage.
     faults_decompressed,
@@ -67,6 +67,8 @@ counters! {
     copy_again,
     /// Stored pages whose checksum was wrong.
     corrupt,
+    /// Pages that the host refused to put in place for a reason it could not name; poisoned.
+    refused_installs,
     /// Pages that could not be tracked for want of metadata.
     no_metadata,
     /// Time spent compressing, in nanoseconds.

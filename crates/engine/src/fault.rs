@@ -13,11 +13,12 @@
 //!   marks the worker's target as cancelled.
 //! * I2 Content is installed only inside the stable section in which "not cancelled" was seen,
 //!   so no content appears in memory that the program has dropped or replaced before.
-//! * I3 Bytes whose checksum is wrong are never installed: the page is poisoned (law L1).
+//! * I3 Bytes whose checksum is wrong are never installed: the page is poisoned (law L1). So it is
+//!   where the host refuses to install for a reason that it cannot name.
 
 use crate::counters::{add, sub};
 use crate::entry::Entry;
-use crate::host::{Host, Installed};
+use crate::host::{Doubt, Host, Installed};
 use crate::page_list::PageList;
 use crate::stored::{Header, residency_bucket};
 use crate::worker::{Worker, Workspace};
@@ -59,6 +60,7 @@ pub(crate) enum Into {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Committed {
     Done,
+    Poisoned,
     Cancelled,
     Gone,
 }
@@ -132,27 +134,23 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 _ => FaultOutcome::Copied,
             };
 
-            let committed = if sound {
-                self.commit(host, worker.id, &worker.workspace.spare, Into::Newest)
-            } else {
-                self.commit_poison(host, worker.id)
-            };
-            self.settle(host, entry, committed == Committed::Done && sound);
+            let content = sound.then_some(&worker.workspace.spare);
+            let committed = self.commit(host, worker.id, content, Into::Newest);
+            self.settle(host, entry, committed == Committed::Done);
             match committed {
                 Committed::Cancelled => continue,
                 Committed::Gone => {
                     host.wake(vmo, index);
                     return FaultOutcome::Gone;
                 }
-                Committed::Done => {}
+                Committed::Done | Committed::Poisoned => {}
             }
             let target = &self.targets[worker.id as usize];
             if (target.vmo.load(Relaxed), target.index.load(Relaxed)) != (vmo, index) {
                 // The memory moved while we worked: who waits at the old place must look again.
                 host.wake(vmo, index);
             }
-            if !sound {
-                add(&c.corrupt, 1);
+            if committed == Committed::Poisoned {
                 return FaultOutcome::Poisoned;
             }
             match outcome {
@@ -185,7 +183,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         index: PageIndex,
         written: bool,
     ) -> Option<FaultOutcome> {
-        let stable = host.stable();
+        let stable = self.stable(host);
         let list = self.page_list(vmo);
         if !matches!(list.get(index), Entry::Page(_)) {
             return None;
@@ -193,27 +191,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         if self.is_claimed(vmo, index) {
             drop(list);
             drop(stable);
-            host.let_changes_in();
+            self.let_changes_in(host);
             return None;
         }
-        let installed = host.install_zero(vmo, index, written);
+        let installed = self.install_zero(host, vmo, index, written);
         drop(list);
         drop(stable);
-        match installed {
-            Installed::Changing => {
-                add(&self.counters.copy_again, 1);
-                host.let_changes_in();
-                return None;
-            }
-            Installed::Gone => host.wake(vmo, index),
-            Installed::AlreadyPresent => {}
-            Installed::Done => {
-                add(&self.counters.faults_zero, 1);
-                return Some(FaultOutcome::Zero);
-            }
-        }
-        add(&self.counters.faults_present, 1);
-        Some(FaultOutcome::Present)
+        self.answer_zero(host, vmo, index, installed)
     }
 
     /// A touch of memory of which nothing is remembered: zeros, as the kernel would give.
@@ -226,37 +210,73 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         written: bool,
     ) -> Option<FaultOutcome> {
         let leaf = self.ensure_leaf(host, vmo, index, false);
-        let stable = host.stable();
+        let stable = self.stable(host);
         // The list's lock is held until the zeros are in place: between looking and installing
         // another worker could install, the program write, and the page leave again.
         let list = self.page_list(vmo);
         if list.get(index) != Entry::Empty {
             return None;
         }
+        let installed = self.install_zero(host, vmo, index, written);
+        if installed == Ok(Installed::Done) {
+            if leaf {
+                self.track_in(host, &list, vmo, index, false);
+            } else {
+                add(&self.counters.no_metadata, 1);
+            }
+        }
+        drop(list);
+        drop(stable);
+        self.answer_zero(host, vmo, index, installed)
+    }
+
+    /// Puts zeros in place, or poisons the page where the host cannot tell why it refuses: then
+    /// the error says what became of that. In a stable section.
+    fn install_zero(
+        &self,
+        host: &H,
+        vmo: VmoId,
+        index: PageIndex,
+        written: bool,
+    ) -> Result<Installed, Installed> {
         match host.install_zero(vmo, index, written) {
-            Installed::Changing => {
-                drop(list);
-                drop(stable);
-                add(&self.counters.copy_again, 1);
-                host.let_changes_in();
+            Installed::Refused => Err(host.poison(vmo, index, Doubt::Refused)),
+            installed => Ok(installed),
+        }
+    }
+
+    /// What an installation of zeros means to whoever touched the page. `None`: look again.
+    /// Nothing is held.
+    fn answer_zero(
+        &self,
+        host: &H,
+        vmo: VmoId,
+        index: PageIndex,
+        installed: Result<Installed, Installed>,
+    ) -> Option<FaultOutcome> {
+        let c = &self.counters;
+        match installed {
+            Ok(Installed::Changing) | Err(Installed::Changing) => {
+                add(&c.copy_again, 1);
+                self.let_changes_in(host);
                 None
             }
-            Installed::Gone => {
-                host.wake(vmo, index);
-                Some(FaultOutcome::Gone)
+            Err(Installed::Done) => {
+                add(&c.refused_installs, 1);
+                Some(FaultOutcome::Poisoned)
             }
-            Installed::AlreadyPresent => {
-                add(&self.counters.faults_present, 1);
+            Ok(Installed::Done) => {
+                add(&c.faults_zero, 1);
+                Some(FaultOutcome::Zero)
+            }
+            Ok(Installed::AlreadyPresent) | Err(Installed::AlreadyPresent) => {
+                add(&c.faults_present, 1);
                 Some(FaultOutcome::Present)
             }
-            Installed::Done => {
-                if leaf {
-                    self.track_in(host, &list, vmo, index, false);
-                } else {
-                    add(&self.counters.no_metadata, 1);
-                }
-                add(&self.counters.faults_zero, 1);
-                Some(FaultOutcome::Zero)
+            Ok(Installed::Gone | Installed::Refused)
+            | Err(Installed::Gone | Installed::Refused) => {
+                host.wake(vmo, index);
+                Some(FaultOutcome::Gone)
             }
         }
     }
@@ -295,30 +315,20 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         decoded && checksum(spare) == header.checksum
     }
 
-    /// Installs `content` where the worker's target says, and writes the entry there.
-    pub(crate) fn commit(&self, host: &H, worker: u16, content: &Page, into: Into) -> Committed {
-        self.commit_with(host, worker, into, |host, vmo, index| {
-            (host.install(vmo, index, content), true)
-        })
-    }
-
-    fn commit_poison(&self, host: &H, worker: u16) -> Committed {
-        self.commit_with(host, worker, Into::Newest, |host, vmo, index| {
-            (host.poison(vmo, index), false)
-        })
-    }
-
-    fn commit_with(
+    /// Installs `content` where the worker's target says, and writes the entry there. Without
+    /// content (what is stored is damaged), or where the host refuses, the page is poisoned.
+    pub(crate) fn commit(
         &self,
         host: &H,
         worker: u16,
+        content: Option<&Page>,
         into: Into,
-        act: impl Fn(&H, VmoId, PageIndex) -> (Installed, bool),
     ) -> Committed {
+        let c = &self.counters;
         let target = &self.targets[worker as usize];
         let mut spins = 0;
         loop {
-            let stable = host.stable();
+            let stable = self.stable(host);
             if target.cancelled.load(Relaxed) {
                 return Committed::Cancelled;
             }
@@ -328,22 +338,28 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 spins += 1;
                 match spins < CLAIM_SPINS {
                     true => core::hint::spin_loop(),
-                    false => host.let_changes_in(),
+                    false => self.let_changes_in(host),
                 }
                 continue;
             }
-            let (installed, resident) = act(host, vmo, index);
+            let (installed, doubt) = match content.map(|page| host.install(vmo, index, page)) {
+                Some(Installed::Refused) => (
+                    host.poison(vmo, index, Doubt::Refused),
+                    Some(&c.refused_installs),
+                ),
+                Some(installed) => (installed, None),
+                None => (host.poison(vmo, index, Doubt::Damaged), Some(&c.corrupt)),
+            };
             if installed == Installed::Changing {
                 drop(stable);
                 add(&self.counters.copy_again, 1);
-                host.let_changes_in();
+                self.let_changes_in(host);
                 continue;
             }
             let list = self.page_list(vmo);
             debug_assert_eq!(list.get(index), Entry::Request(worker));
             let mut queues = self.queues.lock();
-            let resident = resident && installed != Installed::Gone;
-            let record = if resident {
+            let record = if doubt.is_none() && installed != Installed::Gone {
                 queues.bring_back(&self.pages)
             } else {
                 queues.forget_away();
@@ -363,10 +379,14 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             drop(queues);
             list.set(index, entry);
             drop(list);
-            return match installed {
-                Installed::Gone => {
+            return match (installed, doubt) {
+                (Installed::Gone, _) => {
                     host.wake(vmo, index);
                     Committed::Gone
+                }
+                (_, Some(counter)) => {
+                    add(counter, 1);
+                    Committed::Poisoned
                 }
                 _ => Committed::Done,
             };

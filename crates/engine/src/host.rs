@@ -1,5 +1,6 @@
 //! What the engine asks of the machine it runs on.
 
+use crate::lock::HeldRanks;
 use crate::{PageIndex, VmoId};
 use coldpress_arena::{ChunkSource, Zeroable};
 use coldpress_codec::Page;
@@ -33,6 +34,18 @@ pub enum Installed {
     Changing,
     /// There is no such memory any more.
     Gone,
+    /// The machine refused for a reason that it cannot name: whether there is such memory, and
+    /// what a touch would find there, is in doubt. The engine poisons the page.
+    Refused,
+}
+
+/// Why a page is poisoned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// What is stored is not what was stored.
+    Damaged,
+    /// The machine refused to put the content in place ([`Installed::Refused`]).
+    Refused,
 }
 
 /// A machine: memory, mappings, a clock.
@@ -43,7 +56,7 @@ pub enum Installed {
 /// nothing else writes until [`release`](Host::release).
 pub unsafe trait Host: ChunkSource + Sync {
     /// The host's lock. All-zero bytes are an unlocked one.
-    type RawLock: RawMutex + Zeroable + Send + Sync;
+    type RawLock: RawMutex + HeldRanks + Zeroable + Send + Sync;
 
     /// Frames for compressed storage.
     type Frames: FrameSource;
@@ -90,8 +103,9 @@ pub unsafe trait Host: ChunkSource + Sync {
     fn wake(&self, vmo: VmoId, index: PageIndex);
 
     /// The content of this page is lost or in doubt: every touch of it shall raise an error,
-    /// none may return bytes. In a stable section.
-    fn poison(&self, vmo: VmoId, index: PageIndex) -> Installed;
+    /// none may return bytes. In a stable section. Never answers [`Installed::Refused`]: where
+    /// not even that can be had, the host stops whoever could touch the page.
+    fn poison(&self, vmo: VmoId, index: PageIndex, doubt: Doubt) -> Installed;
 
     /// The address space is changing and the worker cannot go on before the change is
     /// delivered: deliver what is pending or wait a little. No stable section is open in the

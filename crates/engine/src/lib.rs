@@ -26,7 +26,7 @@
 //! # Locks
 //!
 //! In this order, each optional: stable section (shared) → one VMO lock → queue lock or storage
-//! lock (leaves, never both). Never two VMO locks. No codec runs under any lock; a toucher never
+//! lock (leaves, never both). Never two VMO locks. Debug builds check it ([`lock`]). No codec runs under any lock; a toucher never
 //! waits for a codec that compresses. A fault takes the storage lock only to free.
 //!
 //! # What the engine deliberately does not do yet
@@ -43,7 +43,7 @@ pub mod entry;
 pub mod fault;
 pub mod fork;
 pub mod host;
-mod lock;
+pub mod lock;
 pub mod page;
 pub mod page_list;
 pub mod queues;
@@ -55,7 +55,7 @@ pub use counters::Counters;
 pub use entry::Entry;
 pub use fault::FaultOutcome;
 pub use fork::Content;
-pub use host::{Host, Installed, StagingSlot, Taken};
+pub use host::{Doubt, Host, Installed, StagingSlot, Taken};
 pub use queues::Ageing;
 pub use worker::{Worker, Workspace};
 
@@ -63,7 +63,7 @@ use coldpress_arena::Pool;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use lock::Lock;
+use lock::{HeldRanks, Lock, rank};
 use page::PageRecord;
 use page_list::{Leaf, Vmo};
 use queues::Queues;
@@ -110,12 +110,12 @@ pub struct Engine<H: Host, C: PageCodec, S: CompressedStorage> {
     leaves: Pool<Leaf>,
     pages: Pool<PageRecord>,
     /// Guards the pools `vmos` and `leaves`; a leaf of the order.
-    tables: Lock<H::RawLock, ()>,
+    tables: Lock<H::RawLock, (), { rank::LEAF }>,
     /// Guards the page queues and the pool `pages`; a leaf of the order, held for a few stores.
-    queues: Lock<H::RawLock, Queues>,
+    queues: Lock<H::RawLock, Queues, { rank::LEAF }>,
     /// Guards the packing of compressed storage; a leaf of the order, never held over a codec
     /// or a copy.
-    storage: Lock<H::RawLock, S>,
+    storage: Lock<H::RawLock, S, { rank::LEAF }>,
     targets: [Target; MAX_WORKERS],
     backlinks: [Backlink; STAGING_SLOTS],
     counters: Counters,
@@ -165,6 +165,18 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         Some(id)
     }
 
+    /// Opens a stable section of the host. No lock of the engine is held.
+    pub(crate) fn stable<'h>(&self, host: &'h H) -> H::Stable<'h> {
+        lock::assert_none_held::<H::RawLock>();
+        host.stable()
+    }
+
+    /// Lets the host deliver changes. No lock of the engine is held.
+    pub(crate) fn let_changes_in(&self, host: &H) {
+        lock::assert_none_held::<H::RawLock>();
+        host.let_changes_in();
+    }
+
     /// What storage holds at this moment.
     pub fn storage_usage(&self) -> coldpress_storage::Usage {
         self.storage.lock().usage()
@@ -196,6 +208,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// No other thread exists that uses this engine, and none was inside a section that changes
     /// it at the moment of the fork (see [`fork`]).
     pub unsafe fn reset_locks_after_fork(&self) {
+        if let Some(held) = <H::RawLock as HeldRanks>::held() {
+            held.store(0, Relaxed);
+        }
         // SAFETY: as the caller promises.
         unsafe {
             self.tables.reset();

@@ -15,6 +15,7 @@
 //! managed at one time): entries come and go far too often to give leaves back.
 
 use crate::entry::Entry;
+use crate::lock::{self, rank};
 use crate::{Engine, Host, LEAF_PAGES, PageIndex, VMO_PAGES, VmoId};
 use coldpress_arena::{Link, Zeroable};
 use coldpress_codec::PageCodec;
@@ -102,6 +103,7 @@ impl<H: Host> Drop for PageList<'_, H> {
     fn drop(&mut self) {
         // SAFETY: locked when this was made.
         unsafe { self.vmo.lock().unlock() };
+        lock::give::<H::RawLock>(rank::VMO);
     }
 }
 
@@ -153,6 +155,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Locks `vmo` and gives its page list.
     pub(crate) fn page_list(&self, vmo: VmoId) -> PageList<'_, H> {
         let vmo = self.vmos.get(vmo);
+        lock::take::<H::RawLock>(rank::VMO);
         vmo.lock().lock();
         PageList {
             vmo,

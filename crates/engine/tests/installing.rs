@@ -233,3 +233,47 @@ fn a_toucher_of_a_page_on_its_way_out_gets_its_content() {
         assert!(toucher.join().unwrap() == content(kind, 1), "{kind:?}");
     }
 }
+
+/// The machine's answer was "gone" for every error it did not know: the toucher was woken, met
+/// the page missing again, and found zeros, since what was remembered had been freed.
+#[test]
+fn a_refusal_nobody_can_name_poisons_the_page() {
+    for kind in Kind::ALL {
+        let s = with_away(kind);
+        if s.machine.is_present(1, 7) {
+            continue;
+        }
+        s.machine.place(1, 7).refuses = true;
+        let mut w = worker(1);
+        assert_eq!(s.fault(&mut w, 1, 7), FaultOutcome::Poisoned, "{kind:?}");
+        assert!(s.machine.place(1, 7).poisoned && s.machine.wakes(1, 7) > 0);
+        s.machine.place(1, 7).refuses = false;
+        s.fault(&mut w, 1, 7);
+        assert!(!s.machine.is_present(1, 7), "never bytes: {kind:?}");
+        assert_eq!(value(&s.engine.counters().refused_installs), 1);
+        assert_eq!(value(&s.engine.counters().corrupt), 0);
+        s.assert_nothing_is_held();
+    }
+}
+
+#[test]
+fn a_refusal_poisons_fresh_memory_pages_dropped_unannounced_and_pages_put_back() {
+    let s = system(1, 64);
+    let mut w = worker(1);
+    s.machine.place(1, 0).refuses = true;
+    assert_eq!(s.fault(&mut w, 1, 0), FaultOutcome::Poisoned);
+    assert!(s.machine.place(1, 0).poisoned);
+
+    s.write(&mut w, 1, 1, &content(Kind::Text, 1));
+    s.machine.zap(1, 1);
+    s.machine.place(1, 1).refuses = true;
+    assert_eq!(s.fault(&mut w, 1, 1), FaultOutcome::Poisoned);
+    assert!(s.machine.place(1, 1).poisoned);
+
+    s.write(&mut w, 1, 2, &content(Kind::Noise, 1));
+    s.cool();
+    s.machine.place(1, 2).refuses = true;
+    s.reclaim(&mut reclaimer(2), 64);
+    assert!(s.machine.place(1, 2).poisoned);
+    assert_eq!(value(&s.engine.counters().refused_installs), 3);
+}

@@ -49,10 +49,13 @@ pub enum Failure {
     Corrupt = 9,
     /// No metadata could be had to track a page; it stays unmanaged.
     NoMetadata = 10,
+    /// The kernel refused to put a page in place for a reason that is not known; the page was
+    /// poisoned (SIGBUS on touch).
+    InstallRefused = 11,
 }
 
 /// Number of [`Failure`] reasons.
-pub const FAILURES: usize = 11;
+pub const FAILURES: usize = 12;
 
 impl Failure {
     /// Every reason, in the order of [`Statistics::failures`].
@@ -68,6 +71,7 @@ impl Failure {
         Failure::Raced,
         Failure::Corrupt,
         Failure::NoMetadata,
+        Failure::InstallRefused,
     ];
 
     /// Name as it stands in tables and JSON.
@@ -84,6 +88,7 @@ impl Failure {
             Failure::Raced => "raced",
             Failure::Corrupt => "corrupt",
             Failure::NoMetadata => "no_metadata",
+            Failure::InstallRefused => "install_refused",
         }
     }
 }
@@ -190,7 +195,7 @@ statistics! {
     eager_compressions,
     /// Pages compressed to keep the budget (RFC-0219 `memory_pressure_page_compressions`).
     pressure_compressions,
-    /// Pages compressed close to a hard limit (RFC-0219 `critical_memory_page_compressions`).
+    /// Pages compressed while memory stood above the budget (RFC-0219 `critical_memory_page_compressions`).
     critical_compressions,
     /// Faults answered, of every kind.
     faults,

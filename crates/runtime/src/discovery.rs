@@ -14,7 +14,6 @@
 //! * the first page of each 64 MiB (libc keeps the state of its arenas there and writes to it
 //!   in the child of a fork before any hook runs).
 
-use crate::exclusions::{Reason, for_each_thread, thread_range};
 use crate::futex::FutexLock;
 use crate::late::Late;
 use crate::maps;
@@ -37,6 +36,9 @@ pub const ARENA_BYTES: usize = 64 << 20;
 
 /// Bytes of one mapping that are registered ahead of being touched.
 const FENCE_BYTES: usize = 4 << 30;
+
+/// Exclusions of which one look finds out whether they are mapped at all.
+const LOOKED_AT_EXCLUSIONS: usize = 64;
 
 const MAPPINGS: usize = 16384;
 const LINES: usize = 64 << 10;
@@ -181,12 +183,8 @@ impl Discovery {
             let at = mappings.partition_point(|m| m.end <= range.start);
             mappings.get(at).is_some_and(|m| m.start <= range.start)
         });
-        for_each_thread(files.tasks.as_fd(), |head| {
-            let at = mappings.partition_point(|m| m.end <= head);
-            if let Some(mapping) = mappings.get(at).filter(|m| m.start <= head) {
-                exclusions.add(thread_range(*mapping, head), Reason::Thread);
-            }
-        });
+        exclusions.add_threads(files.tasks.as_fd(), mappings);
+        exclusions.forget_unmapped(LOOKED_AT_EXCLUSIONS);
         Some(())
     }
 
@@ -197,13 +195,7 @@ impl Discovery {
         };
         let exclusions = &pager().host.exclusions;
         let found = self.found.lock();
-        for_each_thread(files.tasks.as_fd(), |head| {
-            let mappings = &found.mappings[..found.len];
-            let at = mappings.partition_point(|m| m.end <= head);
-            if let Some(mapping) = mappings.get(at).filter(|m| m.start <= head) {
-                exclusions.add(thread_range(*mapping, head), Reason::Thread);
-            }
-        });
+        exclusions.add_threads(files.tasks.as_fd(), &found.mappings[..found.len]);
     }
 
     /// Tracks what is populated and not registered. Returns the number of pages newly tracked.
@@ -253,7 +245,7 @@ impl Discovery {
                 if (part.first..part.end).all(|index| window.is_registered(index)) {
                     continue;
                 }
-                let _inside = pager().host.gate.enter();
+                let _inside = pager().host.gate.enter_in_turn();
                 let whole = AddressRange {
                     start: window.address(part.first),
                     end: part.base + part.end as usize * PAGE_SIZE,
@@ -310,7 +302,7 @@ fn track_populated(range: AddressRange) -> u64 {
     let mut window = None;
     let mut tracked = 0;
     // Inside the gate: no memory is moved onto these addresses meanwhile.
-    let inside = || host.gate.enter();
+    let inside = || host.gate.enter_in_turn();
     host.for_each_populated(range, inside, |address| {
         let Some(vmo) = window.or_else(|| window_for(range.start)) else {
             return;

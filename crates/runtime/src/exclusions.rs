@@ -12,7 +12,7 @@
 
 use crate::futex::FutexLock;
 use crate::sys;
-use coldpress_uffd::{AddressRange, PAGE_SIZE};
+use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use rustix::fd::BorrowedFd;
@@ -44,12 +44,36 @@ const CONTROL_BLOCK: usize = 2 * PAGE_SIZE;
 struct Table {
     entries: [(AddressRange, Reason); CAPACITY],
     len: usize,
+    /// Where the next look for unmapped ranges begins.
+    look_at: usize,
+}
+
+/// Ranges of more pages than this are not looked at page by page; they leave by an event, or when
+/// the program takes back what it asked for.
+const LOOKED_AT_PAGES: usize = 64;
+
+impl Table {
+    fn forget_unmapped(&mut self, count: usize) {
+        for _ in 0..count.min(self.len) {
+            if self.look_at >= self.len {
+                self.look_at = 0;
+            }
+            let (range, _) = self.entries[self.look_at];
+            let mut pages = (range.start..range.end).step_by(PAGE_SIZE);
+            if range.len() <= LOOKED_AT_PAGES * PAGE_SIZE && !pages.any(sys::is_mapped) {
+                self.len -= 1;
+                self.entries[self.look_at] = self.entries[self.len];
+            } else {
+                self.look_at += 1;
+            }
+        }
+    }
 }
 
 /// The table of excluded ranges.
 pub struct Exclusions {
     /// Something could not be excluded: nothing is taken any more.
-    pub full: AtomicBool,
+    pub incomplete: AtomicBool,
     table: lock_api::Mutex<FutexLock, Table>,
 }
 
@@ -64,12 +88,13 @@ impl Exclusions {
     pub const fn new() -> Self {
         const NONE: (AddressRange, Reason) = (AddressRange { start: 0, end: 0 }, Reason::Thread);
         Self {
-            full: AtomicBool::new(false),
+            incomplete: AtomicBool::new(false),
             table: lock_api::Mutex::const_new(
                 <FutexLock as lock_api::RawMutex>::INIT,
                 Table {
                     entries: [NONE; CAPACITY],
                     len: 0,
+                    look_at: 0,
                 },
             ),
         }
@@ -87,12 +112,52 @@ impl Exclusions {
             return true;
         }
         if len == CAPACITY {
-            self.full.store(true, Relaxed);
+            table.forget_unmapped(CAPACITY);
+        }
+        let len = table.len;
+        if len == CAPACITY {
+            self.incomplete.store(true, Relaxed);
             return false;
         }
         table.entries[len] = (range, reason);
         table.len += 1;
         true
+    }
+
+    /// Forgets ranges that are no longer mapped: memory that was never registered goes without an
+    /// event, as the alternate stacks of threads do. Looks at `count` of them, and goes on there
+    /// the next time.
+    pub fn forget_unmapped(&self, count: usize) {
+        self.table.lock().forget_unmapped(count);
+    }
+
+    /// Excludes what belongs to a thread whose control block holds `head`, if `mappings` knows it.
+    fn add_thread(&self, mappings: &[AddressRange], head: usize) {
+        let at = mappings.partition_point(|m| m.end <= head);
+        if let Some(mapping) = mappings.get(at).filter(|m| m.start <= head) {
+            self.add(thread_range(*mapping, head), Reason::Thread);
+        }
+    }
+
+    /// Excludes what belongs to the threads of the process. `tasks` is the open directory
+    /// `/proc/self/task`.
+    pub fn add_threads(&self, tasks: BorrowedFd<'_>, mappings: &[AddressRange]) {
+        let told = for_each_thread(tasks, |head| self.add_thread(mappings, head));
+        if let Err(errno) = told {
+            self.cannot_tell(errno);
+        }
+    }
+
+    /// The kernel no longer tells where threads have their control blocks (a filter of the program
+    /// forbids the call): those that come from now on could not be excluded.
+    fn cannot_tell(&self, errno: Errno) {
+        if !self.incomplete.swap(true, Relaxed) {
+            crate::message::say(format_args!(
+                "the kernel does not tell where threads have their stacks (get_robust_list: error \
+                 {}; a seccomp filter of the program?); nothing more is compressed",
+                errno.raw_os_error()
+            ));
+        }
     }
 
     /// Ends every exclusion for `reason` that overlaps `range`.
@@ -185,20 +250,21 @@ impl Exclusions {
 }
 
 /// Calls `with` with the address of each thread's robust list head, which lies in its control
-/// block. `tasks` is the open directory `/proc/self/task`.
-pub fn for_each_thread(tasks: BorrowedFd<'_>, mut with: impl FnMut(usize)) {
+/// block. An error: there may be threads that were not told of.
+fn for_each_thread(tasks: BorrowedFd<'_>, mut with: impl FnMut(usize)) -> Result<(), Errno> {
     let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
-    if rustix::fs::seek(tasks, rustix::fs::SeekFrom::Start(0)).is_err() {
-        return;
-    }
+    rustix::fs::seek(tasks, rustix::fs::SeekFrom::Start(0))?;
     let mut entries = RawDir::new(tasks, &mut buffer);
-    while let Some(Ok(entry)) = entries.next() {
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
         let name = entry.file_name().to_bytes();
         let thread = core::str::from_utf8(name).ok().and_then(|n| n.parse().ok());
-        if let Some(head) = thread.and_then(sys::robust_list) {
+        let Some(thread) = thread else { continue };
+        if let Some(head) = sys::robust_list(thread)? {
             with(head);
         }
     }
+    Ok(())
 }
 
 /// The surroundings of a thread's control block: with static thread-local memory below it.
@@ -243,6 +309,46 @@ mod tests {
         assert_eq!(exclusions.first_overlap(range(0, 20)), None);
         exclusions.remove(range(22, 23), Reason::WipedInChild);
         assert_eq!(exclusions.first_overlap(range(0, 100)), None);
+    }
+
+    /// Entries for memory that was never registered stayed for good: a program that makes and ends
+    /// threads with alternate stacks (any in Rust) filled the table, and then nothing was taken
+    /// any more.
+    #[test]
+    fn what_is_unmapped_without_an_event_leaves_the_table() {
+        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+        let exclusions = Exclusions::new();
+        let map = |pages: usize| {
+            let (len, flags) = (pages * PAGE_SIZE, MapFlags::PRIVATE);
+            // SAFETY: a fresh mapping.
+            let at = unsafe { mmap_anonymous(sys::NULL, len, ProtFlags::READ, flags) };
+            AddressRange::new(at.unwrap() as usize, len)
+        };
+        // SAFETY: mappings of this test that nobody uses.
+        let unmap = |r: AddressRange| unsafe { munmap(r.start as *mut _, r.len()).unwrap() };
+        let stays = map(4);
+        assert!(exclusions.add(stays, Reason::AlternateStack));
+        for _ in 0..2 * CAPACITY {
+            // The lowest page stays mapped, so that the next mapping comes to lie below it.
+            let stack = AddressRange::new(map(3).start + PAGE_SIZE, 2 * PAGE_SIZE);
+            assert!(exclusions.add(stack, Reason::AlternateStack), "leaks");
+            unmap(stack);
+        }
+        assert!(!exclusions.incomplete.load(Relaxed));
+        unmap(AddressRange {
+            end: stays.end - PAGE_SIZE,
+            ..stays
+        });
+        exclusions.forget_unmapped(CAPACITY);
+        assert_eq!(exclusions.first_overlap(stays), Some(stays), "partly there");
+        assert_eq!(exclusions.table.lock().len, 1);
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_tell_of_threads_stops_everything() {
+        let exclusions = Exclusions::new();
+        exclusions.cannot_tell(Errno::PERM);
+        assert!(exclusions.incomplete.load(Relaxed));
     }
 
     #[test]

@@ -23,11 +23,12 @@
 
 use crate::exclusions::Reason;
 use crate::futex::{FutexLock, set_and_wake, wait_while};
+use crate::host::{outcome, tell_of_doubt};
 use crate::windows::ADDRESS_LIMIT;
 use crate::{Codec, handler, maps, pager, sys};
 use coldpress_arena::ChunkSource;
-use coldpress_engine::{Content, Entry, VMO_PAGES, Worker};
-use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
+use coldpress_engine::{Content, Doubt, Entry, Installed, VMO_PAGES, Worker};
+use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -200,21 +201,32 @@ pub(crate) fn serve_still(worker: &mut Worker<Codec>, address: usize) {
                 }
             },
         };
-        let result = match content {
+        let mut doubt = None;
+        let mut installed = match content {
             // Where it really is in place the answer is EEXIST, and a wake.
-            Content::Present | Content::Nothing => uffd.zero(at),
+            Content::Present | Content::Nothing => outcome(uffd.zero(at)),
             // SAFETY: the worker's spare page is ours and readable.
-            Content::Bytes(page) => unsafe { uffd.copy(address, page.as_ptr(), PAGE_SIZE) },
-            Content::Doubtful => uffd.poison(at),
+            Content::Bytes(page) => unsafe {
+                outcome(uffd.copy(address, page.as_ptr(), PAGE_SIZE))
+            },
+            Content::Doubtful => {
+                doubt = Some(Doubt::Damaged);
+                host.poison_page(at)
+            }
         };
-        match result {
-            Ok(_) => note(Operation::Restored(address)),
-            Err(Errno::AGAIN | Errno::NOMEM) => {
+        if installed == Installed::Refused {
+            doubt = Some(Doubt::Refused);
+            installed = host.poison_page(at);
+        }
+        match (installed, doubt) {
+            (Installed::Changing, _) => {
                 drop(inside);
                 handler::read_changes();
                 continue;
             }
-            Err(_) => {
+            (Installed::Done, Some(doubt)) => tell_of_doubt(at, doubt),
+            (Installed::Done, None) => note(Operation::Restored(address)),
+            _ => {
                 let _ = uffd.wake(at);
             }
         }

@@ -6,6 +6,7 @@
 //! Both spin for about a microsecond before they sleep: what they guard takes less.
 
 use coldpress_arena::Zeroable;
+use coldpress_engine::lock::HeldRanks;
 use core::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
@@ -68,6 +69,12 @@ impl FutexLock {
 // SAFETY: an atomic; zero is "free".
 unsafe impl Zeroable for FutexLock {}
 
+impl HeldRanks for FutexLock {
+    fn held() -> Option<&'static AtomicU32> {
+        crate::sys::held_ranks()
+    }
+}
+
 // SAFETY: the compare-and-swap lets one thread in at a time.
 unsafe impl RawMutex for FutexLock {
     #[allow(clippy::declare_interior_mutable_const)] // the constant is lock_api's way to a new lock
@@ -102,9 +109,18 @@ unsafe impl RawMutex for FutexLock {
 
 const CLOSED: u32 = 1 << 31;
 const SLEEPERS: u32 = 1 << 30;
-const INSIDE: u32 = SLEEPERS - 1;
+/// One of those who wait to close the gate; their number has ten bits.
+const CLOSER: u32 = 1 << 20;
+const CLOSERS: u32 = SLEEPERS - CLOSER;
+const INSIDE: u32 = CLOSER - 1;
 
 /// Many inside, or one that holds it closed.
+///
+/// Who waits to close it is counted. A handler that comes to install a page goes inside all the
+/// same (its stay is short, and before it comes again it has to close the gate itself), but whoever
+/// goes inside again and again without ever closing it, as reclaim does, has to
+/// [wait its turn](Gate::enter_in_turn): otherwise nobody could close it for as long as that goes
+/// on, and closing it is how faults are read.
 #[derive(Debug, Default)]
 pub struct Gate {
     state: AtomicU32,
@@ -118,47 +134,71 @@ impl Gate {
         }
     }
 
-    fn wait(&self, may_pass: impl Fn(u32) -> bool, pass: impl Fn(u32) -> u32) {
+    /// Waits until `next` gives the state to go on with, and goes on.
+    fn wait(&self, next: impl Fn(u32) -> Option<u32>) {
         let mut spins = 0;
+        let mut state = self.state.load(Relaxed);
         loop {
-            let state = self.state.load(Relaxed);
-            if may_pass(state) {
-                let next = pass(state);
-                if self
-                    .state
-                    .compare_exchange_weak(state, next, Acquire, Relaxed)
-                    .is_ok()
-                {
-                    return;
+            let change = |to| {
+                self.state
+                    .compare_exchange_weak(state, to, Acquire, Relaxed)
+            };
+            if let Some(next) = next(state) {
+                match change(next) {
+                    Ok(_) => return,
+                    Err(now) => state = now,
                 }
                 continue;
             }
             if spins < SPINS {
                 spins += 1;
                 core::hint::spin_loop();
+                state = self.state.load(Relaxed);
                 continue;
             }
             let sleeping = state | SLEEPERS;
-            if state == sleeping
-                || self
-                    .state
-                    .compare_exchange(state, sleeping, Relaxed, Relaxed)
-                    .is_ok()
-            {
+            if state == sleeping || change(sleeping).is_ok() {
                 sleep_on(&self.state, sleeping);
             }
+            state = self.state.load(Relaxed);
         }
     }
 
     /// Goes inside.
     pub fn enter(&self) -> Inside<'_> {
-        self.wait(|s| s & CLOSED == 0, |s| s + 1);
+        self.wait(|s| (s & CLOSED == 0).then_some(s + 1));
+        Inside { gate: self }
+    }
+
+    /// Goes inside once nobody waits to close the gate.
+    pub fn enter_in_turn(&self) -> Inside<'_> {
+        let may = |s| s & (CLOSED | CLOSERS) == 0;
+        self.wait(|s| may(s).then_some(s + 1));
         Inside { gate: self }
     }
 
     /// Waits until nobody is inside and holds the gate closed.
     pub fn close(&self) -> Closed<'_> {
-        self.wait(|s| s & (CLOSED | INSIDE) == 0, |s| s | CLOSED);
+        let may = |s| s & (CLOSED | INSIDE) == 0;
+        let mut state = self.state.load(Relaxed);
+        for _ in 0..SPINS {
+            if may(state) {
+                match self
+                    .state
+                    .compare_exchange_weak(state, state | CLOSED, Acquire, Relaxed)
+                {
+                    Ok(_) => return Closed { gate: self },
+                    Err(now) => state = now,
+                }
+                continue;
+            }
+            core::hint::spin_loop();
+            state = self.state.load(Relaxed);
+        }
+        let room = |s: u32| (s & CLOSERS != CLOSERS).then_some(s + CLOSER);
+        let counted = self.state.fetch_update(Relaxed, Relaxed, room).is_ok();
+        let own = if counted { CLOSER } else { 0 };
+        self.wait(|s| may(s).then(|| (s - own) | CLOSED));
         Closed { gate: self }
     }
 
@@ -220,7 +260,10 @@ mod tests {
                 scope.spawn(move || {
                     for _ in 0..100_000 {
                         if n < 2 {
-                            let _g = gate.enter();
+                            let _g = match n {
+                                0 => gate.enter(),
+                                _ => gate.enter_in_turn(),
+                            };
                             inside.fetch_add(1, Relaxed);
                             assert_eq!(closed.load(Relaxed), 0);
                             inside.fetch_sub(1, Relaxed);
@@ -233,6 +276,43 @@ mod tests {
                     }
                 });
             }
+        });
+        assert_eq!(gate.state.load(Relaxed) & !SLEEPERS, 0);
+    }
+
+    /// Two threads that go inside again and again, each before the other has left: the gate was
+    /// never free, and who wanted to close it waited until they were through.
+    #[test]
+    fn a_gate_that_is_never_free_can_be_closed() {
+        let gate = Gate::new();
+        let (turns, done) = (AtomicU64::new(0), AtomicU32::new(0));
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while done.load(Relaxed) == 0 {
+                        let _inside = gate.enter_in_turn();
+                        let turn = turns.fetch_add(1, Relaxed);
+                        // Until the other one is inside as well, or cannot be.
+                        while turns.load(Relaxed) == turn + 1
+                            && done.load(Relaxed) == 0
+                            && gate.state.load(Relaxed) & CLOSERS == 0
+                        {
+                            core::hint::spin_loop();
+                        }
+                    }
+                });
+            }
+            let (sender, closed) = std::sync::mpsc::channel();
+            let (gate, done) = (&gate, &done);
+            scope.spawn(move || {
+                for _ in 0..100 {
+                    drop(gate.close());
+                }
+                let _ = sender.send(());
+            });
+            let closed = closed.recv_timeout(std::time::Duration::from_secs(20));
+            done.store(1, Relaxed);
+            closed.expect("the gate could not be closed");
         });
         assert_eq!(gate.state.load(Relaxed) & !SLEEPERS, 0);
     }

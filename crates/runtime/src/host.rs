@@ -29,7 +29,7 @@ use crate::windows::Windows;
 use crate::{pager, sys};
 use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
-use coldpress_engine::{Host, Installed, LEAF_PAGES, PageIndex, StagingSlot, Taken, VmoId};
+use coldpress_engine::{Doubt, Host, Installed, LEAF_PAGES, PageIndex, StagingSlot, Taken, VmoId};
 use coldpress_interface::statistics::{Failure, Statistics};
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Pagemap, Region, Userfaultfd};
 use core::ptr::NonNull;
@@ -100,14 +100,33 @@ impl Linux {
     }
 
     fn installed(&self, result: Result<usize, Errno>, at: AddressRange) -> Installed {
-        match result {
-            Ok(_) => Installed::Done,
-            Err(Errno::EXIST) => {
+        let installed = outcome(result);
+        match (installed, result) {
+            (Installed::AlreadyPresent, _) => {
                 let _ = self.uffd().wake(at);
-                Installed::AlreadyPresent
             }
-            Err(Errno::AGAIN | Errno::NOMEM) => Installed::Changing,
-            Err(_) => Installed::Gone,
+            (Installed::Refused, Err(errno)) => crate::message::say(format_args!(
+                "page {:#x} cannot be put in place: error {}",
+                at.start,
+                errno.raw_os_error()
+            )),
+            _ => {}
+        }
+        installed
+    }
+
+    /// Marks a page so that every touch of it raises SIGBUS. Where the kernel refuses even that
+    /// for a reason that we do not know, the program ends rather than read what it never wrote.
+    pub(crate) fn poison_page(&self, at: AddressRange) -> Installed {
+        match self.installed(self.uffd().poison(at), at) {
+            Installed::Refused => {
+                crate::message::say(format_args!(
+                    "page {:#x} is in doubt and cannot be poisoned; the program ends here",
+                    at.start
+                ));
+                sys::abort()
+            }
+            installed => installed,
         }
     }
 
@@ -162,7 +181,7 @@ impl Linux {
             let (from, to) = (staging + n * PAGE_SIZE, source + n * PAGE_SIZE);
             // SAFETY: a filled slot, which is ours and readable.
             let copied = unsafe { self.uffd().copy(to, from as *const u8, PAGE_SIZE) };
-            if matches!(copied, Err(Errno::AGAIN | Errno::NOMEM)) {
+            if matches!(outcome(copied), Installed::Changing | Installed::Refused) {
                 crate::message::say(format_args!(
                     "page {to:#x} cannot be put back; the program ends here rather than lose it"
                 ));
@@ -254,6 +273,35 @@ impl Default for Linux {
     }
 }
 
+/// What the kernel's answer to `UFFDIO_COPY`, `ZEROPAGE` or `POISON` means. Only what is known to
+/// mean that there is no such memory (any more) counts as that: `ENOENT`, no mapping registered
+/// with us there; `ESRCH`, the process is ending. What is not known is a refusal.
+pub(crate) fn outcome(result: Result<usize, Errno>) -> Installed {
+    match result {
+        Ok(_) => Installed::Done,
+        Err(Errno::EXIST) => Installed::AlreadyPresent,
+        Err(Errno::AGAIN | Errno::NOMEM) => Installed::Changing,
+        Err(Errno::NOENT | Errno::SRCH) => Installed::Gone,
+        Err(_) => Installed::Refused,
+    }
+}
+
+/// Counts a poisoned page, and tells the person.
+pub(crate) fn tell_of_doubt(at: AddressRange, doubt: Doubt) {
+    let (failure, why) = match doubt {
+        Doubt::Damaged => (Failure::Corrupt, "its stored content fails its checksum"),
+        Doubt::Refused => (
+            Failure::InstallRefused,
+            "the kernel refused to put it in place",
+        ),
+    };
+    pager().host.statistics().fail(failure);
+    crate::message::say(format_args!(
+        "page {:#x}: {why}; it is poisoned (a touch raises SIGBUS)",
+        at.start
+    ));
+}
+
 // SAFETY: see `Memory`.
 unsafe impl ChunkSource for Linux {
     fn chunk(&self) -> Option<NonNull<u8>> {
@@ -269,7 +317,10 @@ unsafe impl Host for Linux {
     type Stable<'a> = Inside<'a>;
 
     fn stable(&self) -> Inside<'_> {
-        self.gate.enter()
+        match sys::is_handler() {
+            true => self.gate.enter(),
+            false => self.gate.enter_in_turn(),
+        }
     }
 
     fn frames(&self) -> &Memory {
@@ -411,15 +462,13 @@ unsafe impl Host for Linux {
         let _ = self.uffd().wake(self.page_at(vmo, index));
     }
 
-    fn poison(&self, vmo: VmoId, index: PageIndex) -> Installed {
+    fn poison(&self, vmo: VmoId, index: PageIndex, doubt: Doubt) -> Installed {
         let at = self.page_at(vmo, index);
-        crate::message::say(format_args!(
-            "the stored content of page {:#x} fails its checksum; the page is poisoned (a touch \
-             raises SIGBUS)",
-            at.start
-        ));
-        self.statistics().fail(Failure::Corrupt);
-        self.installed(self.uffd().poison(at), at)
+        let installed = self.poison_page(at);
+        if installed != Installed::Changing {
+            tell_of_doubt(at, doubt);
+        }
+        installed
     }
 
     fn let_changes_in(&self) {
@@ -428,6 +477,40 @@ unsafe impl Host for Linux {
             crate::handler::read_changes();
         } else {
             sys::sleep_ns(50_000);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every error that was not known counted as "there is no such memory": the content was
+    /// forgotten, and the next touch found zeros.
+    #[test]
+    fn only_what_is_known_to_mean_gone_means_gone() {
+        assert_eq!(outcome(Ok(PAGE_SIZE)), Installed::Done);
+        for (errno, meaning) in [
+            (Errno::EXIST, Installed::AlreadyPresent),
+            (Errno::AGAIN, Installed::Changing),
+            (Errno::NOMEM, Installed::Changing),
+            (Errno::NOENT, Installed::Gone),
+            (Errno::SRCH, Installed::Gone),
+        ] {
+            assert_eq!(outcome(Err(errno)), meaning, "{errno:?}");
+        }
+        let known = [
+            Errno::EXIST,
+            Errno::AGAIN,
+            Errno::NOMEM,
+            Errno::NOENT,
+            Errno::SRCH,
+        ];
+        for raw in 1..134 {
+            let errno = Errno::from_raw_os_error(raw);
+            if !known.contains(&errno) {
+                assert_eq!(outcome(Err(errno)), Installed::Refused, "{raw}");
+            }
         }
     }
 }

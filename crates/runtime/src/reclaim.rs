@@ -131,6 +131,15 @@ impl Marks {
             budget,
         }
     }
+
+    /// Why pages are taken at this much memory. Above the budget itself, where the promise is
+    /// broken until they are gone and faults are made to wait, it is critical.
+    fn trigger(&self, total: u64) -> Trigger {
+        match total > self.budget {
+            true => Trigger::Critical,
+            false => Trigger::Pressure,
+        }
+    }
 }
 
 impl Reclaim {
@@ -229,7 +238,7 @@ impl Reclaim {
             self.fence();
         }
         if total > marks.high {
-            return self.press(&marks);
+            return self.press(&marks, total);
         }
         self.pause_ns = 0;
         self.watch_hope(false, true);
@@ -249,8 +258,9 @@ impl Reclaim {
     }
 
     /// Takes pages until the low mark is reached or nothing more can be had now.
-    fn press(&mut self, marks: &Marks) -> u64 {
+    fn press(&mut self, marks: &Marks, total: u64) -> u64 {
         let s = pager().host.statistics();
+        let mut trigger = marks.trigger(total);
         let mut total = marks.high;
         let mut hopeless = 0;
         while total > marks.low {
@@ -270,10 +280,11 @@ impl Reclaim {
             }
             let batch = match inactive {
                 0 => Default::default(),
-                _ => self.batch(u64::MAX, Trigger::Pressure),
+                _ => self.batch(u64::MAX, trigger),
             };
             let before = total;
             total = self.measure();
+            trigger = marks.trigger(total);
             let gained = before.saturating_sub(total);
             self.watch_hope(
                 total > marks.wait,
@@ -312,7 +323,7 @@ impl Reclaim {
     fn batch(&mut self, touched_before_ns: u64, trigger: Trigger) -> coldpress_engine::Batch {
         self.start_handlers();
         pager().discovery.exclude_threads();
-        if pager().host.exclusions.full.load(Relaxed) {
+        if pager().host.exclusions.incomplete.load(Relaxed) {
             return Default::default();
         }
         pager().engine.reclaim_batch(
@@ -334,3 +345,17 @@ fn ageing(interval_ns: u64, pressed_interval_ns: u64) -> Ageing {
 }
 
 const _: () = assert!((BATCH_PAGES as usize) < coldpress_engine::STAGING_SLOTS);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn above_the_budget_it_is_critical() {
+        let marks = Marks::of(64 << 20);
+        assert!(marks.low < marks.high && marks.high < marks.budget);
+        assert_eq!(marks.trigger(marks.high + 1), Trigger::Pressure);
+        assert_eq!(marks.trigger(marks.budget), Trigger::Pressure);
+        assert_eq!(marks.trigger(marks.budget + 1), Trigger::Critical);
+    }
+}

@@ -229,7 +229,7 @@ impl Pager {
             let Some(vmo) = crate::discovery::window_for(part.base) else {
                 return false;
             };
-            let _inside = self.host.gate.enter();
+            let _inside = self.host.gate.enter_in_turn();
             let range = AddressRange {
                 start: part.base + part.first as usize * PAGE_SIZE,
                 end: part.base + part.end as usize * PAGE_SIZE,

@@ -62,8 +62,11 @@ pub fn close_range(first: u32, last: u32) {
 }
 
 /// Where thread `thread` of this process keeps its list of robust futexes: inside its thread
-/// control block. `None` where it has none.
-pub fn robust_list(thread: u32) -> Option<usize> {
+/// control block. `None` where it has none, or is gone.
+///
+/// # Errors
+/// Where the kernel does not tell: a seccomp filter may forbid the call.
+pub fn robust_list(thread: u32) -> Result<Option<usize>, rustix::io::Errno> {
     let (mut head, mut len) = (0usize, 0usize);
     let args = [
         thread as usize,
@@ -75,7 +78,13 @@ pub fn robust_list(thread: u32) -> Option<usize> {
     ];
     // SAFETY: the kernel writes the two words.
     let result = unsafe { syscall(nr::__NR_get_robust_list, args) };
-    (result == 0 && head != 0).then_some(head)
+    if result == 0 {
+        return Ok((head != 0).then_some(head));
+    }
+    match rustix::io::Errno::from_raw_os_error(-result as i32) {
+        rustix::io::Errno::SRCH => Ok(None),
+        errno => Err(errno),
+    }
 }
 
 /// Sleeps for about `ns` nanoseconds.
@@ -148,14 +157,41 @@ pub enum Role {
     Watchdog = 0x636F_6C05,
 }
 
-/// Whether the calling thread is a fault handler.
-pub fn is_handler() -> bool {
+fn role() -> usize {
     let role: usize;
     // SAFETY: every thread of this process has a thread block of more than 32 bytes at `fs`:
     // libc's (where this word is a pointer, thus even) or ours (where it is a role).
     unsafe { asm!("mov {}, fs:[24]", out(reg) role, options(nostack, readonly)) };
-    role == Role::Handler as usize
+    role
 }
+
+/// Whether the calling thread is a fault handler.
+pub fn is_handler() -> bool {
+    role() == Role::Handler as usize
+}
+
+/// Ranks of the locks that the calling thread holds, for the check of debug builds. `None` in
+/// threads of the program, whose thread blocks are libc's.
+pub fn held_ranks() -> Option<&'static core::sync::atomic::AtomicU32> {
+    const ROLES: [usize; 3] = [
+        Role::Reclaim as usize,
+        Role::Handler as usize,
+        Role::Watchdog as usize,
+    ];
+    if !ROLES.contains(&role()) {
+        return None;
+    }
+    let block: usize;
+    // SAFETY: the thread block is ours: its first word is its own address, and the ninth is free
+    // for this. The stack that it lies on is never given back.
+    unsafe {
+        asm!("mov {}, fs:[0]", out(reg) block, options(nostack, readonly));
+        Some(&*((block as *const usize).add(HELD_RANKS).cast()))
+    }
+}
+
+/// Word of the thread block that holds the ranks.
+const HELD_RANKS: usize = 8;
 
 /// Bytes of a pager thread's stack, its thread block included.
 pub const STACK_BYTES: usize = 64 << 10;
@@ -180,6 +216,7 @@ pub unsafe fn start_thread(
         block.write(block as usize);
         block.add(2).write(block as usize);
         block.add(3).write(role as usize);
+        block.add(HELD_RANKS).write(0);
         let top = block.sub(2);
         top.write(entry as usize);
         top.add(1).write(argument);

@@ -9,7 +9,10 @@ use std::process::{Command, Output, Stdio};
 
 pub const NOBODY: u32 = 65534;
 
-/// The built binary, with no settings inherited from whoever runs the tests.
+/// The built binary, with nothing inherited from whoever runs the tests: no settings, and no
+/// ignored or blocked signals. (A shell without job control starts what it runs in the background
+/// with SIGINT and SIGQUIT ignored, `nohup` ignores SIGHUP; a program keeps that, and so does
+/// Coldpress, so a test that expects to see a program die by SIGINT failed there.)
 pub fn coldpress() -> Command {
     clean(Command::new(env!("CARGO_BIN_EXE_coldpress")))
 }
@@ -24,6 +27,17 @@ fn clean(mut command: Command) -> Command {
         .env_remove("LD_PRELOAD")
         .env_remove("XDG_RUNTIME_DIR")
         .stdin(Stdio::null());
+    // SAFETY: the calls are async-signal-safe, and zeros are an empty set.
+    unsafe {
+        command.pre_exec(|| {
+            for number in 1..32 {
+                libc::signal(number, libc::SIG_DFL);
+            }
+            let none: libc::sigset_t = std::mem::zeroed();
+            libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+            Ok(())
+        });
+    }
     command
 }
 

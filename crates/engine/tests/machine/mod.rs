@@ -24,7 +24,9 @@ pub use system::*;
 
 use coldpress_arena::{CHUNK_BYTES, ChunkSource};
 use coldpress_codec::Page;
-use coldpress_engine::{Host, Installed, PageIndex, STAGING_SLOTS, StagingSlot, Taken, VmoId};
+use coldpress_engine::{
+    Doubt, Host, Installed, PageIndex, STAGING_SLOTS, StagingSlot, Taken, VmoId,
+};
 use frames::Frames;
 use spin_lock::SpinLock;
 use std::alloc::{Layout, alloc_zeroed};
@@ -67,6 +69,8 @@ pub struct Place {
     pub poisoned: bool,
     /// There is no such memory.
     pub gone: bool,
+    /// Nothing can be put in place, for a reason that the machine cannot name.
+    pub refuses: bool,
     /// The page cannot be taken.
     pub pinned: bool,
     /// How often those who wait here were woken.
@@ -218,6 +222,9 @@ impl Machine {
         if place.gone {
             return Installed::Gone;
         }
+        if place.refuses {
+            return Installed::Refused;
+        }
         place.wakes += 1;
         if place.page.is_some() || place.poisoned {
             return Installed::AlreadyPresent;
@@ -334,7 +341,7 @@ unsafe impl Host for Machine {
         self.place(vmo, index).wakes += 1;
     }
 
-    fn poison(&self, vmo: VmoId, index: PageIndex) -> Installed {
+    fn poison(&self, vmo: VmoId, index: PageIndex, _doubt: Doubt) -> Installed {
         assert!(STABLE.get() > 0, "poisoned outside a stable section");
         let mut place = self.place(vmo, index);
         place.wakes += 1;

@@ -1,14 +1,26 @@
 //! The machine's lock: spins, and tells when it does so for ever.
 
 use coldpress_arena::Zeroable;
+use coldpress_engine::lock::HeldRanks;
 use lock_api::{GuardSend, RawMutex};
 use std::sync::atomic::{
-    AtomicBool,
+    AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::time::{Duration, Instant};
 
 pub struct SpinLock(AtomicBool);
+
+thread_local! {
+    /// Ranks held. Leaked: a lock may be given back while the thread ends.
+    static HELD: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
+}
+
+impl HeldRanks for SpinLock {
+    fn held() -> Option<&'static AtomicU32> {
+        Some(HELD.with(|held| *held))
+    }
+}
 
 // SAFETY: zero is `false`: not locked.
 unsafe impl Zeroable for SpinLock {}
