@@ -29,6 +29,8 @@
 
 mod assemble;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+mod avx2;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 mod avx512;
 pub(crate) mod format;
 mod paths;

@@ -12,7 +12,7 @@ use super::{format, portable, runs};
 use crate::{Corrupt, Page};
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
-use super::avx512;
+use super::{avx2, avx512};
 
 /// Copies the page in, and counts.
 #[inline]
@@ -21,6 +21,9 @@ pub(crate) fn survey(simd: Simd, page: &Page, to: &mut Margined) -> Survey {
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
         // SAFETY: the path is available.
         Simd::Avx512 => unsafe { avx512::survey(page, to) },
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+        // SAFETY: the path is available.
+        Simd::Avx2 => unsafe { avx2::survey(page, to) },
         _ => {
             to.set(page);
             Survey::of(page)
@@ -48,6 +51,11 @@ pub(crate) fn encode(
         // SAFETY: the path is available.
         Simd::Avx512 => unsafe {
             avx512::encode(page, tables, lanes, streams, not_zero, limit, effort)
+        },
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+        // SAFETY: the path is available.
+        Simd::Avx2 => unsafe {
+            avx2::encode(page, tables, lanes, streams, not_zero, limit, effort)
         },
         _ => {
             let _ = lanes;
@@ -93,6 +101,7 @@ fn decode_masked(
     let PressScratch {
         codes,
         literals: space,
+        streams,
         lanes,
     } = scratch;
     let (header, rest) = stored.split_first_chunk().ok_or(Corrupt)?;
@@ -121,8 +130,11 @@ fn decode_masked(
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
         // SAFETY: the path is available.
         Simd::Avx512 => unsafe { avx512::decode(input, lanes, page) },
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+        // SAFETY: the path is available.
+        Simd::Avx2 => unsafe { avx2::decode(&input, streams, page) },
         _ => {
-            let _ = lanes;
+            let _ = (streams, lanes);
             portable::decode(&input, page)
         }
     }

@@ -34,12 +34,12 @@ fn differing(a: u64, b: u64) -> u8 {
 }
 
 #[inline(always)]
-fn word_hash(word: u64) -> usize {
+pub(crate) fn word_hash(word: u64) -> usize {
     (((word >> 16) as u32).wrapping_mul(GOLDEN) >> (32 - WORD_HASH_BITS)) as usize
 }
 
 #[inline(always)]
-fn text_hash(four_bytes: u32) -> usize {
+pub(crate) fn text_hash(four_bytes: u32) -> usize {
     (four_bytes.wrapping_mul(GOLDEN) >> (32 - TEXT_HASH_BITS)) as usize
 }
 

@@ -153,8 +153,12 @@ impl Effort {
 pub struct PressScratch {
     pub(crate) codes: [u8; CODE_BYTES],
     pub(crate) literals: [u8; LITERAL_SPACE],
+    pub(crate) streams: [u8; STREAM_SPACE],
     pub(crate) lanes: DecodeLanes,
 }
+
+/// Bytes for the streams of a stored page, and what 512 words can take of the last of them.
+pub(crate) const STREAM_SPACE: usize = 2 * PAGE_SIZE + 64;
 
 /// Bytes for literals: a page of them, and what a vector may write behind.
 pub(crate) const LITERAL_SPACE: usize = PAGE_SIZE + 64;
