@@ -314,36 +314,25 @@ fn main() {
         if variants {
             let d = Tuning::DEFAULT;
             for (name, tuning) in [
-                ("whole only", Tuning { split: false, ..d }),
+                ("press, whole only", Tuning { split: false, ..d }),
                 (
-                    "min 4",
+                    "press, pieces of 32",
                     Tuning {
-                        minimum_piece_units: 4,
+                        minimum_piece_bytes: 32,
                         ..d
                     },
                 ),
                 (
-                    "min 16",
+                    "press, pieces of 128",
                     Tuning {
-                        minimum_piece_units: 16,
-                        ..d
-                    },
-                ),
-                ("eat 1/32 <64", Tuning { eat: 32, ..d }),
-                ("eat 1/64 <64", Tuning { eat: 64, ..d }),
-                (
-                    "eat 1/64 <128",
-                    Tuning {
-                        eat: 64,
-                        eat_below: 128,
+                        minimum_piece_bytes: 128,
                         ..d
                     },
                 ),
                 (
-                    "eat 1/64 <32",
+                    "press, pieces of 256",
                     Tuning {
-                        eat: 64,
-                        eat_below: 32,
+                        minimum_piece_bytes: 256,
                         ..d
                     },
                 ),

@@ -16,7 +16,7 @@ use coldpress_arena::ChunkSource;
 use crate::compressed_storage::{Compaction, CompressedStorage, Usage};
 use crate::frame::FrameSource;
 use crate::reference::Reference;
-use crate::{SizeClass, ThreeSlot, TwoSlot};
+use crate::{Press, SizeClass, ThreeSlot, TwoSlot};
 
 /// A kind of storage.
 #[derive(Copy, Clone, Debug, Default, Eq, Hash, PartialEq)]
@@ -24,15 +24,17 @@ pub enum StorageKind {
     /// [`TwoSlot`], zbud.
     TwoSlot,
     /// [`ThreeSlot`], the RFC's.
-    #[default]
     ThreeSlot,
     /// [`SizeClass`], zsmalloc.
     SizeClass,
+    /// [`Press`], our own.
+    #[default]
+    Press,
 }
 
 impl StorageKind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::TwoSlot, Self::ThreeSlot, Self::SizeClass];
+    pub const ALL: [Self; 4] = [Self::TwoSlot, Self::ThreeSlot, Self::SizeClass, Self::Press];
 
     /// The kind of this name, or `None` if no storage is called so.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -45,6 +47,7 @@ impl StorageKind {
             Self::TwoSlot => TwoSlot::NAME,
             Self::ThreeSlot => ThreeSlot::NAME,
             Self::SizeClass => SizeClass::NAME,
+            Self::Press => Press::NAME,
         }
     }
 }
@@ -55,12 +58,13 @@ impl fmt::Display for StorageKind {
     }
 }
 
-/// Every storage, of which one is used. About 180 KiB; meant to be a `static`, or part of one.
+/// Every storage, of which one is used. About 220 KiB; meant to be a `static`, or part of one.
 pub struct AnyStorage {
     kind: StorageKind,
     two_slot: TwoSlot,
     three_slot: ThreeSlot,
     size_class: SizeClass,
+    press: Press,
 }
 
 impl Default for AnyStorage {
@@ -85,6 +89,10 @@ macro_rules! selected {
                 let $storage = &$any.size_class;
                 $call
             }
+            StorageKind::Press => {
+                let $storage = &$any.press;
+                $call
+            }
         }
     };
     (mut $any:ident, $storage:ident => $call:expr) => {
@@ -101,6 +109,10 @@ macro_rules! selected {
                 let $storage = &mut $any.size_class;
                 $call
             }
+            StorageKind::Press => {
+                let $storage = &mut $any.press;
+                $call
+            }
         }
     };
 }
@@ -113,6 +125,7 @@ impl AnyStorage {
             two_slot: TwoSlot::new(),
             three_slot: ThreeSlot::new(),
             size_class: SizeClass::new(),
+            press: Press::new(),
         }
     }
 
@@ -165,5 +178,9 @@ impl CompressedStorage for AnyStorage {
 
     fn check_invariants(&self) {
         selected!(self, storage => storage.check_invariants());
+    }
+
+    fn check_frames(&self, frames: &impl FrameSource) {
+        selected!(self, storage => storage.check_frames(frames));
     }
 }

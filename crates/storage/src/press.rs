@@ -1,63 +1,116 @@
-//! Our own.
+//! Our own storage: objects whole or in two pieces, in holes of any size.
+//!
+//! ```text
+//!  Press                                      frames (host): blocks and holes, `press/block.rs`
+//!  ┌──────────────────────────────┐
+//!  │ holes    a list for each     │ ───────▶  9: │ a     │ b          │ hole  │ c, first part │
+//!  │          size of a hole      │                                      ⇅              ╰──╮
+//!  │ records  4 bytes a frame:    │ ───────▶  4: │ rest of c ◀──────────────╯│ d    │ hole │
+//!  │          units in use, flags │
+//!  │ occupancy  frames by fullness│           the lists' links lie in the holes, headers of
+//!  │ pass     of compaction       │           two bytes in front of the blocks
+//!  └──────────────────────────────┘
+//! ```
+//!
+//! * *Store*: into the hole that fits best, of all frames; if none takes the object whole, in two
+//!   pieces; if no two do, the fresh frame takes what the largest hole does not (`placement.rs`).
+//!   A list for each size and a bitmap over them make that a few bit scans (`holes.rs`).
+//! * *Free*: the block becomes a hole, together with the holes beside it; headers and the
+//!   lengths at the holes' ends say where these are. An empty frame goes back at once.
+//! * *Compact*: the emptiest frames are emptied into the others (`compaction.rs`, `occupancy.rs`).
+//!
+//! All in constant time. An object is never moved but by compaction, so readers need no lock; and
+//! what is known of a hole lies in the hole, so there is little beside the frames: four bytes a
+//! frame. An object that no hole in the world could share a frame with (above 4,086 bytes) has a frame
+//! without blocks.
+//!
+//! S3: storing takes one fresh frame at most, so it never holds more frames than objects. As an
+//! object in two pieces keeps two frames from going back, freeing can leave more frames than
+//! objects: as many as there are pieces, at most. A pass of compaction mends that.
+//!
+//! Invariants, besides those of the trait, of blocks (K), holes (B) and compaction (C):
+//! * P1 A frame that is held has units in use; its record says how many, and whether it is one
+//!   object alone, without blocks. The record of any other frame is 0.
+//! * P2 A hole of two units or more is on the list of its size, unless its frame is marked; then
+//!   none of the frame's holes is on a list.
+//! * P3 There is a block of its kind and length where a reference, a link or the way back from a
+//!   rest leads.
+//! * P4 `frames`, `objects`, `payload_bytes` and `occupancy` are the sums over all frames.
+//!
+//! What it deliberately does not do: pieces are two at most, a look at more than the head of a
+//! list, and anything that depends on what objects were stored together.
+//!
+//! Why so, and what was tried against it: `docs/adr/0012-press-storage.md`.
 #![forbid(unsafe_op_in_unsafe_fn)]
 
 mod block;
+mod check;
 mod compaction;
 mod holes;
+mod occupancy;
 mod placement;
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use coldpress_arena::{ChunkSource, Zeroable};
 
-use crate::access::read_link;
+use crate::access::{Link, read_link, read_word};
 use crate::compressed_storage::{Compaction, CompressedStorage, Usage};
 use crate::frame::{FRAME_BYTES, FrameIndex, FrameSource};
 use crate::frame_table::FrameTable;
 use crate::reference::Reference;
-use block::{
-    Blocks, END_UNIT, FIRST_UNIT, FRAME_UNITS, Header, Kind, Place, UNIT_BYTES, units_for,
-};
-use compaction::{Occupancy, Pass};
-use holes::Holes;
+use block::{Blocks, FIRST_UNIT, FRAME_UNITS, Header, Kind, Place, UNIT_BYTES, units_for};
+use compaction::Pass;
+use holes::{Hole, Holes};
+use occupancy::Occupancy;
+use placement::Otherwise;
 pub use placement::Tuning;
 
-/// The longest object that shares a frame; longer ones have one for themselves, without blocks.
+/// The longest object that shares a frame.
 const LONGEST_SHARED: usize = FRAME_UNITS * UNIT_BYTES - 2;
 
-/// The slot of references to objects that have a frame for themselves.
+/// The slot of references to objects that share their frame, and of those that do not.
+const SHARED: u8 = 0;
 const ALONE: u8 = 1;
 
-/// What is known of one frame, 4 bytes: units in use, and flags. 0: not held.
+const NO_FRAME: &str = "no such frame is held";
+const NO_OBJECT: &str = "no such object is stored";
+
+/// What is known of one frame: a [`State`], in 4 bytes.
 #[repr(transparent)]
 struct Record(AtomicU32);
 
 // SAFETY: an atomic; zero is a frame that is not held.
 unsafe impl Zeroable for Record {}
 
+/// P1.
 #[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
 struct State {
     /// Units of blocks with objects in them.
     used: usize,
-    /// Compaction is to empty the frame; its holes are on no list.
+    /// Compaction is to empty the frame (P2).
     marked: bool,
     /// The frame is one object, without blocks.
     alone: bool,
 }
 
+const MARKED: u32 = 1 << 16;
+const IS_ALONE: u32 = 1 << 17;
+
 impl Record {
     fn state(&self) -> State {
         let bits = self.0.load(Relaxed);
         State {
-            used: bits as usize & 0xffff,
-            marked: bits >> 16 & 1 == 1,
-            alone: bits >> 17 & 1 == 1,
+            used: usize::from(bits as u16),
+            marked: bits & MARKED != 0,
+            alone: bits & IS_ALONE != 0,
         }
     }
 
     fn set(&self, state: State) {
-        let bits = state.used as u32 | u32::from(state.marked) << 16 | u32::from(state.alone) << 17;
-        self.0.store(bits, Relaxed);
+        let flag = |is_set, bit| if is_set { bit } else { 0 };
+        let flags = flag(state.marked, MARKED) | flag(state.alone, IS_ALONE);
+        self.0.store(state.used as u32 | flags, Relaxed);
     }
 }
 
@@ -66,9 +119,9 @@ impl Record {
 /// About 38 KiB by itself; meant to be a `static`, or part of one.
 pub struct Press {
     tuning: Tuning,
+    /// By frame index (P1).
     records: FrameTable<Record, 1023>,
     holes: Holes,
-    /// Frames with blocks, by units in use.
     occupancy: Occupancy,
     pass: Pass,
     frames: usize,
@@ -106,15 +159,7 @@ impl Press {
         self.records.get(frame).state()
     }
 
-    /// Notes what has become of a frame with blocks.
-    fn set_state(&mut self, frame: u32, state: State) {
-        let record = self.records.get(frame);
-        self.occupancy.remove(record.state().used);
-        self.occupancy.add(state.used);
-        record.set(state);
-    }
-
-    /// A frame from the host, one hole, on no list and not counted yet.
+    /// A frame from the host: one hole, on no list. Something is put in it at once (P1).
     fn begin_frame(&mut self, frames: &impl FrameSource) -> Option<u32> {
         let frame = frames.allocate()?;
         if !self.records.adopt(frame) {
@@ -123,11 +168,12 @@ impl Press {
         }
         debug_assert_eq!(self.state(frame.0), State::default(), "P1");
         self.frames += 1;
-        // SAFETY: the frame is held from now on, and new: nothing else is in it.
+        // SAFETY: the frame is held from now on, and nothing is in it.
         unsafe { Blocks::of(frames, frame.0) }.set_empty();
         Some(frame.0)
     }
 
+    /// Gives a frame back, in which nothing is.
     fn end_frame(&mut self, frames: &impl FrameSource, frame: u32) {
         let record = self.records.get(frame);
         if record.state().marked {
@@ -138,133 +184,157 @@ impl Press {
         frames.free(FrameIndex(frame));
     }
 
-    /// Takes the front of a hole that is on no list for a block; what remains is a hole again.
-    fn carve(&mut self, frames: &impl FrameSource, hole: (usize, Place), kind: Kind, len: usize) {
-        let ((hole_units, place), units) = (hole, units_for(kind, len));
-        let (unit, remain) = (place.unit(), hole_units - units);
-        // SAFETY: P1: the frame is held; the place is that of a hole, which nobody else uses.
+    /// Makes a block at the front of a hole that is on no list; what remains is a hole again.
+    fn carve(&mut self, frames: &impl FrameSource, hole: Hole, kind: Kind, len: usize) {
+        let Hole { units, place } = hole;
+        let (unit, taken) = (place.unit(), units_for(kind, len));
+        // SAFETY: P1: the frame is held; there is a hole, which nobody else uses.
         let blocks = unsafe { Blocks::of(frames, place.frame) };
-        debug_assert_eq!(
-            blocks.header(unit),
-            Header::new(Kind::Hole, hole_units),
-            "K2"
-        );
+        debug_assert_eq!(blocks.header(unit), Header::new(Kind::Hole, units), "K2");
         blocks.set_header(unit, Header::new(kind, len));
-        if remain == 0 {
-            blocks.set_follows_hole(unit + units, false);
+        if taken == units {
+            blocks.set_follows_hole(unit + taken, false);
         } else {
-            blocks.set_hole(unit + units, remain);
-            let rest = Place::new(place.frame, unit + units);
-            // SAFETY: P1, P2: frames of holes listed are held; this one was just made.
-            unsafe { self.holes.insert(frames, rest, remain) };
+            blocks.set_hole(unit + taken, units - taken);
+            let remains = Hole {
+                units: units - taken,
+                place: Place::new(place.frame, unit + taken),
+            };
+            // SAFETY: P2: the hole was just made, in a frame that is held and not marked.
+            unsafe { self.holes.insert(frames, remains) };
         }
         let state = self.state(place.frame);
         debug_assert!(!state.marked && !state.alone, "P2");
-        self.set_state(
-            place.frame,
-            State {
-                used: state.used + units,
-                ..state
-            },
-        );
+        let used = state.used + taken;
+        if state.used != 0 {
+            self.occupancy.remove(state.used);
+        }
+        self.occupancy.add(used);
+        self.records.get(place.frame).set(State { used, ..state });
     }
 
-    /// Turns a block into a hole, or a part of one, and returns the frame if it is empty then.
+    /// Makes a block a hole, with the holes beside it; gives the frame back if that is all.
     fn release(&mut self, frames: &impl FrameSource, place: Place) {
         let state = self.state(place.frame);
-        // SAFETY: P1: the frame is held; the caller made sure that there is a block (P3).
+        // SAFETY: P1: the frame is held; P3: there is a block, as the caller has made sure.
         let blocks = unsafe { Blocks::of(frames, place.frame) };
         let header = blocks.header(place.unit());
-        let (mut start, freed) = (place.unit(), header.units());
-        let (mut units, behind) = (freed, start + freed);
-        // SAFETY (both): P2: neighbours that are holes are on lists unless the frame is marked.
+        let freed = header.units();
+        let hole_at = |unit, units| Hole {
+            units,
+            place: Place::new(place.frame, unit),
+        };
+        let mut hole = hole_at(place.unit(), freed);
         if header.follows_hole {
-            let before = blocks.hole_before(start);
             // Whoever frees this object again is to find that there is none.
-            blocks.set_header(start, Header::new(Kind::Hole, units));
-            (start, units) = (start - before, units + before);
+            blocks.set_header(place.unit(), Header::new(Kind::Hole, freed));
+            let before = blocks.hole_before(place.unit());
+            hole = hole_at(place.unit() - before, freed + before);
             if !state.marked {
+                // SAFETY: P2: a hole of a frame that is not marked is listed.
                 unsafe {
                     self.holes
-                        .remove(frames, Place::new(place.frame, start), before)
+                        .remove(frames, hole_at(hole.place.unit(), before))
                 };
             }
         }
+        let behind = place.unit() + freed;
         let next = blocks.header(behind);
         if next.kind == Kind::Hole {
+            hole.units += next.value;
             if !state.marked {
-                let hole = Place::new(place.frame, behind);
-                unsafe { self.holes.remove(frames, hole, next.value) };
+                // SAFETY: P2: as above.
+                unsafe { self.holes.remove(frames, hole_at(behind, next.value)) };
             }
-            units += next.value;
         }
+        self.occupancy.remove(state.used);
         let used = state.used - freed;
         if used == 0 {
-            debug_assert_eq!((start, units), (FIRST_UNIT, FRAME_UNITS), "K1");
-            self.occupancy.remove(state.used);
+            debug_assert_eq!(hole, hole_at(FIRST_UNIT, FRAME_UNITS), "K1");
             self.end_frame(frames, place.frame);
             return;
         }
-        blocks.set_hole(start, units);
+        blocks.set_hole(hole.place.unit(), hole.units);
         if !state.marked {
-            let hole = Place::new(place.frame, start);
             // SAFETY: P2: the hole was just made, in a frame that is held and not marked.
-            unsafe { self.holes.insert(frames, hole, units) };
+            unsafe { self.holes.insert(frames, hole) };
         }
-        self.set_state(place.frame, State { used, ..state });
+        self.occupancy.add(used);
+        self.records.get(place.frame).set(State { used, ..state });
     }
 
-    /// The blocks of an object: that of its only or first part, and that of the rest.
+    /// The state of a frame that a reference or a link names.
     ///
     /// # Panics
-    /// If there is no such object, as far as can be told: its headers, its link and the way back
-    /// must agree with the reference.
+    /// If the frame is not held.
+    fn state_of_held(&self, frame: FrameIndex) -> State {
+        let state = self.records.find(frame).map(Record::state);
+        state.filter(|state| state.used != 0).expect(NO_FRAME)
+    }
+
+    /// Panics if there is no block of this kind and length at `place`, as far as can be told.
+    fn expect_block(&self, frames: &impl FrameSource, place: Place, kind: Kind, len: usize) {
+        assert!(
+            !self.state_of_held(FrameIndex(place.frame)).alone && place.unit() >= FIRST_UNIT,
+            "{NO_OBJECT}"
+        );
+        // SAFETY: P1: the frame is held, and has blocks. If the reference is forged there may be
+        // an object's bytes instead of a header; they are read, and believed if they look like one.
+        let header = unsafe { Blocks::of(frames, place.frame) }.header(place.unit());
+        let (unit, units) = (place.unit(), header.units());
+        let is_block = header.kind == kind && header.value == len && block::is_inside(unit, units);
+        assert!(is_block, "{NO_OBJECT}");
+    }
+
+    /// Where the block of a whole object is, or the two of a split one.
+    ///
+    /// # Panics
+    /// If there is no such object, as far as can be told: headers, link and the way back must
+    /// agree with the reference.
     fn blocks_of(&self, frames: &impl FrameSource, reference: Reference) -> (Place, Option<Place>) {
-        let find = |frame: FrameIndex| {
-            let state = self.records.find(frame).map(Record::state);
-            state
-                .filter(|state| state.used != 0)
-                .expect("no such frame is held")
-        };
-        let place = Place::new(reference.frame().0, reference.offset() / UNIT_BYTES);
-        let state = find(reference.frame());
-        let (slot, len) = (usize::from(state.alone), reference.len());
-        assert!(
-            slot == usize::from(reference.slot()) && (state.alone || place.unit() >= FIRST_UNIT),
-            "no such object is stored"
-        );
-        if state.alone {
-            let alone = reference.offset() == 0 && len > LONGEST_SHARED && !reference.is_split();
-            assert!(alone, "no such object is stored");
-            return (place, None);
-        }
-        let expect = |place: Place, kind, len| {
-            // SAFETY: the frame is held, and has blocks. If the reference is forged the unit may
-            // be none of a block's, and bytes of an object be read; which another thread
-            // writes only before it has published its reference.
-            let header = unsafe { Blocks::of(frames, place.frame) }.header(place.unit());
-            let found = (header.kind, header.value) == (kind, len)
-                && place.unit() + header.units() <= END_UNIT;
-            assert!(found, "no such object is stored");
-        };
+        let (frame, len) = (reference.frame(), reference.len());
+        assert!(reference.slot() == SHARED, "{NO_OBJECT}");
+        let first = Place::new(frame.0, reference.offset() / UNIT_BYTES);
         if !reference.is_split() {
-            expect(place, Kind::Whole, len);
-            return (place, None);
+            self.expect_block(frames, first, Kind::Whole, len);
+            return (first, None);
         }
-        // SAFETY: the frame is held, so the link lies in it, whatever it says.
-        let link = unsafe { read_link(frames, reference) }.expect("no such object is stored");
+        self.state_of_held(frame);
+        // SAFETY: the frame is held, so that eight bytes can be read there, whatever they say.
+        let link = unsafe { read_link(frames, reference) }.expect(NO_OBJECT);
         let rest = Place::new(link.rest_frame.0, link.rest_offset / UNIT_BYTES);
-        assert!(
-            !find(link.rest_frame).alone && rest.unit() >= FIRST_UNIT,
-            "no such object is stored"
-        );
-        expect(place, Kind::Head, len - link.rest_len);
-        expect(rest, Kind::Rest, link.rest_len);
-        // SAFETY: as above; the block lies inside its frame.
+        self.expect_block(frames, first, Kind::Head, len - link.rest_len);
+        self.expect_block(frames, rest, Kind::Rest, link.rest_len);
+        // SAFETY: P3: there is a block, inside its frame, which is held.
         let blocks = unsafe { Blocks::of(frames, rest.frame) };
         let head = blocks.head_of(rest.unit(), units_for(Kind::Rest, link.rest_len));
-        assert!(head == place, "no such object is stored");
-        (place, Some(rest))
+        assert!(head == first, "{NO_OBJECT}");
+        (first, Some(rest))
+    }
+
+    /// The object of which there is a block at `place`, with this header.
+    fn object_at(&self, frames: &impl FrameSource, place: Place, header: Header) -> Reference {
+        let frame = FrameIndex(place.frame);
+        match header.kind {
+            Kind::Hole => unreachable!("there is no object in a hole"),
+            Kind::Whole => Reference::new(frame, place.offset(), header.value, SHARED),
+            Kind::Head => {
+                // SAFETY: P3: behind the header of a head is its link.
+                let link = Link::from_word(unsafe { read_word(frames, frame, place.offset()) });
+                let len = header.value + link.rest_len;
+                Reference::new_split(frame, place.offset(), len, SHARED)
+            }
+            Kind::Rest => {
+                // SAFETY: P3: at the end of a rest is where its head is, in a frame that is held.
+                let (head, first) = unsafe {
+                    let rest = Blocks::of(frames, place.frame);
+                    let head = rest.head_of(place.unit(), header.units());
+                    (head, Blocks::of(frames, head.frame).header(head.unit()))
+                };
+                let len = first.value + header.value;
+                Reference::new_split(FrameIndex(head.frame), head.offset(), len, SHARED)
+            }
+        }
     }
 }
 
@@ -280,16 +350,16 @@ impl CompressedStorage for Press {
         if len == 0 || len > Self::MAX_OBJECT_BYTES {
             return None;
         }
-        let reference = if len > LONGEST_SHARED {
+        let reference = if len <= LONGEST_SHARED {
+            self.place(frames, len, Otherwise::TakeBackOrBegin)?
+        } else {
             let frame = self.begin_frame(frames)?;
             self.records.get(frame).set(State {
                 used: FRAME_UNITS,
-                alone: true,
                 marked: false,
+                alone: true,
             });
             Reference::new(FrameIndex(frame), 0, len, ALONE)
-        } else {
-            self.place(frames, len, true)?
         };
         self.objects += 1;
         self.payload_bytes += len;
@@ -297,17 +367,19 @@ impl CompressedStorage for Press {
     }
 
     fn free(&mut self, frames: &impl FrameSource, reference: Reference) {
-        let (place, rest) = self.blocks_of(frames, reference);
+        if self.state_of_held(reference.frame()).alone {
+            let whole = (reference.slot(), reference.is_split()) == (ALONE, false);
+            assert!(whole && reference.len() > LONGEST_SHARED, "{NO_OBJECT}");
+            self.end_frame(frames, reference.frame().0);
+        } else {
+            let (first, rest) = self.blocks_of(frames, reference);
+            if let Some(rest) = rest {
+                self.release(frames, rest);
+            }
+            self.release(frames, first);
+        }
         self.objects -= 1;
         self.payload_bytes -= reference.len();
-        if reference.slot() == ALONE {
-            self.end_frame(frames, place.frame);
-            return;
-        }
-        if let Some(rest) = rest {
-            self.release(frames, rest);
-        }
-        self.release(frames, place);
     }
 
     fn usage(&self) -> Usage {
@@ -331,84 +403,10 @@ impl CompressedStorage for Press {
     }
 
     fn check_invariants(&self) {
-        self.records.check_invariants();
-        let mut occupancy = Occupancy::new();
-        let (mut held, mut marked) = (0, 0);
-        for (_, record) in self.records.iter() {
-            let state = record.state();
-            held += usize::from(state.used != 0);
-            marked += u32::from(state.marked);
-            assert!(
-                state.used <= FRAME_UNITS && !(state.alone && state.marked),
-                "P1"
-            );
-            if state.used != 0 && !state.alone {
-                occupancy.add(state.used);
-            }
-        }
-        assert_eq!(held, self.frames, "P4");
-        assert_eq!(marked, self.pass.marked, "P4");
-        assert_eq!(occupancy, self.occupancy, "P4");
+        self.check_tables();
     }
 
     fn check_frames(&self, frames: &impl FrameSource) {
-        let (mut objects, mut payload, mut holes, mut units) = (0, 0, 0, 0);
-        for (frame, record) in self.records.iter() {
-            let state = record.state();
-            if state.used == 0 {
-                continue;
-            }
-            if state.alone {
-                objects += 1;
-                continue;
-            }
-            // SAFETY: P1: the frame is held, and has blocks.
-            let blocks = unsafe { Blocks::of(frames, frame) };
-            let (mut used, mut after_hole) = (0, false);
-            blocks.for_each(|unit, header| {
-                assert_eq!(header.follows_hole, after_hole, "K2: frame {frame}");
-                after_hole = header.kind == Kind::Hole;
-                if after_hole {
-                    assert!(!header.follows_hole, "K2: frame {frame}");
-                    assert_eq!(blocks.hole_before(unit + header.value), header.value, "K2");
-                    if !state.marked && header.value >= block::LISTED_UNITS {
-                        holes += 1;
-                        units += header.value;
-                    }
-                    return;
-                }
-                used += header.units();
-                payload += header.value;
-                match header.kind {
-                    Kind::Rest => {
-                        let head = blocks.head_of(unit, header.units());
-                        let object = self.object_at(frames, Place::new(frame, unit), header);
-                        assert_eq!(object.frame().0, head.frame, "K3");
-                    }
-                    _ => {
-                        objects += 1;
-                        let object = self.object_at(frames, Place::new(frame, unit), header);
-                        self.blocks_of(frames, object);
-                    }
-                }
-            });
-            assert_eq!(blocks.header(END_UNIT).follows_hole, after_hole, "K2");
-            assert_eq!(used, state.used, "P3: frame {frame}");
-        }
-        assert_eq!(objects, self.objects, "P4");
-        assert!(payload <= self.payload_bytes, "P4");
-        let mut listed = 0;
-        // SAFETY: P2: frames of holes listed are held.
-        unsafe {
-            self.holes.check_invariants(frames, holes, |place| {
-                listed += 1;
-                assert!(!self.state(place.frame).marked, "P2");
-            });
-        }
-        assert_eq!(
-            (listed, self.holes.units()),
-            (holes, units),
-            "P2: a hole is on no list"
-        );
+        self.check_blocks(frames);
     }
 }

@@ -355,7 +355,9 @@ impl CompressedStorage for SizeClass {
             storage_bytes,
             payload_bytes: self.payload_bytes,
             fragmentation_bytes: storage_bytes - self.payload_bytes,
-            metadata_bytes: self.records.touched_bytes() + self.zspages.touched_bytes(),
+            // Item 0 of a pool is never used.
+            metadata_bytes: self.records.touched_bytes() + self.zspages.touched_bytes()
+                - size_of::<Zspage>(),
             objects: self.objects,
         }
     }

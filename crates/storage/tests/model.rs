@@ -6,7 +6,7 @@ use coldpress_storage::{
     CompressedStorage, FRAME_BYTES, FrameIndex, Press, Reference, SizeClass, ThreeSlot, TwoSlot,
 };
 use common::model::Model;
-use common::{Host, with_tables};
+use common::with_host;
 use proptest::prelude::*;
 
 const CASES: u32 = if cfg!(miri) { 2 } else { 150 };
@@ -46,14 +46,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Frames of a chain: an object is refused if the host has fewer left.
-fn behaves_as_a_list_of_objects<S: CompressedStorage>(
-    mut storage: Box<S>,
-    steps: Vec<Step>,
-    chain: usize,
-) {
-    let host = Host::new(FRAMES);
+fn behaves_as_a_list_of_objects<S: CompressedStorage>(storage: S, steps: Vec<Step>, chain: usize) {
+    let (host, mut storage) = with_host(storage, FRAMES);
     let mut model = Model::default();
-    with_tables(&mut *storage, FRAMES);
     for (i, step) in steps.into_iter().enumerate() {
         match step {
             Step::Store(len) => {
@@ -98,10 +93,9 @@ fn behaves_as_a_list_of_objects<S: CompressedStorage>(
 }
 
 /// Storing goes on working when the host has run out and gets frames back.
-fn recovers_when_frames_come_back<S: CompressedStorage>(mut storage: Box<S>, chain: usize) {
-    let host = Host::new(FRAMES);
+fn recovers_when_frames_come_back<S: CompressedStorage>(storage: S, chain: usize) {
+    let (host, mut storage) = with_host(storage, FRAMES);
     let mut model = Model::default();
-    with_tables(&mut *storage, FRAMES);
     for round in 0..if cfg!(miri) { 3 } else { 50 } {
         for len in [4096, 1300, 700, 2500, 33] {
             for _ in 0..40 {
@@ -132,14 +126,14 @@ macro_rules! storages {
                 #[test]
                 fn behaves_as_a_list_of_objects(steps in steps()) {
                     super::behaves_as_a_list_of_objects(
-                        Box::new(<$storage>::new()), steps, $chain,
+                        <$storage>::new(), steps, $chain,
                     );
                 }
             }
 
             #[test]
             fn recovers_when_frames_come_back() {
-                super::recovers_when_frames_come_back(Box::new(<$storage>::new()), $chain);
+                super::recovers_when_frames_come_back(<$storage>::new(), $chain);
             }
         }
     )*};

@@ -1,4 +1,4 @@
-//! Promise: after `reserve`, storing and freeing never call an allocator (S4).
+//! Promise: after `reserve`, storing, freeing and compacting never call an allocator (S4).
 //!
 //! The only test of its binary, so that no other thread allocates meanwhile; and only this
 //! thread's allocations are counted.
@@ -8,7 +8,9 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use coldpress_storage::{CompressedStorage, Reference, write};
+use coldpress_storage::{
+    CompressedStorage, Press, Reference, SizeClass, ThreeSlot, TwoSlot, write,
+};
 
 struct Counting;
 
@@ -33,31 +35,52 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-#[test]
-fn storing_and_freeing_allocate_nothing() {
-    let (host, mut storage) = common::three_slot(2000);
-    let mut objects = [None::<Reference>; 3000];
+/// Stores, frees and compacts at random, and counts.
+fn churn<S: CompressedStorage>(storage: S) {
+    let frames = if cfg!(miri) { 100 } else { 2000 };
+    let (host, mut storage) = common::with_host(storage, frames);
+    let mut objects = vec![None::<Reference>; frames * 3 / 2];
     let mut seed = 7_u64;
+    let mut moved = 0;
     let before = COUNT.get();
-    for _ in 0..100_000 {
+    for step in 0..frames * 50 {
         seed = seed
             .wrapping_mul(6364136223846793005)
             .wrapping_add(1442695040888963407);
-        let object = &mut objects[(seed >> 40) as usize % 3000];
-        match object.take() {
+        let index = (seed >> 40) as usize % objects.len();
+        match objects[index].take() {
             Some(reference) => storage.free(&host, reference),
             None => {
                 let len = 1 + (seed >> 20) as usize % 4096;
-                *object = storage.allocate(&host, len);
-                if let Some(reference) = *object {
+                objects[index] = storage.allocate(&host, len);
+                if let Some(reference) = objects[index] {
                     // SAFETY: just allocated, and nobody else knows it.
                     unsafe { write(&host, reference, &[&[1]]) };
                 }
             }
         }
+        if step % 64 == 0 {
+            let done = storage.compact(&host, 8192, &mut |from, to| {
+                let object = objects.iter_mut().find(|object| **object == Some(from));
+                *object.expect("stored") = Some(to);
+                true
+            });
+            moved += done.objects;
+        }
     }
     std::hint::black_box(storage.usage());
-    assert_eq!(COUNT.get(), before);
+    assert_eq!(COUNT.get(), before, "{}", S::NAME);
     storage.check_invariants();
-    assert!(storage.usage().objects > 1000);
+    storage.check_frames(&host);
+    assert!(storage.usage().objects > frames / 4);
+    let compacts = [SizeClass::NAME, Press::NAME].contains(&S::NAME);
+    assert_eq!(moved != 0, compacts, "{}", S::NAME);
+}
+
+#[test]
+fn storing_freeing_and_compacting_allocate_nothing() {
+    churn(TwoSlot::new());
+    churn(ThreeSlot::new());
+    churn(SizeClass::new());
+    churn(Press::new());
 }

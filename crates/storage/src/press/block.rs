@@ -128,6 +128,11 @@ pub(super) const fn units_for(kind: Kind, len: usize) -> usize {
     (len + overhead).div_ceil(UNIT_BYTES)
 }
 
+/// Whether a block of `units` at `unit` lies inside a frame.
+pub(super) const fn is_inside(unit: usize, units: usize) -> bool {
+    unit >= FIRST_UNIT && unit + units <= END_UNIT
+}
+
 /// A block's place: its frame and its first unit. 48 bits; zero is none.
 #[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Place {

@@ -20,6 +20,13 @@ use crate::frame::FrameSource;
 
 const ROWS: usize = END_UNIT / 64;
 
+/// A hole: where it is, and how long.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub(super) struct Hole {
+    pub(super) units: usize,
+    pub(super) place: Place,
+}
+
 /// Heads of all lists.
 pub(super) struct Holes {
     heads: [Place; END_UNIT],
@@ -44,52 +51,44 @@ impl Holes {
         self.units
     }
 
-    /// The smallest hole of at least `units`: how many it has, and its place.
-    pub(super) fn best(&self, units: usize) -> Option<(usize, Place)> {
-        if units >= END_UNIT {
-            return None;
-        }
+    /// The smallest hole of at least `units`, which is at most a frame's.
+    pub(super) fn smallest(&self, units: usize) -> Option<Hole> {
         let (row, bit) = (units / 64, units % 64);
         let here = self.filled[row] >> bit << bit;
-        let (row, bits) = if here != 0 {
-            (row, here)
+        let row = if here != 0 {
+            row
         } else {
-            let rows = self.rows & (!0_u8).checked_shl(row as u32 + 1).unwrap_or(0);
+            // Shifted twice: eight rows are as many as the byte has bits.
+            let rows = self.rows >> row >> 1 << 1 << row;
             if rows == 0 {
                 return None;
             }
-            let row = rows.trailing_zeros() as usize;
-            (row, self.filled[row])
+            rows.trailing_zeros() as usize
         };
-        let found = row * 64 + bits.trailing_zeros() as usize;
-        Some((found, self.heads[found]))
+        let bits = if here != 0 { here } else { self.filled[row] };
+        Some(self.head(row * 64 + bits.trailing_zeros() as usize))
     }
 
-    /// The largest hole of at most `units`.
-    pub(super) fn largest(&self, units: usize) -> Option<(usize, Place)> {
-        let units = units.min(END_UNIT - 1);
-        let (row, bit) = (units / 64, units % 64);
-        let here = self.filled[row] & (!0 >> (63 - bit));
-        let (row, bits) = if here != 0 {
-            (row, here)
-        } else {
-            let rows = self.rows & !((!0_u8) << row);
-            if rows == 0 {
-                return None;
-            }
-            let row = 7 - rows.leading_zeros() as usize;
-            (row, self.filled[row])
-        };
-        let found = row * 64 + 63 - bits.leading_zeros() as usize;
-        Some((found, self.heads[found]))
+    /// The largest hole.
+    pub(super) fn largest(&self) -> Option<Hole> {
+        let row = self.rows.checked_ilog2()? as usize;
+        Some(self.head(row * 64 + self.filled[row].ilog2() as usize))
+    }
+
+    fn head(&self, units: usize) -> Hole {
+        Hole {
+            units,
+            place: self.heads[units],
+        }
     }
 
     /// Puts a hole on its list, if it is large enough for one.
     ///
     /// # Safety
-    /// The frames of all holes listed, and of this one, are held; the storage lock is too; there
-    /// is a hole of so many units at `place`, on no list.
-    pub(super) unsafe fn insert(&mut self, frames: &impl FrameSource, place: Place, units: usize) {
+    /// The frames of all holes listed, and of this one, are held; the storage lock is too; the
+    /// hole is on no list.
+    pub(super) unsafe fn insert(&mut self, frames: &impl FrameSource, hole: Hole) {
+        let Hole { units, place } = hole;
         if units < LISTED_UNITS {
             return;
         }
@@ -113,7 +112,8 @@ impl Holes {
     ///
     /// # Safety
     /// As for [`insert`](Self::insert), but that the hole is on its list.
-    pub(super) unsafe fn remove(&mut self, frames: &impl FrameSource, place: Place, units: usize) {
+    pub(super) unsafe fn remove(&mut self, frames: &impl FrameSource, hole: Hole) {
+        let Hole { units, place } = hole;
         if units < LISTED_UNITS {
             return;
         }
@@ -172,5 +172,96 @@ impl Holes {
             assert_eq!(self.rows >> row & 1 == 1, *filled != 0, "B1");
         }
         assert_eq!(sum, self.units, "B2");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{FRAME_BYTES, FrameIndex};
+    use core::cell::UnsafeCell;
+    use core::ptr::NonNull;
+    use std::boxed::Box;
+    use std::vec::Vec;
+
+    #[repr(align(4096))]
+    struct Frame(UnsafeCell<[u8; FRAME_BYTES]>);
+    struct Frames(Box<[Frame]>);
+    // SAFETY: used by one thread.
+    unsafe impl Sync for Frames {}
+    // SAFETY: each number is an element of the box.
+    unsafe impl FrameSource for Frames {
+        fn allocate(&self) -> Option<FrameIndex> {
+            None
+        }
+        fn free(&self, _: FrameIndex) {}
+        fn address(&self, frame: FrameIndex) -> NonNull<u8> {
+            NonNull::new(self.0[frame.0 as usize].0.get().cast()).unwrap()
+        }
+    }
+
+    /// A hole of each of these sizes, in a frame of its own.
+    fn holes(units: &[usize]) -> (Frames, Vec<Hole>) {
+        let frame = |_| Frame(UnsafeCell::new([0; FRAME_BYTES]));
+        let frames = Frames((0..=units.len()).map(frame).collect());
+        let make = |(n, units): (usize, &usize)| {
+            let place = Place::new(n as u32 + 1, 1);
+            // SAFETY: the frames are the test's.
+            unsafe { Blocks::of(&frames, place.frame) }.set_hole(1, *units);
+            Hole {
+                units: *units,
+                place,
+            }
+        };
+        let holes = units.iter().enumerate().map(make).collect();
+        (frames, holes)
+    }
+
+    #[test]
+    fn finds_the_best_fit_and_the_largest() {
+        for sizes in [
+            &[2, 3, 63, 64, 65, 127, 128, 448, 510, 511][..],
+            &[511],
+            &[2],
+            &[300, 300, 300],
+        ] {
+            let (frames, made) = holes(sizes);
+            let mut lists = Holes::new();
+            for hole in &made {
+                // SAFETY: the holes were made, and are on no list.
+                unsafe { lists.insert(&frames, *hole) };
+            }
+            for units in 1..END_UNIT {
+                let best = sizes.iter().filter(|size| **size >= units).min();
+                let found = lists.smallest(units);
+                assert_eq!(found.map(|hole| hole.units), best.copied(), "{units}");
+            }
+            assert_eq!(
+                lists.largest().map(|hole| hole.units),
+                sizes.iter().max().copied()
+            );
+            // SAFETY: as above.
+            unsafe { lists.check_invariants(&frames, sizes.len(), |_| ()) };
+            for (n, hole) in made.iter().enumerate() {
+                // SAFETY: each is on its list.
+                unsafe {
+                    lists.remove(&frames, *hole);
+                    lists.check_invariants(&frames, sizes.len() - n - 1, |_| ());
+                }
+            }
+            assert_eq!((lists.largest(), lists.smallest(1)), (None, None));
+        }
+    }
+
+    #[test]
+    fn a_hole_too_small_for_links_is_on_no_list() {
+        let (frames, made) = holes(&[1]);
+        let mut lists = Holes::new();
+        // SAFETY: the hole was made.
+        unsafe {
+            lists.insert(&frames, made[0]);
+            assert_eq!(lists.largest(), None);
+            lists.remove(&frames, made[0]);
+        }
     }
 }

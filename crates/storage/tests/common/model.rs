@@ -121,6 +121,7 @@ impl Model {
             total.objects += done.objects;
             total.bytes += done.bytes;
             total.frames += done.frames;
+            total.frames_taken += done.frames_taken;
             if done.pass_ended {
                 total.pass_ended = true;
                 return total;
