@@ -3,6 +3,7 @@
 //! Everything wrong with it ends in exit status 125, so that no mistake of the caller can be
 //! taken for the program's own status. A value that cannot be read is reported in one line.
 
+use crate::capture_arguments::CaptureArguments;
 use crate::duration;
 use crate::eval_arguments::EvalArguments;
 use crate::refusal::EXIT_REFUSED;
@@ -12,6 +13,15 @@ use clap::{Args, Parser, Subcommand};
 use std::error::Error;
 use std::ffi::OsString;
 use std::path::PathBuf;
+
+const CAPTURE_HELP: &str = "\
+Examples:
+  coldpress capture 4242 -o redis.pages
+  coldpress capture 4242 -o redis.pages --limit 32M
+  sudo coldpress capture 4242 -o cold.pages --inactive 30s
+
+The file holds pages of 4096 bytes and nothing else. Zero and same-filled pages are counted and
+left out. Look at it with: coldpress eval redis.pages";
 
 const EVAL_HELP: &str = "\
 Examples:
@@ -63,6 +73,9 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Sample the private anonymous pages of a live process
+    #[command(after_help = CAPTURE_HELP)]
+    Capture(CaptureArguments),
     /// Measure codecs and storages on captured pages
     #[command(after_help = EVAL_HELP)]
     Eval(EvalArguments),
@@ -88,7 +101,8 @@ pub struct RunArguments {
     pub program: Vec<OsString>,
 }
 
-fn parse_pid(text: &str) -> Result<u32, String> {
+/// Reads the id of a process.
+pub fn parse_pid(text: &str) -> Result<u32, String> {
     let pid = text.parse().ok().filter(|pid| *pid > 0);
     pid.ok_or_else(|| format!("cannot read {text:?} as a process id: write for example 4242"))
 }

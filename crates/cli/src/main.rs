@@ -3,13 +3,18 @@
 //! * `run` starts a program with the pager's library preloaded ([`run`]);
 //! * `doctor` tells whether this machine lets the pager work, and how to mend it ([`doctor`]);
 //! * `status` shows the processes under a pager ([`status`]);
+//! * `capture` samples the pages of a live process ([`capture`]);
 //! * `eval` measures codecs and storages on captured pages ([`eval`]).
 //!
 //! Data goes to standard output, messages to standard error. Exit statuses are the program's
 //! own for `run`, otherwise 0; 125 where Coldpress refuses, 126 where the program cannot be
 //! executed, 127 where it was not found.
 
+mod anonymous_pages;
 mod arguments;
+mod capture;
+mod capture_arguments;
+mod damon;
 mod decimal;
 mod doctor;
 mod duration;
@@ -18,8 +23,10 @@ mod environment;
 mod eval;
 mod eval_arguments;
 mod host;
+mod inactive;
 mod memory_limit;
 mod mend;
+mod on_signal;
 mod output_file;
 mod preload_library;
 mod privilege;
@@ -53,6 +60,7 @@ fn main() {
         Command::Run(arguments) => run::run(&arguments),
         Command::Doctor { json } => doctor::doctor(json),
         Command::Status { pid, json } => status::status(pid, json),
+        Command::Capture(arguments) => capture::capture(&arguments),
         Command::Eval(arguments) => eval::eval(&arguments),
     };
     let code = result.unwrap_or_else(|refusal| {

@@ -3,33 +3,13 @@
 //! It is written beside its place, as FILE.partial, and renamed when it is complete. On failure,
 //! and when SIGINT, SIGTERM or SIGHUP ends the command, FILE.partial is removed.
 
+use crate::on_signal;
 use crate::refusal::Refusal;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
-
-/// What a signal handler has to remove: a C string, or null.
-static UNFINISHED: AtomicPtr<libc::c_char> = AtomicPtr::new(ptr::null_mut());
-
-const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-
-/// Removes the unfinished file and ends the process by the signal.
-extern "C" fn remove_and_die(signal: libc::c_int) {
-    let path = UNFINISHED.swap(ptr::null_mut(), SeqCst);
-    // SAFETY: the path is null or a C string that is never freed; the calls are
-    // async-signal-safe. The disposition is the default one by SA_RESETHAND, so the signal,
-    // pending until the handler returns, ends the process.
-    unsafe {
-        if !path.is_null() {
-            libc::unlink(path);
-        }
-        libc::raise(signal);
-    }
-}
 
 /// A file being written.
 #[derive(Debug)]
@@ -70,10 +50,12 @@ impl OutputFile {
         let partial = target.with_file_name(name);
         let path =
             CString::new(partial.as_os_str().as_bytes()).map_err(|error| failed(&error.into()))?;
-        let file = File::create(&partial).map_err(|error| failed(&error))?;
-        // Never freed: a handler may be reading it.
-        UNFINISHED.store(path.into_raw(), SeqCst);
-        handle_signals();
+        // Before it is there, so that no signal finds it unknown.
+        on_signal::remove_file(Some(path));
+        let file = File::create(&partial).map_err(|error| {
+            on_signal::remove_file(None);
+            failed(&error)
+        })?;
         Ok(Self {
             file,
             target: target.to_owned(),
@@ -96,28 +78,9 @@ impl OutputFile {
 
 impl Drop for OutputFile {
     fn drop(&mut self) {
-        if !UNFINISHED.swap(ptr::null_mut(), SeqCst).is_null() {
-            // After `finish` there is nothing of that name any more.
-            let _ = fs::remove_file(&self.partial);
-        }
-    }
-}
-
-/// Has the signals that end the command remove what is unfinished. Those that are ignored stay so.
-fn handle_signals() {
-    for signal in ENDING {
-        // SAFETY: zeros are a valid `sigaction`; the handler is async-signal-safe.
-        unsafe {
-            let mut old: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(signal, ptr::null(), &mut old);
-            if old.sa_sigaction == libc::SIG_IGN {
-                continue;
-            }
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = remove_and_die as extern "C" fn(libc::c_int) as usize;
-            action.sa_flags = libc::SA_RESETHAND;
-            libc::sigaction(signal, &action, ptr::null_mut());
-        }
+        // After `finish` there is nothing of that name any more.
+        let _ = fs::remove_file(&self.partial);
+        on_signal::remove_file(None);
     }
 }
 

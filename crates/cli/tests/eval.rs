@@ -80,7 +80,7 @@ fn the_json_has_a_row_for_every_strategy_corpus_and_stage() {
         pages(&directory, "one.pages", 96),
         pages(&directory, "two.pages", 48),
     );
-    let report = json(&[&one, &two], &["--rounds", "1"]);
+    let report = json(&[&one, &two], &["--rounds", "1", "--sample", "500"]);
     let codecs = report["codecs"].as_array().unwrap();
     for codec in [
         "memcpy", "lz4:1", "lz4:11", "zstd:1", "zstd:-7", "lzo", "wkdm", "press",
@@ -178,6 +178,8 @@ fn strategies_can_be_chosen() {
     let options = [
         "--rounds",
         "1",
+        "--sample",
+        "500",
         "--codec",
         "press",
         "--codec",

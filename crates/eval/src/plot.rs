@@ -84,6 +84,7 @@ fn speed_over_ratio(report: &Report, panel: &Panel<'_>) -> Result<(), Box<dyn Er
         )?;
     chart
         .configure_mesh()
+        .y_label_formatter(&|speed| format!("{speed:.0}"))
         .x_desc("ratio: uncompressed over total bytes")
         .y_desc("compression, MiB/s")
         .label_style(font(13))
@@ -132,6 +133,7 @@ fn density(report: &Report, panel: &Panel<'_>) -> Result<(), Box<dyn Error>> {
     chart
         .configure_mesh()
         .disable_x_mesh()
+        .set_tick_mark_size(LabelAreaPosition::Bottom, 0)
         .x_labels(37)
         .x_label_formatter(&|x| match STAGES
             .iter()

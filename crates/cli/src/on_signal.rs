@@ -1,0 +1,90 @@
+//! What is undone when SIGINT, SIGTERM or SIGHUP ends the command: an unfinished file is
+//! removed, DAMON is stopped. Then the signal does what it does.
+//!
+//! The handler uses nothing but async-signal-safe calls and two atomics. It may run in any
+//! thread. Signals that the caller ignores stay ignored.
+
+use std::ffi::{CStr, CString};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst};
+
+/// The file to remove: a C string that is never freed, or null.
+static UNFINISHED: AtomicPtr<libc::c_char> = AtomicPtr::new(ptr::null_mut());
+static DAMON_IS_OURS: AtomicBool = AtomicBool::new(false);
+
+const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+const DAMON_STATE: &CStr = c"/sys/kernel/mm/damon/admin/kdamonds/0/state";
+const DAMON_COUNT: &CStr = c"/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds";
+
+/// From now on this file is removed; `None`: no file is. Leaks a few bytes each time, since a
+/// handler may be reading them.
+pub fn remove_file(path: Option<CString>) {
+    UNFINISHED.store(path.map_or(ptr::null_mut(), CString::into_raw), SeqCst);
+    install();
+}
+
+/// Whether DAMON is to be stopped.
+pub fn damon_is_ours(ours: bool) {
+    DAMON_IS_OURS.store(ours, SeqCst);
+    install();
+}
+
+/// Undoes everything and ends the process by the signal.
+extern "C" fn undo_and_die(signal: libc::c_int) {
+    let path = UNFINISHED.swap(ptr::null_mut(), SeqCst);
+    if !path.is_null() {
+        // SAFETY: a C string that is never freed.
+        unsafe { libc::unlink(path) };
+    }
+    if DAMON_IS_OURS.swap(false, SeqCst) {
+        write(DAMON_STATE, b"off");
+        write(DAMON_COUNT, b"0");
+    }
+    // SAFETY: async-signal-safe. SA_RESETHAND made the disposition the default one, so the
+    // signal, pending until the handler returns, ends the process.
+    unsafe { libc::raise(signal) };
+}
+
+/// Writes to a file of the kernel's, again while it is busy (10 s at most). Async-signal-safe.
+fn write(path: &CStr, bytes: &[u8]) {
+    let pause = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 10_000_000,
+    };
+    for _ in 0..1000 {
+        // SAFETY: the path is a C string, the buffer is as long as told, and the descriptor is
+        // the one just opened.
+        let again = unsafe {
+            let file = libc::open(path.as_ptr(), libc::O_WRONLY);
+            if file < 0 {
+                return;
+            }
+            let written = libc::write(file, bytes.as_ptr().cast(), bytes.len());
+            let busy = written < 0 && *libc::__errno_location() == libc::EBUSY;
+            libc::close(file);
+            busy
+        };
+        if !again {
+            return;
+        }
+        // SAFETY: a valid time; what is left of it is not asked for.
+        unsafe { libc::nanosleep(&pause, ptr::null_mut()) };
+    }
+}
+
+fn install() {
+    for signal in ENDING {
+        // SAFETY: zeros are a valid `sigaction`; the handler is async-signal-safe.
+        unsafe {
+            let mut old: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, ptr::null(), &mut old);
+            if old.sa_sigaction == libc::SIG_IGN {
+                continue;
+            }
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = undo_and_die as extern "C" fn(libc::c_int) as usize;
+            action.sa_flags = libc::SA_RESETHAND;
+            libc::sigaction(signal, &action, ptr::null_mut());
+        }
+    }
+}
