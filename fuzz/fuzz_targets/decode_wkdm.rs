@@ -1,0 +1,10 @@
+//! Decoder of wkdm: see [`coldpress_fuzz::decode`].
+#![no_main]
+
+use coldpress_codec::Wkdm;
+
+const CODEC: Wkdm = Wkdm {
+    detect_same_filled: false,
+};
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| coldpress_fuzz::decode(&CODEC, data));

@@ -1,0 +1,85 @@
+//! Writes seeds for every target: stored pages for the decoders, pages for the round trips.
+//!
+//! `cargo run --manifest-path fuzz/Cargo.toml --bin seeds`, from the root of the repository. A few hundred
+//! small files in `fuzz/corpus`, which is kept out of git.
+
+#[path = "../../../crates/codec/tests/common/pages.rs"]
+#[allow(
+    dead_code,
+    missing_docs,
+    reason = "the tests' pages, of which we need some"
+)]
+mod pages;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use coldpress_arena::Zeroable;
+use coldpress_codec::{Compressed, Lz4, Lz4Rust, Lzo, PAGE_SIZE, Page, PageCodec, Wkdm, Zstd};
+use pages::{KINDS, page};
+
+fn corpus(target: &str) -> std::io::Result<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(target);
+    fs::create_dir_all(&path)?;
+    Ok(path)
+}
+
+fn zeroed<T: Zeroable>() -> Box<T> {
+    // SAFETY: T is Zeroable.
+    unsafe { Box::<T>::new_zeroed().assume_init() }
+}
+
+/// Pages of every kind, two of each.
+fn pages() -> impl Iterator<Item = (String, Page)> {
+    KINDS
+        .into_iter()
+        .flat_map(|kind| (0..2).map(move |seed| (format!("{kind:?}-{seed}"), page(kind, seed))))
+}
+
+fn write<C: PageCodec>(name: &str, codec: &C) -> std::io::Result<()> {
+    let (decode, encode) = (
+        corpus(&format!("decode_{name}"))?,
+        corpus(&format!("encode_{name}"))?,
+    );
+    let mut state = zeroed::<C::State>();
+    for (page_name, page) in pages() {
+        let mut out = [0; PAGE_SIZE];
+        if let Compressed::Stored(len) = codec.compress(&mut state, &page, &mut out) {
+            fs::write(decode.join(&page_name), &out[..len])?;
+        }
+        // A bound of a page, no filler.
+        let bound = (PAGE_SIZE as u16).to_le_bytes();
+        fs::write(encode.join(&page_name), [&bound[..], &[0], &page].concat())?;
+    }
+    Ok(())
+}
+
+fn main() -> std::io::Result<()> {
+    let detect_same_filled = false;
+    write(
+        "lz4",
+        &Lz4 {
+            acceleration: 1,
+            detect_same_filled,
+        },
+    )?;
+    write(
+        "lz4_rust",
+        &Lz4Rust {
+            acceleration: 1,
+            detect_same_filled,
+        },
+    )?;
+    write(
+        "zstd",
+        &Zstd {
+            level: 1,
+            detect_same_filled,
+        },
+    )?;
+    write("lzo", &Lzo { detect_same_filled })?;
+    write("wkdm", &Wkdm { detect_same_filled })
+    // Here: press, press-dense.
+}
