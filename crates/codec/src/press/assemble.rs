@@ -10,13 +10,13 @@ use super::format::{CODE_BITMAP_BYTES, CODE_BYTES, Codes, HEADER_BYTES, Header};
 use super::state::{LITERAL_SPACE, Streams};
 
 /// Low seven bits of each byte.
-const SEVEN: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+pub(crate) const SEVEN: u64 = 0x7f7f_7f7f_7f7f_7f7f;
 
 /// Packing that saves fewer bytes than this is not worth its time.
 const LEAST_TO_GAIN: usize = 32;
 
-/// Bits of a byte that is no ASCII character.
-const HIGH: u64 = !SEVEN;
+/// The highest bit of each byte.
+pub(crate) const HIGH: u64 = !SEVEN;
 
 /// The steps that have a vector form.
 pub(crate) trait Steps {
@@ -121,26 +121,57 @@ impl Steps for Portable {
         let (groups, tail) = literals.as_chunks::<8>();
         let (bitmap, mut out) = out.split_at_mut(bitmap_len(literals.len()));
         for (bits, eight) in bitmap.iter_mut().zip(groups.chunks(8)) {
-            *bits = 0;
-            for (bit, group) in eight.iter().enumerate() {
-                let word = u64::from_le_bytes(*group);
-                let low = word & HIGH == 0;
-                *bits |= u8::from(low) << bit;
-                let bytes = if low {
-                    squeeze(word).to_le_bytes()
-                } else {
-                    *group
-                };
-                let (to, rest) = out.split_at_mut(8 - usize::from(low));
-                to.copy_from_slice(&bytes[..to.len()]);
-                out = rest;
-            }
+            (*bits, out) = pack_eight(eight, out);
         }
         out.copy_from_slice(tail);
     }
 }
 
+/// Packs up to eight groups to the head of `out`; gives their bits of the bitmap, and what
+/// follows.
+pub(crate) fn pack_eight<'a>(groups: &[[u8; 8]], mut out: &'a mut [u8]) -> (u8, &'a mut [u8]) {
+    let mut bits = 0;
+    for (bit, group) in groups.iter().enumerate() {
+        let word = u64::from_le_bytes(*group);
+        let low = word & HIGH == 0;
+        bits |= u8::from(low) << bit;
+        let bytes = if low {
+            squeeze(word).to_le_bytes()
+        } else {
+            *group
+        };
+        let (to, rest) = out.split_at_mut(8 - usize::from(low));
+        to.copy_from_slice(&bytes[..to.len()]);
+        out = rest;
+    }
+    (bits, out)
+}
+
+/// Unpacks up to eight groups from the head of `stored`; gives what follows.
+pub(crate) fn unpack_eight<'a>(
+    bits: u8,
+    mut stored: &'a [u8],
+    groups: &mut [[u8; 8]],
+) -> Option<&'a [u8]> {
+    if groups.len() < 8 && bits >> groups.len() != 0 {
+        return None;
+    }
+    for (bit, group) in groups.iter_mut().enumerate() {
+        let low = bits >> bit & 1 == 1;
+        let bytes = stored.split_off(..8 - usize::from(low))?;
+        if low {
+            let mut wide = [0; 8];
+            wide[..7].copy_from_slice(bytes);
+            *group = stretch(u64::from_le_bytes(wide)).to_le_bytes();
+        } else {
+            group.copy_from_slice(bytes);
+        }
+    }
+    Some(stored)
+}
+
 /// Takes sparse codes from the head of `stored`; gives what follows. `None`: there is not enough.
+#[inline(always)]
 pub(crate) fn read_sparse<'a>(
     base: u8,
     stored: &'a [u8],
@@ -173,21 +204,7 @@ pub(crate) fn unpack<'a>(
     let (bitmap, mut rest) = stored.split_at_checked(bitmap_len(count))?;
     let (groups, tail) = literals[..count].as_chunks_mut::<8>();
     for (bits, eight) in bitmap.iter().zip(groups.chunks_mut(8)) {
-        if eight.len() < 8 && bits >> eight.len() != 0 {
-            return None;
-        }
-        for (bit, group) in eight.iter_mut().enumerate() {
-            let low = bits >> bit & 1 == 1;
-            let (bytes, after) = rest.split_at_checked(8 - usize::from(low))?;
-            rest = after;
-            if low {
-                let mut wide = [0; 8];
-                wide[..7].copy_from_slice(bytes);
-                *group = stretch(u64::from_le_bytes(wide)).to_le_bytes();
-            } else {
-                group.copy_from_slice(bytes);
-            }
-        }
+        rest = unpack_eight(*bits, rest, eight)?;
     }
     let (last, rest) = rest.split_at_checked(tail.len())?;
     tail.copy_from_slice(last);

@@ -5,21 +5,21 @@
 //! The stages are those of `portable.rs`, and produce the same bytes (P1). The pointers keep to
 //! what `avx512.rs` calls V1 to V3.
 //!
-//! The decoder has no branch that depends on the data: a table says for each code what to read
-//! and how far to go on in each stream, and a distance that is none is noted and told at the
-//! end. What it reads by then may be wrong, but never outside its buffers:
-//! * A1 512 words take at most 4,096 literals, 512 masks and 1,024 bytes of distances, for which
-//!   there is room behind any beginning.
-//! * A2 A distance beyond the beginning of the page is taken for one to its beginning.
+//! The decoder copies the literals, so that it can read eight bytes wherever one begins:
+//! * A1 512 words have at most 4,096 literals, for which there is room behind any beginning.
 
 use core::arch::x86_64::*;
 use core::hint::select_unpredictable;
 
+use super::assemble::{self, HIGH, SEVEN};
 use super::format::{
-    BLOCK_WORDS, CODE_BYTES, CODE_OF, CODES, Candidate, EXPANDED, LISTED, Mask, WORDS,
+    BLOCK_WORDS, CANDIDATE_OF_CODE, CODE_BITMAP_BYTES, CODE_BY_CLASS, CODE_BYTES, CODES, Candidate,
+    Codes, EXPANDED, MASK_OF_CODE, WORDS,
 };
 use super::portable::{Input, MOST_FOR_A_DISTANCE, NEVER, text_hash, word_hash};
-use super::state::{Effort, Lanes, MARGIN, Margined, STREAM_SPACE, Streams, Tables};
+use super::state::{
+    DecodeLanes, Effort, LITERAL_SPACE, Lanes, MARGIN, Margined, STREAM_SPACE, Streams, Tables,
+};
 use super::survey::Survey;
 use crate::{Corrupt, PAGE_SIZE, Page};
 
@@ -70,14 +70,17 @@ pub(super) fn survey(page: &Page, to: &mut Margined) -> Survey {
         store(&mut to.0, MARGIN + at, bytes);
         zero_bytes += bits(_mm256_cmpeq_epi8(bytes, zero)).count_ones();
         survey.high += bits(bytes).count_ones();
-        // The first vector is compared with the margin, and what that says is undone below.
-        let before = load(&to.0, MARGIN + at - 8);
+        // The first word has none before it; it is compared with itself, and counts below.
+        let before = if at == 0 {
+            _mm256_permute4x64_epi64::<0b1001_0000>(bytes)
+        } else {
+            load(page, at - 8)
+        };
         let same = _mm256_cmpeq_epi64(bytes, before);
         same_words += (_mm256_movemask_pd(_mm256_castsi256_pd(same)) as u32).count_ones();
     }
     survey.not_zero = PAGE_SIZE as u32 - zero_bytes;
-    let first_is_zero = u32::from(word_before(to, 0, 0) == 0);
-    survey.changes = WORDS as u32 - (same_words - first_is_zero);
+    survey.changes = WORDS as u32 - same_words + 1;
     survey
 }
 
@@ -380,21 +383,25 @@ fn follow(
     *distance_in_force = distance;
 
     let mut distance = before;
-    for four in 0..BLOCK_WORDS / 4 {
-        let at = (start + 32 * four) as isize;
-        let words = load_page(page, at);
-        // V3: the vector begins at most 24 bytes before the word for which the distance was set.
-        let masks_at = |distance: usize| differing(words, load_page(page, at - distance as isize));
+    for eight in 0..BLOCK_WORDS / 8 {
+        let at = (start + 64 * eight) as isize;
+        let words = [load_page(page, at), load_page(page, at + 32)];
+        // V3: the vectors begin at most 56 bytes before the word for which the distance was set.
+        let masks_at = |distance: usize| {
+            let from = at - distance as isize;
+            u64::from(differing(words[0], load_page(page, from)))
+                | u64::from(differing(words[1], load_page(page, from + 32))) << 32
+        };
         let mut masks = masks_at(distance);
-        let mut left = (taken >> (4 * four)) as u32 & 0xf;
+        let mut left = (taken >> (8 * eight)) as u32 & 0xff;
         while left != 0 {
             let k = left.trailing_zeros();
             left &= left - 1;
-            distance = lanes.distance[4 * four + k as usize] as usize;
-            let before = _bzhi_u32(!0, 8 * k);
+            distance = lanes.distance[8 * eight + k as usize] as usize;
+            let before = _bzhi_u64(!0, 8 * k);
             masks = masks & before | masks_at(distance) & !before;
         }
-        set_masks(lanes, 6, four, masks);
+        lanes.masks[6][eight] = masks;
     }
     taken
 }
@@ -414,6 +421,34 @@ fn bytes_of(bits: u64) -> Bytes {
         let spread = _mm256_shuffle_epi8(_mm256_set1_epi32(bits as i32), which);
         _mm256_cmpeq_epi8(_mm256_and_si256(spread, bit), bit)
     })
+}
+
+/// The codes of 32 words, with [`LISTED`](super::format::LISTED).
+#[inline]
+#[target_feature(enable = "avx2")]
+fn code_of(candidate: __m256i, mask: __m256i) -> __m256i {
+    let byte = |value: u8| _mm256_set1_epi8(value as i8);
+    let is = |value: u8| _mm256_cmpeq_epi8(mask, byte(value));
+    let mut class = byte(4);
+    for (number, value) in [0x00, 0xff, 0x01, 0x03].into_iter().enumerate() {
+        class = _mm256_blendv_epi8(class, byte(number as u8), is(value));
+    }
+    let at = _mm256_or_si256(_mm256_slli_epi16::<3>(candidate), class);
+    let mut code = look_up(&CODE_BY_CLASS, 0, at);
+    for sixteen in [16, 32] {
+        let here = _mm256_cmpgt_epi8(at, byte(sixteen as u8 - 1));
+        code = _mm256_blendv_epi8(code, look_up(&CODE_BY_CLASS, sixteen, at), here);
+    }
+    code
+}
+
+/// Entry `at + index` of the table, for the low four bits of each index.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn look_up(table: &[u8; 64], at: usize, index: __m256i) -> __m256i {
+    // SAFETY: at is at most 48.
+    let sixteen = unsafe { _mm_loadu_si128(table.as_ptr().add(at).cast()) };
+    _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(sixteen), index)
 }
 
 /// Stage 4, and the streams.
@@ -440,40 +475,39 @@ fn emit(
     );
     candidate = blend(candidate, all_taken, named);
     let mut masks = [0_u8; BLOCK_WORDS];
-    let mut candidates = [0_u8; BLOCK_WORDS];
     for half in [0, 1] {
         store(&mut masks, 32 * half, mask[half]);
-        store(&mut candidates, 32 * half, candidate[half]);
     }
 
-    let (mut literal_end, mut mask_end) = (streams.literal_count, streams.mask_count);
-    let mut codes = [0_u8; BLOCK_WORDS];
-    let literals = streams.literals.as_mut_ptr();
-    let to_masks = streams.masks.as_mut_ptr();
-    for k in 0..BLOCK_WORDS {
-        let (mask, candidate) = (masks[k], candidates[k]);
-        let code = CODE_OF[candidate as usize % CODE_OF.len()][mask as usize];
-        codes[k] = code & 15;
-        let word = word_before(page, 8 * (block + k), 0);
-        // SAFETY: V2: at most 4,096 literals and 512 masks, and room for eight bytes behind.
-        unsafe {
-            *to_masks.add(mask_end) = mask;
-            let to = literals.add(literal_end).cast::<u64>();
-            to.write_unaligned(_pext_u64(word, EXPANDED[mask as usize]));
-        }
-        mask_end += usize::from(code >> 7);
-        literal_end += mask.count_ones() as usize;
+    let code = [0, 1].map(|half| code_of(candidate[half], mask[half]));
+    let mut listed = all_bits(code);
+    let mut end = streams.mask_count;
+    while listed != 0 {
+        streams.masks[end] = masks[listed.trailing_zeros() as usize];
+        listed &= listed - 1;
+        end += 1;
     }
-    streams.literal_count = literal_end;
-    streams.mask_count = mask_end;
-    for half in [0, 1] {
-        let pairs = _mm256_maddubs_epi16(load(&codes, 32 * half), _mm256_set1_epi16(0x1001));
+    streams.mask_count = end;
+    for (half, code) in code.into_iter().enumerate() {
+        let code = _mm256_and_si256(code, _mm256_set1_epi8(15));
+        let pairs = _mm256_maddubs_epi16(code, _mm256_set1_epi16(0x1001));
         let pairs = _mm256_packus_epi16(pairs, pairs);
         let pairs = _mm256_permute4x64_epi64::<0b1000>(pairs);
         let to = &mut streams.codes[block / 2 + 16 * half..][..16];
         // SAFETY: 16 bytes.
         unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), _mm256_castsi256_si128(pairs)) };
     }
+
+    let mut end = streams.literal_count;
+    let literals = streams.literals.as_mut_ptr();
+    for (k, mask) in masks.into_iter().enumerate() {
+        let word = word_before(page, 8 * (block + k), 0);
+        let selected = _pext_u64(word, EXPANDED[mask as usize]);
+        // SAFETY: V2: at most 4,096 literals, and room for eight bytes behind.
+        unsafe { literals.add(end).cast::<u64>().write_unaligned(selected) };
+        end += mask.count_ones() as usize;
+    }
+    streams.literal_count = end;
 
     let wide = all_bits(choice.wide);
     let (mut left, mut end) = (taken, streams.distance_bytes);
@@ -488,143 +522,301 @@ fn emit(
     streams.distance_bytes = end;
 }
 
-/// What a code does to the streams, and where its candidate is.
-#[derive(Copy, Clone)]
-#[repr(C, align(32))]
-struct Step {
-    /// All bits, or none where the candidate is zero.
-    keep: u64,
-    /// Bits of the next two bytes of distances that name one.
-    named: u32,
-    /// All bits where the distance in force stays.
-    stays: u32,
-    /// All bits where the distance in force is meant.
-    in_force: u32,
-    /// The distance where it is fixed.
-    fixed: u32,
-    /// The least distance that is one.
-    least: u8,
-    /// By how much a word distance is shifted.
-    shift: u8,
-    /// How many bytes of distances are taken.
-    distance_bytes: u8,
-    /// The mask that the code implies.
-    implied: u8,
-    /// All bits where the mask is listed.
-    listed: u8,
-    /// How many masks are taken.
-    mask_bytes: u8,
+/// [`assemble::assemble`] with vectors.
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn assemble(streams: &Streams, out: &mut [u8]) -> Option<usize> {
+    assemble::assemble::<Vectors>(streams, out)
 }
 
-const STEPS: [Step; 16] = {
-    let mut steps = [Step {
-        keep: !0,
-        named: 0,
-        stays: !0,
-        in_force: 0,
-        fixed: 8,
-        least: 8,
-        shift: 0,
-        distance_bytes: 0,
-        implied: 0,
-        listed: 0,
-        mask_bytes: 0,
-    }; 16];
-    let mut code = 0;
-    while code < 16 {
-        let (candidate, mask) = CODES[code];
-        let step = &mut steps[code];
-        match mask {
-            Mask::Is(mask) => step.implied = mask,
-            Mask::Listed => {
-                step.listed = 0xff;
-                step.mask_bytes = 1;
-            }
-        }
-        match candidate {
-            Candidate::Zero => {
-                step.keep = 0;
-                step.fixed = 0;
-                step.least = 0;
-            }
-            Candidate::Previous => {}
-            Candidate::SecondPrevious => step.fixed = 16,
-            Candidate::Continued | Candidate::WordDistance | Candidate::ByteDistance => {
-                step.in_force = !0;
-                step.fixed = 0;
-            }
-        }
-        if matches!(candidate, Candidate::WordDistance) {
-            step.named = 0xff;
-            step.shift = 3;
-            step.distance_bytes = 1;
-            step.stays = 0;
-        }
-        if matches!(candidate, Candidate::ByteDistance) {
-            step.named = 0xffff;
-            step.distance_bytes = 2;
-            step.stays = 0;
-        }
-        code += 1;
-    }
-    steps
-};
+/// The steps of [`assemble`]; called from there only, where the processor's features are known.
+struct Vectors;
 
-/// See [`super::portable::decode`]. `space`: where the streams are copied to, so that they can
-/// be read beyond their ends.
+impl assemble::Steps for Vectors {
+    #[inline(always)]
+    fn count_bases(codes: &[u8; CODE_BYTES]) -> (usize, usize) {
+        // SAFETY: see `Vectors`.
+        unsafe { count_bases(codes) }
+    }
+
+    #[inline(always)]
+    fn write_sparse(base: u8, codes: &[u8; CODE_BYTES], out: &mut [u8]) {
+        // SAFETY: see `Vectors`.
+        unsafe { write_sparse(base, codes, out) }
+    }
+
+    #[inline(always)]
+    fn count_low_groups(streams: &Streams) -> usize {
+        // SAFETY: see `Vectors`.
+        unsafe { count_low_groups(streams) }
+    }
+
+    #[inline(always)]
+    fn pack(streams: &Streams, out: &mut [u8]) {
+        // SAFETY: see `Vectors`.
+        unsafe { pack(streams, out) }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+fn count_bases(codes: &[u8; CODE_BYTES]) -> (usize, usize) {
+    let continued = _mm256_set1_epi8(Codes::BASE_CONTINUED as i8);
+    let mut counts = (0, 0);
+    for at in (0..CODE_BYTES).step_by(32) {
+        let bytes = load(codes, at);
+        let zero = _mm256_cmpeq_epi8(bytes, _mm256_setzero_si256());
+        counts.0 += bits(zero).count_ones() as usize;
+        counts.1 += bits(_mm256_cmpeq_epi8(bytes, continued)).count_ones() as usize;
+    }
+    counts
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1")]
+fn write_sparse(base: u8, codes: &[u8; CODE_BYTES], out: &mut [u8]) {
+    let (bitmap, listed) = out.split_at_mut(CODE_BITMAP_BYTES);
+    let base = _mm256_set1_epi8(base as i8);
+    let mut listed = listed.iter_mut();
+    for (four, at) in bitmap
+        .as_chunks_mut::<4>()
+        .0
+        .iter_mut()
+        .zip((0..CODE_BYTES).step_by(32))
+    {
+        let mut left = !bits(_mm256_cmpeq_epi8(load(codes, at), base));
+        *four = left.to_le_bytes();
+        while left != 0 {
+            if let Some(to) = listed.next() {
+                *to = codes[at + left.trailing_zeros() as usize];
+            }
+            left &= left - 1;
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+fn count_low_groups(streams: &Streams) -> usize {
+    let (groups, _) = streams.literals().as_chunks::<8>();
+    let low = |group: &[u8; 8]| usize::from(u64::from_le_bytes(*group) & HIGH == 0);
+    groups.iter().map(low).sum()
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+fn pack(streams: &Streams, out: &mut [u8]) {
+    let (groups, tail) = streams.literals().as_chunks::<8>();
+    let (bitmap, mut out) = out.split_at_mut(assemble::bitmap_len(streams.literal_count));
+    for (bits, eight) in bitmap.iter_mut().zip(groups.chunks(8)) {
+        let (Some(eight), true) = (eight.as_array::<8>(), out.len() >= 64) else {
+            (*bits, out) = assemble::pack_eight(eight, out);
+            continue;
+        };
+        let mut at = 0;
+        *bits = 0;
+        for (bit, group) in eight.iter().enumerate() {
+            let word = u64::from_le_bytes(*group);
+            let low = word & HIGH == 0;
+            *bits |= u8::from(low) << bit;
+            let word = select_unpredictable(low, _pext_u64(word, SEVEN), word);
+            // SAFETY: at most 8 * bit + 8 of at least 64 bytes.
+            unsafe { out.as_mut_ptr().add(at).cast::<u64>().write_unaligned(word) };
+            at += 8 - usize::from(low);
+        }
+        out = &mut out[at..];
+    }
+    out.copy_from_slice(tail);
+}
+
+/// [`assemble::read_sparse`].
+#[target_feature(enable = "avx2,bmi1,popcnt")]
+pub(super) fn read_sparse<'a>(
+    base: u8,
+    stored: &'a [u8],
+    codes: &mut [u8; CODE_BYTES],
+) -> Option<&'a [u8]> {
+    assemble::read_sparse(base, stored, codes)
+}
+
+/// [`assemble::unpack`].
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+pub(super) fn unpack<'a>(
+    stored: &'a [u8],
+    count: usize,
+    literals: &mut [u8; LITERAL_SPACE],
+) -> Option<&'a [u8]> {
+    let (bitmap, mut rest) = stored.split_at_checked(assemble::bitmap_len(count))?;
+    let (groups, tail) = literals[..count].as_chunks_mut::<8>();
+    for (bits, eight) in bitmap.iter().zip(groups.chunks_mut(8)) {
+        if eight.len() < 8 || rest.len() < 64 {
+            rest = assemble::unpack_eight(*bits, rest, eight)?;
+            continue;
+        }
+        let mut at = 0;
+        for (bit, group) in eight.iter_mut().enumerate() {
+            let low = bits >> bit & 1 == 1;
+            // SAFETY: at most 8 * bit + 8 of at least 64 bytes.
+            let word = unsafe { rest.as_ptr().add(at).cast::<u64>().read_unaligned() };
+            *group = select_unpredictable(low, _pdep_u64(word, SEVEN), word).to_le_bytes();
+            at += 8 - usize::from(low);
+        }
+        rest = &rest[at..];
+    }
+    let (last, rest) = rest.split_at_checked(tail.len())?;
+    tail.copy_from_slice(last);
+    Some(rest)
+}
+
+/// See [`super::portable::decode`]. `space`: where the literals are copied to, so that they can
+/// be read beyond their end.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 pub(super) fn decode(
-    input: &Input,
+    mut input: Input,
     space: &mut [u8; STREAM_SPACE],
+    lanes: &mut DecodeLanes,
     page: &mut Page,
 ) -> Result<(), Corrupt> {
-    let streams = [input.literals, input.masks, input.distances];
-    let [literal_end, mask_end, distance_end] = {
-        let mut end = 0;
-        streams.map(|stream| {
-            space[end..end + stream.len()].copy_from_slice(stream);
-            end += stream.len();
-            end
-        })
-    };
-    let (start, space) = (page.as_mut_ptr(), space.as_ptr());
-    let (mut literal, mut mask, mut distance) = (0, literal_end, mask_end);
-    let mut in_force = 8_u32;
-    let mut wrong = 0_u32;
-    for pair in 0..CODE_BYTES {
-        let codes = input.codes[pair];
-        for (half, code) in [codes & 15, codes >> 4].into_iter().enumerate() {
-            let position = 16 * pair + 8 * half;
-            let step = &STEPS[code as usize];
-            // SAFETY: A1: what is taken of each stream in all fits behind its beginning, and
-            // eight bytes behind that.
-            let (listed, named, literals) = unsafe {
-                (
-                    *space.add(mask),
-                    space.add(distance).cast::<u16>().read_unaligned(),
-                    space.add(literal).cast::<u64>().read_unaligned(),
-                )
-            };
-            let bits = step.implied | listed & step.listed;
-            mask += step.mask_bytes as usize;
-            distance += step.distance_bytes as usize;
-            in_force = (u32::from(named) & step.named) << step.shift | in_force & step.stays;
-            let back = in_force & step.in_force | step.fixed;
-            let from = (position as u32).wrapping_sub(back);
-            wrong |= from | back.wrapping_sub(u32::from(step.least));
-            let from = select_unpredictable(from as i32 >= 0, from, 0) as usize;
-            let replaced = EXPANDED[bits as usize];
-            // SAFETY: A2: `from` is at most the position, which is in the page with its word.
-            unsafe {
-                let candidate = start.add(from).cast::<u64>().read_unaligned();
-                let word = candidate & step.keep & !replaced | _pdep_u64(literals, replaced);
-                start.add(position).cast::<u64>().write_unaligned(word);
+    space[..input.literals.len()].copy_from_slice(input.literals);
+    let (start, literals) = (page.as_mut_ptr(), space.as_ptr());
+    let mut literal = 0;
+    let mut distance_in_force = 8;
+    for block in (0..WORDS).step_by(BLOCK_WORDS) {
+        prepare(&mut input, lanes, block, &mut distance_in_force).ok_or(Corrupt)?;
+        for eight in (0..BLOCK_WORDS).step_by(8) {
+            for k in eight..eight + 8 {
+                let position = 8 * (block + k);
+                let mask = lanes.deposited[k];
+                let replaced = EXPANDED[lanes.replaced[k] as usize];
+                // SAFETY: the distance is at most the position (`prepare`), and 8 at least or 0;
+                // so eight bytes from there lie inside the page. A1: 512 words have at most
+                // 4,096 literals, and there is room for more behind.
+                unsafe {
+                    let from = start.add(position - lanes.distance[k] as usize);
+                    let candidate = from.cast::<u64>().read_unaligned();
+                    let bytes = literals.add(literal).cast::<u64>().read_unaligned();
+                    let word = candidate & !replaced | _pdep_u64(bytes, EXPANDED[mask as usize]);
+                    start.add(position).cast::<u64>().write_unaligned(word);
+                }
+                literal += mask.count_ones() as usize;
             }
-            literal += bits.count_ones() as usize;
         }
     }
-    let ends = (literal, mask, distance) == (literal_end, mask_end, distance_end);
-    (ends && wrong >> 31 == 0).then_some(()).ok_or(Corrupt)
+    let nothing_left =
+        literal == input.literals.len() && input.masks.is_empty() && input.distances.is_empty();
+    nothing_left.then_some(()).ok_or(Corrupt)
 }
 
-const _: () = assert!(LISTED == 1 << 7);
+/// By code, four times over: the distance where the code fixes it, else 0.
+const FIXED_DISTANCE: [u8; 64] = {
+    let mut table = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        table[i] = match CODES[i % 16].0 {
+            Candidate::Previous => 8,
+            Candidate::SecondPrevious => 16,
+            _ => 0,
+        };
+        i += 1;
+    }
+    table
+};
+
+/// Reads masks and distances of a block. Each distance is at least 8 and at most the word's
+/// position, or 0 for a word that is replaced whole. `None`: a distance is not one, or the
+/// streams end.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn prepare(
+    input: &mut Input,
+    lanes: &mut DecodeLanes,
+    block: usize,
+    distance_in_force: &mut usize,
+) -> Option<()> {
+    let byte = |value: u8| _mm256_set1_epi8(value as i8);
+    let code = [0, 16].map(|half| {
+        // SAFETY: 16 bytes for each half of the 8 blocks.
+        let pairs = unsafe { _mm_loadu_si128(input.codes.as_ptr().add(block / 2 + half).cast()) };
+        let pairs = _mm256_cvtepu8_epi16(pairs);
+        let second = _mm256_slli_epi16::<4>(pairs);
+        _mm256_and_si256(_mm256_or_si256(pairs, second), byte(15))
+    });
+    let candidate = code.map(|code| look_up(&CANDIDATE_OF_CODE, 0, code));
+    let mut listed = all_bits(candidate);
+    let candidate = candidate.map(|listed| _mm256_and_si256(listed, byte(7)));
+    let implied = code.map(|code| look_up(&MASK_OF_CODE, 0, code));
+    store(&mut lanes.deposited, 0, implied[0]);
+    store(&mut lanes.deposited, 32, implied[1]);
+    for mask in input.masks.split_off(..listed.count_ones() as usize)? {
+        lanes.deposited[listed.trailing_zeros() as usize] = *mask;
+        listed &= listed - 1;
+    }
+    let is_zero = candidate.map(|candidate| _mm256_cmpeq_epi8(candidate, byte(0)));
+    for half in [0, 1] {
+        let deposited = load(&lanes.deposited, 32 * half);
+        let replaced = _mm256_or_si256(deposited, is_zero[half]);
+        store(&mut lanes.replaced, 32 * half, replaced);
+    }
+
+    let above = |least: Candidate| {
+        candidate.map(|candidate| _mm256_cmpgt_epi8(candidate, byte(least as u8 - 1)))
+    };
+    let wide = all_bits(above(Candidate::ByteDistance));
+    let mut left = all_bits(above(Candidate::WordDistance));
+    let bytes = (left.count_ones() + wide.count_ones()) as usize;
+    let mut next = input.distances.split_off(..bytes)?.as_ptr();
+    let mut distance = *distance_in_force;
+    let everywhere = _mm256_set1_epi16(distance as i16);
+    for n in 0..4 {
+        store(&mut lanes.distance, 16 * n, everywhere);
+    }
+    while left != 0 {
+        let k = left.trailing_zeros() as usize;
+        let is_wide = wide >> k & 1 == 1;
+        left &= left - 1;
+        // SAFETY: one or two bytes, in all those just taken.
+        unsafe {
+            let narrow = usize::from(*next) << 3;
+            let both = usize::from(*next.add(usize::from(is_wide))) << 8 | usize::from(*next);
+            distance = select_unpredictable(is_wide, both, narrow);
+            next = next.add(1 + usize::from(is_wide));
+        }
+        // Up to the next one that is named, in steps of sixteen: what is written too much is
+        // written again, by that one or by the next block.
+        let end = if left == 0 {
+            BLOCK_WORDS
+        } else {
+            left.trailing_zeros() as usize
+        };
+        for at in (k..end).step_by(16) {
+            store(&mut lanes.distance, at, _mm256_set1_epi16(distance as i16));
+        }
+    }
+    *distance_in_force = distance;
+
+    let in_force = above(Candidate::Continued);
+    let counting = _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    let mut invalid = _mm256_setzero_si256();
+    for n in 0..4 {
+        let quarter = |bytes: Bytes| {
+            if n % 2 == 0 {
+                _mm256_castsi256_si128(bytes[n / 2])
+            } else {
+                _mm256_extracti128_si256::<1>(bytes[n / 2])
+            }
+        };
+        let fixed = code.map(|code| look_up(&FIXED_DISTANCE, 0, code));
+        let fixed = _mm256_cvtepu8_epi16(quarter(fixed));
+        let named = load(&lanes.distance, 16 * n);
+        let in_force = _mm256_cvtepi8_epi16(quarter(in_force));
+        let distance = _mm256_or_si256(fixed, _mm256_and_si256(named, in_force));
+        store(&mut lanes.distance, 16 * n, distance);
+        let index = _mm256_add_epi16(counting, _mm256_set1_epi16((block + 16 * n) as i16));
+        let position = _mm256_slli_epi16::<3>(index);
+        let is_zero = _mm256_cvtepi8_epi16(quarter(is_zero));
+        let least = _mm256_andnot_si256(is_zero, _mm256_set1_epi16(8));
+        let too_far = _mm256_subs_epu16(distance, position);
+        let too_near = _mm256_subs_epu16(least, distance);
+        invalid = _mm256_or_si256(invalid, _mm256_or_si256(too_far, too_near));
+    }
+    (_mm256_testz_si256(invalid, invalid) == 1).then_some(())
+}

@@ -110,6 +110,57 @@ pub(crate) const CODE_OF: [[u8; 256]; CANDIDATES] = {
     table
 };
 
+// The same tables in the forms that vectors look them up in.
+
+/// Classes of masks: 0 none, 1 all, 2 the first byte, 3 the first two, 4 any other.
+pub(crate) const CLASS_OF_MASK: [u8; 256] = {
+    let mut table = [4; 256];
+    table[0x00] = 0;
+    table[0xff] = 1;
+    table[0x01] = 2;
+    table[0x03] = 3;
+    table
+};
+
+/// A mask of each class.
+const MASK_OF_CLASS: [u8; 5] = [0x00, 0xff, 0x01, 0x03, 0x02];
+
+/// Code, with [`LISTED`], by candidate × 8 + class.
+pub(crate) const CODE_BY_CLASS: [u8; 64] = {
+    let mut table = [0; 64];
+    let mut candidate = 0;
+    while candidate < CODE_OF.len() {
+        let mut class = 0;
+        while class < MASK_OF_CLASS.len() {
+            table[candidate * 8 + class] = CODE_OF[candidate][MASK_OF_CLASS[class] as usize];
+            class += 1;
+        }
+        candidate += 1;
+    }
+    table
+};
+
+/// By code, four times over: the candidate, with [`LISTED`] where the mask is listed.
+pub(crate) const CANDIDATE_OF_CODE: [u8; 64] = by_code(true);
+/// By code, four times over: the mask, 0 where it is listed.
+pub(crate) const MASK_OF_CODE: [u8; 64] = by_code(false);
+
+const fn by_code(candidates: bool) -> [u8; 64] {
+    let mut table = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        let (candidate, mask) = CODES[i % 16];
+        table[i] = match (mask, candidates) {
+            (Mask::Is(_), true) => candidate as u8,
+            (Mask::Listed, true) => candidate as u8 | LISTED,
+            (Mask::Is(mask), false) => mask,
+            (Mask::Listed, false) => 0,
+        };
+        i += 1;
+    }
+    table
+}
+
 /// The eight bytes of a word that a mask selects, as a mask of 64 bits.
 pub(crate) const EXPANDED: [u64; 256] = {
     let mut table = [0; 256];

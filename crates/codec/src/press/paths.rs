@@ -71,6 +71,9 @@ pub(crate) fn assemble(simd: Simd, streams: &Streams, out: &mut [u8]) -> Option<
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
         // SAFETY: the path is available.
         Simd::Avx512 => unsafe { avx512::assemble(streams, out) },
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+        // SAFETY: the path is available.
+        Simd::Avx2 => unsafe { avx2::assemble(streams, out) },
         _ => assemble::assemble::<assemble::Portable>(streams, out),
     }
 }
@@ -132,7 +135,7 @@ fn decode_masked(
         Simd::Avx512 => unsafe { avx512::decode(input, lanes, page) },
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
         // SAFETY: the path is available.
-        Simd::Avx2 => unsafe { avx2::decode(&input, streams, page) },
+        Simd::Avx2 => unsafe { avx2::decode(input, streams, lanes, page) },
         _ => {
             let _ = (streams, lanes);
             portable::decode(&input, page)
@@ -151,6 +154,9 @@ fn read_sparse<'a>(
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
         // SAFETY: the path is available.
         Simd::Avx512 => unsafe { avx512::read_sparse(base, stored, codes) },
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+        // SAFETY: the path is available.
+        Simd::Avx2 => unsafe { avx2::read_sparse(base, stored, codes) },
         _ => assemble::read_sparse(base, stored, codes),
     }
 }
@@ -166,6 +172,9 @@ fn unpack<'a>(
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
         // SAFETY: the path is available.
         Simd::Avx512 => unsafe { avx512::unpack(stored, count, literals) },
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+        // SAFETY: the path is available.
+        Simd::Avx2 => unsafe { avx2::unpack(stored, count, literals) },
         _ => assemble::unpack(stored, count, literals),
     }
 }

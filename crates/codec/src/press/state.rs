@@ -171,7 +171,10 @@ pub(crate) struct DecodeLanes {
     /// Bytes that are literals.
     pub literal: [u64; BLOCK_WORDS],
     /// How far back the candidate is; 0 where it is zero.
-    pub distance: [u16; BLOCK_WORDS],
+    pub distance: [u16; BLOCK_WORDS + 16],
+    /// Which bytes of each word are literals, and which do not come from the candidate.
+    pub deposited: [u8; BLOCK_WORDS],
+    pub replaced: [u8; BLOCK_WORDS],
     /// Masks of the words.
     pub masks: [u64; BLOCK_WORDS / 8],
 }
