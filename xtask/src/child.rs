@@ -52,6 +52,11 @@ impl Running {
         Ok(())
     }
 
+    /// Id of the process that was started.
+    pub fn id(&self) -> u32 {
+        self.inner.lock().expect("not poisoned").child.id()
+    }
+
     /// The pipes to the process, where it was started with pipes.
     pub fn pipes(&self) -> Option<(ChildStdin, ChildStdout)> {
         let mut inner = self.inner.lock().expect("not poisoned");

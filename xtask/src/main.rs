@@ -1,10 +1,12 @@
-//! Tasks of the repository: `cargo xtask demo`, `cargo xtask test`, `cargo xtask bench first`.
+//! Tasks of the repository: `cargo xtask demo`, `cargo xtask test`, `cargo xtask bench first`,
+//! `cargo xtask corpus`.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`demo`] | the demonstration on redis: fill, read back, compare, measure |
 //! | [`mod@test`] | everything that must pass before a change is kept |
 //! | [`mod@bench`] | measurements beside kernel zram |
+//! | [`corpus`] | pages captured of real programs, for `coldpress eval` |
 //! | [`cleanup`] | what is undone on every way out, Ctrl-C and panics included |
 //! | [`install`] | missing programs by `apt-get`, missing toolchain parts by `rustup` |
 //! | [`workspace`] | where things are, and building them |
@@ -17,6 +19,7 @@
 mod bench;
 mod child;
 mod cleanup;
+mod corpus;
 mod demo;
 mod install;
 mod managed;
@@ -46,6 +49,8 @@ enum Task {
     /// Measure.
     #[command(subcommand)]
     Bench(bench::Which),
+    /// Capture the pages of real programs, for coldpress eval.
+    Corpus(corpus::Options),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +60,7 @@ fn main() -> ExitCode {
         Task::Demo(options) => demo::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Bench(which) => bench::run(&which),
+        Task::Corpus(options) => corpus::run(&options),
     };
     let code = match outcome {
         Ok(code) => code,

@@ -22,6 +22,9 @@ struct Counts {
     written: u64,
 }
 
+/// What is done with the address of a page and its bytes.
+type Each<'a> = dyn FnMut(u64, &[u8]) -> Result<(), Refusal> + 'a;
+
 /// Captures the process's pages, and tells how many there were.
 pub fn capture(arguments: &CaptureArguments) -> Result<u8, Refusal> {
     let pid = arguments.pid;
@@ -120,7 +123,7 @@ fn read(
     what: &str,
     bar: &Bar,
     counts: &mut Counts,
-    each: &mut dyn FnMut(u64, &[u8]) -> Result<(), Refusal>,
+    each: &mut Each<'_>,
 ) -> Result<(), Refusal> {
     bar.begin(what, addresses.len() as u64);
     for run in addresses.chunk_by(|one, next| one + PAGE_BYTES as u64 == *next) {

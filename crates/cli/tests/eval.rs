@@ -228,7 +228,16 @@ fn strategies_can_be_chosen() {
     assert!(svg.starts_with("<svg") && svg.contains("press") && svg.contains("three-slot"));
     let tables = eval(
         &[&file],
-        &["--rounds", "1", "--codec", "lz4:1", "--storage", "two-slot"],
+        &[
+            "--rounds",
+            "1",
+            "--sample",
+            "500",
+            "--codec",
+            "lz4:1",
+            "--storage",
+            "two-slot",
+        ],
     );
     let tables = stdout(&tables);
     for word in [

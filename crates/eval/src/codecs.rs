@@ -64,21 +64,21 @@ impl Strategy {
 }
 
 fn lz4(acceleration: i32) -> Box<dyn DynCodec> {
-    Boxed::new(Lz4 {
+    Boxed::of(Lz4 {
         acceleration,
         detect_same_filled: true,
     })
 }
 
 fn zstd(level: i32) -> Box<dyn DynCodec> {
-    Boxed::new(Zstd {
+    Boxed::of(Zstd {
         level,
         detect_same_filled: true,
     })
 }
 
 fn press(simd: Simd) -> Box<dyn DynCodec> {
-    Boxed::new(Press::with_simd(simd))
+    Boxed::of(Press::with_simd(simd))
 }
 
 /// Every strategy, in the order of the table.
@@ -86,11 +86,11 @@ const ALL: &[Strategy] = &[
     Strategy::new(MEMCPY, |_| Box::new(Memcpy)),
     Strategy::new("lz4:1", |_| lz4(1)),
     Strategy::new("lz4:11", |_| lz4(11)),
-    Strategy::new("lz4-rust", |_| Boxed::new(Lz4Rust::THOROUGH)),
+    Strategy::new("lz4-rust", |_| Boxed::of(Lz4Rust::THOROUGH)),
     Strategy::new("zstd:1", |_| zstd(1)),
     Strategy::new("zstd:-7", |_| zstd(-7)),
-    Strategy::new("lzo", |_| Boxed::new(Lzo::default())),
-    Strategy::new("wkdm", |_| Boxed::new(Wkdm::default())),
+    Strategy::new("lzo", |_| Boxed::of(Lzo::default())),
+    Strategy::new("wkdm", |_| Boxed::of(Wkdm::default())),
     Strategy::new("press", |context| press(context.simd)),
     Strategy::variant("press:avx2", Simd::Avx2, |_| press(Simd::Avx2)),
     Strategy::variant("press:portable", Simd::Portable, |_| press(Simd::Portable)),

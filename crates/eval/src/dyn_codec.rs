@@ -44,7 +44,7 @@ pub(crate) struct Boxed<C: PageCodec> {
 }
 
 impl<C: PageCodec + 'static> Boxed<C> {
-    pub(crate) fn new(codec: C) -> Box<dyn DynCodec> {
+    pub(crate) fn of(codec: C) -> Box<dyn DynCodec> {
         Self::with_tables(codec, 0)
     }
 

@@ -121,7 +121,11 @@ pub(crate) fn measure(
             }
         }
         for (times, result) in times.into_iter().zip(&mut results) {
-            times.conclude(&result.sizes[first..].to_vec(), result);
+            let stored = result.sizes[first..]
+                .iter()
+                .filter(|bytes| **bytes > 0)
+                .count();
+            times.conclude(stored, result);
         }
         advance(block.len());
     }
@@ -236,14 +240,13 @@ impl Times {
     }
 
     /// Medians over the rounds.
-    fn conclude(mut self, sizes: &[u16], result: &mut Measured) {
+    fn conclude(mut self, successes: usize, result: &mut Measured) {
         result.compress_ns += median(&mut self.compress_ns);
         medians(
             &self.compress_page_ns,
             self.pages,
             &mut result.compress_page_ns,
         );
-        let successes = sizes.iter().filter(|bytes| **bytes > 0).count();
         if successes > 0 {
             result.decompress_ns += median(&mut self.decompress_ns);
             medians(
