@@ -1,91 +1,86 @@
 //! Density and pauses of every storage, on sizes that are made up or were measured.
 //!
 //! ```text
-//! cargo run --release -p coldpress-storage --example density -- [--objects N] [--whole] SIZES…
+//! cargo run --release -p coldpress-storage --example density -- [OPTIONS] [SIZES…]
 //!
-//! SIZES   64-512              uniform, that many bytes (both ends included)
-//!         FILE.u16, FILE.u32  little-endian sizes, one an object; 0 and above 4,096 are left out
-//!         FILE.pages          raw pages: what LZ4 makes of them, if that is at most 2,867 bytes
+//! SIZES      64-512             uniform, both ends included
+//!            FILE.u16 FILE.u32  little-endian sizes, one an object; 0 and above 4,096 are left out
+//!            lz4:FILE.pages     raw pages: what LZ4 (acceleration 1) makes of them
+//!            press:FILE.pages   raw pages: what the codec press makes of them
+//!            A+B                A, then B: pooled
+//! --objects N   as many objects at most (200,000)
+//! --runs N      times that everything is done (3)
+//! --header N    bytes that the engine puts in front of each object (0)
+//! --variants    only size-class, and press with other parameters
 //! ```
 //!
-//! Density is payload over frames and tables. Three stages, as of issue 3: after the first *fill*;
-//! *churned*, after ten rounds of freeing half of the objects at random and storing others in
-//! their stead; *compacted*, after half was freed and one pass of compaction was made.
-//! Times are those of single calls, the first fill left out; steps of compaction have 64 KiB each.
+//! Pages that are one repeated word, or that do not shrink to 70 %, are left out.
+//!
+//! Density is payload over frames and tables. Three stages, as issue 3 has them: after the first
+//! *fill*; *churned*, after ten rounds of freeing half of the objects at random and storing
+//! others in their stead; *compacted*, after half was freed and one pass of compaction was made.
+//! Times are of single calls, clock included and the first fill left out; a step of compaction has
+//! 64 KiB. As every run makes the same calls, the time of a call is the shortest of all runs: the
+//! machine's other work stays out. *In band*: what a storage keeps in frames for an object, without what it leaves empty.
 
-use std::alloc::{Layout, alloc_zeroed};
-use std::cell::RefCell;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use coldpress_arena::{CHUNK_BYTES, ChunkSource};
+use coldpress_arena::{CHUNK_BYTES, ChunkSource, Zeroable};
+use coldpress_codec::{Compressed, DEFAULT_TARGET_BYTES, Lz4Rust, PAGE_SIZE, PageCodec, press};
 use coldpress_storage::{
     CompressedStorage, FRAME_BYTES, FrameIndex, FrameSource, Press, Reference, SizeClass,
     ThreeSlot, Tuning, TwoSlot,
 };
 
-struct Free {
-    stack: Vec<u32>,
-    next: u32,
-}
+const STEP_BYTES: usize = 64 << 10;
 
 /// Frames in one block of memory.
 struct Host {
     base: NonNull<u8>,
-    frames: u32,
-    free: Mutex<RefCell<Free>>,
+    layout: Layout,
+    free: Mutex<Vec<u32>>,
 }
 
 // SAFETY: the memory is used by borrowers of frames only.
 unsafe impl Sync for Host {}
 
 impl Host {
-    fn new(frames: usize) -> Self {
-        let layout = Layout::from_size_align(frames * FRAME_BYTES, FRAME_BYTES).unwrap();
+    fn new(frames: u32) -> Self {
+        let layout = Layout::from_size_align(frames as usize * FRAME_BYTES, FRAME_BYTES).unwrap();
         // SAFETY: the layout is not empty.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory");
         // Backed now, so that no time below is that of a first touch.
-        for frame in 0..frames {
+        for frame in 0..frames as usize {
             // SAFETY: inside the block.
             unsafe { base.add(frame * FRAME_BYTES).write_volatile(1) };
         }
         Self {
             base,
-            frames: frames as u32,
-            free: Mutex::new(RefCell::new(Free {
-                stack: Vec::with_capacity(frames),
-                next: 1,
-            })),
+            layout,
+            free: Mutex::new((1..=frames).rev().collect()),
         }
     }
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
-        let bytes = self.frames as usize * FRAME_BYTES;
-        let layout = Layout::from_size_align(bytes, FRAME_BYTES).unwrap();
         // SAFETY: allocated with this layout.
-        unsafe { std::alloc::dealloc(self.base.as_ptr(), layout) };
+        unsafe { dealloc(self.base.as_ptr(), self.layout) };
     }
 }
 
 // SAFETY: each number stands for a frame of its own in the block, and is lent once at a time.
 unsafe impl FrameSource for Host {
     fn allocate(&self) -> Option<FrameIndex> {
-        let guard = self.free.lock().unwrap();
-        let mut free = guard.borrow_mut();
-        if let Some(frame) = free.stack.pop() {
-            return Some(FrameIndex(frame));
-        }
-        (free.next <= self.frames).then(|| {
-            free.next += 1;
-            FrameIndex(free.next - 1)
-        })
+        self.free.lock().unwrap().pop().map(FrameIndex)
     }
 
     fn free(&self, frame: FrameIndex) {
-        self.free.lock().unwrap().borrow_mut().stack.push(frame.0);
+        self.free.lock().unwrap().push(frame.0);
     }
 
     fn address(&self, frame: FrameIndex) -> NonNull<u8> {
@@ -107,11 +102,11 @@ unsafe impl ChunkSource for Chunks {
 struct Random(u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    fn below(&mut self, count: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        self.0
+        (self.0 >> 11) as usize % count
     }
 }
 
@@ -127,165 +122,289 @@ impl Times {
         result
     }
 
+    /// Keeps the shorter time of each call. Both runs made the same calls.
+    fn shortest(&mut self, other: &Times) {
+        assert_eq!(self.0.len(), other.0.len(), "runs differ");
+        for (time, other) in self.0.iter_mut().zip(&other.0) {
+            *time = (*time).min(*other);
+        }
+    }
+
     fn percentiles(&mut self) -> String {
         self.0.sort_unstable();
-        let at = |share: f64| {
-            let index = ((self.0.len() as f64 * share) as usize).min(self.0.len().max(1) - 1);
-            self.0.get(index).copied().unwrap_or(0)
+        let at = |percent: usize| {
+            let index = self.0.len() * percent / 100;
+            self.0.get(index.min(self.0.len().max(1) - 1)).unwrap_or(&0)
         };
-        format!("{} / {} / {}", at(0.5), at(0.99), at(1.0))
+        format!("{} / {} / {}", at(50), at(99), at(100))
     }
 }
 
-struct Run {
-    density: [f64; 3],
-    metadata: f64,
-    split: f64,
-    moved: f64,
-    store: Times,
-    free: Times,
-    step: Times,
+/// One storage, what is in it, and what has been seen of it.
+struct Bench<'a, S> {
+    host: Host,
+    storage: Box<S>,
+    sizes: &'a [u16],
+    random: Random,
+    objects: Vec<Option<Reference>>,
+    stores: Times,
+    frees: Times,
+    steps: Times,
 }
 
-fn density(storage: &impl CompressedStorage) -> f64 {
-    let usage = storage.usage();
-    usage.payload_bytes as f64 / (usage.storage_bytes + usage.metadata_bytes) as f64
-}
+impl<'a, S: CompressedStorage> Bench<'a, S> {
+    fn new(storage: S, sizes: &'a [u16]) -> Self {
+        let frames = sizes.len() as u32 * 5 / 4 + 600;
+        let storage = Box::new(storage);
+        assert!(storage.reserve(&Chunks, frames), "memory for tables");
+        Self {
+            host: Host::new(frames),
+            storage,
+            sizes,
+            random: Random(0x9e37_79b9_7f4a_7c15),
+            objects: Vec::with_capacity(sizes.len()),
+            stores: Times::default(),
+            frees: Times::default(),
+            steps: Times::default(),
+        }
+    }
 
-fn run(mut storage: Box<impl CompressedStorage>, sizes: &[u16]) -> Run {
-    let host = Host::new(sizes.len() + sizes.len() / 4 + 64);
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    assert!(storage.reserve(&Chunks, host.frames));
-    let (mut store, mut free, mut step) = (Times::default(), Times::default(), Times::default());
-    let take = |storage: &mut Box<_>, times: &mut Times, len: u16| {
-        let storage: &mut Box<_> = storage;
-        let allocate = || CompressedStorage::allocate(&mut **storage, &host, usize::from(len));
-        times.time(allocate).expect("there are frames")
-    };
-    let mut objects: Vec<Option<Reference>> = sizes
-        .iter()
-        .map(|len| Some(take(&mut storage, &mut store, *len)))
-        .collect();
-    store.0.clear();
-    let fill = density(&*storage);
-    let mut metadata = storage.usage().metadata_bytes as f64 / sizes.len() as f64;
-    let half = |storage: &mut Box<_>,
-                objects: &mut Vec<Option<Reference>>,
-                free: &mut Times,
-                random: &mut Random| {
-        let storage: &mut Box<_> = storage;
-        for object in objects.iter_mut() {
-            if random.next() >> 40 & 1 == 1
-                && let Some(reference) = object.take()
+    fn density(&self) -> f64 {
+        let usage = self.storage.usage();
+        usage.payload_bytes as f64 / (usage.storage_bytes + usage.metadata_bytes) as f64
+    }
+
+    /// Objects in two pieces, a share of all.
+    fn split(&self) -> f64 {
+        let split = self.objects.iter().flatten().filter(|r| r.is_split());
+        split.count() as f64 / self.storage.usage().objects as f64
+    }
+
+    fn store(&mut self, len: u16) -> Option<Reference> {
+        let allocate = || self.storage.allocate(&self.host, usize::from(len));
+        Some(self.stores.time(allocate).expect("there are frames"))
+    }
+
+    fn fill(&mut self) {
+        for len in self.sizes {
+            let object = self.store(*len);
+            self.objects.push(object);
+        }
+        self.stores.0.clear();
+    }
+
+    fn free_half(&mut self) {
+        for index in 0..self.objects.len() {
+            if self.random.below(2) == 0
+                && let Some(object) = self.objects[index].take()
             {
-                free.time(|| CompressedStorage::free(&mut **storage, &host, reference));
+                self.frees.time(|| self.storage.free(&self.host, object));
             }
         }
-    };
-    for _ in 0..10 {
-        half(&mut storage, &mut objects, &mut free, &mut random);
-        for object in objects.iter_mut().filter(|object| object.is_none()) {
-            let len = sizes[random.next() as usize % sizes.len()];
-            *object = Some(take(&mut storage, &mut store, len));
+    }
+
+    fn churn(&mut self) {
+        for _ in 0..10 {
+            self.free_half();
+            for index in 0..self.objects.len() {
+                if self.objects[index].is_none() {
+                    let len = self.sizes[self.random.below(self.sizes.len())];
+                    self.objects[index] = self.store(len);
+                }
+            }
         }
     }
-    let churned = density(&*storage);
-    metadata = metadata.max(storage.usage().metadata_bytes as f64 / sizes.len() as f64);
-    let split = objects.iter().flatten().filter(|r| r.is_split()).count() as f64;
-    half(&mut storage, &mut objects, &mut free, &mut random);
-    objects.retain(Option::is_some);
-    let mut index = std::collections::HashMap::new();
-    for (number, reference) in objects.iter().flatten().enumerate() {
-        index.insert(reference.to_bits(), number);
-    }
-    let mut moved = 0;
-    let payload = storage.usage().payload_bytes as f64;
-    loop {
-        let mut moves = Vec::with_capacity(4096);
-        let done = step.time(|| {
-            storage.compact(&host, 64 << 10, &mut |from, to| {
-                moves.push((from, to));
-                true
-            })
-        });
-        for (from, to) in moves {
-            let number = index.remove(&from.to_bits()).expect("stored");
-            index.insert(to.to_bits(), number);
-            objects[number] = Some(to);
+
+    /// One pass; returns the share of the payload that was moved.
+    fn compact(&mut self) -> f64 {
+        let payload = self.storage.usage().payload_bytes as f64;
+        let stored = self.objects.iter().flatten();
+        let mut live: HashMap<Reference, ()> = stored.map(|object| (*object, ())).collect();
+        let (mut moved, mut moves) = (0, Vec::with_capacity(STEP_BYTES));
+        loop {
+            let done = self.steps.time(|| {
+                self.storage
+                    .compact(&self.host, STEP_BYTES, &mut |from, to| {
+                        moves.push((from, to));
+                        true
+                    })
+            });
+            moved += done.bytes;
+            for (from, to) in moves.drain(..) {
+                live.remove(&from).expect("what is not stored is not moved");
+                live.insert(to, ());
+            }
+            if done.pass_ended {
+                break;
+            }
         }
-        moved += done.bytes;
-        if done.pass_ended {
-            break;
-        }
-    }
-    let compacted = density(&*storage);
-    storage.check_invariants();
-    storage.check_frames(&host);
-    Run {
-        density: [fill, churned, compacted],
-        metadata,
-        split: split / sizes.len() as f64,
-        moved: moved as f64 / payload,
-        store,
-        free,
-        step,
+        self.objects = live.into_keys().map(Some).collect();
+        moved as f64 / payload
     }
 }
 
-fn print(name: &str, mut run: Run) {
-    let [fill, churned, compacted] = run.density;
-    println!(
-        "| {name} | {fill:.4} | {churned:.4} | {compacted:.4} | {:.0} % | {:.0} % | {:.1} | {} | {} | {} |",
-        run.split * 100.0,
-        run.moved * 100.0,
-        run.metadata,
-        run.store.percentiles(),
-        run.free.percentiles(),
-        run.step.percentiles(),
-    );
+/// What was seen of one storage.
+struct Seen {
+    /// At the three stages.
+    density: [f64; 3],
+    /// Share of objects in two pieces, at the first two.
+    split: [f64; 2],
+    moved: f64,
+    table_bytes: f64,
+    stores: Times,
+    frees: Times,
+    steps: Times,
 }
 
-fn sizes_of(argument: &str, count: usize) -> Vec<u16> {
-    if let Some((low, high)) = argument.split_once('-')
-        && let (Ok(low), Ok(high)) = (low.parse::<u64>(), high.parse::<u64>())
+fn see<S: CompressedStorage>(storage: S, sizes: &[u16]) -> Seen {
+    let mut bench = Bench::new(storage, sizes);
+    bench.fill();
+    let (fill, split) = (bench.density(), bench.split());
+    let table_bytes = bench.storage.usage().metadata_bytes as f64 / sizes.len() as f64;
+    bench.churn();
+    let (churned, split_churned) = (bench.density(), bench.split());
+    bench.free_half();
+    let moved = bench.compact();
+    bench.storage.check_invariants();
+    bench.storage.check_frames(&bench.host);
+    Seen {
+        density: [fill, churned, bench.density()],
+        split: [split, split_churned],
+        moved,
+        table_bytes,
+        stores: bench.stores,
+        frees: bench.frees,
+        steps: bench.steps,
+    }
+}
+
+/// What to measure it on, and how often.
+struct Plan {
+    sizes: Vec<u16>,
+    runs: usize,
+}
+
+impl Plan {
+    /// Measures one storage, and prints a row. `in_band`: bytes in frames for an object, and
+    /// those that a split one has besides.
+    fn row<S: CompressedStorage>(&self, name: &str, make: impl Fn() -> S, in_band: (f64, f64)) {
+        let mut seen = see(make(), &self.sizes);
+        for _ in 1..self.runs {
+            let again = see(make(), &self.sizes);
+            seen.stores.shortest(&again.stores);
+            seen.frees.shortest(&again.frees);
+            seen.steps.shortest(&again.steps);
+        }
+        let [fill, churned, compacted] = seen.density;
+        println!(
+            "| {name} | {fill:.4} | {churned:.4} | {compacted:.4} | {:.0} %, {:.0} % | {:.0} % | {:.1} | {:.1} | {} | {} | {} |",
+            seen.split[0] * 100.0,
+            seen.split[1] * 100.0,
+            seen.moved * 100.0,
+            seen.table_bytes,
+            in_band.0 + in_band.1 * seen.split[0],
+            seen.stores.percentiles(),
+            seen.frees.percentiles(),
+            seen.steps.percentiles(),
+        );
+    }
+
+    fn all_rows(&self) {
+        self.row(TwoSlot::NAME, TwoSlot::new, (0.0, 0.0));
+        self.row(ThreeSlot::NAME, ThreeSlot::new, (0.0, 0.0));
+        self.row(SizeClass::NAME, SizeClass::new, (8.0, 0.0));
+        self.row(Press::NAME, Press::new, PRESS_IN_BAND);
+    }
+
+    fn variant_rows(&self) {
+        self.row(SizeClass::NAME, SizeClass::new, (8.0, 0.0));
+        let pieces = |minimum_piece_bytes| Tuning {
+            minimum_piece_bytes,
+            ..Tuning::DEFAULT
+        };
+        let whole = Tuning {
+            split: false,
+            ..Tuning::DEFAULT
+        };
+        for (name, tuning) in [
+            ("press", Tuning::DEFAULT),
+            ("press, whole objects only", whole),
+            ("press, pieces of 32 bytes at least", pieces(32)),
+            ("press, pieces of 128", pieces(128)),
+            ("press, pieces of 256", pieces(256)),
+            ("press, pieces of 512", pieces(512)),
+        ] {
+            self.row(name, || Press::tuned(tuning), PRESS_IN_BAND);
+        }
+    }
+}
+
+const PRESS_IN_BAND: (f64, f64) = (2.0, 16.0);
+
+fn zeroed<T: Zeroable>() -> Box<T> {
+    let layout = Layout::new::<T>().pad_to_align();
+    assert!(layout.size() != 0, "a state of no bytes");
+    // SAFETY: the layout is not empty, and that of a box of `T`; zero is a valid value of the type.
+    unsafe { Box::from_raw(alloc_zeroed(layout).cast()) }
+}
+
+/// What a codec makes of pages.
+fn compressed<C: PageCodec>(codec: &C, pages: &[u8]) -> Vec<u32> {
+    let (mut state, mut out) = (zeroed::<C::State>(), [0; DEFAULT_TARGET_BYTES]);
+    let pages = pages.as_chunks::<PAGE_SIZE>().0.iter();
+    let stored = pages.filter_map(|page| match codec.compress(&mut state, page, &mut out) {
+        Compressed::Stored(len) => Some(len as u32),
+        _ => None,
+    });
+    stored.collect()
+}
+
+fn sizes_of(input: &str, count: usize) -> Vec<u32> {
+    if let Some((a, b)) = input.split_once('+') {
+        return [sizes_of(a, count), sizes_of(b, count)].concat();
+    }
+    if let Some((low, high)) = input.split_once('-')
+        && let (Ok(low), Ok(high)) = (low.parse::<usize>(), high.parse::<usize>())
     {
         let mut random = Random(88_172_645_463_325_252);
-        return (0..count)
-            .map(|_| (low + random.next() % (high - low + 1)) as u16)
-            .collect();
+        let size = |_| (low + random.below(high - low + 1)) as u32;
+        return (0..count).map(size).collect();
     }
-    let bytes = std::fs::read(argument).unwrap_or_else(|error| {
-        eprintln!("density: {argument}: {error}");
-        std::process::exit(125);
-    });
-    let all: Vec<u32> = if argument.ends_with(".u16") {
-        let words = bytes.chunks_exact(2);
-        words
-            .map(|b| u32::from(u16::from_le_bytes([b[0], b[1]])))
-            .collect()
-    } else {
-        let words = bytes.chunks_exact(4);
-        words
-            .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-            .collect()
-    };
-    let stored = all.into_iter().filter(|size| (1..=4096).contains(size));
-    stored.map(|size| size as u16).take(count).collect()
+    let (kind, file) = input.split_once(':').unwrap_or(("", input));
+    let bytes = std::fs::read(file).unwrap_or_else(|error| refuse(&format!("{file}: {error}")));
+    match kind {
+        "lz4" => compressed(&Lz4Rust::THOROUGH, &bytes),
+        "press" => compressed(&press::Press::new(), &bytes),
+        "" if file.ends_with(".u16") => {
+            let words = bytes.as_chunks().0.iter();
+            words.map(|b| u16::from_le_bytes(*b).into()).collect()
+        }
+        "" if file.ends_with(".u32") => {
+            let words = bytes.as_chunks().0.iter();
+            words.map(|b| u32::from_le_bytes(*b)).collect()
+        }
+        _ => refuse(&format!("{input} is none of the kinds of SIZES")),
+    }
+}
+
+fn refuse(message: &str) -> ! {
+    eprintln!("density: {message}");
+    std::process::exit(125);
 }
 
 fn main() {
-    let mut count = 200_000;
-    let mut variants = false;
-    let mut arguments = std::env::args().skip(1);
+    let (mut count, mut runs, mut header, mut variants) = (200_000, 3, 0, false);
     let mut inputs = Vec::new();
+    let mut arguments = std::env::args().skip(1);
+    let number = |value: Option<String>| {
+        let number = value.and_then(|value| value.parse().ok());
+        number.unwrap_or_else(|| refuse("a number is missing"))
+    };
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--objects" => {
-                count = arguments
-                    .next()
-                    .and_then(|n| n.parse().ok())
-                    .expect("--objects N");
-            }
+            "--objects" => count = number(arguments.next()),
+            "--runs" => runs = number(arguments.next()),
+            "--header" => header = number(arguments.next()),
             "--variants" => variants = true,
             _ => inputs.push(argument),
         }
@@ -294,51 +413,30 @@ fn main() {
         inputs = ["64-512", "64-2867", "2049-2867"].map(String::from).into();
     }
     for input in inputs {
-        let sizes = sizes_of(&input, count);
-        let sum: u64 = sizes.iter().map(|size| u64::from(*size)).sum();
-        println!(
-            "\n### {input}: {} objects, mean {} bytes\n",
-            sizes.len(),
-            sum / sizes.len() as u64
-        );
-        println!(
-            "| storage | fill | churned | compacted | split | moved | metadata B/item | store ns p50/p99/max | free ns | 64 KiB step ns |"
-        );
-        println!("|---|---|---|---|---|---|---|---|---|---|");
-        if !variants {
-            print(TwoSlot::NAME, run(Box::new(TwoSlot::new()), &sizes));
-            print(ThreeSlot::NAME, run(Box::new(ThreeSlot::new()), &sizes));
+        let sizes = sizes_of(&input, count).into_iter();
+        let sizes = sizes.filter(|size| (1..=FRAME_BYTES - header).contains(&(*size as usize)));
+        let sizes: Vec<u16> = sizes
+            .map(|size| size as u16 + header as u16)
+            .take(count)
+            .collect();
+        if sizes.is_empty() {
+            refuse(&format!("{input} has no object"));
         }
-        print(SizeClass::NAME, run(Box::new(SizeClass::new()), &sizes));
-        print(Press::NAME, run(Box::new(Press::new()), &sizes));
+        let sum: usize = sizes.iter().map(|size| usize::from(*size)).sum();
+        println!(
+            "\n### {input}: {} objects of {} bytes in the mean\n",
+            sizes.len(),
+            sum / sizes.len()
+        );
+        println!(
+            "| storage | fill | churned | compacted | split at fill, churned | moved by the pass | tables B/object | in band B/object | store ns p50 / p99 / max | free ns | step ns |"
+        );
+        println!("|---|---|---|---|---|---|---|---|---|---|---|");
+        let plan = Plan { sizes, runs };
         if variants {
-            let d = Tuning::DEFAULT;
-            for (name, tuning) in [
-                ("press, whole only", Tuning { split: false, ..d }),
-                (
-                    "press, pieces of 32",
-                    Tuning {
-                        minimum_piece_bytes: 32,
-                        ..d
-                    },
-                ),
-                (
-                    "press, pieces of 128",
-                    Tuning {
-                        minimum_piece_bytes: 128,
-                        ..d
-                    },
-                ),
-                (
-                    "press, pieces of 256",
-                    Tuning {
-                        minimum_piece_bytes: 256,
-                        ..d
-                    },
-                ),
-            ] {
-                print(name, run(Box::new(Press::tuned(tuning)), &sizes));
-            }
+            plan.variant_rows();
+        } else {
+            plan.all_rows();
         }
     }
 }

@@ -20,9 +20,12 @@
 //! * S1 Objects that are allocated at the same time share no byte.
 //! * S2 An object stays where its reference says until it is freed. (A storage that moves
 //!   objects does so in [`compact`](CompressedStorage::compact) only, and asks first.)
-//! * S3 A frame without an object is returned to the host at once; so
-//!   `storage_bytes == frames held × 4096` and the worst case is one frame an object: no
-//!   more memory than the uncompressed pages would take.
+//! * S3 A frame without an object is returned to the host at once, and storing an object takes
+//!   one frame at most; so `storage_bytes == frames held × 4096`, and as long as objects lie in
+//!   one frame each the worst case is one frame an object: no more memory than the
+//!   uncompressed pages would take. What a storage that divides objects promises instead it says
+//!   itself: [`SizeClass`](crate::SizeClass) returns frames by the chain, [`Press`](crate::Press)
+//!   holds no more frames than pieces.
 //! * S4 No allocator is called. Tables grow in `reserve` only.
 
 use coldpress_arena::ChunkSource;
@@ -39,7 +42,9 @@ pub struct Usage {
     pub payload_bytes: usize,
     /// Bytes of frames held that are no payload: `storage_bytes - payload_bytes`.
     pub fragmentation_bytes: usize,
-    /// Bytes of tables that have been used, in memory beside the frames. Tables do not shrink.
+    /// Bytes of tables that have been used, in memory beside the frames: whole pages of tables by
+    /// frame, which is what a host backs. Tables do not shrink. What a storage keeps inside frames
+    /// is fragmentation.
     pub metadata_bytes: usize,
     /// Objects stored.
     pub objects: usize,
@@ -68,8 +73,9 @@ pub trait CompressedStorage: Send {
     /// The longest object that can be stored, the engine's header included.
     const MAX_OBJECT_BYTES: usize = FRAME_BYTES;
 
-    /// Grows the tables so that the next `count` allocations cannot fail for want of them.
-    /// `false`: the host has no memory; what there was stays usable. Called where waiting is
+    /// Grows the tables so that the next `count` allocations cannot fail for want of them. (If
+    /// several storages share a source of frames: the allocations of all of them, since tables
+    /// go by the number of the frame.) `false`: the host has no memory; what there was stays usable. Called where waiting is
     /// allowed, never on the fault path.
     fn reserve(&self, source: &impl ChunkSource, count: u32) -> bool;
 
@@ -92,8 +98,9 @@ pub trait CompressedStorage: Send {
     fn usage(&self) -> Usage;
 
     /// Moves objects together to empty sparsely filled frames: goes on with the pass under way,
-    /// or begins one. Copies at most `budget_bytes`, but one object at least if there is one to
-    /// move; so the pause is bounded by the budget.
+    /// or begins one. Copies at most `budget_bytes`, or else one object; so the pause is bounded
+    /// by the budget. Looking for what to move is charged to the budget too, so a call may have
+    /// moved nothing; but every call gets on, and the pass ends.
     ///
     /// For each move the bytes are copied first, then `relocate(from, to)` is asked. `true`
     /// means that whoever held `from` holds `to` from now on and that nobody reads `from` any

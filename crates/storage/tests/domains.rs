@@ -66,6 +66,7 @@ fn domains_never_share_a_frame() {
 /// A page of the table serves 1,023 frames. The first domain has frames of every page; the second
 /// began when there were 3,000, and pays for the pages where its own are.
 #[test]
+#[cfg_attr(miri, ignore = "5,000 frames")]
 fn a_domain_pays_for_the_tables_that_it_touched() {
     let host = Host::new(5000);
     let (mut early, mut late) = (Box::new(Press::new()), Box::new(Press::new()));

@@ -173,6 +173,7 @@ fn a_whole_page_has_a_frame_of_its_own() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "1,000 frames")]
 fn worst_case_takes_no_more_memory_than_the_pages() {
     let (host, mut storage) = three_slot(1000);
     for _ in 0..1000 {
@@ -221,6 +222,7 @@ fn without_tables_nothing_is_stored_and_the_frame_goes_back() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "70,000 frames")]
 fn reserve_covers_the_allocations_that_follow() {
     let host = Host::new(70_000);
     let mut storage = Box::new(ThreeSlot::new());
@@ -290,6 +292,7 @@ fn references_survive_as_61_bits_and_reach_the_bytes_without_the_storage() {
 /// The RFC's evaluation, in small: objects for each of which there is a partner. Two slots would
 /// take half as many frames as objects; three must do clearly better on LZ4's sizes.
 #[test]
+#[cfg_attr(miri, ignore = "20,000 frames")]
 fn three_slots_hold_more_than_two() {
     let (host, mut storage) = three_slot(20_000);
     let mut seed = 1_u64;

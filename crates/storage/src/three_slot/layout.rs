@@ -253,14 +253,15 @@ mod tests {
     /// what is free never overlaps what is taken.
     #[test]
     fn what_is_free_can_be_taken() {
-        let lens = [0, 1, 8, 63, 500, 1365, 2040, 2867, 4000, 4096];
+        let lens = &[0, 500, 2040, 1, 8, 63, 1365, 2867, 4000, 4096];
+        let lens = &lens[..if cfg!(miri) { 3 } else { lens.len() }];
         let all = lens
             .iter()
             .flat_map(|l| lens.iter().map(move |r| (*l, *r)))
             .filter(|(l, r)| footprint(*l) + footprint(*r) <= FRAME_BYTES);
         for (left, right) in all {
             let outer = layout(left, 0, right);
-            for middle in lens {
+            for &middle in lens {
                 let mut inner = outer;
                 if middle != 0 && middle <= outer.free_bytes(Slot::Middle) {
                     inner.put(Slot::Middle, middle);
