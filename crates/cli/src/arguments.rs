@@ -4,12 +4,15 @@
 //! taken for the program's own status. A value that cannot be read is reported in one line.
 
 use crate::capture_arguments::CaptureArguments;
+use crate::choice;
 use crate::duration;
 use crate::eval_arguments::EvalArguments;
 use crate::refusal::EXIT_REFUSED;
 use crate::size::Budget;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
+use coldpress_codec::CodecKind;
+use coldpress_storage::StorageKind;
 use std::error::Error;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -90,6 +93,13 @@ pub struct RunArguments {
     /// Compress pages untouched for this long even within the budget: 500ms, 30s, 5m, 1h
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_milliseconds)]
     pub cold_after: Option<u64>,
+    /// How pages are compressed: lz4, zstd:1, … (default: press where the processor has vectors
+    /// for it, otherwise lz4)
+    #[arg(long, value_name = "NAME", value_parser = choice::parse_codec)]
+    pub codec: Option<CodecKind>,
+    /// How compressed pages are kept: two-slot, three-slot, size-class, …
+    #[arg(long, value_name = "NAME", value_parser = choice::parse_storage)]
+    pub storage: Option<StorageKind>,
     /// Write the final statistics to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub stats: Option<PathBuf>,
@@ -184,6 +194,14 @@ mod tests {
                 .unwrap()
                 .starts_with("--cold-after: cannot read \"soon\"")
         );
+        let error = parse_text("coldpress run --budget 1G --codec gzip -- true").unwrap_err();
+        assert!(
+            one_line(&error)
+                .unwrap()
+                .starts_with("--codec: cannot use \"gzip\"")
+        );
+        let error = parse_text("coldpress run --budget 1G --storage bag -- true").unwrap_err();
+        assert!(one_line(&error).unwrap().contains("three-slot"));
         let error = parse_text("coldpress run --nonsense -- true").unwrap_err();
         assert_eq!(one_line(&error), None);
     }

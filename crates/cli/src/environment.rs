@@ -5,7 +5,9 @@
 //! lock and allocates nothing.
 
 use crate::preload_library;
+use coldpress_codec::CodecKind;
 use coldpress_interface::config;
+use coldpress_storage::StorageKind;
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::RawFd;
@@ -21,6 +23,10 @@ pub struct Settings<'a> {
     pub budget_bytes: u64,
     /// Age from which pages are compressed eagerly.
     pub cold_after_ms: Option<u64>,
+    /// How pages are compressed.
+    pub codec: CodecKind,
+    /// How compressed pages are kept.
+    pub storage: StorageKind,
     /// Where the statistics file goes.
     pub statistics_dir: &'a Path,
     /// Descriptor of `/dev/userfaultfd`, if the system call cannot be used.
@@ -42,6 +48,8 @@ impl Settings<'_> {
         let ours = [
             config::BUDGET_BYTES,
             config::COLD_AFTER_MS,
+            config::CODEC,
+            config::STORAGE,
             config::STATISTICS_DIR,
             config::ROOT_PID,
             config::DEVICE_FD,
@@ -63,6 +71,8 @@ impl Settings<'_> {
         if let Some(milliseconds) = self.cold_after_ms {
             set(config::COLD_AFTER_MS, &number(milliseconds));
         }
+        set(config::CODEC, self.codec.to_string().as_ref());
+        set(config::STORAGE, self.storage.name().as_ref());
         set(config::STATISTICS_DIR, self.statistics_dir.as_os_str());
         if let Some(descriptor) = self.device {
             set(config::DEVICE_FD, &OsString::from(descriptor.to_string()));
@@ -165,6 +175,8 @@ mod tests {
         let settings = Settings {
             budget_bytes: 64 << 20,
             cold_after_ms: None,
+            codec: CodecKind::Zstd { level: -7 },
+            storage: StorageKind::SizeClass,
             statistics_dir: Path::new("/s"),
             device: Some(9),
             library: Path::new("/l.so"),
@@ -178,9 +190,11 @@ mod tests {
         let expected = [
             "COLDPRESS_BUDGET_BYTES=67108864",
             "COLDPRESS_CHAOS=1",
+            "COLDPRESS_CODEC=zstd:-7",
             "COLDPRESS_DEVICE_FD=9",
             "COLDPRESS_PRELOAD_PATH=/l.so",
             "COLDPRESS_STATISTICS_DIR=/s",
+            "COLDPRESS_STORAGE=size-class",
             "HOME=/h",
             "LD_PRELOAD=/l.so:a.so",
         ];

@@ -12,8 +12,10 @@
 
 mod anonymous_pages;
 mod arguments;
+mod budget;
 mod capture;
 mod capture_arguments;
+mod choice;
 mod damon;
 mod decimal;
 mod doctor;

@@ -31,11 +31,20 @@ pub fn usable_bytes() -> Result<u64, Refusal> {
     let total = parse_mem_total(&read("/proc/meminfo")?).ok_or_else(|| {
         Refusal::new("cannot tell how much memory there is: /proc/meminfo has no MemTotal")
     })?;
-    let (Ok(mounts), Ok(groups)) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup")) else {
-        return Ok(total);
-    };
-    let limit = cgroup_limit(&mounts, &groups, |path| fs::read_to_string(path).ok());
-    Ok(limit.map_or(total, |limit| limit.min(total)))
+    Ok(group_bytes().map_or(total, |limit| limit.min(total)))
+}
+
+/// Least limit of the memory groups that this process is in; `None` where there is none.
+pub fn group_bytes() -> Option<u64> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    cgroup_limit(&mounts, &groups, |path| fs::read_to_string(path).ok())
+}
+
+/// The largest budget that leaves the group room for what the budget does not count: page tables
+/// and other memory of the kernel, pages of files that are in use.
+pub fn largest_budget(group_bytes: u64) -> u64 {
+    group_bytes - (group_bytes / 16).min(64 << 20)
 }
 
 /// Bytes of `MemTotal` in the text of `/proc/meminfo`.
@@ -224,6 +233,13 @@ mod tests {
             Some(8_192_000)
         );
         assert_eq!(unescape(r"/a\040b\134c\x"), r"/a b\c\x");
+    }
+
+    #[test]
+    fn a_budget_leaves_the_group_some_room() {
+        assert_eq!(largest_budget(64 << 20), 60 << 20);
+        assert_eq!(largest_budget(16 << 30), (16 << 30) - (64 << 20));
+        assert_eq!(largest_budget(0), 0);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The statistics of one process as JSON: raw bytes, nanoseconds and counts, never only a ratio.
 
-use coldpress_interface::statistics::{Failure, Statistics};
+use coldpress_interface::statistics::{Failure, NAME_BYTES, Name, Statistics};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -11,6 +11,12 @@ pub const PERCENTILES: [(&str, f64); 4] = [
     ("p99_ns", 0.99),
     ("p999_ns", 0.999),
 ];
+
+/// Names of the codec and of the storage.
+pub fn names(statistics: &Statistics) -> (String, String) {
+    let name = |name: &Name| name.read(&mut [0; NAME_BYTES]).to_owned();
+    (name(&statistics.codec), name(&statistics.storage))
+}
 
 /// Every field of the page under its own name, failures by reason, and the percentiles of the
 /// service time (null where no fault was served).
@@ -25,6 +31,9 @@ pub fn to_json(program: &str, statistics: &Statistics) -> Map<String, Value> {
     for (name, word) in head {
         object.insert(name.to_owned(), json!(word.load(Relaxed)));
     }
+    let (codec, storage) = names(statistics);
+    object.insert("codec".to_owned(), json!(codec));
+    object.insert("storage".to_owned(), json!(storage));
     for (name, value) in statistics.fields() {
         object.insert(name.to_owned(), json!(value));
     }
@@ -63,11 +72,13 @@ mod tests {
         let statistics = Statistics::new();
         statistics.budget_bytes.store(7, Relaxed);
         statistics.fail(Failure::Corrupt);
+        statistics.codec.set(b"zstd:-7");
         statistics.fault_service.record(1_000);
         let object = to_json("prog", &statistics);
         for (name, value) in statistics.fields() {
             assert_eq!(object[name], value, "{name}");
         }
+        assert_eq!(object["codec"], "zstd:-7");
         assert_eq!(object["budget_bytes"], 7);
         assert_eq!(object["failures"]["corrupt"], 1);
         assert_eq!(

@@ -1,6 +1,8 @@
 //! `coldpress run`: check everything, start the program with the pager preloaded, end as it ends.
 
 use crate::arguments::RunArguments;
+use crate::budget::BudgetInForce;
+use crate::choice;
 use crate::doctor;
 use crate::environment::{self, Settings};
 use crate::memory_limit;
@@ -20,7 +22,9 @@ use std::path::Path;
 
 /// Runs the program; the result is its own exit status.
 pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
-    let budget_bytes = arguments.budget.resolve(memory_limit::usable_bytes)?;
+    let asked = arguments.budget.resolve(memory_limit::usable_bytes)?;
+    let budget = BudgetInForce::of(asked, memory_limit::group_bytes())?;
+    let codec = arguments.codec.unwrap_or_else(choice::default_codec);
     let program = program::find(&arguments.program[0])?;
     let device = check_machine()?;
     let library = preload_library::find()?;
@@ -34,8 +38,10 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         })?;
     }
     let settings = Settings {
-        budget_bytes,
+        budget_bytes: budget.bytes,
         cold_after_ms: arguments.cold_after,
+        codec,
+        storage: arguments.storage.unwrap_or_default(),
         statistics_dir: &statistics_dir,
         device,
         library: &library,
@@ -53,6 +59,11 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         environment: settings.environment(),
         device,
     };
+    if let Some(line) = budget.explanation()
+        && !arguments.quiet
+    {
+        eprintln!("coldpress: {}: {line}", program.name);
+    }
     let signals = Signals::take();
     let child = spawn::start(&launch, &signals).map_err(|error| refuse_start(&program, error))?;
     let (ending, copy) = supervise::supervise(child, &statistics_dir, &signals);
@@ -60,6 +71,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         arguments,
         &program,
         &library,
+        &budget,
         child.pid,
         copy.as_ref(),
         ending,
@@ -99,6 +111,7 @@ fn tell(
     arguments: &RunArguments,
     program: &Program,
     library: &Path,
+    budget: &BudgetInForce,
     pid: u32,
     copy: Option<&Copy>,
     ending: Ending,
@@ -106,7 +119,10 @@ fn tell(
     let statistics = copy.and_then(|copy| copy.statistics(pid).ok());
     match statistics {
         Some(_) if arguments.quiet => {}
-        Some(statistics) => eprintln!("coldpress: {}", summary::line(&program.name, statistics)),
+        Some(statistics) => eprintln!(
+            "coldpress: {}",
+            summary::line(&program.name, statistics, budget)
+        ),
         None => eprintln!(
             "coldpress: {}: the pager did not start in it, so it ran without compression: it left no statistics file. \
              Perhaps it cleared LD_PRELOAD, or the loader could not load {}",
@@ -115,7 +131,7 @@ fn tell(
         ),
     }
     if let Some(target) = &arguments.stats {
-        let value = summary::to_json(&program.name, pid, statistics, ending);
+        let value = summary::to_json(&program.name, pid, statistics, budget, ending);
         if let Err(error) = summary::write_json(target, &value) {
             eprintln!(
                 "coldpress: --stats: {} could not be written: {error}",

@@ -71,9 +71,11 @@ fn all(live: &[Live], as_json: bool) {
     }
 }
 
-const HEADER: [&str; 14] = [
+const HEADER: [&str; 16] = [
     "PID",
     "PROGRAM",
+    "CODEC",
+    "PACKED BY",
     "BUDGET",
     "TOTAL",
     "COMMITTED",
@@ -96,9 +98,12 @@ fn table(rows: &[(String, &Statistics)]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(HEADER);
     for (program, s) in rows {
+        let (codec, storage) = report::names(s);
         table.add_row([
             get(&s.pid).to_string(),
             program.clone(),
+            codec,
+            storage,
             format_bytes(get(&s.budget_bytes)),
             format_bytes(get(&s.total_bytes)),
             format_bytes(get(&s.committed_bytes)),
@@ -114,7 +119,7 @@ fn table(rows: &[(String, &Statistics)]) -> String {
         ]);
     }
     for (index, column) in table.column_iter_mut().enumerate() {
-        let name = HEADER[index] == "PROGRAM";
+        let name = ["PROGRAM", "CODEC", "PACKED BY"].contains(&HEADER[index]);
         column.set_cell_alignment(if name {
             CellAlignment::Left
         } else {
@@ -154,6 +159,9 @@ fn detail(program: &str, statistics: &Statistics) -> String {
     };
     row("pid", get(&statistics.pid).to_string());
     row("program", program.to_owned());
+    let (codec, storage) = report::names(statistics);
+    row("codec", codec);
+    row("storage", storage);
     for (name, value) in statistics.fields() {
         row(name, for_people(name, value));
     }
@@ -213,6 +221,8 @@ mod tests {
     fn sample() -> Statistics {
         let statistics = Statistics::new();
         statistics.pid.store(4242, Relaxed);
+        statistics.codec.set(b"press");
+        statistics.storage.set(b"three-slot");
         statistics.budget_bytes.store(64 << 20, Relaxed);
         statistics.stored_content_bytes.store(90 << 20, Relaxed);
         statistics.storage_bytes.store(30 << 20, Relaxed);
@@ -230,7 +240,16 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
         assert!(lines[0].contains("COMMITTED"));
-        for word in ["4242", "prog", "64.0 MiB", "3.00", "1,234,567", "3.1 µs"] {
+        for word in [
+            "4242",
+            "prog",
+            "press",
+            "three-slot",
+            "64.0 MiB",
+            "3.00",
+            "1,234,567",
+            "3.1 µs",
+        ] {
             assert!(lines[1].contains(word), "{word}: {text}");
         }
     }

@@ -1,5 +1,6 @@
 //! What `run` tells at the end: one line for people, one file for programs.
 
+use crate::budget::BudgetInForce;
 use crate::duration::format_nanoseconds;
 use crate::report;
 use crate::size::{format_bytes, format_count};
@@ -12,13 +13,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The line on standard error.
-pub fn line(program: &str, statistics: &Statistics) -> String {
+pub fn line(program: &str, statistics: &Statistics, budget: &BudgetInForce) -> String {
     let get = |word: &AtomicU64| word.load(Relaxed);
     let mut line = format!(
-        "{program}: content peaked at {}, held in {} (budget {}); {} evictions, {} faults",
+        "{program}: content peaked at {}, held in {} (budget {}{}); {} evictions, {} faults",
         format_bytes(get(&statistics.peak_content_bytes)),
         format_bytes(get(&statistics.peak_total_bytes)),
         format_bytes(get(&statistics.budget_bytes)),
+        match budget.group_bytes {
+            Some(_) => ", by the limit of its memory group",
+            None => "",
+        },
         format_count(get(&statistics.evictions)),
         format_count(get(&statistics.faults)),
     );
@@ -33,6 +38,8 @@ pub fn line(program: &str, statistics: &Statistics) -> String {
     }
     let cpu_ns = get(&statistics.pager_user_time_ns) + get(&statistics.pager_system_time_ns);
     line += &format!("; pager CPU {}", format_nanoseconds(cpu_ns));
+    let (codec, storage) = report::names(statistics);
+    line += &format!("; codec {codec}, storage {storage}");
     let alarms = [
         (
             get(&statistics.stalled_faults),
@@ -41,6 +48,10 @@ pub fn line(program: &str, statistics: &Statistics) -> String {
         (
             statistics.failed(Failure::Corrupt),
             "pages failed their checksum",
+        ),
+        (
+            statistics.failed(Failure::InstallRefused),
+            "pages could not be put in place",
         ),
     ];
     for (count, what) in alarms {
@@ -52,7 +63,13 @@ pub fn line(program: &str, statistics: &Statistics) -> String {
 }
 
 /// The object for `--stats`: the statistics, if the pager started, and how the program ended.
-pub fn to_json(program: &str, pid: u32, statistics: Option<&Statistics>, ending: Ending) -> Value {
+pub fn to_json(
+    program: &str,
+    pid: u32,
+    statistics: Option<&Statistics>,
+    budget: &BudgetInForce,
+    ending: Ending,
+) -> Value {
     let mut object =
         statistics.map_or_else(Map::new, |statistics| report::to_json(program, statistics));
     let (status, signal) = match ending {
@@ -65,6 +82,8 @@ pub fn to_json(program: &str, pid: u32, statistics: Option<&Statistics>, ending:
         ("pager_started", json!(statistics.is_some())),
         ("exit_status", json!(status)),
         ("signal", json!(signal)),
+        ("budget_asked_bytes", json!(budget.asked_bytes)),
+        ("memory_group_limit_bytes", json!(budget.group_bytes)),
     ] {
         object.insert(name.to_owned(), value);
     }
@@ -122,15 +141,21 @@ mod tests {
         statistics.evictions.store(182_331, Relaxed);
         statistics.faults.store(97_110, Relaxed);
         statistics.pager_user_time_ns.store(1_900_000_000, Relaxed);
-        let idle = line("python3", &statistics);
+        statistics.codec.set(b"press");
+        statistics.storage.set(b"three-slot");
+        let budget = BudgetInForce::of(528 << 20, None).unwrap();
+        let idle = line("python3", &statistics, &budget);
         assert_eq!(
             idle,
             "python3: content peaked at 812.4 MiB, held in 530.1 MiB (budget 528.0 MiB); \
-             182,331 evictions, 97,110 faults; pager CPU 1.9 s"
+             182,331 evictions, 97,110 faults; pager CPU 1.9 s; codec press, storage three-slot"
         );
+        let bound = BudgetInForce::of(1 << 30, Some(528 << 20)).unwrap();
+        let bound = line("python3", &statistics, &bound);
+        assert!(bound.contains("(budget 528.0 MiB, by the limit of its memory group); 182"));
         statistics.fault_service.record(3_000);
         statistics.stalled_faults.store(2, Relaxed);
-        let busy = line("python3", &statistics);
+        let busy = line("python3", &statistics, &budget);
         assert!(
             busy.contains("97,110 faults, service p50 3.1 µs p99 3.1 µs"),
             "{busy}"
@@ -143,7 +168,13 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("coldpress-json-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let target = directory.join("out.json");
-        let value = to_json("p", 7, None, Ending::Killed(9));
+        let value = to_json(
+            "p",
+            7,
+            None,
+            &BudgetInForce::of(1 << 30, None).unwrap(),
+            Ending::Killed(9),
+        );
         assert_eq!(
             (&value["pager_started"], &value["signal"]),
             (&json!(false), &json!(9))

@@ -95,7 +95,7 @@ impl Assessment {
         };
         let features = source.and_then(|source| {
             let uffd = userfaultfd::create(source).ok()?;
-            userfaultfd::negotiate(&uffd, 0).ok()
+            userfaultfd::features(&uffd).ok()
         });
         if let Some(features) = features {
             missing.extend(mend::features(features));

@@ -49,6 +49,18 @@ fn bad_usage_is_125() {
             ],
             "\"soon\"",
         ),
+        (
+            &["run", "--budget", "1G", "--codec", "gzip", "--", "true"],
+            "no codec has that name: choose lz4",
+        ),
+        (
+            &["run", "--budget", "1G", "--codec", "lzo:3", "--", "true"],
+            "takes no parameter",
+        ),
+        (
+            &["run", "--budget", "1G", "--storage", "bag", "--", "true"],
+            "no storage has that name: choose two-slot, three-slot, size-class",
+        ),
         (&["run", "--budget", "1G"], "PROGRAM"),
         (&["run", "--", "true"], "--budget"),
         (&["run", "--budget"], "--budget"),

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// `VERSION` is defined on the command line.
 const FAKE_PAGER: &str = r#"
 #include <fcntl.h>
 #include <stdint.h>
@@ -34,7 +35,7 @@ __attribute__((constructor)) static void start(void) {
     char *at = strrchr(text, ')') + 2;
     for (int field = 3; field < 22; field++) at = strchr(at, ' ') + 1;
     memcpy(page, "COLDPRS1", 8);
-    page[1] = 1;
+    page[1] = VERSION;
     page[2] = getpid();
     page[3] = strtoull(at, 0, 10);
     page[4] = strtoull(getenv("COLDPRESS_BUDGET_BYTES"), 0, 10);
@@ -57,7 +58,15 @@ impl Setup {
         if !full_tier("running a program") {
             return None;
         }
-        let library = directory.compile("fake.so", FAKE_PAGER, &["-shared", "-fPIC"])?;
+        let library = directory.compile(
+            "fake.so",
+            FAKE_PAGER,
+            &[
+                "-shared",
+                "-fPIC",
+                &format!("-DVERSION={}", coldpress_interface::statistics::VERSION),
+            ],
+        )?;
         Some(Self { directory, library })
     }
 
@@ -456,4 +465,115 @@ fn a_nobody_with_an_inherited_descriptor_hands_it_on() {
         stderr(&output)
     );
     let _ = fs::remove_dir("/tmp/coldpress-65534");
+}
+
+#[test]
+fn codec_and_storage_are_handed_on() {
+    let Some(setup) = Setup::new("choice") else {
+        return;
+    };
+    let script = "echo $COLDPRESS_CODEC $COLDPRESS_STORAGE";
+    for (options, told) in [
+        (
+            &["-q", "--codec", "zstd:-7", "--storage", "size-class"][..],
+            "zstd:-7 size-class",
+        ),
+        (&["-q", "--codec", "lz4"], "lz4:1 "),
+        (&["-q", "--storage", "two-slot"], " two-slot"),
+    ] {
+        let mut command = setup.run(options, &["sh", "-c", script]);
+        let output = command
+            .env("COLDPRESS_CODEC", "nonsense")
+            .env("COLDPRESS_STORAGE", "nonsense")
+            .output()
+            .unwrap();
+        let text = stdout(&output);
+        assert!(text.contains(told) && !text.contains("nonsense"), "{text}");
+    }
+}
+
+/// The budget was what was asked for, whatever the memory group allowed: the program was killed at
+/// the limit before the pager saw a reason to take anything.
+#[test]
+fn the_budget_is_no_larger_than_the_memory_group_allows() {
+    let Some(setup) = Setup::new("group") else {
+        return;
+    };
+    let group = match MemoryGroup::new(64 << 20) {
+        Ok(group) => group,
+        Err(why) => {
+            eprintln!("SKIPPED: no memory group of cgroup v1: {why}");
+            return;
+        }
+    };
+    let target = setup.directory.path("out.json");
+    for (budget, in_force) in [("1G", 60 << 20), ("32M", 32 << 20)] {
+        let mut command = coldpress();
+        command.args(["run", "--budget", budget, "--stats"]);
+        command.arg(&target).args(["--", "true"]);
+        command.env("COLDPRESS_PRELOAD_LIBRARY", &setup.library);
+        command.env("COLDPRESS_STATISTICS_DIR", setup.statistics_dir());
+        let output = group.run(command);
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(0), "{message}");
+        let told = message.contains(
+            "the budget is 60.0 MiB, not 1.0 GiB: its memory group is limited to 64.0 MiB",
+        ) && message.contains("(budget 60.0 MiB, by the limit of its memory group)");
+        assert_eq!(told, budget == "1G", "{message}");
+        let value: Value = serde_json::from_str(&fs::read_to_string(&target).unwrap()).unwrap();
+        assert_eq!(value["budget_bytes"], in_force);
+        assert_eq!(
+            value["budget_asked_bytes"],
+            if budget == "1G" { 1 << 30 } else { in_force }
+        );
+    }
+}
+
+/// A memory group below the test's own, removed at the end.
+struct MemoryGroup(PathBuf);
+
+impl MemoryGroup {
+    fn new(limit_bytes: u64) -> std::io::Result<Self> {
+        let groups = fs::read_to_string("/proc/self/cgroup")?;
+        let own = groups.lines().find_map(|l| l.split_once(":memory:"));
+        let own = own.ok_or(std::io::ErrorKind::NotFound)?.1;
+        let parent = Path::new("/sys/fs/cgroup/memory").join(own.trim_start_matches('/'));
+        let group = Self(parent.join(format!("coldpress-cli-{}", std::process::id())));
+        fs::create_dir(&group.0)?;
+        fs::write(
+            group.0.join("memory.limit_in_bytes"),
+            limit_bytes.to_string(),
+        )?;
+        Ok(group)
+    }
+
+    fn run(&self, mut command: Command) -> std::process::Output {
+        let tasks = fs::OpenOptions::new()
+            .write(true)
+            .open(self.0.join("cgroup.procs"))
+            .unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&tasks);
+        // SAFETY: write is async-signal-safe, and the file stays open; "0" stands for the writer.
+        unsafe {
+            command.pre_exec(move || match libc::write(number, c"0".as_ptr().cast(), 1) {
+                1 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            });
+        }
+        let output = command.output().unwrap();
+        drop(tasks);
+        output
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        // The kernel lets go of a group a moment after its last process.
+        for _ in 0..200 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
 }

@@ -3,6 +3,7 @@
 
 mod common;
 
+use coldpress_interface::statistics::VERSION;
 use common::{Directory, coldpress, exists, start_time, statistics_page, stderr, stdout};
 use serde_json::Value;
 use std::fs;
@@ -60,7 +61,7 @@ fn a_live_process_is_shown() {
     let pid = process.pid();
     directory.file(
         &format!("s/{pid}.stats"),
-        &statistics_page(1, pid, start_time(pid)),
+        &statistics_page(VERSION, pid, start_time(pid)),
         0o600,
     );
     let objects = objects(&directory, pid);
@@ -95,13 +96,13 @@ fn files_that_do_not_fit_their_process_are_not_believed() {
     let process = Sleeper::new();
     let (pid, start) = (process.pid(), start_time(process.pid()));
     let name = format!("s/{pid}.stats");
-    let whole = statistics_page(1, pid, start);
+    let whole = statistics_page(VERSION, pid, start);
     for (bytes, word) in [
         (&whole[..100], "incomplete"),
         (&[][..], "incomplete"),
         (&vec![0xff; 8192], "incomplete"),
-        (&statistics_page(2, pid, start), "another version"),
-        (&statistics_page(1, pid + 1, start), "another process"),
+        (&statistics_page(VERSION + 1, pid, start), "another version"),
+        (&statistics_page(VERSION, pid + 1, start), "another process"),
     ] {
         let path = directory.file(&name, bytes, 0o600);
         assert_eq!(objects(&directory, pid).len(), 0, "{word}");
@@ -123,10 +124,14 @@ fn stale_files_are_removed_silently() {
     let pid = process.pid();
     let recycled = directory.file(
         &format!("s/{pid}.stats"),
-        &statistics_page(1, pid, 1),
+        &statistics_page(VERSION, pid, 1),
         0o600,
     );
-    let dead = directory.file("s/4194305.stats", &statistics_page(1, 4_194_305, 1), 0o600);
+    let dead = directory.file(
+        "s/4194305.stats",
+        &statistics_page(VERSION, 4_194_305, 1),
+        0o600,
+    );
     let foreign_name = directory.file("s/readme", b"kept", 0o600);
     let output = status(&directory, &["--json"]);
     assert_eq!(
@@ -141,7 +146,11 @@ fn links_are_not_followed() {
     let directory = directory("links");
     let process = Sleeper::new();
     let pid = process.pid();
-    let target = directory.file("target", &statistics_page(1, pid, start_time(pid)), 0o600);
+    let target = directory.file(
+        "target",
+        &statistics_page(VERSION, pid, start_time(pid)),
+        0o600,
+    );
     std::os::unix::fs::symlink(&target, directory.path(&format!("s/{pid}.stats"))).unwrap();
     assert_eq!(objects(&directory, pid).len(), 0);
 }

@@ -183,10 +183,14 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     }
 
     /// Runs `act` while nobody allocates or frees storage: for a host that gives free frames
-    /// back to where it has them from.
-    pub fn with_storage_locked(&self, act: impl FnOnce()) {
-        let _storage = self.storage.lock();
-        act();
+    /// back to where it has them from, or that chooses the kind of storage before its first use.
+    pub fn with_storage_locked<T>(&self, act: impl FnOnce(&mut S) -> T) -> T {
+        act(&mut self.storage.lock())
+    }
+
+    /// The codec.
+    pub fn codec(&self) -> &C {
+        &self.codec
     }
 
     /// Bytes of tables that the engine has touched, storage's own included.

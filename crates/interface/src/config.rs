@@ -11,6 +11,12 @@ pub const BUDGET_BYTES: &str = "COLDPRESS_BUDGET_BYTES";
 /// Absent: only the budget drives compression.
 pub const COLD_AFTER_MS: &str = "COLDPRESS_COLD_AFTER_MS";
 
+/// Name of the codec, as `coldpress-codec` reads it. Absent: LZ4.
+pub const CODEC: &str = "COLDPRESS_CODEC";
+
+/// Name of the storage, as `coldpress-storage` reads it. Absent: its default.
+pub const STORAGE: &str = "COLDPRESS_STORAGE";
+
 /// Directory that receives the statistics file `PID.stats` of each managed process.
 pub const STATISTICS_DIR: &str = "COLDPRESS_STATISTICS_DIR";
 

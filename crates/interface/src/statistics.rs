@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"COLDPRS1");
 
 /// Layout version: changes whenever a field changes its place or meaning.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// Bytes of the statistics file.
 pub const FILE_BYTES: usize = 8192;
@@ -93,6 +93,41 @@ impl Failure {
     }
 }
 
+/// Bytes of a [`Name`].
+pub const NAME_BYTES: usize = 24;
+
+/// A short text of the page, padded with zeros. Longer ones are cut.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Name([AtomicU64; NAME_BYTES / 8]);
+
+impl Name {
+    /// An empty one.
+    pub const fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; NAME_BYTES / 8])
+    }
+
+    /// Sets the text, once, before the page is complete.
+    pub fn set(&self, text: &[u8]) {
+        let mut bytes = [0; NAME_BYTES];
+        let len = text.len().min(NAME_BYTES);
+        bytes[..len].copy_from_slice(&text[..len]);
+        for (word, bytes) in self.0.iter().zip(bytes.as_chunks::<8>().0) {
+            word.store(u64::from_ne_bytes(*bytes), Relaxed);
+        }
+    }
+
+    /// The text, in the reader's memory. What is not ASCII (a damaged file) ends it.
+    pub fn read<'a>(&self, into: &'a mut [u8; NAME_BYTES]) -> &'a str {
+        for (word, bytes) in self.0.iter().zip(into.as_chunks_mut::<8>().0) {
+            *bytes = word.load(Relaxed).to_ne_bytes();
+        }
+        let printable = |byte: &u8| (b' '..=b'~').contains(byte);
+        let len = into.iter().take_while(|byte| printable(byte)).count();
+        core::str::from_utf8(&into[..len]).unwrap_or("")
+    }
+}
+
 macro_rules! statistics {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// The statistics page of one managed process.
@@ -119,6 +154,10 @@ macro_rules! statistics {
             /// the message until the page is in place, in nanoseconds. The kernel's part of a
             /// fault (entering, waking) is not in it.
             pub fault_service: Histogram,
+            /// Name of the codec.
+            pub codec: Name,
+            /// Name of the storage.
+            pub storage: Name,
         }
 
         impl Default for Statistics {
@@ -139,6 +178,8 @@ macro_rules! statistics {
                     failures: [const { AtomicU64::new(0) }; FAILURES],
                     decompressed_within_log_seconds: [const { AtomicU64::new(0) }; 9],
                     fault_service: Histogram::new(),
+                    codec: Name::new(),
+                    storage: Name::new(),
                 }
             }
 
@@ -265,3 +306,21 @@ impl Statistics {
 }
 
 const _: () = assert!(size_of::<Statistics>() <= FILE_BYTES);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_kept_cut_and_never_damage_the_reader() {
+        let name = Name::new();
+        let mut into = [0xFF; NAME_BYTES];
+        assert_eq!(name.read(&mut into), "");
+        name.set(b"lz4-rust:65537");
+        assert_eq!(name.read(&mut into), "lz4-rust:65537");
+        name.set(b"one that is much too long for it");
+        assert_eq!(name.read(&mut into), "one that is much too lon");
+        name.set(b"press\xFF\x1b[2J");
+        assert_eq!(name.read(&mut into), "press");
+    }
+}

@@ -40,6 +40,13 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
         unsafe { environment::leave(environment) };
         return;
     }
+    if let Some(variable) = config.unknown_name {
+        message::say(format_args!(
+            "{variable} names nothing that the pager's library has: the command and the library \
+             are of different versions"
+        ));
+        sys::exit_process(125);
+    }
     let pager = pager();
     // SAFETY: as above.
     unsafe {

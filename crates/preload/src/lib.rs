@@ -10,10 +10,12 @@
 //! | `environment` | reading and mending the environment block |
 //! | `wrappers` | `sigaltstack`, `madvise`, `mremap`, `ioctl`, `pthread_create`, `_Fork` |
 //! | `piecewise` | moving memory that was split |
+//! | `c_library` | what the codecs' C code must not find |
 //! | `libc_files` | libc's list of open files, touched before a fork |
 #![no_std]
 #![deny(missing_docs)]
 
+mod c_library;
 mod entry;
 mod environment;
 mod libc_files;

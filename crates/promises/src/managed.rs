@@ -49,6 +49,7 @@ pub struct Managed<'a> {
     binary: PathBuf,
     budget: String,
     environment: Vec<(String, String)>,
+    options: Vec<String>,
     wrapper: Vec<String>,
     nobody: bool,
     device: Option<File>,
@@ -63,6 +64,7 @@ impl<'a> Managed<'a> {
             binary: binary(),
             budget: "16M".into(),
             environment: vec![("PROMISES_MANAGED".into(), "1".into())],
+            options: Vec::new(),
             wrapper: Vec::new(),
             nobody: false,
             device: None,
@@ -73,6 +75,12 @@ impl<'a> Managed<'a> {
     /// Sets the budget, as `--budget` takes it.
     pub fn budget(mut self, budget: impl Into<String>) -> Self {
         self.budget = budget.into();
+        self
+    }
+
+    /// Gives `coldpress run` an option with a value.
+    pub fn option(mut self, name: &str, value: &str) -> Self {
+        self.options.extend([name.into(), value.into()]);
         self
     }
 
@@ -160,7 +168,8 @@ impl<'a> Managed<'a> {
             .place
             .path(&format!("statistics-{}.json", RUNS.fetch_add(1, Relaxed)));
         let mut command = self.command();
-        command.args(["run", "--budget", &self.budget, "--stats"]);
+        command.args(["run", "--budget", &self.budget]);
+        command.args(&self.options).arg("--stats");
         command.arg(&file).arg("--").arg(program).args(arguments);
         let outcome = process::run(self.place, command, self.limit);
         (outcome, Statistics::read(&file).ok())

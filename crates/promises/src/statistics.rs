@@ -34,6 +34,16 @@ impl Statistics {
             .unwrap_or_else(|| panic!("statistics have no number `{name}`: {}", self.0))
     }
 
+    /// The text of that name: `codec`, `storage`.
+    ///
+    /// # Panics
+    /// When there is none: the interface promises every field.
+    pub fn text(&self, name: &str) -> &str {
+        self.0[name]
+            .as_str()
+            .unwrap_or_else(|| panic!("statistics have no text `{name}`: {}", self.0))
+    }
+
     /// How often `reason` was counted.
     ///
     /// # Panics

@@ -88,6 +88,9 @@ fn the_library_refers_to_no_allocator() {
                 || FORBIDDEN.contains(&plain)
                 || (symbol.starts_with("_IO_") && !LIST_OF_FILES.contains(symbol))
                 || symbol.starts_with("__isoc99_")
+                // What the codecs' C code looks for must not be the program's.
+                || symbol.starts_with("ZSTD_")
+                || symbol.starts_with("LZ4_")
         })
         .collect();
     assert!(

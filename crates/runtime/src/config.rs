@@ -1,14 +1,26 @@
 //! Configuration from the environment block of the program.
 
+use coldpress_codec::CodecKind;
 use coldpress_interface::config as names;
+use coldpress_storage::StorageKind;
+
+/// The codec of a pager that is not told of one.
+pub const DEFAULT_CODEC: CodecKind = CodecKind::Lz4 { acceleration: 1 };
 
 /// What `coldpress run` asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Budget in bytes.
     pub budget_bytes: u64,
     /// Age for eager compression in milliseconds; 0: none.
     pub cold_after_ms: u64,
+    /// How pages are compressed.
+    pub codec: CodecKind,
+    /// How compressed pages are kept.
+    pub storage: StorageKind,
+    /// A variable that names a codec or a storage which this library does not have: the program
+    /// must not go on.
+    pub unknown_name: Option<&'static str>,
     /// Open `/dev/userfaultfd`, if inherited.
     pub device: Option<i32>,
     /// Process that `run` started.
@@ -54,11 +66,23 @@ impl Config {
     /// As [`variable`].
     pub unsafe fn from_environment(environment: *const *const core::ffi::c_char) -> Option<Self> {
         // SAFETY: as the caller promises.
-        let get = |name| unsafe { variable(environment, name) }.and_then(number);
+        let text = |name| unsafe { variable(environment, name) };
+        let get = |name| text(name).and_then(number);
+        let name = |name| text(name).map(|value| core::str::from_utf8(value).unwrap_or(""));
+        let codec = name(names::CODEC).map(|name| CodecKind::from_name(name).ok());
+        let storage = name(names::STORAGE).map(StorageKind::from_name);
+        let unknown_name = match (codec, storage) {
+            (Some(None), _) => Some(names::CODEC),
+            (_, Some(None)) => Some(names::STORAGE),
+            _ => None,
+        };
         Some(Self {
             budget_bytes: get(names::BUDGET_BYTES)?,
             root_pid: get(names::ROOT_PID)? as u32,
             cold_after_ms: get(names::COLD_AFTER_MS).unwrap_or(0),
+            codec: codec.flatten().unwrap_or(DEFAULT_CODEC),
+            storage: storage.flatten().unwrap_or_default(),
+            unknown_name,
             device: get(names::DEVICE_FD).map(|fd| fd as i32),
             chaos: get(names::CHAOS).unwrap_or(0) != 0,
             stall_first_fault_ms: get(names::STALL_FIRST_FAULT_MS).unwrap_or(0),

@@ -40,9 +40,9 @@ pub mod watchdog;
 pub mod windows;
 pub mod workplace;
 
-use coldpress_codec::Lz4;
+use coldpress_codec::AnyCodec;
 use coldpress_engine::Engine;
-use coldpress_storage::ThreeSlot;
+use coldpress_storage::{AnyStorage, StorageKind};
 use coldpress_uffd::PAGE_SIZE;
 use config::Config;
 use core::cell::UnsafeCell;
@@ -56,10 +56,10 @@ use host::Linux;
 use lock_api::RawMutex;
 use start::Threads;
 
-/// The codec.
-pub type Codec = Lz4;
-/// The storage.
-pub type Storage = ThreeSlot;
+/// The codec: whichever was chosen.
+pub type Codec = AnyCodec;
+/// The storage: whichever was chosen.
+pub type Storage = AnyStorage;
 /// The engine as it runs here.
 pub type LinuxEngine = Engine<Linux, Codec, Storage>;
 
@@ -106,7 +106,7 @@ unsafe impl Sync for Pager {}
 
 static PAGER: Pager = Pager {
     host: Linux::new(),
-    engine: Engine::new(Lz4::THOROUGH, ThreeSlot::new()),
+    engine: Engine::new(AnyCodec::new(), AnyStorage::new(StorageKind::ThreeSlot)),
     discovery: discovery::Discovery::new(),
     fork: fork::Fork::new(),
     handlers: [const { HandlerState::new() }; MAX_HANDLERS],
@@ -123,6 +123,9 @@ static PAGER: Pager = Pager {
     config: UnsafeCell::new(Config {
         budget_bytes: u64::MAX,
         cold_after_ms: 0,
+        codec: config::DEFAULT_CODEC,
+        storage: StorageKind::ThreeSlot,
+        unknown_name: None,
         device: None,
         root_pid: 0,
         chaos: false,
@@ -151,6 +154,10 @@ impl Pager {
             *len = directory.len().min(bytes.len());
             bytes[..*len].copy_from_slice(&directory[..*len]);
         }
+        // Nothing was compressed or stored yet, so both are free to choose.
+        let _ = self.engine.codec().select(config.codec, true);
+        self.engine
+            .with_storage_locked(|storage| storage.select(config.storage));
         self.stall_first_fault_ms
             .store(config.stall_first_fault_ms, Relaxed);
     }
@@ -207,7 +214,7 @@ impl Pager {
     /// Gives free frames back to the kernel.
     fn release_idle_frames(&self) {
         self.engine
-            .with_storage_locked(|| self.host.memory.release_idle(32));
+            .with_storage_locked(|_| self.host.memory.release_idle(32));
     }
 
     /// Brings the statistics page up to date, at the end of the program.

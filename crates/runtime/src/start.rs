@@ -112,6 +112,8 @@ fn launch(is_child: usize) -> Result<(), StartError> {
     s.budget_bytes.store(pager.config().budget_bytes, Relaxed);
     s.cold_after_ms.store(pager.config().cold_after_ms, Relaxed);
     s.fork_child_mode.store(is_child as u64, Relaxed);
+    statistics::name(&s.codec, pager.config().codec);
+    statistics::name(&s.storage, pager.config().storage);
     let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;
     // SAFETY: a stack that nobody else has.
     unsafe { sys::start_thread(stack, sys::Role::Reclaim, false, first_thread, is_child) }

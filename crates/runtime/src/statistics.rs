@@ -2,7 +2,9 @@
 
 use crate::message::Text;
 use crate::{pager, sys};
-use coldpress_interface::statistics::{FILE_BYTES, Failure, MAGIC, Statistics, VERSION};
+use coldpress_interface::statistics::{
+    FILE_BYTES, Failure, MAGIC, NAME_BYTES, Name, Statistics, VERSION,
+};
 use coldpress_uffd::PAGE_SIZE;
 use core::fmt::Write;
 use core::sync::atomic::{
@@ -63,6 +65,13 @@ pub fn create(directory: &[u8]) -> *mut Statistics {
     statistics.version.store(VERSION, Relaxed);
     statistics.magic.store(MAGIC, Release);
     page
+}
+
+/// Writes what `value` is called.
+pub(crate) fn name(name: &Name, value: impl core::fmt::Display) {
+    let mut text = Text::<NAME_BYTES>::default();
+    let _ = write!(text, "{value}");
+    name.set(text.as_bytes());
 }
 
 /// Field 22 of `/proc/self/stat`.

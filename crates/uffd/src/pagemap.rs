@@ -98,3 +98,11 @@ impl Pagemap {
         Ok((found as usize, arg.walk_end as usize))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_opcode_is_that_of_the_kernel_headers() {
+        assert_eq!(super::PAGEMAP_SCAN, 0xC060_6610);
+    }
+}

@@ -50,10 +50,14 @@ impl Features {
     pub const EVENT_REMOVE: Self = Self(1 << 3);
     /// `UFFD_FEATURE_EVENT_UNMAP`.
     pub const EVENT_UNMAP: Self = Self(1 << 6);
+    /// `UFFD_FEATURE_SIGBUS`: no sleep, a signal.
+    pub const SIGBUS: Self = Self(1 << 7);
     /// `UFFD_FEATURE_THREAD_ID`: fault messages carry the faulting thread.
     pub const THREAD_ID: Self = Self(1 << 8);
     /// `UFFD_FEATURE_POISON` (Linux 6.6).
     pub const POISON: Self = Self(1 << 14);
+    /// `UFFD_FEATURE_WP_ASYNC` (Linux 6.7).
+    pub const WP_ASYNC: Self = Self(1 << 15);
     /// `UFFD_FEATURE_MOVE` (Linux 6.8).
     pub const MOVE: Self = Self(1 << 16);
 
@@ -200,6 +204,18 @@ impl Userfaultfd {
         // SAFETY: the request makes a descriptor and touches no memory.
         let fd = unsafe { rustix::ioctl::ioctl(device, NewDescriptor(O_CLOEXEC | O_NONBLOCK))? };
         Ok(Self { fd })
+    }
+
+    /// Opens one through descriptor `device`, an open `/dev/userfaultfd`.
+    ///
+    /// # Safety
+    /// The descriptor is open, and stays so during the call.
+    ///
+    /// # Errors
+    /// `ENOTTY` where it is something else.
+    pub unsafe fn from_device_number(device: i32) -> Result<Self, Errno> {
+        // SAFETY: as the caller promises.
+        Self::from_device(unsafe { BorrowedFd::borrow_raw(device) })
     }
 
     /// The API handshake, once before anything else. Returns all features of the kernel.
@@ -470,5 +486,20 @@ fn decode(raw: &sys::uffd_msg) -> Message {
             }),
             other => Message::Unknown(other),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opcodes_are_those_of_the_kernel_headers() {
+        assert_eq!(IOC_NEW, 0xAA00);
+        assert_eq!(API, 0xC018_AA3F);
+        assert_eq!(REGISTER, 0xC020_AA00);
+        assert_eq!(UNREGISTER, 0x8010_AA01);
+        assert_eq!(COPY, 0xC028_AA03);
+        assert_eq!(MOVE, 0xC028_AA05);
     }
 }

@@ -1,0 +1,72 @@
+//! The budget in force: what was asked for, or less where the memory group allows less.
+//!
+//! A program that grows past the limit of its memory group is killed, whatever budget it was
+//! given; so a larger budget would never be kept. The limit counts more than the budget does (page
+//! tables, pages of files), and some room is left for that.
+
+use crate::memory_limit::largest_budget;
+use crate::refusal::Refusal;
+use crate::size::{SMALLEST_BUDGET_BYTES, format_bytes};
+
+/// A budget and where it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BudgetInForce {
+    /// Bytes that the program may hold.
+    pub bytes: u64,
+    /// Bytes that were asked for.
+    pub asked_bytes: u64,
+    /// Limit of the memory group, where it is the reason that less is given.
+    pub group_bytes: Option<u64>,
+}
+
+impl BudgetInForce {
+    /// What is in force where `asked_bytes` were asked for, in a memory group of this limit.
+    pub fn of(asked_bytes: u64, group_bytes: Option<u64>) -> Result<Self, Refusal> {
+        let group_bytes = group_bytes.filter(|&group| largest_budget(group) < asked_bytes);
+        let bytes = group_bytes.map_or(asked_bytes, largest_budget);
+        match group_bytes {
+            Some(group) if bytes < SMALLEST_BUDGET_BYTES => Err(Refusal::new(format!(
+                "the memory group is limited to {}, too little for the smallest budget ({})",
+                format_bytes(group),
+                format_bytes(SMALLEST_BUDGET_BYTES)
+            ))
+            .mend("Raise memory.max (memory.limit_in_bytes with cgroup v1) of the group to 16M or more")),
+            _ => Ok(Self {
+                bytes,
+                asked_bytes,
+                group_bytes,
+            }),
+        }
+    }
+
+    /// What is to be told before the program starts: nothing where it gets what was asked for.
+    pub fn explanation(&self) -> Option<String> {
+        let group = self.group_bytes?;
+        Some(format!(
+            "the budget is {}, not {}: its memory group is limited to {}",
+            format_bytes(self.bytes),
+            format_bytes(self.asked_bytes),
+            format_bytes(group)
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_allows_less_lowers_the_budget() {
+        let of = |asked, group| BudgetInForce::of(asked, group);
+        assert_eq!(of(1 << 30, None).unwrap().bytes, 1 << 30);
+        let free = of(60 << 20, Some(64 << 20)).unwrap();
+        assert_eq!((free.bytes, free.explanation()), (60 << 20, None));
+        let bound = of(1 << 30, Some(64 << 20)).unwrap();
+        assert_eq!(bound.bytes, 60 << 20);
+        assert_eq!(
+            bound.explanation().unwrap(),
+            "the budget is 60.0 MiB, not 1.0 GiB: its memory group is limited to 64.0 MiB"
+        );
+        assert_eq!(of(1 << 30, Some(8 << 20)).unwrap_err().code(), 125);
+    }
+}

@@ -1,0 +1,55 @@
+//! Which codec and which storage a program runs with.
+
+use coldpress_codec::CodecKind;
+use coldpress_codec::press::Simd;
+use coldpress_storage::StorageKind;
+
+/// The codec of who does not choose: press where the processor has vectors for it, otherwise LZ4,
+/// as the pager has always used it.
+pub fn default_codec() -> CodecKind {
+    let press = CodecKind::from_name("press").ok();
+    match press.filter(|_| Simd::best() != Simd::Portable) {
+        Some(press) => press,
+        None => CodecKind::Lz4 { acceleration: 1 },
+    }
+}
+
+/// Reads the name of a codec.
+pub fn parse_codec(text: &str) -> Result<CodecKind, String> {
+    // Of LZ4 the pager means acceleration 1: what it compresses nobody waits for (ADR 0009).
+    if text == "lz4" {
+        return Ok(CodecKind::Lz4 { acceleration: 1 });
+    }
+    CodecKind::from_name(text).map_err(|error| format!("cannot use {text:?}: {error}"))
+}
+
+/// Reads the name of a storage.
+pub fn parse_storage(text: &str) -> Result<StorageKind, String> {
+    StorageKind::from_name(text).ok_or_else(|| {
+        let names = StorageKind::ALL.map(StorageKind::name).join(", ");
+        format!("cannot use {text:?}: no storage has that name: choose {names}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_and_others_are_answered_with_the_names() {
+        for kind in StorageKind::ALL {
+            assert_eq!(parse_storage(kind.name()), Ok(kind));
+            let error = parse_storage("four-slot").unwrap_err();
+            assert!(error.contains(kind.name()) && !error.contains('\n'));
+        }
+        for name in ["lz4:1", "lz4:11", "zstd:1", "zstd:-7", "lzo", "wkdm"] {
+            assert_eq!(parse_codec(name).unwrap().to_string(), name);
+        }
+        assert_eq!(parse_codec("lz4").unwrap().to_string(), "lz4:1");
+        let error = parse_codec("gzip").unwrap_err();
+        assert!(error.contains(CodecKind::NAMES) && !error.contains('\n'));
+        assert!(parse_codec("zstd:99999").is_err());
+        let default = default_codec().to_string();
+        assert_eq!(parse_codec(&default).unwrap().to_string(), default);
+    }
+}
