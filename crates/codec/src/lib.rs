@@ -47,6 +47,7 @@ mod lz4;
 pub mod lz4_rust;
 mod lzo;
 pub mod press;
+pub mod press_dense;
 pub mod same_filled;
 mod wkdm;
 #[cfg(feature = "zstd")]

@@ -59,14 +59,14 @@ const COUNTING: [u16; 32] = {
 };
 
 #[inline(always)]
-fn load<T: Copy>(from: &[T], at: usize) -> __m512i {
+pub(crate) fn load<T: Copy>(from: &[T], at: usize) -> __m512i {
     debug_assert!(size_of_val(&from[at..]) >= 64);
     // SAFETY: each caller names the bound: 64 bytes from there are inside the slice.
     unsafe { _mm512_loadu_si512(from.as_ptr().add(at).cast()) }
 }
 
 #[inline(always)]
-fn store<T: Copy>(to: &mut [T], at: usize, value: __m512i) {
+pub(crate) fn store<T: Copy>(to: &mut [T], at: usize, value: __m512i) {
     debug_assert!(size_of_val(&to[at..]) >= 64);
     // SAFETY: each caller names the bound: 64 bytes from there are inside the slice.
     unsafe { _mm512_storeu_si512(to.as_mut_ptr().add(at).cast(), value) }
@@ -74,7 +74,7 @@ fn store<T: Copy>(to: &mut [T], at: usize, value: __m512i) {
 
 /// The 64 bytes of the page at `position` (V1).
 #[inline(always)]
-fn load_page(page: &Margined, position: isize) -> __m512i {
+pub(crate) fn load_page(page: &Margined, position: isize) -> __m512i {
     load(&page.0, (position + MARGIN as isize) as usize)
 }
 
@@ -467,6 +467,7 @@ fn emit(
     streams.mask_count += listed.count_ones() as usize;
 
     store(&mut lanes.masks[7], 0, mask);
+    store(&mut lanes.word_masks, block, mask);
     let mut end = streams.literal_count;
     for k in 0..BLOCK_WORDS / 8 {
         let words = load_page(page, 8 * (block + 8 * k) as isize);
@@ -717,75 +718,106 @@ pub(super) fn decode(
 ) -> Result<(), Corrupt> {
     let mut distance_in_force = 8;
     for block in (0..WORDS).step_by(BLOCK_WORDS) {
-        prepare(&mut input, lanes, block, &mut distance_in_force).ok_or(Corrupt)?;
-        let start = page.as_mut_ptr();
-        for vector in (0..BLOCK_WORDS).step_by(8) {
-            for k in vector..vector + 8 {
-                let position = 8 * (block + k);
-                // SAFETY: the distance is at most the position (`prepare`), and 8 at least or 0;
-                // so eight bytes from there lie inside the page.
-                unsafe {
-                    let from = start.add(position - lanes.distance[k] as usize);
-                    let candidate = from.cast::<u64>().read_unaligned();
-                    let word = candidate & lanes.keep[k] | lanes.literal[k];
-                    start.add(position).cast::<u64>().write_unaligned(word);
-                }
-            }
-        }
+        let code = codes_of(input.codes, block);
+        let candidate = candidates_of(code);
+        let distances = &mut input.distances;
+        take_distances(candidate, distances, lanes, block, &mut distance_in_force)
+            .ok_or(Corrupt)?;
+        take_literals(&mut input, code, candidate, lanes).ok_or(Corrupt)?;
+        replace(page, lanes, block);
     }
     let nothing_left =
         input.literals.is_empty() && input.masks.is_empty() && input.distances.is_empty();
     nothing_left.then_some(()).ok_or(Corrupt)
 }
 
-/// Reads the streams of a block: which bytes to keep, literals, and distances, each at least 8
-/// and at most the word's position, or 0 for a word that keeps nothing. `None`: a distance is
-/// not one, or the streams end.
+/// The codes of a block, a byte each.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(crate) fn codes_of(codes: &[u8; CODE_BYTES], block: usize) -> __m512i {
+    let pairs: &[u8; 32] = codes[block / 2..].first_chunk().expect("of 8 blocks");
+    // SAFETY: 32 bytes.
+    let pairs = _mm512_cvtepu8_epi16(unsafe { _mm256_loadu_si256(pairs.as_ptr().cast()) });
+    let second = _mm512_slli_epi16::<4>(pairs);
+    _mm512_and_si512(_mm512_or_si512(pairs, second), _mm512_set1_epi8(15))
+}
+
+/// Their candidates, with [`LISTED`](super::format::LISTED).
+#[inline]
+#[target_feature(enable = "avx512f,avx512vbmi")]
+pub(crate) fn candidates_of(code: __m512i) -> __m512i {
+    _mm512_permutexvar_epi8(code, load(&CANDIDATE_OF_CODE, 0))
+}
+
+/// Which candidates are not zero.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(crate) fn not_zero(candidate: __m512i) -> u64 {
+    _mm512_test_epi8_mask(candidate, _mm512_set1_epi8(7))
+}
+
+/// The masks that the codes imply; zero for those that are listed.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vbmi")]
+pub(crate) fn implied_masks(code: __m512i) -> __m512i {
+    _mm512_permutexvar_epi8(code, load(&MASK_OF_CODE, 0))
+}
+
+/// Reads the masks and literals of a block, and says which bytes stay those of the candidate.
+/// `None`: the streams end.
 #[inline]
 #[target_feature(
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt"
 )]
-fn prepare(
+fn take_literals(
     input: &mut Input,
+    code: __m512i,
+    candidate: __m512i,
+    lanes: &mut DecodeLanes,
+) -> Option<()> {
+    let listed = take_expanded(&mut input.masks, _mm512_movepi8_mask(candidate))?;
+    store(
+        &mut lanes.masks,
+        0,
+        _mm512_or_si512(implied_masks(code), listed),
+    );
+    let counts = lanes.masks.map(|bits| _popcnt64(bits as i64) as usize);
+    let mut next = input.literals.split_off(..counts.iter().sum())?.as_ptr();
+    let not_zero = not_zero(candidate);
+    for k in 0..BLOCK_WORDS / 8 {
+        let bits = lanes.masks[k];
+        // SAFETY: reads as many bytes as there are bits, in all those just taken.
+        let literals = unsafe { _mm512_maskz_expandloadu_epi8(bits, next.cast()) };
+        // SAFETY: as above.
+        next = unsafe { next.add(counts[k]) };
+        set_literals(lanes, k, literals, not_zero);
+    }
+    Some(())
+}
+
+/// Sets the literals of eight words, whose masks are in `lanes`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(crate) fn set_literals(lanes: &mut DecodeLanes, k: usize, literals: __m512i, not_zero: u64) {
+    store(&mut lanes.literal, 8 * k, literals);
+    let kept = _mm512_movm_epi8(!lanes.masks[k]);
+    let kept = _mm512_maskz_mov_epi64((not_zero >> (8 * k)) as u8, kept);
+    store(&mut lanes.keep, 8 * k, kept);
+}
+
+/// Reads the distances of a block; each is at least 8 and at most the word's position, or 0 for
+/// a word whose candidate is zero. `None`: a distance is not one, or the stream ends.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2,popcnt")]
+pub(crate) fn take_distances(
+    candidate: __m512i,
+    stream: &mut &[u8],
     lanes: &mut DecodeLanes,
     block: usize,
     distance_in_force: &mut usize,
 ) -> Option<()> {
-    // SAFETY: 32 bytes for each of the 8 blocks.
-    let pairs = unsafe { _mm256_loadu_si256(input.codes.as_ptr().add(block / 2).cast()) };
-    let pairs = _mm512_cvtepu8_epi16(pairs);
-    let fifteen = _mm512_set1_epi16(15);
-    let second = _mm512_slli_epi16::<8>(_mm512_srli_epi16::<4>(pairs));
-    let code = _mm512_or_si512(_mm512_and_si512(pairs, fifteen), second);
-    let candidate = _mm512_permutexvar_epi8(code, load(&CANDIDATE_OF_CODE, 0));
-    let listed = _mm512_movepi8_mask(candidate);
+    let not_zero = not_zero(candidate);
     let candidate = _mm512_and_si512(candidate, _mm512_set1_epi8(7));
-    let mask = _mm512_or_si512(
-        _mm512_permutexvar_epi8(code, load(&MASK_OF_CODE, 0)),
-        take_expanded(&mut input.masks, listed)?,
-    );
-    store(&mut lanes.masks, 0, mask);
-
-    let not_zero = _mm512_test_epi8_mask(candidate, candidate);
-    let counts = lanes.masks.map(|bits| _popcnt64(bits as i64) as usize);
-    let literals = input.literals.split_off(..counts.iter().sum())?;
-    let mut next = literals.as_ptr();
-    for k in 0..BLOCK_WORDS / 8 {
-        let bits = lanes.masks[k];
-        // SAFETY: reads as many bytes as there are bits, in all those just taken.
-        unsafe {
-            store(
-                &mut lanes.literal,
-                8 * k,
-                _mm512_maskz_expandloadu_epi8(bits, next.cast()),
-            );
-            next = next.add(counts[k]);
-        }
-        let kept = _mm512_movm_epi8(!bits);
-        let kept = _mm512_maskz_mov_epi64((not_zero >> (8 * k)) as u8, kept);
-        store(&mut lanes.keep, 8 * k, kept);
-    }
-
     let at_least =
         |least: Candidate| _mm512_cmpge_epu8_mask(candidate, _mm512_set1_epi8(least as i8));
     let second_previous =
@@ -793,22 +825,20 @@ fn prepare(
     let in_force = at_least(Candidate::Continued);
     let wide = at_least(Candidate::ByteDistance);
     let mut left = at_least(Candidate::WordDistance);
-    let distance_bytes = (left.count_ones() + wide.count_ones()) as usize;
-    let distances = input.distances.split_off(..distance_bytes)?;
-    let mut next = distances.as_ptr();
+    let bytes = (left.count_ones() + wide.count_ones()) as usize;
+    let mut next = stream.split_off(..bytes)?.as_ptr();
     let mut distance = *distance_in_force;
     let mut named = [_mm512_set1_epi16(distance as i16); 2];
     while left != 0 {
-        let from_here = left & left.wrapping_neg();
-        let from_here = from_here.wrapping_neg();
-        let is_wide = wide & left & left.wrapping_neg() != 0;
+        let first = left & left.wrapping_neg();
+        let from_here = first.wrapping_neg();
+        let is_wide = wide & first != 0;
         left &= left - 1;
         // SAFETY: one or two bytes, in all those just taken.
         unsafe {
             let narrow = usize::from(*next) << 3;
-            let bytes =
-                usize::from(next.add(usize::from(is_wide)).read()) << 8 | usize::from(*next);
-            distance = select_unpredictable(is_wide, bytes, narrow);
+            let both = usize::from(*next.add(usize::from(is_wide))) << 8 | usize::from(*next);
+            distance = select_unpredictable(is_wide, both, narrow);
             next = next.add(1 + usize::from(is_wide));
         }
         named[0] = _mm512_mask_set1_epi16(named[0], from_here as u32, distance as i16);
@@ -832,4 +862,24 @@ fn prepare(
         invalid |= too_far | too_near;
     }
     (invalid == 0).then_some(())
+}
+
+/// Makes the words of a block of what is in `lanes`.
+#[inline(always)]
+pub(crate) fn replace(page: &mut Page, lanes: &DecodeLanes, block: usize) {
+    let start = page.as_mut_ptr();
+    for vector in (0..BLOCK_WORDS).step_by(8) {
+        for k in vector..vector + 8 {
+            let position = 8 * (block + k);
+            debug_assert!(lanes.distance[k] as usize <= position);
+            // SAFETY: the distance is at most the position (`take_distances`), and 8 at least or
+            // 0; so eight bytes from there lie inside the page.
+            unsafe {
+                let from = start.add(position - lanes.distance[k] as usize);
+                let candidate = from.cast::<u64>().read_unaligned();
+                let word = candidate & lanes.keep[k] | lanes.literal[k];
+                start.add(position).cast::<u64>().write_unaligned(word);
+            }
+        }
+    }
 }

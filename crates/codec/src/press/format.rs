@@ -178,6 +178,12 @@ pub(crate) const EXPANDED: [u64; 256] = {
     table
 };
 
+/// The bits of the first byte that say what kind of stored page it is.
+pub(crate) const KIND_BITS: u8 = 3;
+
+/// A page with an entropy stage (press-dense).
+pub(crate) const KIND_DENSE: u8 = 2;
+
 /// What the first two bits of the header say.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
@@ -254,7 +260,7 @@ impl Header {
 
 /// The kind that the first byte of a stored page names.
 pub(crate) fn kind(first: u8) -> Option<Kind> {
-    match first & 3 {
+    match first & KIND_BITS {
         0 => Some(Kind::Masked),
         1 => Some(Kind::Runs),
         _ => None,

@@ -31,9 +31,9 @@ mod assemble;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 mod avx2;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
-mod avx512;
+pub(crate) mod avx512;
 pub(crate) mod format;
-mod paths;
+pub(crate) mod paths;
 pub(crate) mod portable;
 mod runs;
 mod simd;
@@ -45,7 +45,7 @@ pub use state::{PressScratch, PressState};
 
 use crate::{Compressed, Corrupt, Page, PageCodec, same_filled::same_filled};
 use format::HEADER_BYTES;
-use state::Effort;
+pub(crate) use state::Effort;
 
 /// press with its parameters.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
@@ -65,11 +65,7 @@ impl Press {
     /// press on this path; on the portable one if the processor lacks what the path needs.
     pub fn with_simd(simd: Simd) -> Self {
         Self {
-            simd: if simd.is_available() {
-                simd
-            } else {
-                Simd::Portable
-            },
+            simd: simd.or_portable(),
             detect_same_filled: true,
         }
     }
@@ -98,14 +94,8 @@ impl PageCodec for Press {
             return Compressed::SameFilled(word);
         }
         let survey = paths::survey(self.simd, page, &mut state.page);
-        if survey.changes as usize <= runs::MOST_RUNS {
-            return match runs::encode(page, out) {
-                Some(len) => Compressed::Stored(len),
-                None => Compressed::Incompressible,
-            };
-        }
-        if survey.looks_random(page) {
-            return Compressed::Incompressible;
+        if let Some(outcome) = paths::without_encoder(&survey, page, out) {
+            return outcome;
         }
         let limit = out.len().saturating_sub(HEADER_BYTES) * 8 / 7;
         let encoded = paths::encode(self.simd, state, survey.not_zero, limit, Effort::DEFAULT);

@@ -6,10 +6,12 @@
 use super::assemble;
 use super::format::{CODE_BYTES, Codes, Header, Kind};
 use super::simd::Simd;
-use super::state::{Effort, LITERAL_SPACE, Margined, PressScratch, PressState, Streams};
+use super::state::{
+    DecodeLanes, Effort, LITERAL_SPACE, Margined, PressScratch, PressState, STREAM_SPACE, Streams,
+};
 use super::survey::Survey;
 use super::{format, portable, runs};
-use crate::{Corrupt, Page};
+use crate::{Compressed, Corrupt, Page};
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 use super::{avx2, avx512};
@@ -29,6 +31,18 @@ pub(crate) fn survey(simd: Simd, page: &Page, to: &mut Margined) -> Survey {
             Survey::of(page)
         }
     }
+}
+
+/// What becomes of a page for which no encoder is needed, if it is one.
+#[inline]
+pub(crate) fn without_encoder(survey: &Survey, page: &Page, out: &mut [u8]) -> Option<Compressed> {
+    if survey.has_few_runs() {
+        let stored = runs::encode(page, out).map(Compressed::Stored);
+        return Some(stored.unwrap_or(Compressed::Incompressible));
+    }
+    survey
+        .looks_random(page)
+        .then_some(Compressed::Incompressible)
 }
 
 /// Encodes `state.page` into `state.streams`; `None`: more literals than `limit`.
@@ -129,6 +143,28 @@ fn decode_masked(
         masks,
         distances,
     };
+    decode_input(simd, input, streams, lanes, page)
+}
+
+/// Decodes streams that were not part of a stored page of press.
+#[inline]
+pub(crate) fn decode_streams(
+    simd: Simd,
+    scratch: &mut PressScratch,
+    input: portable::Input,
+    page: &mut Page,
+) -> Result<(), Corrupt> {
+    decode_input(simd, input, &mut scratch.streams, &mut scratch.lanes, page)
+}
+
+#[inline]
+fn decode_input(
+    simd: Simd,
+    input: portable::Input,
+    streams: &mut [u8; STREAM_SPACE],
+    lanes: &mut DecodeLanes,
+    page: &mut Page,
+) -> Result<(), Corrupt> {
     match simd {
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
         // SAFETY: the path is available.

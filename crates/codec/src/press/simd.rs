@@ -30,6 +30,15 @@ impl Simd {
         self as u8 <= available() as u8
     }
 
+    /// The path itself where it is available, else the portable one.
+    pub fn or_portable(self) -> Self {
+        if self.is_available() {
+            self
+        } else {
+            Self::Portable
+        }
+    }
+
     /// The name by which options and tables call the path.
     pub const fn name(self) -> &'static str {
         match self {

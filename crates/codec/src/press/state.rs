@@ -80,6 +80,8 @@ pub(crate) struct Lanes {
     /// Masks of each word against: zero, previous, second previous, found, the two of text,
     /// continued; and those chosen.
     pub masks: [[u64; BLOCK_WORDS / 8]; 8],
+    /// The mask of each word of the page, for press-dense.
+    pub word_masks: [u8; WORDS],
 }
 
 /// What an encoder makes of a page.
@@ -142,6 +144,13 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
+    /// For press-dense, whose entropy stage takes longer than looking harder does.
+    pub(crate) const DENSE: Self = Self {
+        text_bytes: 1200,
+        text_literals: 800,
+    };
+
+    /// For press.
     pub(crate) const DEFAULT: Self = Self {
         text_bytes: 3200,
         text_literals: 2400,

@@ -7,6 +7,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+use super::runs::MOST_RUNS;
 use crate::Page;
 
 /// What is counted while the page is copied in.
@@ -34,6 +35,11 @@ impl Survey {
                 .map(|(a, b)| u32::from(a != b))
                 .sum::<u32>(),
         }
+    }
+
+    /// Whether the page is stored as runs.
+    pub(crate) fn has_few_runs(&self) -> bool {
+        self.changes as usize <= MOST_RUNS
     }
 
     /// Whether the page looks random: nearly no zero bytes, about half of the bytes above 127,
