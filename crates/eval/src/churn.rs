@@ -18,6 +18,7 @@ use crate::random::Random;
 use crate::report::StorageRow;
 use crate::statistics::Spread;
 use crate::storages::Packing;
+use crate::undisturbed::interruptions;
 use coldpress_codec::PAGE_SIZE;
 use coldpress_storage::{FRAME_BYTES, Gather, Reference, data, write};
 
@@ -218,9 +219,14 @@ impl<'a> Trial<'a> {
         let (mut steps, mut moved_bytes) = (Vec::new(), 0);
         // Each step but the last moves an object or gives a frame back, and none moves twice.
         for _ in 0..64 + 2 * frames {
+            let before = interruptions();
             let begin = clock.begin();
             let done = storage.compact(host, STEP_BYTES, &mut relocate);
-            steps.push(clock.nanoseconds_since(begin) as f32);
+            let elapsed = clock.nanoseconds_since(begin);
+            // A step cannot be repeated; one in which others ran tells nothing.
+            if interruptions() == before {
+                steps.push(elapsed as f32);
+            }
             moved_bytes += done.bytes;
             if done.pass_ended {
                 return Ok((steps, moved_bytes));

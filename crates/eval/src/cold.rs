@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::corpus::{AlignedPage, Corpus};
 use crate::measure::{Measured, Subject, medians};
 use crate::random::Random;
+use crate::undisturbed::undisturbed;
 use coldpress_codec::{Compressed, PAGE_SIZE};
 use std::hint::black_box;
 
@@ -64,11 +65,13 @@ pub(crate) fn measure(
                     let Some(object) = stored(page) else {
                         continue;
                     };
-                    flush(object);
-                    let begin = clock.begin();
-                    prefetch(object);
-                    let _ = black_box(subject.codec.decompress(object, &mut hot.0));
-                    let elapsed = clock.nanoseconds_since(begin);
+                    let elapsed = undisturbed(|| {
+                        flush(object);
+                        let begin = clock.begin();
+                        prefetch(object);
+                        let _ = black_box(subject.codec.decompress(object, &mut hot.0));
+                        clock.nanoseconds_since(begin)
+                    });
                     times[which][round * order.len() + turn * TURN + at] = elapsed as f32;
                 }
             }

@@ -15,7 +15,7 @@
 //! | concept | file |
 //! |---|---|
 //! | a file of pages, what is left out of it | `corpus.rs` |
-//! | time: the processor's clock, less what reading it costs | `clock.rs` |
+//! | time: the processor's clock, less what reading it costs | `clock.rs`, `undisturbed.rs`, `pin.rs` |
 //! | codecs behind one object-safe trait; one line each | `dyn_codec.rs`, `codecs.rs` |
 //! | speed and size | `measure.rs`, `cold.rs`, `rows.rs` |
 //! | storages behind one object-safe trait; one line each | `dyn_storage.rs`, `storages.rs`, `host.rs` |
@@ -55,6 +55,7 @@ mod statistics;
 mod storages;
 mod synthetic;
 mod tables;
+mod undisturbed;
 
 pub use codecs::codec_names;
 pub use corpus::{Corpus, TRAINING_PAGES};

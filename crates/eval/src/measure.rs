@@ -2,15 +2,18 @@
 //!
 //! ```text
 //!  block of 256 pages (1 MiB)         for each round, codecs in turn: A B C  B C A  C A B
-//!  ┌─────────────────────────┐          compress    the block in one go      → speed
+//!  ┌─────────────────────────┐          compress    in stretches of 16 pages → speed
 //!  │ page page page …        │          compress    page by page             → latencies
-//!  └─────────────────────────┘          decompress  the block in one go      → speed
+//!  └─────────────────────────┘          decompress  in stretches of 16 pages → speed
 //!                                       decompress  page by page             → latencies
 //! ```
 //!
-//! Speed comes of whole blocks, so that no clock is read between pages; latencies of pages one
-//! by one, with what the clock costs subtracted. Of each block and of each page the median over
-//! the rounds counts, so that an interruption in one round leaves no trace. Compression writes to
+//! Speed comes of stretches, so that no clock is read between their pages; latencies of pages one
+//! by one, with what the clock costs subtracted. Of each stretch and of each page the median over
+//! the rounds counts, so that an interruption in one round leaves no trace; and a stretch in which
+//! the processor was given to another thread is measured again. (Stretches are short, since on a
+//! busy machine few whole blocks pass without that, and the slower the codec the fewer.)
+//! Compression writes to
 //! one hot buffer, as in the pager; decompression reads what was just written and writes to one
 //! hot page. (Cold sources are the business of `cold.rs`.)
 //!
@@ -20,6 +23,7 @@ use crate::clock::Clock;
 use crate::corpus::{AlignedPage, Corpus};
 use crate::dyn_codec::DynCodec;
 use crate::statistics::median;
+use crate::undisturbed::undisturbed;
 use crate::{Error, codecs::Strategy};
 use coldpress_codec::{Compressed, PAGE_SIZE, Page};
 use std::hint::black_box;
@@ -27,6 +31,8 @@ use std::hint::black_box;
 /// Pages that all codecs work on before the next ones are taken: 1 MiB, which the second level
 /// cache holds.
 const BLOCK_PAGES: usize = 256;
+/// Pages between two looks at the clock where speed is measured.
+const STRETCH_PAGES: usize = 16;
 
 /// A codec under test.
 pub(crate) struct Subject {
@@ -51,7 +57,7 @@ impl Subject {
 pub(crate) struct Measured {
     /// Bytes of each page evaluated; 0 if it failed.
     pub(crate) sizes: Vec<u16>,
-    /// Sums over blocks of the median over rounds.
+    /// Sums over stretches of the median over rounds.
     pub(crate) compress_ns: f64,
     pub(crate) decompress_ns: f64,
     /// By page; of successes only when decompressing.
@@ -172,9 +178,10 @@ fn verified_size(
 /// The rounds of one codec on one block.
 struct Times {
     pages: usize,
-    compress_ns: Vec<f64>,
-    decompress_ns: Vec<f64>,
-    /// Round after round.
+    /// By stretch, round after round.
+    compress_ns: Vec<f32>,
+    decompress_ns: Vec<f32>,
+    /// By page, round after round.
     compress_page_ns: Vec<f32>,
     decompress_page_ns: Vec<f32>,
 }
@@ -183,8 +190,8 @@ impl Times {
     fn new(pages: usize, rounds: usize) -> Self {
         Self {
             pages,
-            compress_ns: Vec::with_capacity(rounds),
-            decompress_ns: Vec::with_capacity(rounds),
+            compress_ns: Vec::with_capacity(rounds * pages.div_ceil(STRETCH_PAGES)),
+            decompress_ns: Vec::with_capacity(rounds * pages.div_ceil(STRETCH_PAGES)),
             compress_page_ns: Vec::with_capacity(rounds * pages),
             decompress_page_ns: Vec::with_capacity(rounds * pages),
         }
@@ -205,50 +212,74 @@ impl Times {
         for page in block.iter().rev().take(2) {
             black_box(codec.compress(&page.0, &mut out[..*bound]));
         }
-        let begin = clock.begin();
-        for page in block {
-            black_box(codec.compress(black_box(&page.0), &mut out[..*bound]));
+        for stretch in block.chunks(STRETCH_PAGES) {
+            let elapsed = undisturbed(|| {
+                let begin = clock.begin();
+                for page in stretch {
+                    black_box(codec.compress(black_box(&page.0), &mut out[..*bound]));
+                }
+                clock.nanoseconds_since(begin)
+            });
+            self.compress_ns.push(elapsed as f32);
         }
-        self.compress_ns.push(clock.nanoseconds_since(begin));
-        for (page, kept) in block.iter().zip(store.iter_mut()) {
-            let begin = clock.begin();
-            let outcome = black_box(codec.compress(black_box(&page.0), &mut out[..*bound]));
-            let elapsed = clock.nanoseconds_since(begin);
-            self.compress_page_ns.push(elapsed as f32);
-            if let Compressed::Stored(bytes) = outcome {
-                kept.0[..bytes].copy_from_slice(&out[..bytes]);
-            }
+        let mut by_page = [0f32; STRETCH_PAGES];
+        for (stretch, kept) in block
+            .chunks(STRETCH_PAGES)
+            .zip(store.chunks_mut(STRETCH_PAGES))
+        {
+            undisturbed(|| {
+                for ((page, kept), elapsed) in stretch.iter().zip(kept.iter_mut()).zip(&mut by_page)
+                {
+                    let begin = clock.begin();
+                    let outcome = black_box(codec.compress(black_box(&page.0), &mut out[..*bound]));
+                    *elapsed = clock.nanoseconds_since(begin) as f32;
+                    if let Compressed::Stored(bytes) = outcome {
+                        kept.0[..bytes].copy_from_slice(&out[..bytes]);
+                    }
+                }
+            });
+            self.compress_page_ns.extend(&by_page[..stretch.len()]);
         }
-        let stored = || {
-            let all = store.iter().zip(sizes).filter(|(_, bytes)| **bytes > 0);
-            all.map(|(kept, bytes)| &kept.0[..usize::from(*bytes)])
-        };
-        for bytes in stored().take(2) {
+        let all = store.iter().zip(sizes).filter(|(_, bytes)| **bytes > 0);
+        let stored: Vec<&[u8]> = all
+            .map(|(kept, bytes)| &kept.0[..usize::from(*bytes)])
+            .collect();
+        for bytes in stored.iter().take(2) {
             let _ = black_box(codec.decompress(bytes, out));
         }
-        let begin = clock.begin();
-        for bytes in stored() {
-            let _ = black_box(codec.decompress(black_box(bytes), out));
+        for stretch in stored.chunks(STRETCH_PAGES) {
+            let elapsed = undisturbed(|| {
+                let begin = clock.begin();
+                for bytes in stretch {
+                    let _ = black_box(codec.decompress(black_box(bytes), out));
+                }
+                clock.nanoseconds_since(begin)
+            });
+            self.decompress_ns.push(elapsed as f32);
         }
-        self.decompress_ns.push(clock.nanoseconds_since(begin));
-        for bytes in stored() {
-            let begin = clock.begin();
-            let _ = black_box(codec.decompress(black_box(bytes), out));
-            let elapsed = clock.nanoseconds_since(begin);
-            self.decompress_page_ns.push(elapsed as f32);
+        for stretch in stored.chunks(STRETCH_PAGES) {
+            undisturbed(|| {
+                for (bytes, elapsed) in stretch.iter().zip(&mut by_page) {
+                    let begin = clock.begin();
+                    let _ = black_box(codec.decompress(black_box(bytes), out));
+                    *elapsed = clock.nanoseconds_since(begin) as f32;
+                }
+            });
+            self.decompress_page_ns.extend(&by_page[..stretch.len()]);
         }
     }
 
     /// Medians over the rounds.
-    fn conclude(mut self, successes: usize, result: &mut Measured) {
-        result.compress_ns += median(&mut self.compress_ns);
+    fn conclude(self, successes: usize, result: &mut Measured) {
+        let stretches = |pages: usize| pages.div_ceil(STRETCH_PAGES);
+        result.compress_ns += sum_of_medians(&self.compress_ns, stretches(self.pages));
         medians(
             &self.compress_page_ns,
             self.pages,
             &mut result.compress_page_ns,
         );
         if successes > 0 {
-            result.decompress_ns += median(&mut self.decompress_ns);
+            result.decompress_ns += sum_of_medians(&self.decompress_ns, stretches(successes));
             medians(
                 &self.decompress_page_ns,
                 successes,
@@ -256,6 +287,12 @@ impl Times {
             );
         }
     }
+}
+
+fn sum_of_medians(rounds: &[f32], count: usize) -> f64 {
+    let mut values = Vec::with_capacity(count);
+    medians(rounds, count, &mut values);
+    values.iter().map(|value| f64::from(*value)).sum()
 }
 
 /// Appends to `out`, for each of `count` places, the median of that place over all rounds.
