@@ -32,8 +32,8 @@ use std::time::Instant;
 use coldpress_arena::{CHUNK_BYTES, ChunkSource, Zeroable};
 use coldpress_codec::{Compressed, DEFAULT_TARGET_BYTES, Lz4Rust, PAGE_SIZE, PageCodec, press};
 use coldpress_storage::{
-    CompressedStorage, FRAME_BYTES, FrameIndex, FrameSource, Press, Reference, SizeClass,
-    ThreeSlot, Tuning, TwoSlot,
+    CompressedStorage, FRAME_BYTES, FrameIndex, FrameSource, Press, PressTuning, Reference,
+    SizeClass, ThreeSlot, TwoSlot,
 };
 
 const STEP_BYTES: usize = 64 << 10;
@@ -318,16 +318,16 @@ impl Plan {
 
     fn variant_rows(&self) {
         self.row(SizeClass::NAME, SizeClass::new, (8.0, 0.0));
-        let pieces = |minimum_piece_bytes| Tuning {
+        let pieces = |minimum_piece_bytes| PressTuning {
             minimum_piece_bytes,
-            ..Tuning::DEFAULT
+            ..PressTuning::DEFAULT
         };
-        let whole = Tuning {
+        let whole = PressTuning {
             split: false,
-            ..Tuning::DEFAULT
+            ..PressTuning::DEFAULT
         };
         for (name, tuning) in [
-            ("press", Tuning::DEFAULT),
+            ("press", PressTuning::DEFAULT),
             ("press, whole objects only", whole),
             ("press, pieces of 32 bytes at least", pieces(32)),
             ("press, pieces of 128", pieces(128)),

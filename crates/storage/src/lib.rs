@@ -58,7 +58,7 @@ pub use access::{Gather, LINK_BYTES, data, parts, prefetch, write};
 pub use any::{AnyStorage, StorageKind};
 pub use compressed_storage::{Compaction, CompressedStorage, Usage};
 pub use frame::{FRAME_BYTES, FrameIndex, FrameSource};
-pub use press::{Press, Tuning};
+pub use press::{Press, Tuning as PressTuning};
 pub use reference::{GRANULE_BYTES, Reference};
 pub use size_class::SizeClass;
 pub use three_slot::ThreeSlot;

@@ -9,8 +9,8 @@ use common::model::Model;
 use common::with_host;
 use proptest::prelude::*;
 
-const CASES: u32 = if cfg!(miri) { 2 } else { 150 };
-const STEPS: usize = if cfg!(miri) { 60 } else { 500 };
+const CASES: u32 = if cfg!(miri) { 1 } else { 100 };
+const STEPS: usize = if cfg!(miri) { 50 } else { 500 };
 const FRAMES: usize = if cfg!(miri) { 24 } else { 60 };
 
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ fn behaves_as_a_list_of_objects<S: CompressedStorage>(storage: S, steps: Vec<Ste
 fn recovers_when_frames_come_back<S: CompressedStorage>(storage: S, chain: usize) {
     let (host, mut storage) = with_host(storage, FRAMES);
     let mut model = Model::default();
-    for round in 0..if cfg!(miri) { 3 } else { 50 } {
+    for round in 0..if cfg!(miri) { 1 } else { 50 } {
         for len in [4096, 1300, 700, 2500, 33] {
             for _ in 0..40 {
                 model.store(&host, &mut *storage, len - round % 7);

