@@ -56,6 +56,16 @@ pub(crate) enum Into {
     Failed,
 }
 
+/// What is wrong with a stored page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// Its bytes.
+    Content,
+    /// The link to where its other half lies: the place cannot be given back, for it could be
+    /// another page's by now.
+    Place,
+}
+
 /// How a commit ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Committed {
@@ -112,11 +122,11 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             list.set(index, Entry::Request(worker.id));
             drop(list);
 
-            let mut sound = true;
+            let mut loaded = Ok(());
             let outcome = match entry {
                 Entry::Compressed(reference) => {
                     let started = host.now_ns();
-                    sound = self.load(host, worker.workspace, reference, true);
+                    loaded = self.load(host, worker.workspace, reference, true);
                     add(
                         &c.decompression_time_ns,
                         host.now_ns().saturating_sub(started),
@@ -134,9 +144,12 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 _ => FaultOutcome::Copied,
             };
 
-            let content = sound.then_some(&worker.workspace.spare);
+            let content = loaded.is_ok().then_some(&worker.workspace.spare);
             let committed = self.commit(host, worker.id, content, Into::Newest);
-            self.settle(host, entry, committed == Committed::Done);
+            match loaded {
+                Err(Damage::Place) => self.give_up_stored(),
+                _ => self.settle(host, entry, committed == Committed::Done),
+            }
             match committed {
                 Committed::Cancelled => continue,
                 Committed::Gone => {
@@ -281,15 +294,15 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
     }
 
-    /// Decompresses what `reference` names into the spare page. `false`: it is not what was
-    /// stored. `count`: in the histogram of residency.
+    /// Decompresses what `reference` names into the spare page. `count`: in the histogram of
+    /// residency. An error: it is not what was stored.
     pub(crate) fn load(
         &self,
         host: &H,
         workspace: &mut Workspace<C>,
         reference: Reference,
         count: bool,
-    ) -> bool {
+    ) -> Result<(), Damage> {
         let Workspace {
             spare,
             gather,
@@ -298,9 +311,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         // SAFETY: I1: the reference stays allocated while a request or the fork's stillness
         // protects it; its bytes are written once, before any entry names it.
         let bytes = unsafe { coldpress_storage::data(host.frames(), reference, gather) };
-        let Some((header, payload)) = bytes.and_then(Header::read) else {
-            return false;
-        };
+        let bytes = bytes.ok_or(Damage::Place)?;
+        let (header, payload) = Header::read(bytes).ok_or(Damage::Content)?;
         let decoded = match header.same_filled {
             true => payload.try_into().is_ok_and(|word| {
                 same_filled::fill(spare, u64::from_le_bytes(word));
@@ -312,7 +324,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             let bucket = residency_bucket(header.stored_ms, host.now_ns());
             add(&self.counters.decompressed_within_log_seconds[bucket], 1);
         }
-        decoded && checksum(spare) == header.checksum
+        match decoded && checksum(spare) == header.checksum {
+            true => Ok(()),
+            false => Err(Damage::Content),
+        }
     }
 
     /// Installs `content` where the worker's target says, and writes the entry there. Without
@@ -400,6 +415,12 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             Entry::Zero | Entry::SameFilled(_) => sub(&self.counters.same_filled_pages, 1),
             _ => {}
         }
+    }
+
+    /// Forgets a stored page without giving its place back.
+    fn give_up_stored(&self) {
+        sub(&self.counters.compressed_pages, 1);
+        add(&self.counters.freed_compressed, 1);
     }
 
     /// Frees a reference that an entry named. `restored`: its content is in place again.

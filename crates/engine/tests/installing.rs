@@ -4,6 +4,7 @@
 mod machine;
 
 use coldpress_engine::{Content, Entry, FaultOutcome};
+use coldpress_storage::{FrameSource, StorageKind};
 use machine::*;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -276,4 +277,51 @@ fn a_refusal_poisons_fresh_memory_pages_dropped_unannounced_and_pages_put_back()
     s.reclaim(&mut reclaimer(2), 64);
     assert!(s.machine.place(1, 2).poisoned);
     assert_eq!(value(&s.engine.counters().refused_installs), 3);
+}
+
+/// Objects that lie in two frames come back whole; one whose link is damaged is poisoned.
+#[test]
+fn split_objects_come_back_and_a_damaged_link_poisons() {
+    const PAGES: u32 = 512;
+    for storage in StorageKind::ALL {
+        let s = system_with(storage, 1, PAGES as usize);
+        let (mut w, mut r) = (worker(1), reclaimer(2));
+        let page = |n: u32| {
+            // Noise of a length of its own, so that objects of all sizes have to be packed.
+            let mut page = content(Kind::Text, u64::from(n));
+            let noise = content(Kind::Noise, u64::from(n));
+            let len = (n as usize * 37) % 2200;
+            page[..len].copy_from_slice(&noise[..len]);
+            page
+        };
+        (0..PAGES).for_each(|n| s.write(&mut w, 1, n, &page(n)));
+        s.send_away(&mut r);
+        let split = |n: &u32| match s.engine.entry(1, *n) {
+            Entry::Compressed(reference) => reference.is_split(),
+            _ => false,
+        };
+        let victim = (0..PAGES).find(split);
+        assert_eq!(
+            victim.is_some(),
+            matches!(storage, StorageKind::SizeClass | StorageKind::Press),
+            "{storage}"
+        );
+        if let Some(victim) = victim {
+            let Entry::Compressed(reference) = s.engine.entry(1, victim) else {
+                unreachable!()
+            };
+            let frame = s.machine.frames.address(reference.frame());
+            // SAFETY: the link of an object that nobody reads now.
+            unsafe { frame.add(reference.offset()).write_bytes(0, 8) };
+            assert_eq!(s.fault(&mut w, 1, victim), FaultOutcome::Poisoned);
+            assert_eq!(value(&s.engine.counters().corrupt), 1);
+            assert!(!s.machine.is_present(1, victim), "never bytes: {storage}");
+        }
+        for n in (0..PAGES).filter(|&n| Some(n) != victim) {
+            assert!(s.read(&mut w, 1, n) == page(n), "{storage}, page {n}");
+        }
+        // Its place is not given back: it could be another page's by now.
+        let left = s.engine.storage_usage().objects;
+        assert_eq!(left, usize::from(victim.is_some()), "{storage}");
+    }
 }

@@ -6,7 +6,7 @@ use coldpress_engine::{
     Ageing, Batch, Engine, Entry, FaultOutcome, PageIndex, Reclaimer, Trigger, VmoId, Worker,
     Workspace,
 };
-use coldpress_storage::ThreeSlot;
+use coldpress_storage::{AnyStorage, StorageKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -57,7 +57,7 @@ impl PageCodec for HookedLz4 {
     }
 }
 
-pub type TestEngine = Engine<Machine, HookedLz4, ThreeSlot>;
+pub type TestEngine = Engine<Machine, HookedLz4, AnyStorage>;
 pub type TestReclaimer = Reclaimer<HookedLz4>;
 pub type TestWorker = Worker<HookedLz4>;
 
@@ -70,9 +70,15 @@ pub struct System {
 /// A machine with `vmos` VMOs of `pages` pages, everything ready. It is never freed, so that
 /// hooks can name it.
 pub fn system(vmos: usize, pages: usize) -> &'static System {
+    system_with(StorageKind::ThreeSlot, vmos, pages)
+}
+
+/// The same with another storage.
+pub fn system_with(storage: StorageKind, vmos: usize, pages: usize) -> &'static System {
+    let storage = AnyStorage::new(storage);
     let codec = Arc::new(CodecHooks::default());
     let system = System {
-        engine: Box::new(Engine::new(HookedLz4(codec.clone()), ThreeSlot::new())),
+        engine: Box::new(Engine::new(HookedLz4(codec.clone()), storage)),
         machine: Machine::new(vmos, pages),
         codec,
     };
