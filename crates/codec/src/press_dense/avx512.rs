@@ -24,42 +24,35 @@ use crate::press::avx512::{
 use crate::press::format::{BLOCK_WORDS, Candidate, WORDS};
 use crate::{Corrupt, Page};
 
-/// The bit of the lowest byte of each of eight words.
-const LOWEST: u64 = 0x0101_0101_0101_0101;
-
-/// Which of 64 words have many literals, and which have zero for their candidate.
-#[derive(Copy, Clone)]
-struct Kinds {
-    many: u64,
-    zero: u64,
+/// Which literals of 64 words are of each class, as masks: a byte a word, and so 64 bits for
+/// each eight words.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512bitalg")]
+fn class_masks(code: __m512i, mask: __m512i) -> [__m512i; CLASSES] {
+    let byte = |value: u8| _mm512_set1_epi8(value as i8);
+    let many = _mm512_cmpge_epu8_mask(_mm512_popcnt_epi8(mask), byte(MANY as u8));
+    let zero = !not_zero(candidates_of(code)) & !many;
+    let other = _mm512_maskz_mov_epi8(!(many | zero), mask);
+    [
+        _mm512_maskz_mov_epi8(many, mask),
+        _mm512_maskz_mov_epi8(zero, mask),
+        _mm512_and_si512(other, byte(0b0000_0001)),
+        _mm512_and_si512(other, byte(0b0000_0010)),
+        _mm512_and_si512(other, byte(0b1111_1100)),
+    ]
 }
 
-impl Kinds {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512bitalg")]
-    fn of(code: __m512i, mask: __m512i) -> Self {
-        let many = _mm512_set1_epi8(MANY as i8);
-        Self {
-            many: _mm512_cmpge_epu8_mask(_mm512_popcnt_epi8(mask), many),
-            zero: !not_zero(candidates_of(code)),
-        }
-    }
+/// By class: 64 bits for each eight words of a block.
+type Selections = [[u64; BLOCK_WORDS / 8]; CLASSES];
 
-    /// Which of the literals of eight words are of each class.
-    #[inline]
-    #[target_feature(enable = "bmi2")]
-    fn split(self, k: usize, literals: u64) -> [u64; CLASSES] {
-        let words = |bits: u64| _pdep_u64(bits >> (8 * k), LOWEST).wrapping_mul(0xff);
-        let (many, zero) = (words(self.many), words(self.zero));
-        let other = literals & !many & !zero;
-        [
-            literals & many,
-            literals & zero & !many,
-            other & LOWEST,
-            other & LOWEST << 1,
-            other & !(LOWEST | LOWEST << 1),
-        ]
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn selections(class_masks: [__m512i; CLASSES]) -> Selections {
+    let mut selections = [[0; BLOCK_WORDS / 8]; CLASSES];
+    for (selections, masks) in selections.iter_mut().zip(class_masks) {
+        store(selections, 0, masks);
     }
+    selections
 }
 
 /// Sorts what the encoder found, and writes it.
@@ -83,19 +76,19 @@ pub(super) fn write(tables: &DenseTables, state: &mut DenseState, out: &mut [u8]
             store(&mut sequences.masks[list], end, masks);
             sequences.mask_counts[list] = end + here.count_ones() as usize;
         }
-        let kinds = Kinds::of(code, mask);
-        let mut literals = [0_u64; BLOCK_WORDS / 8];
-        store(&mut literals, 0, mask);
-        for (k, literals) in literals.into_iter().enumerate() {
+        let selections = selections(class_masks(code, mask));
+        let mut ends = sequences.literal_counts;
+        for k in 0..BLOCK_WORDS / 8 {
             let words = load_page(&press.page, 8 * (block + 8 * k) as isize);
-            for (class, bits) in kinds.split(k, literals).into_iter().enumerate() {
-                let end = sequences.literal_counts[class];
+            for class in 0..CLASSES {
+                let bits = selections[class][k];
                 // D1
                 let bytes = _mm512_maskz_compress_epi8(bits, words);
-                store(&mut sequences.literals[class], end, bytes);
-                sequences.literal_counts[class] = end + bits.count_ones() as usize;
+                store(&mut sequences.literals[class], ends[class], bytes);
+                ends[class] += bits.count_ones() as usize;
             }
         }
+        sequences.literal_counts = ends;
     }
     write_sequences(tables, state, out)
 }
@@ -121,19 +114,19 @@ pub(super) fn decode(
         ..
     } = scratch;
     let mut reader = Reader::new(stored, starts);
-    reader.read_codes(codes, &tables.decode_codes);
+    reader.read_codes_bmi2(codes, &tables.decode_codes);
     let distance_bytes = count(codes, sequences);
     for (list, decoder) in tables.decode_masks.iter().enumerate() {
         let count = sequences.mask_counts[list];
-        reader.read(&mut sequences.masks[list][..count], decoder);
+        reader.read_bmi2(&mut sequences.masks[list][..count], decoder);
     }
     let distances = &mut distances[..distance_bytes];
-    reader.read(distances, &tables.decode_distances);
+    reader.read_bmi2(distances, &tables.decode_distances);
     merge_masks(codes, sequences, masks);
     for (class, choice) in choices.into_iter().enumerate() {
         let count = sequences.literal_counts[class];
         let decoder = &tables.decode_literals[class][choice];
-        reader.read(&mut sequences.literals[class][..count], decoder);
+        reader.read_bmi2(&mut sequences.literals[class][..count], decoder);
     }
 
     let lanes = &mut press.lanes;
@@ -153,17 +146,19 @@ pub(super) fn decode(
         .ok_or(Corrupt)?;
         let mask = load(masks, block);
         store(&mut lanes.masks, 0, mask);
-        let kinds = Kinds::of(code, mask);
+        let selections = selections(class_masks(code, mask));
+        let not_zero = not_zero(candidate);
         for k in 0..BLOCK_WORDS / 8 {
             let mut literals = _mm512_setzero_si512();
-            for (next, bits) in next.iter_mut().zip(kinds.split(k, lanes.masks[k])) {
+            for class in 0..CLASSES {
+                let bits = selections[class][k];
                 // SAFETY: D2: reads as many bytes of the class as there are bits.
-                let bytes = unsafe { _mm512_maskz_expandloadu_epi8(bits, next.cast()) };
+                let bytes = unsafe { _mm512_maskz_expandloadu_epi8(bits, next[class].cast()) };
                 literals = _mm512_or_si512(literals, bytes);
                 // SAFETY: D2
-                *next = unsafe { next.add(bits.count_ones() as usize) };
+                next[class] = unsafe { next[class].add(bits.count_ones() as usize) };
             }
-            set_literals(lanes, k, literals, !kinds.zero);
+            set_literals(lanes, k, literals, not_zero);
         }
         replace(page, lanes, block);
     }
@@ -196,7 +191,7 @@ fn count(codes: &[u8; WORDS / 2], sequences: &mut Sequences) -> usize {
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,avx512bitalg,bmi2,popcnt")]
 fn merge_masks(codes: &[u8; WORDS / 2], sequences: &mut Sequences, masks: &mut [u8; WORDS]) {
     let mut next = [0; LISTS];
-    let mut counts = [0; CLASSES];
+    let mut counts = [_mm512_setzero_si512(); CLASSES];
     for block in (0..WORDS).step_by(BLOCK_WORDS) {
         let code = codes_of(codes, block);
         let mut mask = implied_masks(code);
@@ -209,14 +204,10 @@ fn merge_masks(codes: &[u8; WORDS / 2], sequences: &mut Sequences, masks: &mut [
             *next += here.count_ones() as usize;
         }
         store(masks, block, mask);
-        let kinds = Kinds::of(code, mask);
-        let mut literals = [0_u64; BLOCK_WORDS / 8];
-        store(&mut literals, 0, mask);
-        for (k, literals) in literals.into_iter().enumerate() {
-            for (count, bits) in counts.iter_mut().zip(kinds.split(k, literals)) {
-                *count += bits.count_ones() as usize;
-            }
+        for (count, masks) in counts.iter_mut().zip(class_masks(code, mask)) {
+            let bits = _mm512_sad_epu8(_mm512_popcnt_epi8(masks), _mm512_setzero_si512());
+            *count = _mm512_add_epi64(*count, bits);
         }
     }
-    sequences.literal_counts = counts;
+    sequences.literal_counts = counts.map(|count| _mm512_reduce_add_epi64(count) as usize);
 }

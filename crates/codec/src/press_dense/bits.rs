@@ -28,7 +28,7 @@ pub(crate) const STREAM_BYTES: usize =
 pub(crate) const READ_SPACE: usize = PAGE_SIZE + STREAM_BYTES;
 
 /// Symbols that are surely in the bits that one load gives.
-const AT_A_TIME: usize = 57 / LONGEST;
+const AT_A_TIME: usize = 56 / LONGEST;
 
 /// Where the parts of `n` symbols begin.
 #[inline(always)]
@@ -139,6 +139,19 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Above the bits that are looked at together: as they are shifted out it moves down, and the
+/// zeros above it count them. The bits below it are 56 at least.
+const MARK: u64 = 1 << 63;
+
+/// Takes a symbol off `bits`.
+#[inline(always)]
+fn take(bits: &mut u64, decoder: &Decoder) -> u8 {
+    let entry = decoder[*bits as usize % (1 << LONGEST)];
+    // The processor takes the shift from the lowest six bits by itself.
+    *bits >>= entry & 63;
+    (entry >> 8) as u8
+}
+
 /// Four streams that are read: all in one buffer, by position in bits.
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8; READ_SPACE],
@@ -154,79 +167,117 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The next bits of each stream, and above them a mark that tells how many were taken.
     #[inline(always)]
-    fn peek(&self, stream: usize) -> u64 {
-        let at = self.at[stream];
-        debug_assert!(at / 8 + 8 <= READ_SPACE);
-        // SAFETY: B2.
-        let bytes = unsafe {
-            self.bytes
-                .as_ptr()
-                .add(at / 8)
-                .cast::<u64>()
-                .read_unaligned()
-        };
-        u64::from_le(bytes) >> (at % 8)
+    fn look(&self) -> [u64; 4] {
+        self.at.map(|at| {
+            debug_assert!(at / 8 + 8 <= READ_SPACE);
+            // SAFETY: B2.
+            let bytes = unsafe {
+                self.bytes
+                    .as_ptr()
+                    .add(at / 8)
+                    .cast::<u64>()
+                    .read_unaligned()
+            };
+            u64::from_le(bytes) >> (at % 8) | MARK
+        })
     }
 
-    /// Takes a symbol off `bits`.
+    /// Goes on by what was taken of the bits since [`look`](Self::look).
     #[inline(always)]
-    fn take(&mut self, stream: usize, bits: &mut u64, decoder: &Decoder) -> u8 {
-        let entry = decoder[*bits as usize % (1 << LONGEST)];
-        *bits >>= entry >> 8;
-        self.at[stream] += usize::from(entry >> 8);
-        entry as u8
+    fn advance(&mut self, bits: [u64; 4]) {
+        for (at, bits) in self.at.iter_mut().zip(bits) {
+            *at += bits.leading_zeros() as usize;
+        }
     }
 
     /// Reads a sequence.
-    #[inline(always)]
     pub(crate) fn read(&mut self, symbols: &mut [u8], decoder: &Decoder) {
+        self.read_here(symbols, decoder);
+    }
+
+    /// [`read`](Self::read), for processors that shift without flags. Not inlined: the registers
+    /// are just enough for four streams.
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+    #[target_feature(enable = "bmi1,bmi2,lzcnt")]
+    #[inline(never)]
+    pub(crate) fn read_bmi2(&mut self, symbols: &mut [u8], decoder: &Decoder) {
+        self.read_here(symbols, decoder);
+    }
+
+    #[inline(always)]
+    fn read_here(&mut self, symbols: &mut [u8], decoder: &Decoder) {
         let n = symbols.len();
-        let starts = parts(n);
         let whole = n / 4;
-        let to = symbols.as_mut_ptr();
-        let mut k = 0;
-        while k < whole {
-            let together = AT_A_TIME.min(whole - k);
-            let mut bits: [u64; 4] = core::array::from_fn(|stream| self.peek(stream));
-            if together == AT_A_TIME {
-                for n in 0..AT_A_TIME {
-                    for stream in 0..4 {
-                        let symbol = self.take(stream, &mut bits[stream], decoder);
-                        // SAFETY: k + n < whole, and each part has so many symbols.
-                        unsafe { *to.add(starts[stream] + k + n) = symbol };
-                    }
-                }
-            } else {
-                for n in 0..together {
-                    for stream in 0..4 {
-                        let symbol = self.take(stream, &mut bits[stream], decoder);
-                        symbols[starts[stream] + k + n] = symbol;
-                    }
-                }
+        let [mut a, mut b, mut c, mut d] = parts(n).map(|start| symbols[start..].as_mut_ptr());
+        // SAFETY: of each call below: each part has `whole` symbols, the first n % 4 one more.
+        let put = |to: &mut *mut u8, symbol: u8| unsafe {
+            **to = symbol;
+            *to = to.add(1);
+        };
+        let mut left = whole;
+        while left >= AT_A_TIME {
+            let [mut p, mut q, mut r, mut s] = self.look();
+            for _ in 0..AT_A_TIME {
+                put(&mut a, take(&mut p, decoder));
+                put(&mut b, take(&mut q, decoder));
+                put(&mut c, take(&mut r, decoder));
+                put(&mut d, take(&mut s, decoder));
             }
-            k += together;
+            self.advance([p, q, r, s]);
+            left -= AT_A_TIME;
         }
-        for stream in 0..n % 4 {
-            let mut bits = self.peek(stream);
-            symbols[starts[stream] + whole] = self.take(stream, &mut bits, decoder);
+        // At most four symbols more in each, and one in some.
+        let [mut p, mut q, mut r, mut s] = self.look();
+        for _ in 0..left {
+            put(&mut a, take(&mut p, decoder));
+            put(&mut b, take(&mut q, decoder));
+            put(&mut c, take(&mut r, decoder));
+            put(&mut d, take(&mut s, decoder));
         }
+        if n % 4 > 0 {
+            put(&mut a, take(&mut p, decoder));
+        }
+        if n % 4 > 1 {
+            put(&mut b, take(&mut q, decoder));
+        }
+        if n % 4 > 2 {
+            put(&mut c, take(&mut r, decoder));
+        }
+        self.advance([p, q, r, s]);
     }
 
     /// Reads the pairs of codes.
-    #[inline(always)]
     pub(crate) fn read_codes(&mut self, codes: &mut [u8; 256], decoders: &[Decoder; 16]) {
-        let mut before = [0_u8; 4];
+        self.read_codes_here(codes, decoders);
+    }
+
+    /// [`read_codes`](Self::read_codes), for processors that shift without flags.
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+    #[target_feature(enable = "bmi1,bmi2,lzcnt")]
+    #[inline(never)]
+    pub(crate) fn read_codes_bmi2(&mut self, codes: &mut [u8; 256], decoders: &[Decoder; 16]) {
+        self.read_codes_here(codes, decoders);
+    }
+
+    #[inline(always)]
+    fn read_codes_here(&mut self, codes: &mut [u8; 256], decoders: &[Decoder; 16]) {
+        let [mut a, mut b, mut c, mut d] = [0; 4];
+        let next = |bits: &mut u64, before: &mut u8| {
+            let symbol = take(bits, &decoders[*before as usize % 16]);
+            *before = symbol >> 4;
+            symbol
+        };
         for at in (0..64).step_by(4) {
-            let mut bits: [u64; 4] = core::array::from_fn(|stream| self.peek(stream));
+            let [mut p, mut q, mut r, mut s] = self.look();
             for k in at..at + 4 {
-                for stream in 0..4 {
-                    let decoder = &decoders[before[stream] as usize % 16];
-                    let symbol = self.take(stream, &mut bits[stream], decoder);
-                    codes[64 * stream + k] = symbol;
-                    before[stream] = symbol >> 4;
-                }
+                codes[k] = next(&mut p, &mut a);
+                codes[64 + k] = next(&mut q, &mut b);
+                codes[128 + k] = next(&mut r, &mut c);
+                codes[192 + k] = next(&mut s, &mut d);
             }
+            self.advance([p, q, r, s]);
         }
     }
 

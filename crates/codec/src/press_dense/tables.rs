@@ -48,7 +48,7 @@ impl Encoding {
 /// Encodings by symbol.
 pub(crate) type Encoder = [Encoding; 256];
 
-/// By the next [`LONGEST`] bits: the symbol, and above it how many bits it has.
+/// By the next [`LONGEST`] bits: how many bits the symbol has, and above them the symbol.
 pub(crate) type Decoder = [u16; 1 << LONGEST];
 
 /// The tables of one domain: of one process, or of one VMO.
@@ -136,7 +136,7 @@ fn make(lengths: &[u8; 256], encoder: &mut Encoder, decoder: &mut Decoder) {
             let reversed = code.reverse_bits() >> (16 - len);
             encoder[symbol] = Encoding(reversed | (len as u16) << 12);
             for at in (reversed as usize..1 << LONGEST).step_by(1 << len) {
-                decoder[at] = symbol as u16 | (len as u16) << 8;
+                decoder[at] = len as u16 | (symbol as u16) << 8;
             }
             code += 1;
         }
