@@ -38,7 +38,8 @@
 //!
 //! Invariants, besides those of the crate:
 //! * I5 The bytes needed so far are known at each word: 256, 4 a miss, half a byte a place and
-//!   4 for three partial matches begun. The compressor stops when they exceed the bound.
+//!   4 for three partial matches begun. The compressor compares them with the bound 32 times a
+//!   page, the last time at its end, and stops when they exceed it.
 //! * I6 The decoder counts the tags first, and takes only what is exactly as long as they say.
 //!
 //! What is not here: words of 64 bits (the entries of which rarely match: the upper half
@@ -56,6 +57,9 @@ const TAG_BYTES: usize = WORDS / 4;
 
 /// Words under one byte of tags.
 const GROUP: usize = 4;
+
+/// Groups after which the bytes needed are compared with the bound: 32 comparisons a page.
+const GROUPS_BETWEEN_CHECKS: usize = 8;
 
 /// Words of the dictionary.
 const PLACES: usize = 16;
@@ -200,8 +204,8 @@ impl PageCodec for Wkdm {
     }
 }
 
-/// Gives each word of the page its tag, and collects what goes behind the tags. `None` as soon
-/// as it does not fit `limit` bytes (I5).
+/// Gives each word of the page its tag, and collects what goes behind the tags. `None` if it
+/// does not fit `limit` bytes (I5).
 ///
 /// There is no branch on a word: what a word does not need is written all the same, where the
 /// next one will write over it.
@@ -213,7 +217,8 @@ fn classify(
 ) -> Option<Counts> {
     let mut dictionary = [0_u32; PLACES];
     let mut counts = Counts::default();
-    for (tags, words) in tags.iter_mut().zip(page.as_chunks::<{ 4 * GROUP }>().0) {
+    let groups = page.as_chunks::<{ 4 * GROUP }>().0;
+    for (group, (tags, words)) in tags.iter_mut().zip(groups).enumerate() {
         let mut byte = 0;
         for (i, bytes) in words.as_chunks::<4>().0.iter().enumerate() {
             let word = u32::from_le_bytes(*bytes);
@@ -236,7 +241,7 @@ fn classify(
             byte |= tag << (2 * i);
         }
         *tags = byte;
-        if counts.bytes() > limit {
+        if (group + 1) % GROUPS_BETWEEN_CHECKS == 0 && counts.bytes() > limit {
             return None;
         }
     }

@@ -56,54 +56,70 @@ pub(crate) unsafe fn copy_by_16(mut from: *const u8, mut to: *mut u8, length: us
     }
 }
 
-/// Copies `length` bytes to `written` from `distance` bytes before.
+/// Copies `length` bytes to `written` from `distance` bytes before: in steps, up to the last
+/// [`SLACK_BYTES`] of the page, and there byte by byte.
 ///
 /// # Safety
 /// `target` is a page; `1 <= distance <= written` and `written + length <= PAGE_SIZE`.
 #[inline(always)]
 pub(crate) unsafe fn copy_match(target: *mut u8, written: usize, distance: usize, length: usize) {
+    /// The greatest multiple of a distance that is at most 8.
+    const WHOLE: [usize; 8] = [8, 8, 8, 6, 8, 5, 6, 7];
     // SAFETY: the caller's contract: the copy begins `distance` bytes before `written`, which
-    // is inside the page, and ends inside, with the slack where steps are taken. Bytes that
-    // one step reads were written by those before, since it is no longer than the distance.
+    // is inside the page, and ends inside. C1: a step begins before `steps_end`, and the
+    // slack lies between that and the end of the page. Bytes that one step reads were written by
+    // those before, since no step is longer than the distance.
     unsafe {
         let mut to = target.add(written);
         let end = to.add(length);
-        let mut from = to.sub(distance).cast_const();
-        if written + length + SLACK_BYTES > PAGE_SIZE {
-            // At most twice a page, at its end.
-            if distance >= length {
-                from.copy_to_nonoverlapping(to, length);
-            } else {
-                while to < end {
-                    to.write(from.read());
-                    from = from.add(1);
-                    to = to.add(1);
-                }
-            }
-            return;
-        }
+        let steps_end = end.min(target.add(PAGE_SIZE - SLACK_BYTES));
         if distance >= 16 {
-            return copy_by_16(from, to, length);
-        }
-        if distance < 8 {
-            // Eight bytes one by one; after them, the nearest place that is at least eight
-            // bytes before and a whole number of distances away holds what follows.
-            for i in 0..8 {
-                to.add(i).write(from.add(i).read());
+            while to < steps_end {
+                copy_16(to.sub(distance), to);
+                to = to.add(16);
             }
-            to = to.add(8);
-            from = to.sub(FAR_ENOUGH[distance]);
+        } else if distance >= 8 {
+            while to < steps_end {
+                copy_8(to.sub(distance), to);
+                to = to.add(8);
+            }
+        } else if to < steps_end {
+            let pattern = pattern_of(to.sub(distance), distance);
+            while to < steps_end {
+                to.cast::<u64>().write_unaligned(pattern);
+                to = to.add(WHOLE[distance]);
+            }
         }
         while to < end {
-            copy_8(from, to);
-            from = from.add(8);
-            to = to.add(8);
+            to.write(to.sub(distance).read());
+            to = to.add(1);
         }
     }
 }
 
-/// The least multiple of a distance that is at least 8; of no distance, 8.
-const FAR_ENOUGH: [usize; 8] = [8, 8, 8, 9, 8, 10, 12, 14];
+/// Eight bytes of what the `distance` bytes at `from` become when they are repeated, as they lie
+/// in memory.
+///
+/// # Safety
+/// 8 bytes can be read at `from`, and `distance` is from 1 to 7.
+#[inline(always)]
+unsafe fn pattern_of(from: *const u8, distance: usize) -> u64 {
+    /// A bit at the beginning of each repetition: a product with it repeats.
+    const REPEATED: [u64; 8] = [
+        0,
+        0x0101_0101_0101_0101,
+        0x0001_0001_0001_0001,
+        0x0001_0000_0100_0001,
+        0x0000_0001_0000_0001,
+        0x0000_0100_0000_0001,
+        0x0001_0000_0000_0001,
+        0x0100_0000_0000_0001,
+    ];
+    // SAFETY: the caller's contract; no alignment is asked for.
+    let bytes = u64::from_le(unsafe { from.cast::<u64>().read_unaligned() });
+    let first = bytes & ((1 << (8 * distance)) - 1);
+    first.wrapping_mul(REPEATED[distance % 8]).to_le()
+}
 
 /// The output of a compressor, whose length is the bound.
 pub(crate) struct Output<'a> {

@@ -53,21 +53,6 @@ pub fn decompress_block(stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
             };
             read += literals + 2;
             written += literals;
-            if length < 15 + MIN_MATCH && (8..=written).contains(&distance) {
-                // SAFETY: I5: 18 bytes are left behind the literals, and `distance` bytes lie
-                // before them. I6: a step of 8 bytes reads bytes that are at least 8 behind.
-                unsafe {
-                    let to = target.add(written);
-                    let from = to.sub(distance);
-                    copy_8(from, to);
-                    copy_8(from.add(8), to.add(8));
-                    to.add(16)
-                        .cast::<[u8; 2]>()
-                        .write(from.add(16).cast::<[u8; 2]>().read());
-                }
-                written += length;
-                continue;
-            }
         } else {
             if literals == 15 {
                 literals += long_length(stored, &mut read)?;
@@ -102,6 +87,22 @@ pub fn decompress_block(stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
             // SAFETY: I5: two bytes were just found.
             distance = unsafe { distance_at(source.add(read)) };
             read += 2;
+        }
+        if length < 15 + MIN_MATCH && (8..=written).contains(&distance) && written + 18 <= PAGE_SIZE
+        {
+            // SAFETY: I5: 18 bytes are left, and `distance` bytes lie before them. I6: a step of 8
+            // bytes reads bytes that are at least 8 behind.
+            unsafe {
+                let to = target.add(written);
+                let from = to.sub(distance);
+                copy_8(from, to);
+                copy_8(from.add(8), to.add(8));
+                to.add(16)
+                    .cast::<[u8; 2]>()
+                    .write(from.add(16).cast::<[u8; 2]>().read());
+            }
+            written += length;
+            continue;
         }
         if length == 15 + MIN_MATCH {
             length += long_length(stored, &mut read)?;

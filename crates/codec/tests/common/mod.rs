@@ -1,5 +1,9 @@
 //! What the tests share: pages, codecs, and memory between fences.
-#![allow(dead_code, reason = "each test file uses what it needs")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test file uses what it needs"
+)]
 
 pub mod codecs;
 pub mod fenced;
