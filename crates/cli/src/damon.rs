@@ -5,15 +5,16 @@
 //! as it must keep (so that it joins none), the sample is everything and the answer is exact.
 //! (Linux, `admin-guide/mm/damon/usage`; needs CONFIG_DAMON_PADDR and CONFIG_DAMON_SYSFS.)
 //!
-//! There is one DAMON in a system. If somebody uses it, it is left alone. What is set up here is
-//! taken down on every way out, by a signal too.
+//! There is one DAMON in a system. Captures take turns by a lock on its directory; if somebody else
+//! uses it, it is left alone. What is set up here is taken down on every way out, by a signal too.
 
 use crate::inactive::cannot_tell;
 use crate::on_signal;
 use crate::refusal::Refusal;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 const ROOT: &str = "/sys/kernel/mm/damon/admin/kdamonds";
@@ -22,7 +23,10 @@ const PAGE_BYTES: u64 = 4096;
 
 /// DAMON at work for us.
 #[derive(Debug)]
-pub struct Damon(());
+pub struct Damon {
+    /// Held while DAMON is ours.
+    _turn: File,
+}
 
 impl Damon {
     /// Has DAMON watch these frames, with one sample after `interval`.
@@ -31,7 +35,11 @@ impl Damon {
         interval: Duration,
         advance: &mut dyn FnMut(),
     ) -> Result<Self, Refusal> {
-        let in_use = fs::read_to_string(format!("{ROOT}/nr_kdamonds")).map_err(|error| {
+        let count = format!("{ROOT}/nr_kdamonds");
+        // Waits while another capture is at it.
+        let turn = File::open(&count).and_then(|file| file.lock().map(|()| file));
+        let in_use = turn.and_then(|turn| Ok((turn, fs::read_to_string(&count)?)));
+        let (turn, in_use) = in_use.map_err(|error| {
             cannot_tell(&format!(
                 "{ROOT} cannot be read ({error}), so this kernel is without CONFIG_DAMON_SYSFS"
             ))
@@ -42,7 +50,7 @@ impl Damon {
             )));
         }
         on_signal::damon_is_ours(true);
-        let damon = Self(());
+        let damon = Self { _turn: turn };
         let started = set_up(frames, interval, advance);
         started.map_err(|error| {
             cannot_tell(&format!(
@@ -142,7 +150,17 @@ fn read_back() -> io::Result<Vec<u64>> {
     Ok(frames)
 }
 
+/// Writes a setting; DAMON is busy for moments, and answers so instead of waiting.
 fn write(name: &str, value: &str) -> io::Result<()> {
-    fs::write(format!("{ROOT}/{name}"), value)
-        .map_err(|error| io::Error::new(error.kind(), format!("{ROOT}/{name}: {error}")))
+    let mut written = fs::write(format!("{ROOT}/{name}"), value);
+    for _ in 0..500 {
+        match &written {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                thread::sleep(Duration::from_millis(10));
+                written = fs::write(format!("{ROOT}/{name}"), value);
+            }
+            _ => break,
+        }
+    }
+    written.map_err(|error| io::Error::new(error.kind(), format!("{ROOT}/{name}: {error}")))
 }

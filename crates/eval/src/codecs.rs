@@ -2,9 +2,10 @@
 
 use crate::Error;
 use crate::corpus::AlignedPage;
-use crate::dyn_codec::{Boxed, DynCodec, Memcpy};
+use crate::dyn_codec::{Boxed, DynCodec, Memcpy, Untrained, zeroed};
 use crate::options::{Options, Simd};
 use coldpress_codec::press::Press;
+use coldpress_codec::press_dense::{DenseState, DenseTables, PressDense, Trainer};
 use coldpress_codec::{Lz4, Lz4Rust, Lzo, PAGE_SIZE, Wkdm, Zstd};
 
 /// The reference row.
@@ -85,6 +86,24 @@ fn press(simd: Simd) -> Box<dyn DynCodec> {
     Boxed::of(Press::with_simd(simd))
 }
 
+/// press-dense with tables made from the context's pages.
+fn press_dense(context: &Context<'_>, simd: Simd) -> Box<dyn DynCodec> {
+    let mut trainer = zeroed::<Trainer>();
+    let mut state = zeroed::<DenseState>();
+    for page in context.training {
+        trainer.add(&mut state, &page.0);
+    }
+    let mut tables = zeroed::<DenseTables>();
+    if trainer.pages() > 0 {
+        trainer.finish(&mut tables);
+    }
+    // Never freed: the codec borrows them, and there are as many as files.
+    match PressDense::with_simd(Box::leak(tables), simd) {
+        Some(codec) => Boxed::with_tables(codec, size_of::<DenseTables>()),
+        None => Box::new(Untrained),
+    }
+}
+
 /// Every strategy, in the order of the table.
 const ALL: &[Strategy] = &[
     Strategy::new(MEMCPY, |_| Box::new(Memcpy)),
@@ -98,6 +117,10 @@ const ALL: &[Strategy] = &[
     Strategy::new("press", |context| press(context.simd)),
     Strategy::variant("press:avx2", Simd::Avx2, |_| press(Simd::Avx2)),
     Strategy::variant("press:portable", Simd::Portable, |_| press(Simd::Portable)),
+    Strategy::new("press-dense", |context| press_dense(context, context.simd)),
+    Strategy::variant("press-dense:portable", Simd::Portable, |context| {
+        press_dense(context, Simd::Portable)
+    }),
 ];
 
 /// The names that `--codec` takes.

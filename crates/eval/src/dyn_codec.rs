@@ -89,3 +89,16 @@ impl DynCodec for Memcpy {
         Ok(())
     }
 }
+
+/// A codec of tables for which there were no pages to train on: every page fails.
+pub(crate) struct Untrained;
+
+impl DynCodec for Untrained {
+    fn compress(&mut self, _: &Page, _: &mut [u8]) -> Compressed {
+        Compressed::Incompressible
+    }
+
+    fn decompress(&mut self, _: &[u8], _: &mut Page) -> Result<(), Corrupt> {
+        Err(Corrupt)
+    }
+}

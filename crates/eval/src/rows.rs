@@ -62,9 +62,9 @@ pub(crate) fn codec_row(codec: &str, corpus: &str, measured: &mut Measured) -> C
 
 /// Whom a codec is compared with, unless the caller says.
 fn usual_peer(codec: &str) -> Option<&'static str> {
-    match codec {
+    match codec.split(':').next()? {
         "press-dense" => Some("zstd:1"),
-        _ if codec.split(':').next() == Some("press") => Some("lz4:1"),
+        "press" => Some("lz4:1"),
         _ => None,
     }
 }

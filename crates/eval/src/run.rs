@@ -3,7 +3,7 @@
 use crate::churn::{self, Sizes};
 use crate::clock::Clock;
 use crate::codecs::{self, Context, Strategy};
-use crate::corpus::Corpus;
+use crate::corpus::{AlignedPage, Corpus};
 use crate::host::Frames;
 use crate::measure::{Measured, Subject, measure};
 use crate::options::{Options, Pin, Simd};
@@ -63,7 +63,7 @@ pub fn run(
     let mut rows: Vec<CodecRow> = Vec::new();
     let mut sizes: Vec<Sizes> = Vec::new();
     for corpus in &corpora {
-        let mut measured = measuring.corpus(corpus, progress)?;
+        let mut measured = measuring.corpus(corpus, &corpus.training, progress)?;
         for (at, strategy) in strategies.iter().enumerate() {
             let measured = &mut measured[at];
             pooled[at].add(measured);
@@ -91,8 +91,10 @@ pub fn run(
     }
 
     let mut synthetic_rows = Vec::new();
+    // Codecs with tables meet made-up pages with the tables of a real program.
+    let training = corpora.first().map_or(&[][..], |corpus| &corpus.training);
     for corpus in &synthetic::corpora(options.seed, options.sample_pages) {
-        let mut measured = measuring.corpus(corpus, progress)?;
+        let mut measured = measuring.corpus(corpus, training, progress)?;
         for (strategy, measured) in strategies.iter().zip(&mut measured) {
             synthetic_rows.push(codec_row(strategy.name, &corpus.name, measured));
         }
@@ -130,12 +132,17 @@ struct Measuring<'a> {
 }
 
 impl Measuring<'_> {
-    /// Every strategy on one corpus, each trained on it anew.
-    fn corpus(&self, corpus: &Corpus, progress: &mut dyn Progress) -> Result<Vec<Measured>, Error> {
+    /// Every strategy on one corpus, each trained anew.
+    fn corpus(
+        &self,
+        corpus: &Corpus,
+        training: &[AlignedPage],
+        progress: &mut dyn Progress,
+    ) -> Result<Vec<Measured>, Error> {
         progress.begin(&corpus.name, corpus.evaluated.len() as u64);
         let context = Context {
             simd: self.simd,
-            training: &corpus.training,
+            training,
         };
         let subject = |strategy: &&'static Strategy| {
             let codec = strategy.make(&context);
