@@ -16,10 +16,6 @@ pub(crate) struct Context<'a> {
     /// The vector instructions that were asked for, or the best there are.
     pub(crate) simd: Simd,
     /// Pages to train tables on.
-    #[expect(
-        dead_code,
-        reason = "no strategy has tables yet; the first that has will read it"
-    )]
     pub(crate) training: &'a [AlignedPage],
 }
 
