@@ -148,54 +148,56 @@ fn make(lengths: &[u8; 256], encoder: &mut Encoder, decoder: &mut Decoder) {
 /// Lengths of the best code for symbols seen so often, none longer than [`LONGEST`]. Each symbol
 /// counts as seen a little more often than it was, so that it has a code.
 ///
-/// Huffman's algorithm; where a code would be too long the counts are evened out and it is run
-/// again.
+/// Package-merge (Larmore and Hirschberg, JACM 37, 1990). Level by level the items of the level
+/// before are packed in pairs and merged with the symbols, by weight. Of the last level the
+/// lightest 2 × 256 − 2 are taken, of each level before it the pairs in the packages taken; and
+/// a symbol's code is as long as there are levels in which it is taken itself.
 pub(crate) fn lengths_for(counts: &[u32; 256]) -> [u8; 256] {
+    const SYMBOLS: usize = 256;
     let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
-    // A symbol that was not seen is taken to be one in 2,500 × 256 / 256 of all.
-    let mut floor = (total * 64 / 2500).max(1);
-    loop {
-        let weights = counts.map(|count| u64::from(count) * 64 + floor);
-        if let Some(lengths) = huffman(&weights) {
-            return lengths;
-        }
-        floor += floor / 2 + 1;
-    }
-}
-
-/// Huffman's algorithm with two queues over sorted weights. `None`: a code is too long.
-fn huffman(weights: &[u64; 256]) -> Option<[u8; 256]> {
-    const NODES: usize = 2 * 256 - 1;
-    let mut order: [u8; 256] = core::array::from_fn(|symbol| symbol as u8);
+    // A symbol that was not seen is taken to be one in 8,000.
+    let unseen = (total * 64 / 8000).max(1);
+    let weights = counts.map(|count| u64::from(count) * 64 + unseen);
+    let mut order: [u8; SYMBOLS] = core::array::from_fn(|symbol| symbol as u8);
     order.sort_unstable_by_key(|symbol| (weights[*symbol as usize], *symbol));
-    let mut node_weights = [0_u64; NODES];
-    let mut parents = [0_u16; NODES];
-    for (node, symbol) in order.iter().enumerate() {
-        node_weights[node] = weights[*symbol as usize];
-    }
-    let (mut leaf, mut inner) = (0, 256);
-    for node in 256..NODES {
-        for _ in 0..2 {
-            let take_leaf =
-                leaf < 256 && (inner == node || node_weights[leaf] <= node_weights[inner]);
-            let child = if take_leaf { &mut leaf } else { &mut inner };
-            node_weights[node] += node_weights[*child];
-            parents[*child] = node as u16;
-            *child += 1;
+
+    let mut is_symbol = [[false; 2 * SYMBOLS]; LONGEST];
+    let mut items = [0_u64; 2 * SYMBOLS];
+    let mut count = 0;
+    for level in &mut is_symbol {
+        let packages = count / 2;
+        let mut merged = [0; 2 * SYMBOLS];
+        let (mut symbol, mut package) = (0, 0);
+        for (weight, from_symbol) in merged.iter_mut().zip(level).take(SYMBOLS + packages) {
+            let packed = |package: usize| items[2 * package] + items[2 * package + 1];
+            let take_symbol = symbol < SYMBOLS
+                && (package == packages || weights[order[symbol] as usize] <= packed(package));
+            *from_symbol = take_symbol;
+            if take_symbol {
+                *weight = weights[order[symbol] as usize];
+                symbol += 1;
+            } else {
+                *weight = packed(package);
+                package += 1;
+            }
         }
+        items = merged;
+        count = SYMBOLS + packages;
     }
-    let mut depths = [0_u8; NODES];
-    for node in (0..NODES - 1).rev() {
-        depths[node] = depths[parents[node] as usize] + 1;
-        if depths[node] as usize > LONGEST && node < 256 {
-            return None;
+
+    let mut lengths = [0; SYMBOLS];
+    let mut taken = 2 * SYMBOLS - 2;
+    for level in is_symbol.iter().rev() {
+        let symbols = level[..taken]
+            .iter()
+            .filter(|from_symbol| **from_symbol)
+            .count();
+        for symbol in &order[..symbols] {
+            lengths[*symbol as usize] += 1;
         }
+        taken = 2 * (taken - symbols);
     }
-    let mut lengths = [0; 256];
-    for (node, symbol) in order.iter().enumerate() {
-        lengths[*symbol as usize] = depths[node];
-    }
-    Some(lengths)
+    lengths
 }
 
 #[cfg(test)]
