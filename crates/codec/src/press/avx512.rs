@@ -782,17 +782,48 @@ fn take_literals(
         _mm512_or_si512(implied_masks(code), listed),
     );
     let counts = lanes.masks.map(|bits| _popcnt64(bits as i64) as usize);
+    let readable = input.literals.len() + input.readable_behind;
     let mut next = input.literals.split_off(..counts.iter().sum())?.as_ptr();
     let not_zero = not_zero(candidate);
-    for k in 0..BLOCK_WORDS / 8 {
-        let bits = lanes.masks[k];
-        // SAFETY: reads as many bytes as there are bits, in all those just taken.
-        let literals = unsafe { _mm512_maskz_expandloadu_epi8(bits, next.cast()) };
-        // SAFETY: as above.
-        next = unsafe { next.add(counts[k]) };
-        set_literals(lanes, k, literals, not_zero);
+    if readable >= 8 * BLOCK_WORDS + 64 {
+        for k in 0..BLOCK_WORDS / 8 {
+            // SAFETY: 64 bytes can be read wherever the literals of a block end.
+            let literals = unsafe { expand_from(next, lanes.masks[k]) };
+            // SAFETY: as above.
+            next = unsafe { next.add(counts[k]) };
+            set_literals(lanes, k, literals, not_zero);
+        }
+    } else {
+        for k in 0..BLOCK_WORDS / 8 {
+            // SAFETY: reads as many bytes as there are bits, in all those just taken.
+            let literals = unsafe { _mm512_maskz_expandloadu_epi8(lanes.masks[k], next.cast()) };
+            // SAFETY: as above.
+            next = unsafe { next.add(counts[k]) };
+            set_literals(lanes, k, literals, not_zero);
+        }
     }
     Some(())
+}
+
+/// The bytes from `from` on, each where its bit is set, zero elsewhere.
+///
+/// They are loaded first, in one instruction that the compiler cannot join with the next: the
+/// form of VPEXPANDB that reads memory makes an access of each byte. With it press-dense
+/// decompressed at 1.98 times zstd's speed on Zen 4, without it at 2.10 times.
+///
+/// # Safety
+/// 64 bytes can be read.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vbmi2")]
+pub(crate) unsafe fn expand_from(from: *const u8, bits: u64) -> __m512i {
+    // SAFETY: as the caller promises.
+    let mut bytes = unsafe { _mm512_loadu_si512(from.cast()) };
+    // SAFETY: no instruction.
+    unsafe {
+        core::arch::asm!("/* {0} */", inout(zmm_reg) bytes,
+            options(pure, nomem, nostack, preserves_flags));
+    }
+    _mm512_maskz_expand_epi8(bits, bytes)
 }
 
 /// Sets the literals of eight words, whose masks are in `lanes`.

@@ -130,11 +130,13 @@ fn decode_masked(
             (&*codes, rest)
         }
     };
-    let (literals, rest) = if header.packed {
+    let (literals, rest, readable_behind) = if header.packed {
         let rest = unpack(simd, rest, header.literals, space).ok_or(Corrupt)?;
-        (&space[..header.literals], rest)
+        let literals = &space[..header.literals];
+        (literals, rest, LITERAL_SPACE - header.literals)
     } else {
-        rest.split_at_checked(header.literals).ok_or(Corrupt)?
+        let (literals, rest) = rest.split_at_checked(header.literals).ok_or(Corrupt)?;
+        (literals, rest, rest.len())
     };
     let (masks, distances) = rest.split_at_checked(header.masks).ok_or(Corrupt)?;
     let input = portable::Input {
@@ -142,6 +144,7 @@ fn decode_masked(
         literals,
         masks,
         distances,
+        readable_behind,
     };
     decode_input(simd, input, streams, lanes, page)
 }

@@ -207,6 +207,8 @@ pub(crate) struct Input<'a> {
     pub literals: &'a [u8],
     pub masks: &'a [u8],
     pub distances: &'a [u8],
+    /// How many bytes behind the literals can be read.
+    pub readable_behind: usize,
 }
 
 /// Decodes the streams into `page`.

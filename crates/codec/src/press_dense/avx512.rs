@@ -18,8 +18,8 @@ use super::classes::{LISTS, MANY, Sequences};
 use super::tables::{CLASSES, DenseTables, LISTING_CODES};
 use super::{DenseScratch, DenseState, write_sequences};
 use crate::press::avx512::{
-    candidates_of, codes_of, implied_masks, load, load_page, not_zero, replace, set_literals,
-    store, take_distances,
+    candidates_of, codes_of, expand_from, implied_masks, load, load_page, not_zero, replace,
+    set_literals, store, take_distances,
 };
 use crate::press::format::{BLOCK_WORDS, Candidate, WORDS};
 use crate::{Corrupt, Page};
@@ -152,8 +152,8 @@ pub(super) fn decode(
             let mut literals = _mm512_setzero_si512();
             for class in 0..CLASSES {
                 let bits = selections[class][k];
-                // SAFETY: D2: reads as many bytes of the class as there are bits.
-                let bytes = unsafe { _mm512_maskz_expandloadu_epi8(bits, next[class].cast()) };
+                // SAFETY: D1 and D2: a vector can be read from wherever literals of a class end.
+                let bytes = unsafe { expand_from(next[class], bits) };
                 literals = _mm512_or_si512(literals, bytes);
                 // SAFETY: D2
                 next[class] = unsafe { next[class].add(bits.count_ones() as usize) };

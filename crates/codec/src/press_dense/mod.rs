@@ -226,6 +226,7 @@ impl PressDense<'_> {
             literals: &literals[..count],
             masks,
             distances,
+            readable_behind: 0,
         };
         paths::decode_streams(self.simd, press, input, page)?;
         Ok(reader.ends())
