@@ -133,8 +133,7 @@ fn density(report: &Report, panel: &Panel<'_>) -> Result<(), Box<dyn Error>> {
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .set_tick_mark_size(LabelAreaPosition::Bottom, 0)
-        .x_labels(37)
+        .x_labels(8)
         .x_label_formatter(&|x| match STAGES
             .iter()
             .enumerate()
