@@ -146,8 +146,8 @@ pub(crate) struct Effort {
 impl Effort {
     /// For press-dense, whose entropy stage takes longer than looking harder does.
     pub(crate) const DENSE: Self = Self {
-        text_bytes: 1200,
-        text_literals: 800,
+        text_bytes: 2000,
+        text_literals: 1200,
     };
 
     /// For press.
