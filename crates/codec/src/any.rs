@@ -40,6 +40,7 @@ use coldpress_arena::Zeroable;
 use crate::Lz4;
 #[cfg(feature = "zstd")]
 use crate::Zstd;
+use crate::press::{Press, Simd};
 use crate::{Compressed, Corrupt, Lz4Rust, Lzo, Page, PageCodec, Wkdm};
 
 /// A codec and its parameter, by which it is chosen.
@@ -67,27 +68,34 @@ pub enum CodecKind {
     Lzo,
     /// [`Wkdm`]: `wkdm`.
     Wkdm,
-    // Here: press.
+    /// [`Press`](crate::press::Press): `press`.
+    Press,
 }
 
 /// liblz4 counts what is greater as the greatest.
 const GREATEST_ACCELERATION: i32 = 65_537;
 
 impl CodecKind {
-    /// What is chosen where nobody chooses: LZ4 as the RFC evaluates it.
+    /// What is chosen where nobody chooses: [`Press`] where this processor has a vector path for
+    /// it, else LZ4 that finds the most. (Without vectors press is a third as fast as LZ4.)
+    pub fn best() -> Self {
+        if Simd::best() == Simd::Portable {
+            Self::THOROUGH_LZ4
+        } else {
+            Self::Press
+        }
+    }
+
+    /// LZ4 that finds the most.
     #[cfg(feature = "liblz4")]
-    pub const DEFAULT: Self = Self::Lz4 {
-        acceleration: Lz4::RFC_ACCELERATION,
-    };
-    /// What is chosen where nobody chooses: LZ4 as the RFC evaluates it.
+    pub const THOROUGH_LZ4: Self = Self::Lz4 { acceleration: 1 };
+    /// LZ4 that finds the most.
     #[cfg(not(feature = "liblz4"))]
-    pub const DEFAULT: Self = Self::Lz4Rust {
-        acceleration: Lz4Rust::RFC_ACCELERATION,
-    };
+    pub const THOROUGH_LZ4: Self = Self::Lz4Rust { acceleration: 1 };
 
     /// The names, as a message to a person or the help of an option gives them.
     pub const NAMES: &'static str =
-        "lz4[:ACCELERATION], lz4-rust[:ACCELERATION], zstd[:LEVEL], lzo, wkdm";
+        "lz4[:ACCELERATION], lz4-rust[:ACCELERATION], zstd[:LEVEL], lzo, wkdm, press";
 
     /// The codec of this name: one of [`Self::NAMES`]. An acceleration that is not told is
     /// the RFC's, 11; a level that is not told is 1.
@@ -129,7 +137,7 @@ impl CodecKind {
             "zstd" => Err(NameError::NotBuiltIn { feature: "zstd" }),
             "lzo" => without(Self::Lzo),
             "wkdm" => without(Self::Wkdm),
-            // Here: press.
+            "press" => without(Self::Press),
             _ => Err(NameError::Unknown),
         }
     }
@@ -144,7 +152,7 @@ impl CodecKind {
             Self::Zstd { level } => (3, level),
             Self::Lzo => (4, 0),
             Self::Wkdm => (5, 0),
-            // Here: press.
+            Self::Press => (6, 0),
         }
     }
 
@@ -162,7 +170,7 @@ impl CodecKind {
             3 => Self::Zstd { level: parameter },
             4 => Self::Lzo,
             5 => Self::Wkdm,
-            // Here: press.
+            6 => Self::Press,
             _ => return None,
         })
     }
@@ -179,7 +187,7 @@ impl fmt::Display for CodecKind {
             Self::Zstd { level } => write!(f, "zstd:{level}"),
             Self::Lzo => f.write_str("lzo"),
             Self::Wkdm => f.write_str("wkdm"),
-            // Here: press.
+            Self::Press => f.write_str("press"),
         }
     }
 }
@@ -350,7 +358,7 @@ const STATE_BYTES: usize = greatest([
     size_of::<<Zstd as PageCodec>::State>(),
     size_of::<<Lzo as PageCodec>::State>(),
     size_of::<<Wkdm as PageCodec>::State>(),
-    // Here: press.
+    size_of::<<Press as PageCodec>::State>(),
 ]);
 
 /// Bytes of the largest scratch.
@@ -358,7 +366,7 @@ const SCRATCH_BYTES: usize = greatest([
     #[cfg(feature = "zstd")]
     size_of::<<Zstd as PageCodec>::Scratch>(),
     size_of::<<Wkdm as PageCodec>::Scratch>(),
-    // Here: press.
+    size_of::<<Press as PageCodec>::Scratch>(),
 ]);
 
 /// The state of any codec.
@@ -478,7 +486,12 @@ macro_rules! with_codec {
             CodecKind::Wkdm => {
                 let $codec = Wkdm { detect_same_filled };
                 $body
-            } // Here: press.
+            } 
+            CodecKind::Press => {
+                let codec = Press::new();
+                let $codec = Press { detect_same_filled, ..codec };
+                $body
+            }
         }
     }};
 }
@@ -529,7 +542,7 @@ mod tests {
         "zstd:3",
         "lzo",
         "wkdm",
-        // Here: press.
+        "press",
     ];
 
     fn zeroed<T: Zeroable>() -> Box<T> {
