@@ -296,7 +296,7 @@ impl AnyCodec {
         }
     }
 
-    /// What was chosen; settles on [`CodecKind::DEFAULT`] if nothing was.
+    /// What was chosen; settles on [`CodecKind::best`] if nothing was.
     #[inline]
     pub fn kind(&self) -> CodecKind {
         self.chosen().0
@@ -312,7 +312,7 @@ impl AnyCodec {
 
     #[cold]
     fn settle(&self) -> (CodecKind, bool) {
-        let _ = self.select(CodecKind::DEFAULT, true);
+        let _ = self.select(CodecKind::best(), true);
         decode(self.choice.load(Relaxed)) // I7
     }
 }
@@ -486,10 +486,11 @@ macro_rules! with_codec {
             CodecKind::Wkdm => {
                 let $codec = Wkdm { detect_same_filled };
                 $body
-            } 
+            }
             CodecKind::Press => {
-                let codec = Press::new();
-                let $codec = Press { detect_same_filled, ..codec };
+                let mut codec = Press::new();
+                codec.detect_same_filled = detect_same_filled;
+                let $codec = codec;
                 $body
             }
         }
@@ -638,11 +639,11 @@ mod tests {
         let codec = AnyCodec::new();
         let outcome = codec.compress(&mut zeroed(), &[0; PAGE_SIZE], &mut []);
         assert_eq!(outcome, Compressed::SameFilled(0));
-        assert_eq!(codec.kind(), CodecKind::DEFAULT);
+        assert_eq!(codec.kind(), CodecKind::best());
         assert_eq!(
             codec.select(CodecKind::Wkdm, true),
-            Err(AlreadyChosen(CodecKind::DEFAULT))
+            Err(AlreadyChosen(CodecKind::best()))
         );
-        assert_eq!(codec.select(CodecKind::DEFAULT, true), Ok(()));
+        assert_eq!(codec.select(CodecKind::best(), true), Ok(()));
     }
 }

@@ -716,18 +716,15 @@ pub(super) fn decode(
     lanes: &mut DecodeLanes,
     page: &mut Page,
 ) -> Result<(), Corrupt> {
-    let mut distance_in_force = 8;
+    take_distances(input.codes, input.distances, lanes).ok_or(Corrupt)?;
     for block in (0..WORDS).step_by(BLOCK_WORDS) {
         let code = codes_of(input.codes, block);
         let candidate = candidates_of(code);
-        let distances = &mut input.distances;
-        take_distances(candidate, distances, lanes, block, &mut distance_in_force)
-            .ok_or(Corrupt)?;
+        set_distances(candidate, lanes, block).ok_or(Corrupt)?;
         take_literals(&mut input, code, candidate, lanes).ok_or(Corrupt)?;
         replace(page, lanes, block);
     }
-    let nothing_left =
-        input.literals.is_empty() && input.masks.is_empty() && input.distances.is_empty();
+    let nothing_left = input.literals.is_empty() && input.masks.is_empty();
     nothing_left.then_some(()).ok_or(Corrupt)
 }
 
@@ -836,54 +833,99 @@ pub(crate) fn set_literals(lanes: &mut DecodeLanes, k: usize, literals: __m512i,
     store(&mut lanes.keep, 8 * k, kept);
 }
 
-/// Reads the distances of a block; each is at least 8 and at most the word's position, or 0 for
-/// a word whose candidate is zero. `None`: a distance is not one, or the stream ends.
+/// Reads the distances of a page: leaves in `lanes.named` the distance in force at each word.
+/// `None`: the stream ends, or goes on.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2,popcnt")]
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt"
+)]
 pub(crate) fn take_distances(
-    candidate: __m512i,
-    stream: &mut &[u8],
+    codes: &[u8; CODE_BYTES],
+    distances: &[u8],
     lanes: &mut DecodeLanes,
-    block: usize,
-    distance_in_force: &mut usize,
 ) -> Option<()> {
-    let not_zero = not_zero(candidate);
-    let candidate = _mm512_and_si512(candidate, _mm512_set1_epi8(7));
-    let at_least =
-        |least: Candidate| _mm512_cmpge_epu8_mask(candidate, _mm512_set1_epi8(least as i8));
-    let second_previous =
-        _mm512_cmpeq_epi8_mask(candidate, _mm512_set1_epi8(Candidate::SecondPrevious as i8));
-    let in_force = at_least(Candidate::Continued);
-    let wide = at_least(Candidate::ByteDistance);
-    let mut left = at_least(Candidate::WordDistance);
-    let bytes = (left.count_ones() + wide.count_ones()) as usize;
-    let mut next = stream.split_off(..bytes)?.as_ptr();
-    let mut distance = *distance_in_force;
-    let mut named = [_mm512_set1_epi16(distance as i16); 2];
-    while left != 0 {
-        let first = left & left.wrapping_neg();
-        let from_here = first.wrapping_neg();
-        let is_wide = wide & first != 0;
-        left &= left - 1;
-        // SAFETY: one or two bytes, in all those just taken.
+    const WIDE: u16 = 1 << 15;
+    let counting = load(&COUNTING, 0);
+    let (mut count, mut bytes) = (0, 0);
+    for block in (0..WORDS).step_by(BLOCK_WORDS) {
+        let candidate = candidates_of(codes_of(codes, block));
+        let candidate = _mm512_and_si512(candidate, _mm512_set1_epi8(7));
+        let at_least =
+            |least: Candidate| _mm512_cmpge_epu8_mask(candidate, _mm512_set1_epi8(least as i8));
+        let named = at_least(Candidate::WordDistance);
+        let wide = at_least(Candidate::ByteDistance);
+        bytes += (named.count_ones() + wide.count_ones()) as usize;
+        for half in [0, 32] {
+            let which = |bits: u64| (bits >> half) as u32;
+            let first = _mm512_set1_epi16((block + half) as i16);
+            let index = _mm512_add_epi16(counting, first);
+            let marked = _mm512_or_si512(index, _mm512_set1_epi16(WIDE as i16));
+            let index = _mm512_mask_mov_epi16(index, which(wide), marked);
+            // At most 512 words, and 32 behind them.
+            let named = which(named);
+            store(
+                &mut lanes.naming,
+                count,
+                _mm512_maskz_compress_epi16(named, index),
+            );
+            count += named.count_ones() as usize;
+        }
+    }
+    if bytes != distances.len() {
+        return None;
+    }
+    lanes.naming[count] = WORDS as u16;
+    let mut next = distances.as_ptr();
+    let (mut at, mut distance) = (0, 8);
+    for &naming in &lanes.naming[..count + 1] {
+        let end = (naming & !WIDE) as usize;
+        // In steps of 32 words: what is written too much is written again. At most 512 words,
+        // and 32 behind them.
+        loop {
+            store(&mut lanes.named, at, _mm512_set1_epi16(distance as i16));
+            at += 32;
+            if at >= end {
+                break;
+            }
+        }
+        at = end;
+        if end == WORDS {
+            break;
+        }
+        let is_wide = naming >= WIDE;
+        // SAFETY: one or two bytes, in all those that were counted.
         unsafe {
             let narrow = usize::from(*next) << 3;
             let both = usize::from(*next.add(usize::from(is_wide))) << 8 | usize::from(*next);
             distance = select_unpredictable(is_wide, both, narrow);
             next = next.add(1 + usize::from(is_wide));
         }
-        named[0] = _mm512_mask_set1_epi16(named[0], from_here as u32, distance as i16);
-        named[1] = _mm512_mask_set1_epi16(named[1], (from_here >> 32) as u32, distance as i16);
     }
-    *distance_in_force = distance;
+    Some(())
+}
 
+/// The distances of a block, of those in force: each is at least 8 and at most the word's
+/// position, or 0 for a word whose candidate is zero. `None`: a distance is not one.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2,popcnt")]
+pub(crate) fn set_distances(
+    candidate: __m512i,
+    lanes: &mut DecodeLanes,
+    block: usize,
+) -> Option<()> {
+    let not_zero = not_zero(candidate);
+    let candidate = _mm512_and_si512(candidate, _mm512_set1_epi8(7));
+    let second_previous =
+        _mm512_cmpeq_epi8_mask(candidate, _mm512_set1_epi8(Candidate::SecondPrevious as i8));
+    let in_force = _mm512_cmpge_epu8_mask(candidate, _mm512_set1_epi8(Candidate::Continued as i8));
     let counting = load(&COUNTING, 0);
     let mut invalid = 0;
     for half in [0, 32] {
         let which = |bits: u64| (bits >> half) as u32;
         let eight = _mm512_maskz_set1_epi16(which(not_zero), 8);
         let fixed = _mm512_mask_slli_epi16::<1>(eight, which(second_previous), eight);
-        let distance = _mm512_mask_mov_epi16(fixed, which(in_force), named[half / 32]);
+        let named = load(&lanes.named, block + half);
+        let distance = _mm512_mask_mov_epi16(fixed, which(in_force), named);
         store(&mut lanes.distance, half, distance);
         let first = _mm512_set1_epi16((block + half) as i16);
         let position = _mm512_slli_epi16::<3>(_mm512_add_epi16(counting, first));

@@ -181,6 +181,10 @@ pub(crate) struct DecodeLanes {
     pub literal: [u64; BLOCK_WORDS],
     /// How far back the candidate is; 0 where it is zero.
     pub distance: [u16; BLOCK_WORDS + 16],
+    /// The words that name a distance; bit 15 is set where it has two bytes.
+    pub naming: [u16; WORDS + BLOCK_WORDS],
+    /// The distance in force at each word.
+    pub named: [u16; WORDS + BLOCK_WORDS],
     /// Which bytes of each word are literals, and which do not come from the candidate.
     pub deposited: [u8; BLOCK_WORDS],
     pub replaced: [u8; BLOCK_WORDS],

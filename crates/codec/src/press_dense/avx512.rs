@@ -19,7 +19,7 @@ use super::tables::{CLASSES, DenseTables, LISTING_CODES};
 use super::{DenseScratch, DenseState, write_sequences};
 use crate::press::avx512::{
     candidates_of, codes_of, expand_from, implied_masks, load, load_page, not_zero, replace,
-    set_literals, store, take_distances,
+    set_distances, set_literals, store, take_distances,
 };
 use crate::press::format::{BLOCK_WORDS, Candidate, WORDS};
 use crate::{Corrupt, Page};
@@ -130,20 +130,12 @@ pub(super) fn decode(
     }
 
     let lanes = &mut press.lanes;
-    let mut distances = &*distances;
-    let mut distance_in_force = 8;
+    take_distances(codes, distances, lanes).ok_or(Corrupt)?;
     let mut next: [*const u8; CLASSES] = sequences.literals.each_ref().map(|class| class.as_ptr());
     for block in (0..WORDS).step_by(BLOCK_WORDS) {
         let code = codes_of(codes, block);
         let candidate = candidates_of(code);
-        take_distances(
-            candidate,
-            &mut distances,
-            lanes,
-            block,
-            &mut distance_in_force,
-        )
-        .ok_or(Corrupt)?;
+        set_distances(candidate, lanes, block).ok_or(Corrupt)?;
         let mask = load(masks, block);
         store(&mut lanes.masks, 0, mask);
         let selections = selections(class_masks(code, mask));
