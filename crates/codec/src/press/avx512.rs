@@ -879,11 +879,13 @@ pub(crate) fn take_distances(
     let (mut at, mut distance) = (0, 8);
     for &naming in &lanes.naming[..count + 1] {
         let end = (naming & !WIDE) as usize;
-        // In steps of 32 words: what is written too much is written again. At most 512 words,
-        // and 32 behind them.
+        // In steps of 16 words, hardly more than there are from one that is named to the next:
+        // what is written too much is written again.
         loop {
-            store(&mut lanes.named, at, _mm512_set1_epi16(distance as i16));
-            at += 32;
+            let to = &mut lanes.named[at..][..16];
+            // SAFETY: 16 words.
+            unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_set1_epi16(distance)) };
+            at += 16;
             if at >= end {
                 break;
             }
@@ -895,9 +897,8 @@ pub(crate) fn take_distances(
         let is_wide = naming >= WIDE;
         // SAFETY: one or two bytes, in all those that were counted.
         unsafe {
-            let narrow = usize::from(*next) << 3;
-            let both = usize::from(*next.add(usize::from(is_wide))) << 8 | usize::from(*next);
-            distance = select_unpredictable(is_wide, both, narrow);
+            let both = u16::from(*next.add(usize::from(is_wide))) << 8 | u16::from(*next);
+            distance = select_unpredictable(is_wide, both, u16::from(*next) << 3) as i16;
             next = next.add(1 + usize::from(is_wide));
         }
     }
