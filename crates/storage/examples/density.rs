@@ -7,6 +7,7 @@
 //!            FILE.u16 FILE.u32  little-endian sizes, one an object; 0 and above 4,096 are left out
 //!            lz4:FILE.pages     raw pages: what LZ4 (acceleration 1) makes of them
 //!            press:FILE.pages   raw pages: what the codec press makes of them
+//!            dense:FILE.pages   and press-dense, by tables trained on 512 pages that are left out
 //!            A+B                A, then B: pooled
 //! --objects N   as many objects at most (200,000)
 //! --runs N      times that everything is done (3)
@@ -30,7 +31,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use coldpress_arena::{CHUNK_BYTES, ChunkSource, Zeroable};
-use coldpress_codec::{Compressed, DEFAULT_TARGET_BYTES, Lz4Rust, PAGE_SIZE, PageCodec, press};
+use coldpress_codec::{Compressed, DEFAULT_TARGET_BYTES, Lz4Rust, PAGE_SIZE, PageCodec, press, press_dense};
 use coldpress_storage::{
     CompressedStorage, FRAME_BYTES, FrameIndex, FrameSource, Press, PressTuning, Reference,
     SizeClass, ThreeSlot, TwoSlot,
@@ -359,6 +360,24 @@ fn compressed<C: PageCodec>(codec: &C, pages: &[u8]) -> Vec<u32> {
     stored.collect()
 }
 
+/// What press-dense makes of pages, but for 512 of them, evenly spread, that it was trained on.
+fn dense(pages: &[u8]) -> Vec<u32> {
+    let pages = pages.as_chunks::<PAGE_SIZE>().0;
+    let every = (pages.len() / 512).max(2);
+    let mut trainer = zeroed::<press_dense::Trainer>();
+    let mut state = zeroed::<press_dense::DenseState>();
+    for page in pages.iter().step_by(every).take(512) {
+        trainer.add(&mut state, page);
+    }
+    let mut tables = zeroed::<press_dense::DenseTables>();
+    trainer.finish(&mut tables);
+    let codec = press_dense::PressDense::new(&tables).expect("trained");
+    let all = pages.iter().enumerate();
+    let others = all.filter(|(n, _)| n % every != 0 || n / every >= 512);
+    let others: Vec<u8> = others.flat_map(|(_, page)| *page).collect();
+    compressed(&codec, &others)
+}
+
 fn sizes_of(input: &str, count: usize) -> Vec<u32> {
     if let Some((a, b)) = input.split_once('+') {
         return [sizes_of(a, count), sizes_of(b, count)].concat();
@@ -375,6 +394,7 @@ fn sizes_of(input: &str, count: usize) -> Vec<u32> {
     match kind {
         "lz4" => compressed(&Lz4Rust::THOROUGH, &bytes),
         "press" => compressed(&press::Press::new(), &bytes),
+        "dense" => dense(&bytes),
         "" if file.ends_with(".u16") => {
             let words = bytes.as_chunks().0.iter();
             words.map(|b| u16::from_le_bytes(*b).into()).collect()
