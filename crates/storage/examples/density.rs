@@ -31,7 +31,9 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use coldpress_arena::{CHUNK_BYTES, ChunkSource, Zeroable};
-use coldpress_codec::{Compressed, DEFAULT_TARGET_BYTES, Lz4Rust, PAGE_SIZE, PageCodec, press, press_dense};
+use coldpress_codec::{
+    Compressed, DEFAULT_TARGET_BYTES, Lz4Rust, PAGE_SIZE, PageCodec, press, press_dense,
+};
 use coldpress_storage::{
     CompressedStorage, FRAME_BYTES, FrameIndex, FrameSource, Press, PressTuning, Reference,
     SizeClass, ThreeSlot, TwoSlot,
