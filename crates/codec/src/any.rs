@@ -572,7 +572,7 @@ mod tests {
         assert_eq!(
             message("gzip"),
             "no codec has that name: choose lz4[:ACCELERATION], lz4-rust[:ACCELERATION], \
-             zstd[:LEVEL], lzo, wkdm"
+             zstd[:LEVEL], lzo, wkdm, press"
         );
         assert_eq!(
             message("lzo:9"),

@@ -150,7 +150,7 @@ fn every_bound_is_kept() {
                 Compressed::SameFilled(_) => panic!("{kind:?} is not same-filled"),
             };
             let step = match kind {
-                _ if cfg!(miri) => 1271,
+                _ if cfg!(miri) => 2500,
                 // Its compressor takes long.
                 _ if subject.name == "zstd:19" => 61,
                 Kind::Text | Kind::Pointers => 1,
@@ -230,7 +230,8 @@ fn target_is_seventy_percent() {
 #[test]
 fn decompresses_in_parallel() {
     let rounds = common::cases(50);
-    for subject in &codecs() {
+    let subjects = codecs();
+    for subject in subjects.iter().filter(|subject| !subject.tells_same_filled) {
         let text = &page(Kind::Pointers, 5);
         let (_, stored) = &compress(&mut *subject.worker(), text, PAGE_SIZE, 0, At::Back);
         std::thread::scope(|threads| {

@@ -43,7 +43,7 @@ mod survey;
 pub use simd::Simd;
 pub use state::{PressScratch, PressState};
 
-use crate::{Compressed, Corrupt, Page, PageCodec, same_filled::same_filled};
+use crate::{Compressed, Corrupt, PAGE_SIZE, Page, PageCodec, same_filled::same_filled};
 use format::HEADER_BYTES;
 pub(crate) use state::Effort;
 
@@ -93,6 +93,7 @@ impl PageCodec for Press {
         {
             return Compressed::SameFilled(word);
         }
+        let out = out.split_at_mut(out.len().min(PAGE_SIZE)).0; // I2
         let survey = paths::survey(self.simd, page, &mut state.page);
         if let Some(outcome) = paths::without_encoder(&survey, page, out) {
             return outcome;

@@ -40,7 +40,7 @@ use coldpress_arena::Zeroable;
 
 use crate::press::format::{KIND_BITS, KIND_DENSE, WORDS};
 use crate::press::{Effort, PressScratch, PressState, Simd, paths, portable};
-use crate::{Compressed, Corrupt, Page, PageCodec, same_filled::same_filled};
+use crate::{Compressed, Corrupt, PAGE_SIZE, Page, PageCodec, same_filled::same_filled};
 use bits::{READ_SPACE, Reader, STREAM_BYTES, Writer};
 use classes::Sequences;
 use tables::CLASSES;
@@ -96,7 +96,7 @@ pub struct DenseScratch {
     codes: [u8; WORDS / 2],
     masks: [u8; WORDS],
     distances: [u8; 2 * WORDS],
-    literals: [u8; crate::PAGE_SIZE],
+    literals: [u8; PAGE_SIZE],
 }
 
 // SAFETY: integers only; zero is a valid value, and there is nothing to drop.
@@ -113,6 +113,7 @@ impl PageCodec for PressDense<'_> {
         {
             return Compressed::SameFilled(word);
         }
+        let out = out.split_at_mut(out.len().min(PAGE_SIZE)).0; // I2
         let survey = paths::survey(self.simd, page, &mut state.press.page);
         if let Some(outcome) = paths::without_encoder(&survey, page, out) {
             return outcome;

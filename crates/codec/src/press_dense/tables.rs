@@ -81,6 +81,20 @@ impl DenseTables {
         self.trained != 0
     }
 
+    /// The lengths in bits of the 256 codes of each table, which say everything about it. The
+    /// tables come in the order of `docs/press-format.md`: 16 for pairs of codes, six for masks,
+    /// one for distances, and for each of five classes of literals four. All zero if there are
+    /// no tables.
+    pub fn lengths(&self) -> impl Iterator<Item = [u8; 256]> + '_ {
+        let of = |encoder: &Encoder| encoder.map(|encoding| encoding.len() as u8);
+        self.codes
+            .iter()
+            .chain(&self.masks)
+            .chain([&self.distances])
+            .chain(self.literals.as_flattened())
+            .map(of)
+    }
+
     /// Makes all tables from their lengths.
     pub(crate) fn set(&mut self, lengths: &Lengths) {
         for (n, lengths) in lengths.codes.iter().enumerate() {
@@ -239,10 +253,7 @@ mod tests {
         for (symbol, encoding) in encoder.iter().enumerate() {
             for above in 0..1 << (LONGEST as u32 - encoding.len()) {
                 let at = encoding.bits() as usize | above << encoding.len();
-                assert_eq!(
-                    decoder[at] as usize,
-                    symbol | (encoding.len() as usize) << 8
-                );
+                assert_eq!(decoder[at] as usize, encoding.len() as usize | symbol << 8);
             }
         }
     }
