@@ -268,7 +268,7 @@ fn differing(words: __m256i, other: __m256i) -> u32 {
 #[inline(always)]
 fn set_masks(lanes: &mut Lanes, candidate: usize, four: usize, masks: u32) {
     let pair = &mut lanes.masks[candidate][four / 2];
-    *pair = if four % 2 == 0 {
+    *pair = if four.is_multiple_of(2) {
         u64::from(masks)
     } else {
         *pair | u64::from(masks) << 32
@@ -608,7 +608,7 @@ fn pack(streams: &Streams, out: &mut [u8]) {
     let (groups, tail) = streams.literals().as_chunks::<8>();
     let (bitmap, mut out) = out.split_at_mut(assemble::bitmap_len(streams.literal_count));
     for (bits, eight) in bitmap.iter_mut().zip(groups.chunks(8)) {
-        let (Some(eight), true) = (eight.as_array::<8>(), out.len() >= 64) else {
+        let (Some(eight), true) = (eight.first_chunk::<8>(), out.len() >= 64) else {
             (*bits, out) = assemble::pack_eight(eight, out);
             continue;
         };

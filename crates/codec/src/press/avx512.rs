@@ -20,6 +20,11 @@
 //! * V3 The distance in force is at least 8, and at most the position of the word for which it
 //!   was set (8 at the beginning, where the margin is read).
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "one number is a place in several arrays"
+)]
+
 use core::arch::x86_64::*;
 use core::hint::select_unpredictable;
 

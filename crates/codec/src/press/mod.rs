@@ -27,6 +27,11 @@
 //! * P2 No encoder reads outside `PressState`, no decoder outside `PressScratch`, `stored` and
 //!   the page, whatever the bytes are.
 
+#![cfg_attr(
+    not(all(target_arch = "x86_64", target_feature = "sse2", not(miri))),
+    allow(dead_code, reason = "some of it is for the vector paths only")
+)]
+
 mod assemble;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 mod avx2;

@@ -29,7 +29,7 @@ pub(crate) const NEVER: u32 = 64;
 fn differing(a: u64, b: u64) -> u8 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let x = a ^ b;
-    let high = ((x & LOW) + LOW | x) & !LOW;
+    let high = (((x & LOW) + LOW) | x) & !LOW;
     ((high >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }
 
@@ -188,7 +188,7 @@ fn emit(
     };
     let code = CODE_OF[candidate as usize][mask as usize];
     let half = &mut streams.codes[index / 2];
-    *half = if index % 2 == 0 {
+    *half = if index.is_multiple_of(2) {
         code & 15
     } else {
         *half | (code & 15) << 4

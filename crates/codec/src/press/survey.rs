@@ -56,7 +56,7 @@ fn distinct(page: &Page) -> u32 {
     // A byte for each value rather than a bit: no store waits for the one before.
     let mut seen = [0_u8; 256];
     for (i, part) in page.as_chunks::<128>().0.iter().enumerate() {
-        for byte in &part[i * 40 & 120..][..8] {
+        for byte in &part[(i * 40) & 120..][..8] {
             seen[*byte as usize] = 1;
         }
     }

@@ -11,6 +11,11 @@
 //! * D2 When a page is decoded, how many literals each class has is counted from the very masks
 //!   by which they are put back.
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "one number is a place in several arrays"
+)]
+
 use core::arch::x86_64::*;
 
 use super::bits::Reader;

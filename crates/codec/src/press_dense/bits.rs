@@ -236,13 +236,14 @@ impl<'a> Reader<'a> {
             put(&mut c, take(&mut r, decoder));
             put(&mut d, take(&mut s, decoder));
         }
-        if n % 4 > 0 {
+        let longer = n % 4;
+        if longer > 0 {
             put(&mut a, take(&mut p, decoder));
         }
-        if n % 4 > 1 {
+        if longer > 1 {
             put(&mut b, take(&mut q, decoder));
         }
-        if n % 4 > 2 {
+        if longer > 2 {
             put(&mut c, take(&mut r, decoder));
         }
         self.advance([p, q, r, s]);

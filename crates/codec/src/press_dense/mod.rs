@@ -25,6 +25,11 @@
 //! | classes of literals | `classes.rs`; with vectors `avx512.rs` |
 //! | the four bit streams | `bits.rs` |
 
+#![cfg_attr(
+    not(all(target_arch = "x86_64", target_feature = "sse2", not(miri))),
+    allow(dead_code, reason = "some of it is for the vector paths only")
+)]
+
 mod bits;
 mod classes;
 mod tables;
