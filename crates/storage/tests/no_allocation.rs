@@ -78,7 +78,10 @@ fn churn<S: CompressedStorage>(storage: S) {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "counts allocations; the model tests make the same calls")]
+#[cfg_attr(
+    miri,
+    ignore = "counts allocations; the model tests make the same calls"
+)]
 fn storing_freeing_and_compacting_allocate_nothing() {
     churn(TwoSlot::new());
     churn(ThreeSlot::new());
