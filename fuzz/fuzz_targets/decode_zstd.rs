@@ -8,4 +8,6 @@ const CODEC: Zstd = Zstd {
     detect_same_filled: false,
 };
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| coldpress_fuzz::decode(&CODEC, data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    coldpress_fuzz::decode(&CODEC, data);
+});

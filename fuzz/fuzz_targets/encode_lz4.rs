@@ -8,4 +8,6 @@ const CODEC: Lz4 = Lz4 {
     detect_same_filled: false,
 };
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| coldpress_fuzz::encode(&CODEC, data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    coldpress_fuzz::encode(&CODEC, data);
+});

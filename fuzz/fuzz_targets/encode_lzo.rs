@@ -7,4 +7,6 @@ const CODEC: Lzo = Lzo {
     detect_same_filled: false,
 };
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| coldpress_fuzz::encode(&CODEC, data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    coldpress_fuzz::encode(&CODEC, data);
+});

@@ -11,8 +11,11 @@
 //! and with a fresh one, over bytes `0xFF`.
 
 use std::cell::UnsafeCell;
+use std::sync::OnceLock;
 
 use coldpress_arena::Zeroable;
+use coldpress_codec::press::Simd;
+use coldpress_codec::press_dense::{DenseTables, Trainer};
 use coldpress_codec::{Compressed, PAGE_SIZE, Page, PageCodec, same_filled};
 
 /// Bytes between two fences: more than any codec takes.
@@ -93,8 +96,8 @@ fn zeroed<T: Zeroable>() -> Box<T> {
     unsafe { Box::<T>::new_zeroed().assume_init() }
 }
 
-/// Decodes `data`, twice.
-pub fn decode<C: PageCodec>(codec: &C, data: &[u8]) {
+/// Decodes `data`, twice; gives the page, if it is one.
+pub fn decode<C: PageCodec>(codec: &C, data: &[u8]) -> Option<Page> {
     let data = &data[..data.len().min(ROOM)];
     // SAFETY: a target has one thread and one codec.
     let bench = unsafe { Bench::<C>::get() };
@@ -120,13 +123,13 @@ pub fn decode<C: PageCodec>(codec: &C, data: &[u8]) {
         first == second,
         "I4: the outcome depends on what was before"
     );
+    first.ok()
 }
 
 /// Encodes the page of `data` within the bound of `data`, twice, and decodes what is stored.
-pub fn encode<C: PageCodec>(codec: &C, data: &[u8]) {
-    let Some((&[low, high, filler], data)) = data.split_first_chunk() else {
-        return;
-    };
+/// Gives what was stored, if anything was.
+pub fn encode<C: PageCodec>(codec: &C, data: &[u8]) -> Option<Vec<u8>> {
+    let (&[low, high, filler], data) = data.split_first_chunk()?;
     let bound = usize::from(u16::from_le_bytes([low, high])) % (PAGE_SIZE + 100);
     let page = page_of(filler, data);
     // SAFETY: a target has one thread and one codec.
@@ -161,14 +164,63 @@ pub fn encode<C: PageCodec>(codec: &C, data: &[u8]) {
         "I3: the outcome depends on what was before"
     );
     let mut restored = [0x5a; PAGE_SIZE];
-    match first {
-        (Compressed::Stored(_), stored) => codec
-            .decompress(&mut bench.used_scratch, &stored, &mut restored)
-            .expect("I2: what was stored decodes"),
-        (Compressed::SameFilled(word), _) => same_filled::fill(&mut restored, word),
-        (Compressed::Incompressible, _) => return,
-    }
+    let stored = match first {
+        (Compressed::Stored(_), stored) => {
+            codec
+                .decompress(&mut bench.used_scratch, &stored, &mut restored)
+                .expect("I2: what was stored decodes");
+            Some(stored)
+        }
+        (Compressed::SameFilled(word), _) => {
+            same_filled::fill(&mut restored, word);
+            None
+        }
+        (Compressed::Incompressible, _) => return None,
+    };
     assert!(restored == page, "I2: it comes back");
+    stored
+}
+
+/// Asserts that every path of a codec says the same.
+pub fn on_every_path<T: PartialEq>(run: impl Fn(Simd) -> T) {
+    let expected = run(Simd::Portable);
+    for simd in Simd::ALL.into_iter().filter(|simd| simd.is_available()) {
+        assert!(
+            run(simd) == expected,
+            "P1: {} says something else",
+            simd.name()
+        );
+    }
+}
+
+/// Tables for press-dense, the same ones in each process: of pages of pointers, of counters and
+/// of letters.
+pub fn dense_tables() -> &'static DenseTables {
+    static TABLES: OnceLock<Box<DenseTables>> = OnceLock::new();
+    TABLES.get_or_init(|| {
+        let mut trainer: Box<Trainer> = zeroed();
+        let mut state = zeroed();
+        let mut random = 1_u64;
+        for number in 0..96 {
+            let mut page = [0; PAGE_SIZE];
+            for (i, word) in page.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let small = random >> 33;
+                *word = match number % 3 {
+                    0 => 0x7f12_3456_0000 + (small % 4096) * 16,
+                    1 => (i as u64 / 4) + small % 3,
+                    _ => u64::from_le_bytes([b'a' + (small % 20) as u8; 8]) ^ (small & 0x0f00),
+                }
+                .to_le_bytes();
+            }
+            trainer.add(&mut state, &page);
+        }
+        let mut tables = zeroed();
+        trainer.finish(&mut tables);
+        tables
+    })
 }
 
 /// A page of bytes that may be fewer: the rest repeats them, or words of them, or is zero.

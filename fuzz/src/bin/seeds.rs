@@ -15,6 +15,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use coldpress_arena::Zeroable;
+use coldpress_codec::press::{Press, Simd};
+use coldpress_codec::press_dense::PressDense;
 use coldpress_codec::{Compressed, Lz4, Lz4Rust, Lzo, PAGE_SIZE, Page, PageCodec, Wkdm, Zstd};
 use pages::{KINDS, page};
 
@@ -80,6 +82,8 @@ fn main() -> std::io::Result<()> {
         },
     )?;
     write("lzo", &Lzo { detect_same_filled })?;
-    write("wkdm", &Wkdm { detect_same_filled })
-    // Here: press, press-dense.
+    write("wkdm", &Wkdm { detect_same_filled })?;
+    write("press", &Press::with_simd(Simd::Portable))?;
+    let dense = PressDense::with_simd(coldpress_fuzz::dense_tables(), Simd::Portable);
+    write("press_dense", &dense.expect("trained"))
 }
