@@ -35,7 +35,7 @@
 //!
 //! What is not here: the slow compressor (LZO1X-999), and the run codes of the kernel's
 //! LZO-RLE. The crate `lzokay` reads and writes LZO1X as well, and tests compare with it; its compressor
-//! is one of the slow kind (ADR 0011).
+//! is one of the slow kind (ADR 0013).
 
 use crate::lz4_rust::copy::{Output, SLACK_BYTES, copy_by_16, copy_match};
 use crate::lz4_rust::search::{Match, Table, search};
