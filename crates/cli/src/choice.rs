@@ -1,24 +1,13 @@
 //! Which codec and which storage a program runs with.
 
 use coldpress_codec::CodecKind;
-use coldpress_codec::press::Simd;
 use coldpress_storage::StorageKind;
-
-/// The codec of who does not choose: press where the processor has vectors for it, otherwise LZ4,
-/// as the pager has always used it.
-pub fn default_codec() -> CodecKind {
-    let press = CodecKind::from_name("press").ok();
-    match press.filter(|_| Simd::best() != Simd::Portable) {
-        Some(press) => press,
-        None => CodecKind::Lz4 { acceleration: 1 },
-    }
-}
 
 /// Reads the name of a codec.
 pub fn parse_codec(text: &str) -> Result<CodecKind, String> {
     // Of LZ4 the pager means acceleration 1: what it compresses nobody waits for (ADR 0009).
     if text == "lz4" {
-        return Ok(CodecKind::Lz4 { acceleration: 1 });
+        return Ok(CodecKind::THOROUGH_LZ4);
     }
     CodecKind::from_name(text).map_err(|error| format!("cannot use {text:?}: {error}"))
 }
@@ -49,7 +38,7 @@ mod tests {
         let error = parse_codec("gzip").unwrap_err();
         assert!(error.contains(CodecKind::NAMES) && !error.contains('\n'));
         assert!(parse_codec("zstd:99999").is_err());
-        let default = default_codec().to_string();
+        let default = CodecKind::best().to_string();
         assert_eq!(parse_codec(&default).unwrap().to_string(), default);
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::arguments::RunArguments;
 use crate::budget::BudgetInForce;
-use crate::choice;
 use crate::doctor;
 use crate::environment::{self, Settings};
 use crate::memory_limit;
@@ -16,6 +15,7 @@ use crate::statistics_file::Copy;
 use crate::summary;
 use crate::supervise::{self, Ending};
 use crate::tier::{Access, Assessment, Tier};
+use coldpress_codec::CodecKind;
 use std::ffi::OsStr;
 use std::os::fd::RawFd;
 use std::path::Path;
@@ -24,7 +24,7 @@ use std::path::Path;
 pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     let asked = arguments.budget.resolve(memory_limit::usable_bytes)?;
     let budget = BudgetInForce::of(asked, memory_limit::group_bytes())?;
-    let codec = arguments.codec.unwrap_or_else(choice::default_codec);
+    let codec = arguments.codec.unwrap_or_else(CodecKind::best);
     let program = program::find(&arguments.program[0])?;
     let device = check_machine()?;
     let library = preload_library::find()?;

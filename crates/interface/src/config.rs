@@ -11,7 +11,7 @@ pub const BUDGET_BYTES: &str = "COLDPRESS_BUDGET_BYTES";
 /// Absent: only the budget drives compression.
 pub const COLD_AFTER_MS: &str = "COLDPRESS_COLD_AFTER_MS";
 
-/// Name of the codec, as `coldpress-codec` reads it. Absent: LZ4.
+/// Name of the codec, as `coldpress-codec` reads it. Absent: the best for the processor.
 pub const CODEC: &str = "COLDPRESS_CODEC";
 
 /// Name of the storage, as `coldpress-storage` reads it. Absent: its default.

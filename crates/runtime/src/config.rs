@@ -4,9 +4,6 @@ use coldpress_codec::CodecKind;
 use coldpress_interface::config as names;
 use coldpress_storage::StorageKind;
 
-/// The codec of a pager that is not told of one.
-pub const DEFAULT_CODEC: CodecKind = CodecKind::Lz4 { acceleration: 1 };
-
 /// What `coldpress run` asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -80,7 +77,7 @@ impl Config {
             budget_bytes: get(names::BUDGET_BYTES)?,
             root_pid: get(names::ROOT_PID)? as u32,
             cold_after_ms: get(names::COLD_AFTER_MS).unwrap_or(0),
-            codec: codec.flatten().unwrap_or(DEFAULT_CODEC),
+            codec: codec.flatten().unwrap_or_else(CodecKind::best),
             storage: storage.flatten().unwrap_or_default(),
             unknown_name,
             device: get(names::DEVICE_FD).map(|fd| fd as i32),

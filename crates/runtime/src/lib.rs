@@ -40,7 +40,7 @@ pub mod watchdog;
 pub mod windows;
 pub mod workplace;
 
-use coldpress_codec::AnyCodec;
+use coldpress_codec::{AnyCodec, CodecKind};
 use coldpress_engine::Engine;
 use coldpress_storage::{AnyStorage, StorageKind};
 use coldpress_uffd::PAGE_SIZE;
@@ -123,7 +123,7 @@ static PAGER: Pager = Pager {
     config: UnsafeCell::new(Config {
         budget_bytes: u64::MAX,
         cold_after_ms: 0,
-        codec: config::DEFAULT_CODEC,
+        codec: CodecKind::THOROUGH_LZ4,
         storage: StorageKind::ThreeSlot,
         unknown_name: None,
         device: None,

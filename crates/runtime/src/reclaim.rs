@@ -294,6 +294,8 @@ impl Reclaim {
                 hopeless += 1;
                 if hopeless >= 4 {
                     s.budget_misses.fetch_add(1, Relaxed);
+                    // Reclaim rests now: nobody shall wait for it meanwhile.
+                    pager().pressure.hopeless.store(true, Relaxed);
                     self.pause_ns = (self.pause_ns * 2).clamp(500_000, MEASURE_NS);
                     return self.pause_ns;
                 }
