@@ -43,7 +43,7 @@ pub(crate) mod portable;
 mod runs;
 mod simd;
 pub(crate) mod state;
-mod survey;
+pub(crate) mod survey;
 
 pub use simd::Simd;
 pub use state::{PressScratch, PressState};
@@ -97,6 +97,9 @@ impl PageCodec for Press {
             && let Some(word) = same_filled(page)
         {
             return Compressed::SameFilled(word);
+        }
+        if survey::is_random_from_the_start(page) {
+            return Compressed::Incompressible;
         }
         let out = out.split_at_mut(out.len().min(PAGE_SIZE)).0; // I2
         let survey = paths::survey(self.simd, page, &mut state.page);

@@ -44,7 +44,7 @@ pub use train::{TRAINING_PAGES, Trainer};
 use coldpress_arena::Zeroable;
 
 use crate::press::format::{KIND_BITS, KIND_DENSE, WORDS};
-use crate::press::{Effort, PressScratch, PressState, Simd, paths, portable};
+use crate::press::{Effort, PressScratch, PressState, Simd, paths, portable, survey};
 use crate::{Compressed, Corrupt, PAGE_SIZE, Page, PageCodec, same_filled::same_filled};
 use bits::{READ_SPACE, Reader, STREAM_BYTES, Writer};
 use classes::Sequences;
@@ -117,6 +117,9 @@ impl PageCodec for PressDense<'_> {
             && let Some(word) = same_filled(page)
         {
             return Compressed::SameFilled(word);
+        }
+        if survey::is_random_from_the_start(page) {
+            return Compressed::Incompressible;
         }
         let out = out.split_at_mut(out.len().min(PAGE_SIZE)).0; // I2
         let survey = paths::survey(self.simd, page, &mut state.press.page);
