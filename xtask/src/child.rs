@@ -69,6 +69,11 @@ impl Running {
         Some((inner.child.stdout.take()?, inner.child.stderr.take()?))
     }
 
+    /// Its standard error, where it was started with that as a pipe.
+    pub fn errors(&self) -> Option<ChildStderr> {
+        self.inner.lock().expect("not poisoned").child.stderr.take()
+    }
+
     /// The exit status, if the process has ended.
     pub fn ended(&self) -> Result<Option<ExitStatus>> {
         let mut inner = self.inner.lock().expect("not poisoned");
@@ -96,6 +101,17 @@ impl Running {
         }
         bail!("{} did not end within {} s", self.what, limit.as_secs())
     }
+}
+
+/// User CPU time of all processes of ours that have ended and were waited for, and of theirs.
+pub fn user_time_of_ended() -> Duration {
+    // SAFETY: `usage` is plain numbers that getrusage writes; it cannot fail for RUSAGE_CHILDREN.
+    let time = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage.ru_utime
+    };
+    Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
 }
 
 /// Kills the program and the process by id, and reaps the process.

@@ -1,4 +1,5 @@
-//! Installing what is missing: programs through `apt-get`, toolchain parts through `rustup`.
+//! Installing what is missing: programs through `apt-get`, toolchain parts through `rustup`,
+//! programs of crates.io through `cargo install`.
 //!
 //! Nothing is installed that is already there, and what will be installed is printed first.
 //! `apt-get update` runs only when something is missing. Packages are installed without their
@@ -52,6 +53,8 @@ pub const REDIS: Package = program("redis-server", "redis-server");
 pub const PYTHON: Package = program("python3", "python3");
 /// The C compiler.
 pub const GCC: Package = program("gcc", "gcc");
+/// The C++ compiler.
+pub const GXX: Package = program("g++", "g++");
 
 /// Path of an executable, searched in `PATH` and in the system's directories.
 pub fn find_program(name: &str) -> Option<std::path::PathBuf> {
@@ -144,6 +147,98 @@ pub fn components(components: &[(&str, &str)]) -> Result<()> {
     Ok(())
 }
 
+/// Adds the standard parts of a compilation target, where they are missing.
+pub fn target(name: &str) -> Result<()> {
+    if target_present(name) {
+        return Ok(());
+    }
+    eprintln!("will install with rustup: target {name}");
+    rustup(&["target", "add", name])
+}
+
+/// A toolchain of the distribution has no rustup, and may still have the target.
+fn target_present(name: &str) -> bool {
+    let directory = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", name])
+        .current_dir(workspace::root())
+        .output();
+    let Ok(directory) = directory else {
+        return false;
+    };
+    let directory = String::from_utf8_lossy(&directory.stdout);
+    let files = std::fs::read_dir(directory.trim()).into_iter().flatten();
+    let mut names = files.flatten().map(|file| file.file_name());
+    names.any(|name| name.to_string_lossy().starts_with("libcore-"))
+}
+
+/// Adds the nightly toolchain, and those of its `components` that are missing.
+pub fn nightly(components: &[&str]) -> Result<()> {
+    if !quietly(Command::new("rustup").args(["run", "nightly", "rustc", "--version"])) {
+        let list = components.join(" ");
+        eprintln!("will install with rustup: toolchain nightly {list}");
+        let install = ["toolchain", "install", "nightly", "--profile", "minimal"];
+        // Named at once, so that rustup looks for a nightly that has them.
+        let components = components.iter().flat_map(|name| ["--component", *name]);
+        return rustup(&install.into_iter().chain(components).collect::<Vec<_>>());
+    }
+    let output = Command::new("rustup")
+        .args(["component", "list", "--toolchain", "nightly", "--installed"])
+        .output()
+        .context("cannot start rustup")?;
+    let installed = String::from_utf8_lossy(&output.stdout);
+    let missing: Vec<_> = components
+        .iter()
+        .filter(|name| !lists_component(&installed, name))
+        .copied()
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    eprintln!("will install with rustup: {list} (toolchain nightly)");
+    let add = ["component", "add", "--toolchain", "nightly"];
+    rustup(&[&add[..], &missing[..]].concat())
+}
+
+/// Whether the list names a component, alone or with the machine that it is for.
+fn lists_component(list: &str, component: &str) -> bool {
+    list.lines().any(|line| {
+        line.strip_prefix(component)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with("-x86_64-"))
+    })
+}
+
+fn rustup(arguments: &[&str]) -> Result<()> {
+    let line = format!("rustup {}", arguments.join(" "));
+    let status = Command::new("rustup")
+        .args(arguments)
+        .current_dir(workspace::root())
+        .stdin(Stdio::null())
+        .stdout(std::io::stderr())
+        .status()
+        .with_context(|| format!("there is no rustup here to run `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` failed ({status})");
+    }
+    Ok(())
+}
+
+/// Builds a program of crates.io, locked to what its author built it with, where it is missing.
+pub fn cargo_program(name: &str) -> Result<()> {
+    if find_program(name).is_some() {
+        return Ok(());
+    }
+    eprintln!("will install with cargo: {name}");
+    let status = workspace::cargo()
+        .args(["install", "--locked", name])
+        .status()
+        .context("cannot start cargo")?;
+    if !status.success() {
+        bail!("{name} is missing; install it with: cargo install --locked {name}");
+    }
+    Ok(())
+}
+
 /// Whether a command starts and succeeds; its output is dropped.
 fn quietly(command: &mut Command) -> bool {
     command
@@ -163,6 +258,21 @@ mod tests {
         assert!(Probe::Program("sh").present());
         assert!(!Probe::Program("no-such-program-of-coldpress").present());
         assert!(find_program("sh").unwrap().is_absolute());
+    }
+
+    #[test]
+    fn components_are_listed_alone_or_with_their_machine() {
+        let list = "miri-x86_64-unknown-linux-gnu\nrust-src\nrust-std-x86_64-unknown-none\n";
+        assert!(lists_component(list, "miri"));
+        assert!(lists_component(list, "rust-src"));
+        assert!(!lists_component(list, "rust"));
+        assert!(!lists_component(list, "clippy"));
+    }
+
+    #[test]
+    fn targets_are_there_or_not() {
+        assert!(target_present("x86_64-unknown-linux-gnu"));
+        assert!(!target_present("no-such-target-of-coldpress"));
     }
 
     #[test]

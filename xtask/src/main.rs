@@ -1,14 +1,16 @@
 //! Tasks of the repository: `cargo xtask demo`, `cargo xtask test`, `cargo xtask bench first`,
-//! `cargo xtask corpus`.
+//! `cargo xtask corpus`, `cargo xtask miri`, `cargo xtask fuzz`.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`demo`] | the demonstration on redis: fill, read back, compare, measure |
 //! | [`mod@test`] | everything that must pass before a change is kept |
+//! | [`miri`], [`fuzz`] | the codecs and storages under Miri, the codecs under libFuzzer |
+//! | [`steps`] | cargo commands in order, and counting what tests say they did |
 //! | [`mod@bench`] | measurements beside kernel zram |
 //! | [`corpus`] | pages captured of real programs, for `coldpress eval` |
 //! | [`cleanup`] | what is undone on every way out, Ctrl-C and panics included |
-//! | [`install`] | missing programs by `apt-get`, missing toolchain parts by `rustup` |
+//! | [`install`] | missing programs by `apt-get`, missing toolchain parts by `rustup` and `cargo` |
 //! | [`workspace`] | where things are, and building them |
 //! | [`child`], [`process`] | processes we start, and what `/proc` says of any process |
 //! | [`managed`] | the command line of `coldpress run` and the statistics it leaves |
@@ -21,10 +23,13 @@ mod child;
 mod cleanup;
 mod corpus;
 mod demo;
+mod fuzz;
 mod install;
 mod managed;
+mod miri;
 mod process;
 mod progress;
+mod steps;
 mod test;
 mod text;
 mod workspace;
@@ -51,6 +56,10 @@ enum Task {
     Bench(bench::Which),
     /// Capture the pages of real programs, for coldpress eval.
     Corpus(corpus::Options),
+    /// Run the tests of the codecs and storages under Miri.
+    Miri(miri::Options),
+    /// Fuzz the codecs, one target after the other.
+    Fuzz(fuzz::Options),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +70,8 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Bench(which) => bench::run(&which),
         Task::Corpus(options) => corpus::run(&options),
+        Task::Miri(options) => miri::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options),
     };
     let code = match outcome {
         Ok(code) => code,

@@ -19,10 +19,27 @@ pub fn cargo() -> Command {
     command
 }
 
+/// The `cargo` of rustup, which takes a toolchain as its first argument. (The one that started us
+/// is that of one toolchain, and takes none.)
+pub fn cargo_of_rustup() -> Command {
+    let mut command = Command::new("cargo");
+    command
+        .current_dir(root())
+        .env_remove("CARGO")
+        .env_remove("RUSTUP_TOOLCHAIN");
+    command
+}
+
 /// Directory that cargo builds into (`CARGO_TARGET_DIR` and configuration files respected).
 pub fn target_dir() -> Result<PathBuf> {
+    target_dir_of("Cargo.toml")
+}
+
+/// The same of another workspace in the repository.
+pub fn target_dir_of(manifest: &str) -> Result<PathBuf> {
     let output = cargo()
         .args(["metadata", "--format-version=1", "--no-deps"])
+        .args(["--manifest-path", manifest])
         .output()
         .context("cannot start cargo metadata")?;
     if !output.status.success() {

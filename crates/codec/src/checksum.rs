@@ -27,7 +27,8 @@ mod tests {
     #[test]
     fn depends_on_every_byte() {
         let zero = checksum(&[0; PAGE_SIZE]);
-        for position in 0..PAGE_SIZE {
+        // An odd step: every place within a word is tried under Miri, too.
+        for position in (0..PAGE_SIZE).step_by(if cfg!(miri) { 71 } else { 1 }) {
             let mut page = [0; PAGE_SIZE];
             page[position] = 1;
             assert_ne!(checksum(&page), zero, "byte {position}");

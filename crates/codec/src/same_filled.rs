@@ -77,7 +77,8 @@ mod tests {
     fn any_single_byte_that_differs_is_seen() {
         let mut page = [0; PAGE_SIZE];
         fill(&mut page, 0x1122_3344_5566_7788);
-        for position in 0..PAGE_SIZE {
+        // An odd step: every place within a word is tried under Miri, too.
+        for position in (0..PAGE_SIZE).step_by(if cfg!(miri) { 71 } else { 1 }) {
             page[position] ^= 0x80;
             assert_eq!(same_filled(&page), None, "byte {position}");
             page[position] ^= 0x80;

@@ -1,0 +1,232 @@
+//! Steps that run in order: cargo commands, each shown, repeatable by hand, and counted.
+//!
+//! The first step that fails ends the run with the command that repeats it. A step may need
+//! something installed: where that cannot be had it is skipped, loudly, counted among the skips,
+//! and with `COLDPRESS_FORBID_SKIPS=1` a failure. Tests that say `SKIPPED:` themselves are counted
+//! by [`tally`] from what they print.
+
+mod tally;
+
+use crate::child::Running;
+use crate::workspace;
+use anyhow::Result;
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Instant;
+use tally::Tally;
+
+/// One step: a cargo command.
+pub struct Step {
+    headline: &'static str,
+    arguments: Vec<&'static str>,
+    environment: Vec<(&'static str, String)>,
+    /// Installs what the step needs, where it is missing.
+    need: Option<fn() -> Result<()>>,
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+impl Step {
+    /// `cargo` with these arguments, of which the first may be a toolchain: `+nightly`.
+    pub fn new(headline: &'static str, arguments: &'static str) -> Step {
+        Step {
+            headline,
+            arguments: arguments.split(' ').collect(),
+            environment: Vec::new(),
+            need: None,
+        }
+    }
+
+    /// With `name` in the environment.
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Step {
+        self.environment.push((name, value.into()));
+        self
+    }
+
+    /// Only where `need` says Ok.
+    pub fn needs(mut self, need: fn() -> Result<()>) -> Step {
+        self.need = Some(need);
+        self
+    }
+
+    /// The command as one types it.
+    fn line(&self) -> String {
+        let quoted = |value: &str| match value.contains(' ') {
+            true => format!("'{value}'"),
+            false => value.to_owned(),
+        };
+        let settings = self.environment.iter();
+        let settings = settings.map(|(name, value)| format!("{name}={} ", quoted(value)));
+        settings.collect::<String>() + "cargo " + &self.arguments.join(" ")
+    }
+
+    fn command(&self) -> Command {
+        let names_toolchain = self.arguments.first().is_some_and(|a| a.starts_with('+'));
+        let mut command = match names_toolchain {
+            true => workspace::cargo_of_rustup(),
+            false => workspace::cargo(),
+        };
+        command
+            .args(&self.arguments)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Gets what the step needs; where it cannot be had, the line that says so.
+    fn skip_line(&self) -> Option<String> {
+        let error = self.need.and_then(|need| need().err())?;
+        Some(format!("SKIPPED: {}: {error:#}", self.headline))
+    }
+}
+
+/// Runs all steps; 1 if one failed.
+pub fn run(steps: &[Step]) -> Result<u8> {
+    let tally = Mutex::new(Tally::default());
+    let mut failed_step = None;
+    for (number, step) in steps.iter().enumerate() {
+        println!(
+            "\n== {}/{} {}: {}",
+            number + 1,
+            steps.len(),
+            step.headline,
+            step.line()
+        );
+        let begun = Instant::now();
+        let outcome = match step.skip_line() {
+            None => perform(step, &tally)?,
+            Some(line) => {
+                println!("{line}");
+                tally.lock().expect("no reader panicked").line(&line);
+                skipped(std::env::var_os("COLDPRESS_FORBID_SKIPS").as_deref())
+            }
+        };
+        let word = match outcome {
+            Outcome::Passed => "passed",
+            Outcome::Failed => "FAILED",
+            Outcome::Skipped => "skipped",
+        };
+        println!("== {word} in {:.1} s", begun.elapsed().as_secs_f64());
+        if outcome == Outcome::Failed {
+            failed_step = Some(step);
+            break;
+        }
+    }
+    let tally = tally.into_inner().expect("no reader panicked");
+    println!();
+    for line in tally.skip_lines() {
+        println!("{line}");
+    }
+    let mut failed = tally.failed();
+    if let Some(step) = failed_step {
+        println!(
+            "FAILED: {}; repeat it with:\n  {}",
+            step.headline,
+            step.line()
+        );
+        failed = failed.max(1);
+    }
+    println!(
+        "{} passed, {failed} failed, {} skipped",
+        tally.passed(),
+        tally.skipped()
+    );
+    Ok(u8::from(failed > 0))
+}
+
+/// What a skip amounts to, by the value of `COLDPRESS_FORBID_SKIPS`.
+fn skipped(forbid: Option<&OsStr>) -> Outcome {
+    match forbid.is_some_and(|value| value == "1") {
+        true => {
+            println!("it was skipped and COLDPRESS_FORBID_SKIPS=1");
+            Outcome::Failed
+        }
+        false => Outcome::Skipped,
+    }
+}
+
+/// Runs one step, shows its output as it comes and counts it.
+fn perform(step: &Step, tally: &Mutex<Tally>) -> Result<Outcome> {
+    let mut command = step.command();
+    if std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+        command.env("CARGO_TERM_COLOR", "always");
+    }
+    let (running, output, messages) = start(&mut command, step.headline)?;
+    std::thread::scope(|scope| {
+        // A test that is too quick for its own capture writes SKIPPED to either stream.
+        scope.spawn(|| follow(output, std::io::stdout(), tally));
+        scope.spawn(|| follow(messages, std::io::stderr(), tally));
+    });
+    Ok(match running.wait()?.success() {
+        true => Outcome::Passed,
+        false => Outcome::Failed,
+    })
+}
+
+type Pipe = Box<dyn Read + Send>;
+
+fn start(command: &mut Command, what: &str) -> Result<(Running, Pipe, Pipe)> {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = Running::start(command, what)?;
+    let (output, messages) = running.outputs().expect("both were piped");
+    Ok((running, Box::new(output), Box::new(messages)))
+}
+
+/// Copies lines, counting them. What is no UTF-8 is shown as it can be.
+fn follow(from: Pipe, mut to: impl Write, tally: &Mutex<Tally>) {
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    while matches!(from.read_until(b'\n', &mut line), Ok(length) if length > 0) {
+        // Nothing to be done where our own output is closed.
+        let _ = to.write_all(&line).and_then(|()| to.flush());
+        let text = String::from_utf8_lossy(&line);
+        tally.lock().expect("no reader panicked").line(&text);
+        line.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_shown_as_it_is_typed() {
+        let step = Step::new("Documentation", "doc --no-deps").with("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(
+            step.line(),
+            "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_counted_as_a_skip() {
+        let step = Step::new("Nothing", "--version").needs(|| anyhow::bail!("not to be had"));
+        let line = step.skip_line().unwrap();
+        assert_eq!(line, "SKIPPED: Nothing: not to be had");
+        let mut tally = Tally::default();
+        tally.line(&line);
+        assert_eq!((tally.passed(), tally.failed(), tally.skipped()), (0, 0, 1));
+    }
+
+    #[test]
+    fn what_a_step_has_is_no_skip() {
+        let step = Step::new("Nothing", "--version");
+        assert_eq!(step.skip_line(), None);
+        assert_eq!(step.needs(|| Ok(())).skip_line(), None);
+    }
+
+    #[test]
+    fn a_skip_is_a_failure_where_skips_are_forbidden() {
+        assert_eq!(skipped(None), Outcome::Skipped);
+        assert_eq!(skipped(Some("0".as_ref())), Outcome::Skipped);
+        assert_eq!(skipped(Some("1".as_ref())), Outcome::Failed);
+    }
+}

@@ -1,0 +1,74 @@
+//! `cargo xtask test`: everything that must pass before a change is kept.
+//!
+//! The steps run in order and the first that fails ends the run with the command that repeats
+//! it. The preload library has no standard library and its own panic handler, so it is checked
+//! on its own and is not under the test harness. The codecs and storages are built once more for
+//! a target that has neither vectors nor C nor a standard library: the pager's crates must not
+//! lean on any of them. The promises are tests of the finished command on real programs: they run
+//! in release, one at a time, because they measure memory and time.
+
+use crate::install::{self, Package, Probe, program};
+use crate::steps::{self, Step};
+use crate::workspace;
+use anyhow::Result;
+
+/// Options of the test task.
+#[derive(clap::Args, Debug)]
+pub struct Options {}
+
+const PACKAGES: &[Package] = &[
+    install::GCC,
+    install::GXX,
+    install::REDIS,
+    program("redis-tools", "redis-cli"),
+    program("memtester", "memtester"),
+    install::PYTHON,
+    Package {
+        name: "python3-numpy",
+        probe: Probe::PythonModule("numpy"),
+    },
+    program("util-linux", "setpriv"),
+];
+
+fn steps() -> Result<Vec<Step>> {
+    let binary = workspace::target_dir()?.join("release/coldpress");
+    Ok(vec![
+        Step::new("Formatting", "fmt --all --check"),
+        Step::new(
+            "Lints",
+            "clippy --workspace --exclude coldpress-preload --all-targets -- -D warnings",
+        ),
+        Step::new(
+            "Lints of the preload library",
+            "clippy -p coldpress-preload --lib -- -D warnings",
+        ),
+        Step::new("Documentation", "doc --workspace --no-deps").with("RUSTDOCFLAGS", "-D warnings"),
+        Step::new(
+            "The codecs and storages without vectors, C and a standard library",
+            "build -p coldpress-codec -p coldpress-storage --no-default-features \
+             --target x86_64-unknown-none",
+        )
+        .needs(|| install::target("x86_64-unknown-none")),
+        Step::new(
+            "The command and the preload library",
+            "build --release -p coldpress-cli -p coldpress-preload",
+        ),
+        Step::new(
+            "Tests of the crates",
+            "test --workspace --exclude coldpress-preload --exclude coldpress-promises \
+             --no-fail-fast -- --show-output",
+        ),
+        Step::new(
+            "Promises, on real programs",
+            "test --release -p coldpress-promises --no-fail-fast -- --test-threads=1 --show-output",
+        )
+        .with("COLDPRESS_BIN", binary.display().to_string()),
+    ])
+}
+
+/// Runs all steps; 1 if one failed.
+pub fn run(_options: &Options) -> Result<u8> {
+    install::packages(PACKAGES)?;
+    install::components(&[("fmt", "rustfmt"), ("clippy", "clippy")])?;
+    steps::run(&steps()?)
+}
