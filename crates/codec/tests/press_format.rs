@@ -282,7 +282,7 @@ fn what_the_book_writes_is_read() {
     for _ in 0..500 {
         let streams = any_streams(&mut random);
         for subject in &mut subjects {
-            let base = [None, Some(0x00), Some(0x11)][random.below(3)];
+            let base = [None, Some(0x00), Some(0x11), Some(0x88)][random.below(4)];
             let seldom = 1 + random.below(4);
             let packed = random.below(2) == 0;
             let masked = {
@@ -403,18 +403,16 @@ fn len<C: PageCodec>(codec: &C, page: &Page) -> usize {
     }
 }
 
-/// Words changed to any other, but not the first one; of a constant other than zero so many that
-/// the page is one of runs. Section 8 of the document says what is not promised.
+/// Words changed to any other, of any constant.
 #[test]
 fn nearly_constant_pages_are_not_larger_than_with_lz4() {
     for constant in [0, 7, 0x7f12_3456_7890, u64::MAX, 0x8123_4567_89ab_cdef] {
-        let most = if constant == 0 { 24 } else { 11 };
-        for changes in 1..=most {
+        for changes in 1..=24 {
             for seed in 0..20 {
                 let mut random = Random(seed * 32 + changes);
                 let mut words = [constant; 512];
                 for _ in 0..changes {
-                    words[1 + random.below(511)] = random.next();
+                    words[random.below(512)] = random.next();
                 }
                 let mut page = [0; PAGE_SIZE];
                 for (to, word) in page.as_chunks_mut::<8>().0.iter_mut().zip(words) {

@@ -20,8 +20,8 @@ pub(crate) const HIGH: u64 = !SEVEN;
 
 /// The steps that have a vector form.
 pub(crate) trait Steps {
-    /// How many bytes are zero, and how many are two continued words.
-    fn count_bases(codes: &[u8; CODE_BYTES]) -> (usize, usize);
+    /// How many bytes are each of [`Codes::BASES`].
+    fn count_bases(codes: &[u8; CODE_BYTES]) -> [usize; 3];
     /// Writes the bitmap and the bytes that are not `base` to `out`, which is just as long.
     fn write_sparse(base: u8, codes: &[u8; CODE_BYTES], out: &mut [u8]);
     /// How many groups of eight literals below 128 there are.
@@ -72,13 +72,14 @@ pub(crate) fn assemble<S: Steps>(streams: &Streams, out: &mut [u8]) -> Option<us
     Some(len)
 }
 
-/// The shortest form of codes with so many bytes of either base, and its length.
-fn form_of((zeros, continued): (usize, usize)) -> (Codes, usize) {
-    let (base, left_out) = if zeros >= continued {
-        (Codes::BASE_ZERO, zeros)
-    } else {
-        (Codes::BASE_CONTINUED, continued)
-    };
+/// The shortest form of codes with so many bytes of each base, and its length.
+fn form_of(counts: [usize; 3]) -> (Codes, usize) {
+    let (mut base, mut left_out) = (Codes::BASES[0], counts[0]);
+    for (other, count) in Codes::BASES.into_iter().zip(counts).skip(1) {
+        if count > left_out {
+            (base, left_out) = (other, count);
+        }
+    }
     if left_out > CODE_BITMAP_BYTES {
         (
             Codes::Sparse(base),
@@ -90,9 +91,8 @@ fn form_of((zeros, continued): (usize, usize)) -> (Codes, usize) {
 }
 
 impl Steps for Portable {
-    fn count_bases(codes: &[u8; CODE_BYTES]) -> (usize, usize) {
-        let count = |base| codes.iter().filter(|byte| **byte == base).count();
-        (count(Codes::BASE_ZERO), count(Codes::BASE_CONTINUED))
+    fn count_bases(codes: &[u8; CODE_BYTES]) -> [usize; 3] {
+        Codes::BASES.map(|base| codes.iter().filter(|byte| **byte == base).count())
     }
 
     fn write_sparse(base: u8, codes: &[u8; CODE_BYTES], out: &mut [u8]) {

@@ -533,7 +533,7 @@ struct Vectors;
 
 impl assemble::Steps for Vectors {
     #[inline(always)]
-    fn count_bases(codes: &[u8; CODE_BYTES]) -> (usize, usize) {
+    fn count_bases(codes: &[u8; CODE_BYTES]) -> [usize; 3] {
         // SAFETY: see `Vectors`.
         unsafe { count_bases(codes) }
     }
@@ -559,16 +559,12 @@ impl assemble::Steps for Vectors {
 
 #[inline]
 #[target_feature(enable = "avx2,popcnt")]
-fn count_bases(codes: &[u8; CODE_BYTES]) -> (usize, usize) {
-    let continued = _mm256_set1_epi8(Codes::BASE_CONTINUED as i8);
-    let mut counts = (0, 0);
-    for at in (0..CODE_BYTES).step_by(32) {
-        let bytes = load(codes, at);
-        let zero = _mm256_cmpeq_epi8(bytes, _mm256_setzero_si256());
-        counts.0 += bits(zero).count_ones() as usize;
-        counts.1 += bits(_mm256_cmpeq_epi8(bytes, continued)).count_ones() as usize;
-    }
-    counts
+fn count_bases(codes: &[u8; CODE_BYTES]) -> [usize; 3] {
+    Codes::BASES.map(|base| {
+        let base = _mm256_set1_epi8(base as i8);
+        let count = |at| bits(_mm256_cmpeq_epi8(load(codes, at), base)).count_ones() as usize;
+        (0..CODE_BYTES).step_by(32).map(count).sum()
+    })
 }
 
 #[inline]

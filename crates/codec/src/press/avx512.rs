@@ -513,7 +513,7 @@ struct Vectors;
 
 impl assemble::Steps for Vectors {
     #[inline(always)]
-    fn count_bases(codes: &[u8; CODE_BYTES]) -> (usize, usize) {
+    fn count_bases(codes: &[u8; CODE_BYTES]) -> [usize; 3] {
         // SAFETY: see `Vectors`.
         unsafe { count_bases(codes) }
     }
@@ -539,18 +539,12 @@ impl assemble::Steps for Vectors {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,popcnt")]
-fn count_bases(codes: &[u8; CODE_BYTES]) -> (usize, usize) {
-    let (zero, continued) = (
-        _mm512_setzero_si512(),
-        _mm512_set1_epi8(Codes::BASE_CONTINUED as i8),
-    );
-    let mut counts = (0, 0);
-    for at in (0..CODE_BYTES).step_by(64) {
-        let bytes = load(codes, at);
-        counts.0 += _mm512_cmpeq_epi8_mask(bytes, zero).count_ones() as usize;
-        counts.1 += _mm512_cmpeq_epi8_mask(bytes, continued).count_ones() as usize;
-    }
-    counts
+fn count_bases(codes: &[u8; CODE_BYTES]) -> [usize; 3] {
+    Codes::BASES.map(|base| {
+        let base = _mm512_set1_epi8(base as i8);
+        let count = |at| _mm512_cmpeq_epi8_mask(load(codes, at), base).count_ones() as usize;
+        (0..CODE_BYTES).step_by(64).map(count).sum()
+    })
 }
 
 #[inline]

@@ -207,6 +207,10 @@ impl Codes {
     pub(crate) const BASE_ZERO: u8 = 0x00;
     /// Two words that continue a match.
     pub(crate) const BASE_CONTINUED: u8 = 0x11;
+    /// Two words that are the word before.
+    pub(crate) const BASE_PREVIOUS: u8 = 0x88;
+    /// All of them; of equally frequent ones the first is taken.
+    pub(crate) const BASES: [u8; 3] = [Self::BASE_ZERO, Self::BASE_CONTINUED, Self::BASE_PREVIOUS];
 }
 
 /// The header of a masked page.
@@ -230,7 +234,8 @@ impl Header {
         let codes = match self.codes {
             Codes::Plain => 0,
             Codes::Sparse(Codes::BASE_ZERO) => 1,
-            Codes::Sparse(_) => 2,
+            Codes::Sparse(Codes::BASE_CONTINUED) => 2,
+            Codes::Sparse(_) => 3,
         };
         let bits = codes << 2
             | u32::from(self.packed) << 4
@@ -247,7 +252,7 @@ impl Header {
                 0 => Codes::Plain,
                 1 => Codes::Sparse(Codes::BASE_ZERO),
                 2 => Codes::Sparse(Codes::BASE_CONTINUED),
-                _ => return None,
+                _ => Codes::Sparse(Codes::BASE_PREVIOUS),
             },
             packed: bits >> 4 & 1 == 1,
             literals: (bits >> 6 & 0x1fff) as usize,

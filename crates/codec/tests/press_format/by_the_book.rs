@@ -102,7 +102,7 @@ fn masked(mut stored: &[u8]) -> Option<Streams> {
     let (form, packed) = (bits(header, 2, 2), bits(header, 4, 1) == 1);
     let (literals, masks) = (bits(header, 6, 13), bits(header, 19, 10));
     let zero = bits(header, 5, 1) + bits(header, 29, 3);
-    if zero != 0 || form == 3 || literals > 4096 || masks > 512 {
+    if zero != 0 || literals > 4096 || masks > 512 {
         return None;
     }
     let mut streams = Streams::default();
@@ -113,7 +113,7 @@ fn masked(mut stored: &[u8]) -> Option<Streams> {
     for at in 0..256 {
         let pair = match bits(bitmap, at, 1) {
             1 => take(&mut stored, 1)?[0],
-            _ => [0x00, 0x00, 0x11][form],
+            _ => [0x00, 0x00, 0x11, 0x88][form],
         };
         streams.codes.extend([pair & 15, pair >> 4]);
     }
@@ -151,16 +151,19 @@ fn runs(mut stored: &[u8]) -> Option<Vec<u8>> {
         let (index, width) = (bits(place, 0, 9), bits(place, 9, 7));
         let in_order = match runs.last() {
             None => index == 0 && width <= 8,
-            Some((before, _)) => index > *before && width <= 9,
+            Some((before, _)) => index > *before && width <= if runs.len() == 1 { 8 } else { 9 },
         };
         if !in_order {
             return None;
         }
         let mut word = [0; 8];
         if width == 9 {
-            word = runs[0].1;
+            word = runs[runs.len() - 2].1;
         } else {
             word[..width].copy_from_slice(take(&mut stored, width)?);
+            for (byte, last) in word.iter_mut().zip(runs.last().map_or([0; 8], |run| run.1)) {
+                *byte ^= last;
+            }
         }
         runs.push((index, word));
     }
@@ -300,7 +303,8 @@ pub fn write_masked(
     let form = match base {
         None => 0,
         Some(0x00) => 1,
-        Some(_) => 2,
+        Some(0x11) => 2,
+        Some(_) => 3,
     };
     let header = form << 2
         | usize::from(pack.is_some()) << 4
