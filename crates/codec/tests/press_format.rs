@@ -313,7 +313,7 @@ fn runs_of_any_kind_are_read() {
         let mut index = 0;
         for entry in 0..entries {
             let width = match entry {
-                0 => random.below(9),
+                0 | 1 => random.below(9),
                 _ => random.below(10),
             };
             stored.extend((index | width << 9).to_le_bytes()[..2].iter());
