@@ -133,6 +133,21 @@ pub struct PressState {
 #[allow(unsafe_code)]
 unsafe impl Zeroable for PressState {}
 
+#[allow(unsafe_code)]
+impl PressState {
+    /// A fresh state, for a `static` or a box. Zeroed memory does as well, without passing over a stack.
+    pub const fn new() -> Self {
+        // SAFETY: zero is a valid value, as above.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+impl Default for PressState {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// How hard an encoder looks. Paths that are given the same effort produce the same bytes.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Effort {
@@ -195,3 +210,18 @@ pub(crate) struct DecodeLanes {
 // SAFETY: integers only; zero is a valid value, and there is nothing to drop.
 #[allow(unsafe_code)]
 unsafe impl Zeroable for PressScratch {}
+
+#[allow(unsafe_code)]
+impl PressScratch {
+    /// Fresh memory, for a `static` or a box. Zeroed memory does as well, without passing over a stack.
+    pub const fn new() -> Self {
+        // SAFETY: zero is a valid value, as above.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+impl Default for PressScratch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
