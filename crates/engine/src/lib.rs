@@ -18,7 +18,7 @@
 //! * **compressed reference**: the entry of a page held by compressed storage.
 //! * **request**: the entry of a page while one worker restores it.
 //! * **worker**: a thread that answers faults, or the one that reclaims; each owns a
-//!   workspace with a spare page ([`worker`]).
+//!   workspace with a spare page (`worker.rs`).
 //! * **stable section**: while a [`Host::Stable`] guard lives, the host delivers no change of
 //!   the address space ([`change`]).
 //! * **content**, **committed**: remembered in any form; held in pages.

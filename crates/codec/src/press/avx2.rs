@@ -560,11 +560,15 @@ impl assemble::Steps for Vectors {
 #[inline]
 #[target_feature(enable = "avx2,popcnt")]
 fn count_bases(codes: &[u8; CODE_BYTES]) -> [usize; 3] {
-    Codes::BASES.map(|base| {
-        let base = _mm256_set1_epi8(base as i8);
-        let count = |at| bits(_mm256_cmpeq_epi8(load(codes, at), base)).count_ones() as usize;
-        (0..CODE_BYTES).step_by(32).map(count).sum()
-    })
+    let bases = Codes::BASES.map(|base| _mm256_set1_epi8(base as i8));
+    let mut counts = [0; 3];
+    for at in (0..CODE_BYTES).step_by(32) {
+        let bytes = load(codes, at);
+        for (count, base) in counts.iter_mut().zip(bases) {
+            *count += bits(_mm256_cmpeq_epi8(bytes, base)).count_ones() as usize;
+        }
+    }
+    counts
 }
 
 #[inline]

@@ -540,11 +540,15 @@ impl assemble::Steps for Vectors {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,popcnt")]
 fn count_bases(codes: &[u8; CODE_BYTES]) -> [usize; 3] {
-    Codes::BASES.map(|base| {
-        let base = _mm512_set1_epi8(base as i8);
-        let count = |at| _mm512_cmpeq_epi8_mask(load(codes, at), base).count_ones() as usize;
-        (0..CODE_BYTES).step_by(64).map(count).sum()
-    })
+    let bases = Codes::BASES.map(|base| _mm512_set1_epi8(base as i8));
+    let mut counts = [0; 3];
+    for at in (0..CODE_BYTES).step_by(64) {
+        let bytes = load(codes, at);
+        for (count, base) in counts.iter_mut().zip(bases) {
+            *count += _mm512_cmpeq_epi8_mask(bytes, base).count_ones() as usize;
+        }
+    }
+    counts
 }
 
 #[inline]
