@@ -4,13 +4,13 @@
 //!
 //! Miri runs no C and no vectors: it sees the portable path of every codec written in Rust.
 //! It is some thousand times slower than the processor, so the tests do less under `cfg(miri)`,
-//! and those that prove nothing when they do less are ignored there, or left out here:
+//! and some are left out:
 //!
 //! | left out | because |
 //! |---|---|
-//! | `states_pass_from_one_codec_to_another`, `round_trip.rs`, `press_format.rs` of the codecs | each takes longer than all the others together |
+//! | `damaged_input.rs`, `round_trip.rs` and `states_pass_from_one_codec_to_another` of the codecs | they take every codec in turn, some with tables to be trained: minutes of CPU for a single test; `--all` runs them |
 //! | `no_allocation.rs` of both | allocations are counted, nothing else |
-//! | `zstd_frames.rs` | C |
+//! | `zstd_frames.rs` of the codecs | C |
 //!
 //! `-Zmiri-ignore-leaks`: what tests keep to the end of the program is no finding.
 
@@ -20,21 +20,25 @@ use anyhow::Result;
 
 /// Options of the miri task.
 #[derive(clap::Args, Debug)]
-pub struct Options {}
+pub struct Options {
+    /// Also what takes far longer: damaged input to every codec, and round trips of all of them.
+    #[arg(long)]
+    all: bool,
+}
 
 const FLAGS: &str = "-Zmiri-strict-provenance -Zmiri-ignore-leaks -Zmiri-disable-isolation";
 
-fn steps() -> Vec<Step> {
+fn steps(all: bool) -> Vec<Step> {
     let step = |headline, arguments| {
         Step::new(headline, arguments)
             .with("MIRIFLAGS", FLAGS)
             .needs(|| install::nightly(&["miri", "rust-src"]))
     };
-    vec![
+    let mut steps = vec![
         step(
             "The codecs, on the portable path",
             "+nightly miri test -p coldpress-codec --no-default-features --lib \
-             --test damaged_input --test wkdm_format --test lz4_blocks --test lzo_streams \
+             --test wkdm_format --test lz4_blocks --test lzo_streams \
              -- --skip states_pass_from_one_codec_to_another",
         ),
         step(
@@ -43,12 +47,25 @@ fn steps() -> Vec<Step> {
              --test model --test press_rules --test size_class_rules --test three_slot_rules \
              --test two_slot_rules",
         ),
-    ]
+    ];
+    if all {
+        steps.push(step(
+            "Every codec in turn",
+            "+nightly miri test -p coldpress-codec --no-default-features \
+             --test damaged_input --test round_trip",
+        ));
+        steps.push(step(
+            "One state for all codecs",
+            "+nightly miri test -p coldpress-codec --no-default-features --lib \
+             states_pass_from_one_codec_to_another",
+        ));
+    }
+    steps
 }
 
-/// Runs both under Miri; 1 if something was found.
-pub fn run(_options: &Options) -> Result<u8> {
+/// Runs them under Miri; 1 if something was found.
+pub fn run(options: &Options) -> Result<u8> {
     // The storages' tests are built with the codecs in C, though none is called.
     install::packages(&[install::GCC])?;
-    steps::run(&steps())
+    steps::run(&steps(options.all))
 }
