@@ -7,18 +7,18 @@
 use crate::counters::{add, sub};
 use crate::entry::Entry;
 use crate::host::Host;
-use crate::{Engine, PageIndex, VmoId};
+use crate::{Engine, PageIndex, SegmentId};
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
 use core::sync::atomic::Ordering::Relaxed;
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
-    /// Forgets the content of pages `first..end` of `vmo`: they read as zeros from now on.
-    pub fn decommit(&self, host: &H, vmo: VmoId, first: PageIndex, end: PageIndex) {
+    /// Forgets the content of pages `first..end` of `segment`: they read as zeros from now on.
+    pub fn decommit(&self, host: &H, segment: SegmentId, first: PageIndex, end: PageIndex) {
         let mut index = first;
         while index < end {
             let leaf_end = (index - index % crate::LEAF_PAGES + crate::LEAF_PAGES).min(end);
-            let list = self.page_list(vmo);
+            let list = self.page_list(segment);
             let mut requested = 0u64;
             if list.live(index) > 0 {
                 for index in index..leaf_end {
@@ -36,7 +36,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             // Nothing will be installed there: who waits for a request must look again.
             let base = index - index % crate::LEAF_PAGES;
             for n in (0..crate::LEAF_PAGES).filter(|n| requested & 1 << n != 0) {
-                host.wake(vmo, base + n);
+                host.wake(segment, base + n);
             }
             index = leaf_end;
         }
@@ -69,41 +69,41 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
     }
 
-    /// Moves the entry of page `from` of `vmo` to page `to` of `to_vmo`, whose entry is empty.
+    /// Moves the entry of page `from` of `segment` to page `to` of `to_segment`, whose entry is empty.
     /// `false`: no memory for the destination's leaf; the entry stays.
     pub fn transfer(
         &self,
         host: &H,
-        (vmo, from): (VmoId, PageIndex),
-        (to_vmo, to): (VmoId, PageIndex),
+        (segment, from): (SegmentId, PageIndex),
+        (to_segment, to): (SegmentId, PageIndex),
     ) -> bool {
-        if self.entry(vmo, from) == Entry::Empty {
+        if self.entry(segment, from) == Entry::Empty {
             return true;
         }
-        if !self.ensure_leaf(host, to_vmo, to, true) {
+        if !self.ensure_leaf(host, to_segment, to, true) {
             add(&self.counters.no_metadata, 1);
             return false;
         }
-        let list = self.page_list(vmo);
+        let list = self.page_list(segment);
         let entry = list.get(from);
         list.set(from, Entry::Empty);
         drop(list);
-        let list = self.page_list(to_vmo);
+        let list = self.page_list(to_segment);
         // Whatever was tracked there meanwhile is not there any more.
         self.forget(host, list.get(to));
         match entry {
             Entry::Page(record) => {
                 let _queues = self.queues.lock();
-                self.pages.get(record).set_backlink(to_vmo, to);
+                self.pages.get(record).set_backlink(to_segment, to);
             }
             Entry::Temporary(slot) => {
                 let link = &self.backlinks[slot.0 as usize];
-                link.vmo.store(to_vmo, Relaxed);
+                link.segment.store(to_segment, Relaxed);
                 link.index.store(to, Relaxed);
             }
             Entry::Request(worker) => {
                 let target = &self.targets[worker as usize];
-                target.vmo.store(to_vmo, Relaxed);
+                target.segment.store(to_segment, Relaxed);
                 target.index.store(to, Relaxed);
             }
             _ => {}
@@ -112,7 +112,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         drop(list);
         if let Entry::Request(_) = entry {
             // Its worker will install at the new place: who waits at the old one must look again.
-            host.wake(vmo, from);
+            host.wake(segment, from);
         }
         true
     }

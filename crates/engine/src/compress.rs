@@ -30,7 +30,7 @@ use crate::host::{Host, StagingSlot};
 use crate::queues::Ageing;
 use crate::stored::{HEADER_BYTES, Header, milliseconds};
 use crate::worker::Worker;
-use crate::{Engine, LEAF_PAGES, PageIndex, STAGING_SLOTS, VmoId};
+use crate::{Engine, LEAF_PAGES, PageIndex, STAGING_SLOTS, SegmentId};
 use coldpress_codec::{Compressed, DEFAULT_TARGET_BYTES, PAGE_SIZE, PageCodec, checksum};
 use coldpress_storage::CompressedStorage;
 use core::sync::atomic::Ordering::Relaxed;
@@ -127,11 +127,11 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                     .oldest_inactive(touched_before_ns)
                     .map(|record| (record, self.pages.get(record).backlink()))
             };
-            let Some((record, (vmo, index))) = oldest else {
+            let Some((record, (segment, index))) = oldest else {
                 break;
             };
             let (taken, refused, span) =
-                self.take_run(host, record, vmo, index, StagingSlot(slots as u16));
+                self.take_run(host, record, segment, index, StagingSlot(slots as u16));
             for n in 0..span {
                 if taken & 1 << n != 0 {
                     occupied[(slots + n) / 64] |= 1 << ((slots + n) % 64);
@@ -168,16 +168,16 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         &self,
         host: &H,
         record: u32,
-        vmo: VmoId,
+        segment: SegmentId,
         index: PageIndex,
         slot: StagingSlot,
     ) -> (u64, u32, usize) {
         let _stable = self.stable(host);
-        let Some(run) = self.choose_run(record, vmo, index) else {
+        let Some(run) = self.choose_run(record, segment, index) else {
             return (0, 0, 0);
         };
-        let taken = host.take(vmo, run.first, run.wanted, slot);
-        let list = self.page_list(vmo);
+        let taken = host.take(segment, run.first, run.wanted, slot);
+        let list = self.page_list(segment);
         list.claim(run.first, 0);
         let mut queues = self.queues.lock();
         let mut refused = 0;
@@ -189,7 +189,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             let (record, index) = (run.records[n], run.first + n as u32);
             if taken.moved & bit != 0 {
                 let at = slot.0 as usize + n;
-                self.backlinks[at].vmo.store(vmo, Relaxed);
+                self.backlinks[at].segment.store(segment, Relaxed);
                 self.backlinks[at].index.store(index, Relaxed);
                 list.set(index, Entry::Temporary(StagingSlot(at as u16)));
                 queues.send_away(&self.pages, record);
@@ -215,14 +215,14 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 
     /// Chooses the run around page `index` and takes its records off their queues. `None`: the
     /// page is no longer what the queue said.
-    fn choose_run(&self, record: u32, vmo: VmoId, index: PageIndex) -> Option<Run> {
-        let list = self.page_list(vmo);
+    fn choose_run(&self, record: u32, segment: SegmentId, index: PageIndex) -> Option<Run> {
+        let list = self.page_list(segment);
         let mut queues = self.queues.lock();
         if list.get(index) != Entry::Page(record) {
             // It has gone since the queue was looked at. Should a record stand in a queue that no
             // entry names (page list I2), it must not stand in the way of all others.
             if queues.oldest_inactive(u64::MAX) == Some(record)
-                && self.pages.get(record).backlink() == (vmo, index)
+                && self.pages.get(record).backlink() == (segment, index)
             {
                 queues.remove(&self.pages, record);
                 self.pages.give(record);
@@ -337,8 +337,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     fn finalize(&self, host: &H, slot: StagingSlot, entry: Entry) -> bool {
         let _stable = self.stable(host);
         let link = &self.backlinks[slot.0 as usize];
-        let (vmo, index) = (link.vmo.load(Relaxed), link.index.load(Relaxed));
-        let list = self.page_list(vmo);
+        let (segment, index) = (link.segment.load(Relaxed), link.index.load(Relaxed));
+        let list = self.page_list(segment);
         if list.get(index) != Entry::Temporary(slot) {
             return false;
         }
@@ -355,12 +355,12 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         {
             let _stable = self.stable(host);
             let link = &self.backlinks[slot.0 as usize];
-            let (vmo, index) = (link.vmo.load(Relaxed), link.index.load(Relaxed));
-            let list = self.page_list(vmo);
+            let (segment, index) = (link.segment.load(Relaxed), link.index.load(Relaxed));
+            let list = self.page_list(segment);
             if list.get(index) != Entry::Temporary(slot) {
                 return;
             }
-            self.aim(worker, vmo, index);
+            self.aim(worker, segment, index);
             list.set(index, Entry::Request(worker.id));
         }
         // SAFETY: the slot is released at the end of the batch only.

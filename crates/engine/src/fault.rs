@@ -22,7 +22,7 @@ use crate::host::{Doubt, Host, Installed};
 use crate::page_list::PageList;
 use crate::stored::{Header, residency_bucket};
 use crate::worker::{Worker, Workspace};
-use crate::{Engine, PageIndex, VmoId};
+use crate::{Engine, PageIndex, SegmentId};
 use coldpress_codec::{Page, PageCodec, checksum, same_filled};
 use coldpress_storage::{CompressedStorage, Reference, prefetch};
 use core::sync::atomic::Ordering::Relaxed;
@@ -76,23 +76,23 @@ pub(crate) enum Committed {
 }
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
-    /// Answers the touch of page `index` of `vmo`. `written`: by a write.
+    /// Answers the touch of page `index` of `segment`. `written`: by a write.
     pub fn fault(
         &self,
         host: &H,
         worker: &mut Worker<C>,
-        vmo: VmoId,
+        segment: SegmentId,
         index: PageIndex,
         written: bool,
     ) -> FaultOutcome {
         let c = &self.counters;
         loop {
-            let list = self.page_list(vmo);
+            let list = self.page_list(segment);
             let entry = list.get(index);
             match entry {
                 Entry::Page(_) => {
                     drop(list);
-                    match self.fault_page(host, vmo, index, written) {
+                    match self.fault_page(host, segment, index, written) {
                         Some(outcome) => return outcome,
                         None => continue,
                     }
@@ -103,7 +103,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 }
                 Entry::Empty => {
                     drop(list);
-                    match self.fault_empty(host, vmo, index, written) {
+                    match self.fault_empty(host, segment, index, written) {
                         Some(outcome) => return outcome,
                         None => continue,
                     }
@@ -118,7 +118,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 Entry::Compressed(reference) => prefetch(host.frames(), reference),
                 Entry::Zero | Entry::SameFilled(_) => {}
             }
-            self.aim(worker, vmo, index);
+            self.aim(worker, segment, index);
             list.set(index, Entry::Request(worker.id));
             drop(list);
 
@@ -153,15 +153,15 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             match committed {
                 Committed::Cancelled => continue,
                 Committed::Gone => {
-                    host.wake(vmo, index);
+                    host.wake(segment, index);
                     return FaultOutcome::Gone;
                 }
                 Committed::Done | Committed::Poisoned => {}
             }
             let target = &self.targets[worker.id as usize];
-            if (target.vmo.load(Relaxed), target.index.load(Relaxed)) != (vmo, index) {
+            if (target.segment.load(Relaxed), target.index.load(Relaxed)) != (segment, index) {
                 // The memory moved while we worked: who waits at the old place must look again.
-                host.wake(vmo, index);
+                host.wake(segment, index);
             }
             if committed == Committed::Poisoned {
                 return FaultOutcome::Poisoned;
@@ -176,9 +176,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     }
 
     /// Names what `worker` is about to restore. Under the VMO's lock, before the entry says so.
-    pub(crate) fn aim(&self, worker: &Worker<C>, vmo: VmoId, index: PageIndex) {
+    pub(crate) fn aim(&self, worker: &Worker<C>, segment: SegmentId, index: PageIndex) {
         let target = &self.targets[worker.id as usize];
-        target.vmo.store(vmo, Relaxed);
+        target.segment.store(segment, Relaxed);
         target.index.store(index, Relaxed);
         target.cancelled.store(false, Relaxed);
     }
@@ -192,25 +192,25 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     fn fault_page(
         &self,
         host: &H,
-        vmo: VmoId,
+        segment: SegmentId,
         index: PageIndex,
         written: bool,
     ) -> Option<FaultOutcome> {
         let stable = self.stable(host);
-        let list = self.page_list(vmo);
+        let list = self.page_list(segment);
         if !matches!(list.get(index), Entry::Page(_)) {
             return None;
         }
-        if self.is_claimed(vmo, index) {
+        if self.is_claimed(segment, index) {
             drop(list);
             drop(stable);
             self.let_changes_in(host);
             return None;
         }
-        let installed = self.install_zero(host, vmo, index, written);
+        let installed = self.install_zero(host, segment, index, written);
         drop(list);
         drop(stable);
-        self.answer_zero(host, vmo, index, installed)
+        self.answer_zero(host, segment, index, installed)
     }
 
     /// A touch of memory of which nothing is remembered: zeros, as the kernel would give.
@@ -218,29 +218,29 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     fn fault_empty(
         &self,
         host: &H,
-        vmo: VmoId,
+        segment: SegmentId,
         index: PageIndex,
         written: bool,
     ) -> Option<FaultOutcome> {
-        let leaf = self.ensure_leaf(host, vmo, index, false);
+        let leaf = self.ensure_leaf(host, segment, index, false);
         let stable = self.stable(host);
         // The list's lock is held until the zeros are in place: between looking and installing
         // another worker could install, the program write, and the page leave again.
-        let list = self.page_list(vmo);
+        let list = self.page_list(segment);
         if list.get(index) != Entry::Empty {
             return None;
         }
-        let installed = self.install_zero(host, vmo, index, written);
+        let installed = self.install_zero(host, segment, index, written);
         if installed == Ok(Installed::Done) {
             if leaf {
-                self.track_in(host, &list, vmo, index, false);
+                self.track_in(host, &list, segment, index, false);
             } else {
                 add(&self.counters.no_metadata, 1);
             }
         }
         drop(list);
         drop(stable);
-        self.answer_zero(host, vmo, index, installed)
+        self.answer_zero(host, segment, index, installed)
     }
 
     /// Puts zeros in place, or poisons the page where the host cannot tell why it refuses: then
@@ -248,12 +248,12 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     fn install_zero(
         &self,
         host: &H,
-        vmo: VmoId,
+        segment: SegmentId,
         index: PageIndex,
         written: bool,
     ) -> Result<Installed, Installed> {
-        match host.install_zero(vmo, index, written) {
-            Installed::Refused => Err(host.poison(vmo, index, Doubt::Refused)),
+        match host.install_zero(segment, index, written) {
+            Installed::Refused => Err(host.poison(segment, index, Doubt::Refused)),
             installed => Ok(installed),
         }
     }
@@ -263,7 +263,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     fn answer_zero(
         &self,
         host: &H,
-        vmo: VmoId,
+        segment: SegmentId,
         index: PageIndex,
         installed: Result<Installed, Installed>,
     ) -> Option<FaultOutcome> {
@@ -288,7 +288,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             }
             Ok(Installed::Gone | Installed::Refused)
             | Err(Installed::Gone | Installed::Refused) => {
-                host.wake(vmo, index);
+                host.wake(segment, index);
                 Some(FaultOutcome::Gone)
             }
         }
@@ -347,8 +347,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             if target.cancelled.load(Relaxed) {
                 return Committed::Cancelled;
             }
-            let (vmo, index) = (target.vmo.load(Relaxed), target.index.load(Relaxed));
-            if self.is_claimed(vmo, index) {
+            let (segment, index) = (target.segment.load(Relaxed), target.index.load(Relaxed));
+            if self.is_claimed(segment, index) {
                 drop(stable);
                 spins += 1;
                 match spins < CLAIM_SPINS {
@@ -357,13 +357,16 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 }
                 continue;
             }
-            let (installed, doubt) = match content.map(|page| host.install(vmo, index, page)) {
+            let (installed, doubt) = match content.map(|page| host.install(segment, index, page)) {
                 Some(Installed::Refused) => (
-                    host.poison(vmo, index, Doubt::Refused),
+                    host.poison(segment, index, Doubt::Refused),
                     Some(&c.refused_installs),
                 ),
                 Some(installed) => (installed, None),
-                None => (host.poison(vmo, index, Doubt::Damaged), Some(&c.corrupt)),
+                None => (
+                    host.poison(segment, index, Doubt::Damaged),
+                    Some(&c.corrupt),
+                ),
             };
             if installed == Installed::Changing {
                 drop(stable);
@@ -371,7 +374,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 self.let_changes_in(host);
                 continue;
             }
-            let list = self.page_list(vmo);
+            let list = self.page_list(segment);
             debug_assert_eq!(list.get(index), Entry::Request(worker));
             let mut queues = self.queues.lock();
             let record = if doubt.is_none() && installed != Installed::Gone {
@@ -382,7 +385,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             };
             let entry = match record {
                 Some(record) => {
-                    self.pages.get(record).set_backlink(vmo, index);
+                    self.pages.get(record).set_backlink(segment, index);
                     match into {
                         Into::Newest => queues.push_newest(&self.pages, record),
                         Into::Failed => queues.push_failed(&self.pages, record),
@@ -396,7 +399,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             drop(list);
             return match (installed, doubt) {
                 (Installed::Gone, _) => {
-                    host.wake(vmo, index);
+                    host.wake(segment, index);
                     Committed::Gone
                 }
                 (_, Some(counter)) => {
@@ -436,13 +439,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Starts to track a page that is in place, or that has just been put in place, and of
     /// which nothing is remembered so far. `grow`: tables may grow (never on a fault). In a
     /// stable section, or before the page's memory is registered.
-    pub fn track_known(&self, host: &H, vmo: VmoId, index: PageIndex, grow: bool) -> bool {
-        if !self.ensure_leaf(host, vmo, index, grow) {
+    pub fn track_known(&self, host: &H, segment: SegmentId, index: PageIndex, grow: bool) -> bool {
+        if !self.ensure_leaf(host, segment, index, grow) {
             add(&self.counters.no_metadata, 1);
             return false;
         }
-        let list = self.page_list(vmo);
-        list.get(index) == Entry::Empty && self.track_in(host, &list, vmo, index, grow)
+        let list = self.page_list(segment);
+        list.get(index) == Entry::Empty && self.track_in(host, &list, segment, index, grow)
     }
 
     /// Gives the empty entry of a page that is in place a record; its leaf is there.
@@ -450,7 +453,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         &self,
         host: &H,
         list: &PageList<'_, H>,
-        vmo: VmoId,
+        segment: SegmentId,
         index: PageIndex,
         grow: bool,
     ) -> bool {
@@ -467,7 +470,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             add(&self.counters.no_metadata, 1);
             return false;
         };
-        self.pages.get(record).set_backlink(vmo, index);
+        self.pages.get(record).set_backlink(segment, index);
         queues.push_newest(&self.pages, record);
         drop(queues);
         list.set(index, Entry::Page(record));

@@ -10,7 +10,7 @@ use crate::counters::{add, sub};
 use crate::entry::Entry;
 use crate::host::Host;
 use crate::worker::Worker;
-use crate::{Engine, PageIndex, VmoId};
+use crate::{Engine, PageIndex, SegmentId};
 use coldpress_codec::{Page, PageCodec, same_filled};
 use coldpress_storage::CompressedStorage;
 
@@ -34,10 +34,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         &self,
         host: &H,
         worker: &'w mut Worker<C>,
-        vmo: VmoId,
+        segment: SegmentId,
         index: PageIndex,
     ) -> Content<'w> {
-        match self.entry(vmo, index) {
+        match self.entry(segment, index) {
             Entry::Empty => return Content::Nothing,
             Entry::Page(_) | Entry::Temporary(_) | Entry::Request(_) => return Content::Present,
             Entry::Zero => worker.workspace.spare.fill(0),
@@ -53,14 +53,14 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 
     /// The page is in place, whatever its entry says: what was remembered besides is freed.
     /// Called while no stable section is open.
-    pub fn acknowledge_present(&self, host: &H, vmo: VmoId, index: PageIndex) {
-        let list = self.page_list(vmo);
+    pub fn acknowledge_present(&self, host: &H, segment: SegmentId, index: PageIndex) {
+        let list = self.page_list(segment);
         match list.get(index) {
             Entry::Compressed(reference) => self.free_stored(host, reference, true),
             Entry::Zero | Entry::SameFilled(_) => sub(&self.counters.same_filled_pages, 1),
             Entry::Empty => {
                 drop(list);
-                self.track_known(host, vmo, index, true);
+                self.track_known(host, segment, index, true);
                 return;
             }
             _ => return,
@@ -68,7 +68,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let mut queues = self.queues.lock();
         let entry = match queues.bring_back(&self.pages) {
             Some(record) => {
-                self.pages.get(record).set_backlink(vmo, index);
+                self.pages.get(record).set_backlink(segment, index);
                 queues.push_newest(&self.pages, record);
                 Entry::Page(record)
             }

@@ -1,7 +1,7 @@
 //! What the engine asks of the machine it runs on.
 
 use crate::lock::HeldRanks;
-use crate::{PageIndex, VmoId};
+use crate::{PageIndex, SegmentId};
 use coldpress_arena::{ChunkSource, Zeroable};
 use coldpress_codec::Page;
 use coldpress_storage::FrameSource;
@@ -80,7 +80,7 @@ pub unsafe trait Host: ChunkSource + Sync {
     /// `wanted` (its lowest bit is set), into the slots from `slot`. Pages between them whose
     /// bit is not set are missing; where one has come back in this moment it stays, or is put
     /// back before the call returns. Called in a stable section.
-    fn take(&self, vmo: VmoId, first: PageIndex, wanted: u64, slot: StagingSlot) -> Taken;
+    fn take(&self, segment: SegmentId, first: PageIndex, wanted: u64, slot: StagingSlot) -> Taken;
 
     /// The page in a slot.
     ///
@@ -93,19 +93,19 @@ pub unsafe trait Host: ChunkSource + Sync {
     fn release(&self, slot: StagingSlot, count: usize);
 
     /// Puts `content` in place of a missing page and wakes who waits. In a stable section.
-    fn install(&self, vmo: VmoId, index: PageIndex, content: &Page) -> Installed;
+    fn install(&self, segment: SegmentId, index: PageIndex, content: &Page) -> Installed;
 
     /// Puts a page of zeros in place of a missing page and wakes who waits; `written`: the
     /// toucher is about to write. In a stable section.
-    fn install_zero(&self, vmo: VmoId, index: PageIndex, written: bool) -> Installed;
+    fn install_zero(&self, segment: SegmentId, index: PageIndex, written: bool) -> Installed;
 
     /// Lets the threads that wait for a page try again.
-    fn wake(&self, vmo: VmoId, index: PageIndex);
+    fn wake(&self, segment: SegmentId, index: PageIndex);
 
     /// The content of this page is lost or in doubt: every touch of it shall raise an error,
     /// none may return bytes. In a stable section. Never answers [`Installed::Refused`]: where
     /// not even that can be had, the host stops whoever could touch the page.
-    fn poison(&self, vmo: VmoId, index: PageIndex, doubt: Doubt) -> Installed;
+    fn poison(&self, segment: SegmentId, index: PageIndex, doubt: Doubt) -> Installed;
 
     /// The address space is changing and the worker cannot go on before the change is
     /// delivered: deliver what is pending or wait a little. No stable section is open in the

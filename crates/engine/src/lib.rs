@@ -9,6 +9,7 @@
 //! # Glossary
 //!
 //! * **VMO**: a range of anonymous memory with a *page list* ([`page_list`]).
+//! * **segment**: 32 MiB of a page list. A host that maps fixed windows uses segments directly.
 //! * **page list entry**: 64 bits; the low three tell the type ([`entry`]).
 //! * **page**: here the record of a page that holds content in place ([`page`]); the bytes
 //!   belong to the host.
@@ -65,17 +66,17 @@ use coldpress_storage::CompressedStorage;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use lock::{HeldRanks, Lock, rank};
 use page::PageRecord;
-use page_list::{Leaf, Vmo};
+use page_list::{Leaf, Segment};
 use queues::Queues;
 
-/// Names a VMO of an engine; 0 is never one.
-pub type VmoId = u32;
+/// Names a segment of an engine; 0 is never one.
+pub type SegmentId = u32;
 
-/// Index of a page in its VMO.
+/// Index of a page in its segment.
 pub type PageIndex = u32;
 
-/// Pages in a VMO: 32 MiB.
-pub const VMO_PAGES: u32 = 8192;
+/// Pages in a segment: 32 MiB.
+pub const SEGMENT_PAGES: u32 = 8192;
 
 /// Pages in a leaf of a page list, and the most that one reclaim run takes out.
 pub const LEAF_PAGES: u32 = 64;
@@ -90,7 +91,7 @@ pub const STAGING_SLOTS: usize = 1024;
 /// open; read inside one.
 #[derive(Default)]
 struct Target {
-    vmo: AtomicU32,
+    segment: AtomicU32,
     index: AtomicU32,
     /// The content is no longer wanted: the page was freed meanwhile.
     cancelled: AtomicBool,
@@ -99,17 +100,17 @@ struct Target {
 /// Where the page in a staging slot belongs: its backlink.
 #[derive(Default)]
 struct Backlink {
-    vmo: AtomicU32,
+    segment: AtomicU32,
     index: AtomicU32,
 }
 
 /// The engine: all VMOs of one security domain and their compressed storage.
 pub struct Engine<H: Host, C: PageCodec, S: CompressedStorage> {
     codec: C,
-    vmos: Pool<Vmo<H::RawLock>>,
+    segments: Pool<Segment<H::RawLock>>,
     leaves: Pool<Leaf>,
     pages: Pool<PageRecord>,
-    /// Guards the pools `vmos` and `leaves`; a leaf of the order.
+    /// Guards the pools `segments` and `leaves`; a leaf of the order.
     tables: Lock<H::RawLock, (), { rank::LEAF }>,
     /// Guards the page queues and the pool `pages`; a leaf of the order, held for a few stores.
     queues: Lock<H::RawLock, Queues, { rank::LEAF }>,
@@ -122,11 +123,11 @@ pub struct Engine<H: Host, C: PageCodec, S: CompressedStorage> {
 }
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
-    /// An engine without VMOs.
+    /// An engine without segments.
     pub const fn new(codec: C, storage: S) -> Self {
         Self {
             codec,
-            vmos: Pool::new(),
+            segments: Pool::new(),
             leaves: Pool::new(),
             pages: Pool::new(),
             tables: Lock::new(()),
@@ -134,14 +135,14 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             storage: Lock::new(storage),
             targets: [const {
                 Target {
-                    vmo: AtomicU32::new(0),
+                    segment: AtomicU32::new(0),
                     index: AtomicU32::new(0),
                     cancelled: AtomicBool::new(false),
                 }
             }; MAX_WORKERS],
             backlinks: [const {
                 Backlink {
-                    vmo: AtomicU32::new(0),
+                    segment: AtomicU32::new(0),
                     index: AtomicU32::new(0),
                 }
             }; STAGING_SLOTS],
@@ -154,14 +155,14 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         &self.counters
     }
 
-    /// Creates a VMO of [`VMO_PAGES`] empty pages, or `None` where there is no memory.
-    pub fn create_vmo(&self, host: &H) -> Option<VmoId> {
+    /// Creates a segment of [`SEGMENT_PAGES`] empty pages, or `None` where there is no memory.
+    pub fn create_segment(&self, host: &H) -> Option<SegmentId> {
         let _tables = self.tables.lock();
-        if !self.vmos.reserve(host, 1) {
+        if !self.segments.reserve(host, 1) {
             return None;
         }
-        let id = self.vmos.take()?;
-        self.vmos.get(id).clear();
+        let id = self.segments.take()?;
+        self.segments.get(id).clear();
         Some(id)
     }
 
@@ -195,8 +196,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 
     /// Bytes of tables that the engine has touched, storage's own included.
     pub fn metadata_bytes(&self) -> usize {
-        let own =
-            self.vmos.touched_bytes() + self.leaves.touched_bytes() + self.pages.touched_bytes();
+        let own = self.segments.touched_bytes()
+            + self.leaves.touched_bytes()
+            + self.pages.touched_bytes();
         own + self.storage.lock().usage().metadata_bytes
     }
 
@@ -220,8 +222,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             self.tables.reset();
             self.queues.reset();
             self.storage.reset();
-            for id in 1..=self.vmos.in_use() {
-                self.vmos.get(id).reset_lock();
+            for id in 1..=self.segments.in_use() {
+                self.segments.get(id).reset_lock();
             }
         }
         for target in &self.targets {

@@ -192,12 +192,12 @@ mod tests {
 
     #[test]
     fn ranks_may_rise() {
-        let (vmo, leaf) = (
+        let (segment, leaf) = (
             Lock::<Raw, u32, { rank::VMO }>::new(1),
             Lock::<Raw, u32, { rank::LEAF }>::new(2),
         );
         for _ in 0..2 {
-            let first = vmo.lock();
+            let first = segment.lock();
             assert_eq!(*first + *leaf.lock(), 3);
             assert_eq!(*leaf.lock(), 2);
         }

@@ -1,6 +1,6 @@
 //! Records of pages whose content is in place: the `vm_page_t` of RFC-0219 "Aging and tracking".
 //!
-//! A record carries the backlink (VMO and index) and its place in the page queues. It exists
+//! A record carries the backlink (segment and index) and its place in the page queues. It exists
 //! while its page is resident and tracked; the engine keeps enough free records for every page
 //! that is compressed, so that a fault never has to find memory for one.
 
@@ -15,9 +15,9 @@ pub struct PageRecord {
     next: AtomicU32,
     /// Next older record in the queue.
     previous: AtomicU32,
-    /// VMO in the low 24 bits, queue in the next 8.
-    vmo_and_queue: AtomicU32,
-    /// Index of the page in its VMO.
+    /// Segment in the low 24 bits, queue in the next 8.
+    segment_and_queue: AtomicU32,
+    /// Index of the page in its segment.
     index: AtomicU32,
 }
 
@@ -30,35 +30,35 @@ impl Link for PageRecord {
     }
 }
 
-const VMO_BITS: u32 = 24;
-const VMO_MASK: u32 = (1 << VMO_BITS) - 1;
+const SEGMENT_BITS: u32 = 24;
+const SEGMENT_MASK: u32 = (1 << SEGMENT_BITS) - 1;
 
 impl PageRecord {
-    /// VMO and index the page belongs to.
+    /// Segment and index the page belongs to.
     pub fn backlink(&self) -> (u32, u32) {
         (
-            self.vmo_and_queue.load(Relaxed) & VMO_MASK,
+            self.segment_and_queue.load(Relaxed) & SEGMENT_MASK,
             self.index.load(Relaxed),
         )
     }
 
     /// Sets the backlink; under the lock of the VMO that has the page, and the queue lock.
-    pub(crate) fn set_backlink(&self, vmo: u32, index: u32) {
-        debug_assert!(vmo <= VMO_MASK);
-        let queue = self.vmo_and_queue.load(Relaxed) & !VMO_MASK;
-        self.vmo_and_queue.store(queue | vmo, Relaxed);
+    pub(crate) fn set_backlink(&self, segment: u32, index: u32) {
+        debug_assert!(segment <= SEGMENT_MASK);
+        let queue = self.segment_and_queue.load(Relaxed) & !SEGMENT_MASK;
+        self.segment_and_queue.store(queue | segment, Relaxed);
         self.index.store(index, Relaxed);
     }
 
     /// Queue the page is in.
     pub(crate) fn queue(&self) -> usize {
-        (self.vmo_and_queue.load(Relaxed) >> VMO_BITS) as usize
+        (self.segment_and_queue.load(Relaxed) >> SEGMENT_BITS) as usize
     }
 
     pub(crate) fn set_queue(&self, queue: usize) {
-        let vmo = self.vmo_and_queue.load(Relaxed) & VMO_MASK;
-        self.vmo_and_queue
-            .store((queue as u32) << VMO_BITS | vmo, Relaxed);
+        let segment = self.segment_and_queue.load(Relaxed) & SEGMENT_MASK;
+        self.segment_and_queue
+            .store((queue as u32) << SEGMENT_BITS | segment, Relaxed);
     }
 
     pub(crate) fn next(&self) -> &AtomicU32 {

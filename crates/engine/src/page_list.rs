@@ -1,22 +1,22 @@
-//! Page lists: from an index in a VMO to its entry.
+//! Page lists, in segments: from the index of a page in its segment to its entry.
 //!
 //! ```text
-//!  Vmo                        Leaf (from a pool, when first needed)
+//!  Segment                        Leaf (from a pool, when first needed)
 //!  leaves[128] ─────────────▶ entries[64] of 64 bits, count of those not empty
 //! ```
 //!
 //! Invariants (all under the VMO's lock):
-//! * I1 A leaf that is named by a VMO belongs to it alone; `live` is the number of its entries
+//! * I1 A leaf that is named by a segment belongs to it alone; `live` is the number of its entries
 //!   that are not empty.
 //! * I2 `Page(r)` stands in exactly one entry, and record `r` names that entry as its backlink.
 //! * I3 `Compressed(ref)` stands in exactly one entry; the page is missing at its address.
 //!
-//! A leaf stays with its VMO once it was needed (528 bytes for 256 KiB of memory that was
+//! A leaf stays with its segment once it was needed (528 bytes for 256 KiB of memory that was
 //! managed at one time): entries come and go far too often to give leaves back.
 
 use crate::entry::Entry;
 use crate::lock::{self, rank};
-use crate::{Engine, Host, LEAF_PAGES, PageIndex, VMO_PAGES, VmoId};
+use crate::{Engine, Host, LEAF_PAGES, PageIndex, SEGMENT_PAGES, SegmentId};
 use coldpress_arena::{Link, Zeroable};
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
@@ -27,11 +27,11 @@ use core::sync::atomic::{
 };
 use lock_api::RawMutex;
 
-const LEAVES: usize = (VMO_PAGES / LEAF_PAGES) as usize;
+const LEAVES: usize = (SEGMENT_PAGES / LEAF_PAGES) as usize;
 
-/// A range of anonymous memory of [`VMO_PAGES`] pages.
+/// A range of anonymous memory of [`SEGMENT_PAGES`] pages.
 #[repr(C)]
-pub(crate) struct Vmo<R> {
+pub(crate) struct Segment<R> {
     link: AtomicU32,
     /// Guards the entries of this VMO's page list. Held for lookups and updates, for copying
     /// one page out of a staging slot, and while a page of which nothing is remembered is
@@ -41,11 +41,11 @@ pub(crate) struct Vmo<R> {
 }
 
 // SAFETY: zero is valid for atomics; `Host::RawLock` promises that zero is an unlocked lock.
-unsafe impl<R> Zeroable for Vmo<R> {}
+unsafe impl<R> Zeroable for Segment<R> {}
 // SAFETY: everything is atomic but the lock cell, which only `reset_lock` writes, alone.
-unsafe impl<R: Sync> Sync for Vmo<R> {}
+unsafe impl<R: Sync> Sync for Segment<R> {}
 
-impl<R> Link for Vmo<R> {
+impl<R> Link for Segment<R> {
     fn link(&self) -> &AtomicU32 {
         &self.link
     }
@@ -71,7 +71,7 @@ impl Link for Leaf {
     }
 }
 
-impl<R: RawMutex> Vmo<R> {
+impl<R: RawMutex> Segment<R> {
     fn lock(&self) -> &R {
         // SAFETY: only `reset_lock` writes the cell, and its caller promises to be alone.
         unsafe { &*self.lock.get() }
@@ -95,21 +95,21 @@ impl<R: RawMutex> Vmo<R> {
 
 /// The page list of one VMO, with its lock held.
 pub(crate) struct PageList<'a, H: Host> {
-    vmo: &'a Vmo<H::RawLock>,
+    segment: &'a Segment<H::RawLock>,
     leaves: &'a coldpress_arena::Pool<Leaf>,
 }
 
 impl<H: Host> Drop for PageList<'_, H> {
     fn drop(&mut self) {
         // SAFETY: locked when this was made.
-        unsafe { self.vmo.lock().unlock() };
+        unsafe { self.segment.lock().unlock() };
         lock::give::<H::RawLock>(rank::VMO);
     }
 }
 
 impl<H: Host> PageList<'_, H> {
     fn leaf(&self, index: PageIndex) -> Option<&Leaf> {
-        match self.vmo.leaves[(index / LEAF_PAGES) as usize].load(Acquire) {
+        match self.segment.leaves[(index / LEAF_PAGES) as usize].load(Acquire) {
             0 => None,
             leaf => Some(self.leaves.get(leaf)),
         }
@@ -152,21 +152,27 @@ impl<H: Host> PageList<'_, H> {
 }
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
-    /// Locks `vmo` and gives its page list.
-    pub(crate) fn page_list(&self, vmo: VmoId) -> PageList<'_, H> {
-        let vmo = self.vmos.get(vmo);
+    /// Locks `segment` and gives its page list.
+    pub(crate) fn page_list(&self, segment: SegmentId) -> PageList<'_, H> {
+        let segment = self.segments.get(segment);
         lock::take::<H::RawLock>(rank::VMO);
-        vmo.lock().lock();
+        segment.lock().lock();
         PageList {
-            vmo,
+            segment,
             leaves: &self.leaves,
         }
     }
 
-    /// Makes sure that `vmo` has a leaf for page `index`. `false`: no memory. With `grow` unset
+    /// Makes sure that `segment` has a leaf for page `index`. `false`: no memory. With `grow` unset
     /// only a leaf that is already there is taken.
-    pub(crate) fn ensure_leaf(&self, host: &H, vmo: VmoId, index: PageIndex, grow: bool) -> bool {
-        let slot = &self.vmos.get(vmo).leaves[(index / LEAF_PAGES) as usize];
+    pub(crate) fn ensure_leaf(
+        &self,
+        host: &H,
+        segment: SegmentId,
+        index: PageIndex,
+        grow: bool,
+    ) -> bool {
+        let slot = &self.segments.get(segment).leaves[(index / LEAF_PAGES) as usize];
         if slot.load(Acquire) != 0 {
             return true;
         }
@@ -198,8 +204,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     }
 
     /// The entry of a page, read without a lock: for figures and for the child of a fork.
-    pub fn entry(&self, vmo: VmoId, index: PageIndex) -> Entry {
-        match self.vmos.get(vmo).leaves[(index / LEAF_PAGES) as usize].load(Acquire) {
+    pub fn entry(&self, segment: SegmentId, index: PageIndex) -> Entry {
+        match self.segments.get(segment).leaves[(index / LEAF_PAGES) as usize].load(Acquire) {
             0 => Entry::Empty,
             leaf => Entry::decode(
                 self.leaves.get(leaf).entries[(index % LEAF_PAGES) as usize].load(Relaxed),
@@ -208,15 +214,15 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     }
 
     /// Whether the page is claimed by a run that is being taken out.
-    pub(crate) fn is_claimed(&self, vmo: VmoId, index: PageIndex) -> bool {
-        match self.vmos.get(vmo).leaves[(index / LEAF_PAGES) as usize].load(Acquire) {
+    pub(crate) fn is_claimed(&self, segment: SegmentId, index: PageIndex) -> bool {
+        match self.segments.get(segment).leaves[(index / LEAF_PAGES) as usize].load(Acquire) {
             0 => false,
             leaf => self.leaves.get(leaf).claimed.load(Acquire) & 1 << (index % LEAF_PAGES) != 0,
         }
     }
 
-    /// Whether page `index` of `vmo` lies in a leaf that exists.
-    pub fn has_leaf(&self, vmo: VmoId, index: PageIndex) -> bool {
-        self.vmos.get(vmo).leaves[(index / LEAF_PAGES) as usize].load(Acquire) != 0
+    /// Whether page `index` of `segment` lies in a leaf that exists.
+    pub fn has_leaf(&self, segment: SegmentId, index: PageIndex) -> bool {
+        self.segments.get(segment).leaves[(index / LEAF_PAGES) as usize].load(Acquire) != 0
     }
 }

@@ -2,15 +2,15 @@
 
 mod machine;
 
-use coldpress_engine::VMO_PAGES;
+use coldpress_engine::SEGMENT_PAGES;
 use machine::*;
 
 /// Bytes a page with 256 MiB resident, and with the colder half of it compressed.
 fn bytes_a_page(random_bytes: usize) -> (f64, f64) {
-    const VMOS: u32 = 8;
-    let s = system(VMOS as usize, VMO_PAGES as usize);
+    const SEGMENTS: u32 = 8;
+    let s = system(SEGMENTS as usize, SEGMENT_PAGES as usize);
     let (mut w, mut r) = (worker(1), reclaimer(2));
-    let pages = VMOS * VMO_PAGES;
+    let pages = SEGMENTS * SEGMENT_PAGES;
     let mut page = content(Kind::Noise, 1);
     page[random_bytes..].fill(7);
     // The worst order of things: all pages are resident at one time, so each has a record.
@@ -19,7 +19,7 @@ fn bytes_a_page(random_bytes: usize) -> (f64, f64) {
             s.cool();
         }
         page[..8].copy_from_slice(&u64::from(at).to_ne_bytes());
-        s.write(&mut w, 1 + at / VMO_PAGES, at % VMO_PAGES, &page);
+        s.write(&mut w, 1 + at / SEGMENT_PAGES, at % SEGMENT_PAGES, &page);
     }
     let all_resident = s.engine.metadata_bytes();
     while s.reclaim(&mut r, 384).taken > 0 {}

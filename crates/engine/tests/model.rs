@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
-const VMOS: u32 = 2;
+const SEGMENTS: u32 = 2;
 const PAGES: u32 = 160;
 
 type At = (u32, u32);
@@ -47,7 +47,7 @@ enum Step {
 fn at() -> impl Strategy<Value = At> {
     // A few leaves' middles and ends, so that neighbours meet.
     let index = prop_oneof![0..12_u32, 58..70_u32, 120..PAGES];
-    (1..=VMOS, index)
+    (1..=SEGMENTS, index)
 }
 
 fn change_or_touch() -> impl Strategy<Value = Step> {
@@ -168,16 +168,17 @@ impl Run {
     fn apply_anywhere(&self, step: Step) {
         let s = self.system;
         match step {
-            Step::Write((vmo, index), run, kind) => {
-                (index..(index + run).min(PAGES)).for_each(|index| self.write((vmo, index), kind));
+            Step::Write((segment, index), run, kind) => {
+                (index..(index + run).min(PAGES))
+                    .for_each(|index| self.write((segment, index), kind));
             }
             Step::Read(at) => self.read(at),
             Step::ReadAll => self.read_all(),
-            Step::Decommit((vmo, first), run) => {
+            Step::Decommit((segment, first), run) => {
                 let end = (first + run).min(PAGES);
-                s.decommit(vmo, first, end);
+                s.decommit(segment, first, end);
                 let mut contents = self.contents.lock().unwrap();
-                contents.retain(|at, _| at.0 != vmo || !(first..end).contains(&at.1));
+                contents.retain(|at, _| at.0 != segment || !(first..end).contains(&at.1));
             }
             Step::Transfer(from, to) if from != to => {
                 assert!(s.transfer(from, to));
@@ -189,7 +190,7 @@ impl Run {
             }
             Step::Transfer(..) => {}
             Step::Advance(ns) => s.machine.advance(ns),
-            Step::Pin((vmo, index), pin) => s.machine.place(vmo, index).pinned = pin,
+            Step::Pin((segment, index), pin) => s.machine.place(segment, index).pinned = pin,
             Step::Frames(refuse) => s.machine.frames.refuse.store(refuse, Relaxed),
             Step::TakeLimit(limit) => s.machine.take_limit.store(limit, Relaxed),
             Step::Changing(_)
@@ -202,8 +203,8 @@ impl Run {
     }
 
     fn read_all(&self) {
-        for vmo in 1..=VMOS {
-            (0..PAGES).for_each(|index| self.read((vmo, index)));
+        for segment in 1..=SEGMENTS {
+            (0..PAGES).for_each(|index| self.read((segment, index)));
         }
     }
 
@@ -211,10 +212,10 @@ impl Run {
     fn check(&self) {
         let s = self.system;
         let (mut resident, mut compressed, mut markers) = (0, 0, 0);
-        for vmo in 1..=VMOS {
+        for segment in 1..=SEGMENTS {
             for index in 0..PAGES {
-                let present = s.machine.is_present(vmo, index);
-                match s.engine.entry(vmo, index) {
+                let present = s.machine.is_present(segment, index);
+                match s.engine.entry(segment, index) {
                     Entry::Empty => assert!(!present, "all that is here is tracked"),
                     Entry::Page(_) => {
                         assert!(present);
@@ -246,7 +247,7 @@ impl Run {
 
 fn run(steps: Vec<Step>) {
     let run = Run {
-        system: system(VMOS as usize, PAGES as usize),
+        system: system(SEGMENTS as usize, PAGES as usize),
         contents: Arc::default(),
         workers: Arc::new(Mutex::new((1..8).map(worker).collect())),
         writes: Arc::default(),
@@ -272,8 +273,8 @@ fn run(steps: Vec<Step>) {
     }
     run.run_leftover_hooks();
     run.read_all();
-    for vmo in 1..=VMOS {
-        s.decommit(vmo, 0, PAGES);
+    for segment in 1..=SEGMENTS {
+        s.decommit(segment, 0, PAGES);
     }
     s.assert_nothing_is_held();
     assert_eq!(s.engine.resident_pages(), 0);

@@ -161,8 +161,8 @@ fn a_page_moved_and_dropped_while_it_is_decompressed_is_nowhere() {
     });
     let mut w = worker(1);
     assert_eq!(s.fault(&mut w, AT.0, AT.1), FaultOutcome::Zero);
-    for (vmo, index) in [AT, TO, (2, 0)] {
-        assert_eq!(s.read(&mut w, vmo, index), [0; 4096]);
+    for (segment, index) in [AT, TO, (2, 0)] {
+        assert_eq!(s.read(&mut w, segment, index), [0; 4096]);
     }
     check_settled(s);
 }
@@ -205,19 +205,19 @@ fn a_move_without_memory_for_the_destination_leaves_the_page_where_it_is() {
     let s = system(1, 64);
     let mut w = worker(1);
     s.write(&mut w, 1, 5, &content(Kind::Text, 1));
-    let vmo = s.engine.create_vmo(&s.machine).unwrap();
+    let segment = s.engine.create_segment(&s.machine).unwrap();
     s.machine.chunks.store(0, Relaxed);
     // Hand out every leaf there is.
     let hoarder = |from: u32| {
-        (0..coldpress_engine::VMO_PAGES / 64)
+        (0..coldpress_engine::SEGMENT_PAGES / 64)
             .all(|leaf| s.engine.track_known(&s.machine, from, leaf * 64, true))
     };
-    while let Some(more) = s.engine.create_vmo(&s.machine) {
+    while let Some(more) = s.engine.create_segment(&s.machine) {
         if !hoarder(more) {
             break;
         }
     }
-    assert!(!s.engine.transfer(&s.machine, (1, 5), (vmo, 0)));
+    assert!(!s.engine.transfer(&s.machine, (1, 5), (segment, 0)));
     assert!(s.is_resident(1, 5));
     assert_eq!(s.read(&mut w, 1, 5), content(Kind::Text, 1));
 }

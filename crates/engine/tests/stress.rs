@@ -16,7 +16,7 @@ use std::sync::atomic::{
 };
 use std::time::{Duration, Instant};
 
-const VMOS: u32 = 2;
+const SEGMENTS: u32 = 2;
 const PAGES: u32 = 192;
 /// Unless the environment says `COLDPRESS_STRESS_SECONDS`.
 const RUNS_FOR_SECONDS: u64 = 3;
@@ -37,7 +37,7 @@ impl Random {
     }
 
     fn at(&mut self) -> At {
-        (1 + self.below(VMOS), self.below(PAGES))
+        (1 + self.below(SEGMENTS), self.below(PAGES))
     }
 }
 
@@ -54,8 +54,8 @@ struct Stress {
 }
 
 impl Stress {
-    fn version(&self, (vmo, index): At) -> &AtomicU64 {
-        &self.versions[((vmo - 1) * PAGES + index) as usize]
+    fn version(&self, (segment, index): At) -> &AtomicU64 {
+        &self.versions[((segment - 1) * PAGES + index) as usize]
     }
 
     /// Touches the page and acts on it once it is in place.
@@ -132,8 +132,8 @@ impl Stress {
         while !self.stop.load(Relaxed) {
             match random.below(3) {
                 0 => {
-                    let (vmo, first) = random.at();
-                    self.drop_pages(vmo, first, (first + random.below(20)).min(PAGES));
+                    let (segment, first) = random.at();
+                    self.drop_pages(segment, first, (first + random.below(20)).min(PAGES));
                 }
                 _ => self.move_page(random.at(), random.at()),
             }
@@ -142,14 +142,14 @@ impl Stress {
         }
     }
 
-    fn drop_pages(&self, vmo: u32, first: u32, end: u32) {
+    fn drop_pages(&self, segment: u32, first: u32, end: u32) {
         let s = self.system;
         s.machine.exclusively(|| {
-            s.engine.decommit(&s.machine, vmo, first, end);
+            s.engine.decommit(&s.machine, segment, first, end);
             for index in first..end {
-                let mut place = s.machine.place(vmo, index);
+                let mut place = s.machine.place(segment, index);
                 place.page = None;
-                self.version((vmo, index)).store(0, Relaxed);
+                self.version((segment, index)).store(0, Relaxed);
             }
         });
     }
@@ -189,8 +189,8 @@ fn content_of(version: u64) -> Page {
 #[test]
 fn every_read_gives_what_was_last_written() {
     let stress = Stress {
-        system: system(VMOS as usize, PAGES as usize),
-        versions: (0..VMOS * PAGES).map(|_| AtomicU64::new(0)).collect(),
+        system: system(SEGMENTS as usize, PAGES as usize),
+        versions: (0..SEGMENTS * PAGES).map(|_| AtomicU64::new(0)).collect(),
         next_version: AtomicU64::new(1),
         stop: AtomicBool::new(false),
         reads: AtomicU64::new(0),
@@ -236,15 +236,15 @@ fn every_read_gives_what_was_last_written() {
     );
     s.machine.changing.store(0, Relaxed);
     let mut w = worker(3);
-    for vmo in 1..=VMOS {
+    for segment in 1..=SEGMENTS {
         for index in 0..PAGES {
-            let expected = content_of(value(stress.version((vmo, index))));
-            assert!(s.read(&mut w, vmo, index) == expected, "at the end");
+            let expected = content_of(value(stress.version((segment, index))));
+            assert!(s.read(&mut w, segment, index) == expected, "at the end");
         }
     }
     s.assert_nothing_is_held();
-    for vmo in 1..=VMOS {
-        s.decommit(vmo, 0, PAGES);
+    for segment in 1..=SEGMENTS {
+        s.decommit(segment, 0, PAGES);
     }
     assert_eq!(s.engine.resident_pages(), 0);
     assert_eq!(value(&c.corrupt) + value(&c.no_metadata), 0);

@@ -238,10 +238,10 @@ impl Discovery {
                 end: range.end.min(range.start + FENCE_BYTES),
             };
             for part in parts(range) {
-                let Some(vmo) = window_for(part.base) else {
+                let Some(segment) = window_for(part.base) else {
                     return;
                 };
-                let window = pager().host.windows.get(vmo);
+                let window = pager().host.windows.get(segment);
                 if (part.first..part.end).all(|index| window.is_registered(index)) {
                     continue;
                 }
@@ -251,7 +251,7 @@ impl Discovery {
                     end: part.base + part.end as usize * PAGE_SIZE,
                 };
                 // A refusal is met again, and counted, when a page of it is to be taken.
-                let _ = pager().host.register_in_window(vmo, whole);
+                let _ = pager().host.register_in_window(segment, whole);
             }
         });
     }
@@ -304,15 +304,15 @@ fn track_populated(range: AddressRange) -> u64 {
     // Inside the gate: no memory is moved onto these addresses meanwhile.
     let inside = || host.gate.enter_in_turn();
     host.for_each_populated(range, inside, |address| {
-        let Some(vmo) = window.or_else(|| window_for(range.start)) else {
+        let Some(segment) = window.or_else(|| window_for(range.start)) else {
             return;
         };
-        window = Some(vmo);
-        let window = host.windows.get(vmo);
+        window = Some(segment);
+        let window = host.windows.get(segment);
         let index = ((address - window.base()) / PAGE_SIZE) as u32;
         if address % ARENA_BYTES != 0
             && !window.is_registered(index)
-            && pager().engine.track_known(host, vmo, index, true)
+            && pager().engine.track_known(host, segment, index, true)
         {
             tracked += 1;
         }
@@ -331,6 +331,6 @@ pub fn window_for(address: usize) -> Option<u32> {
         return Some(id);
     }
     let base = address - address % WINDOW_BYTES;
-    let id = pager().engine.create_vmo(host)?;
+    let id = pager().engine.create_segment(host)?;
     host.windows.insert(&host.memory, base, id).then_some(id)
 }

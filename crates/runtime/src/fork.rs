@@ -27,7 +27,7 @@ use crate::host::{outcome, tell_of_doubt};
 use crate::windows::ADDRESS_LIMIT;
 use crate::{Codec, handler, maps, pager, sys};
 use coldpress_arena::ChunkSource;
-use coldpress_engine::{Content, Doubt, Entry, Installed, VMO_PAGES, Worker};
+use coldpress_engine::{Content, Doubt, Entry, Installed, SEGMENT_PAGES, Worker};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
@@ -195,9 +195,9 @@ pub(crate) fn serve_still(worker: &mut Worker<Codec>, address: usize) {
             None => Content::Nothing,
             Some(place) => match host.windows.find(&host.memory, place) {
                 None => Content::Nothing,
-                Some(vmo) => {
-                    let index = (place - host.windows.get(vmo).base()) / PAGE_SIZE;
-                    pager.engine.peek(host, worker, vmo, index as u32)
+                Some(segment) => {
+                    let index = (place - host.windows.get(segment).base()) / PAGE_SIZE;
+                    pager.engine.peek(host, worker, segment, index as u32)
                 }
             },
         };
@@ -255,13 +255,13 @@ fn with_idle_handlers(then: impl FnOnce()) {
 fn for_each_registered(mut with: impl FnMut(u32, AddressRange)) {
     for (id, window) in pager().host.windows.iter() {
         let mut index = 0;
-        while index < VMO_PAGES {
+        while index < SEGMENT_PAGES {
             if !window.is_registered(index) {
                 index += 1;
                 continue;
             }
             let first = index;
-            while index < VMO_PAGES && window.is_registered(index) {
+            while index < SEGMENT_PAGES && window.is_registered(index) {
                 index += 1;
             }
             let range = AddressRange {
@@ -382,9 +382,11 @@ fn carry_out() {
     for &operation in pager.fork.journal() {
         match operation {
             Operation::Restored(address) => {
-                if let Some(vmo) = host.windows.find(&host.memory, address) {
-                    let index = (address - host.windows.get(vmo).base()) / PAGE_SIZE;
-                    pager.engine.acknowledge_present(host, vmo, index as u32);
+                if let Some(segment) = host.windows.find(&host.memory, address) {
+                    let index = (address - host.windows.get(segment).base()) / PAGE_SIZE;
+                    pager
+                        .engine
+                        .acknowledge_present(host, segment, index as u32);
                 }
             }
             change => handler::change(change),
@@ -454,16 +456,16 @@ pub(crate) fn register_again() {
     let pager = pager();
     let host = &pager.host;
     let Some(uffd) = host.uffd.get() else { return };
-    for_each_registered(|vmo, range| {
+    for_each_registered(|segment, range| {
         // SAFETY: the handlers that answer start before the program goes on.
         let _ = unsafe { uffd.register(range) };
         // SAFETY: no content changes.
         unsafe { sys::madvise(range.start, range.len(), sys::MADV_DONTFORK) };
-        let window = host.windows.get(vmo);
+        let window = host.windows.get(segment);
         let page = |address: usize| ((address - window.base()) / PAGE_SIZE) as u32;
         window.set_registered(page(range.start), page(range.end), false);
         let mut whole = Ok(());
-        host.note_registered(vmo, range, &mut whole);
+        host.note_registered(segment, range, &mut whole);
         if whole.is_err() {
             // Some of it is not there: left out of the child by the program itself.
             for index in page(range.start)..page(range.end) {
@@ -471,7 +473,7 @@ pub(crate) fn register_again() {
                     continue;
                 }
                 let away = !matches!(
-                    pager.engine.entry(vmo, index),
+                    pager.engine.entry(segment, index),
                     Entry::Empty | Entry::Page(_)
                 );
                 if away && sys::is_mapped(window.address(index)) {
@@ -482,23 +484,25 @@ pub(crate) fn register_again() {
                     ));
                     sys::exit_process(125);
                 }
-                pager.engine.decommit(host, vmo, index, index + 1);
+                pager.engine.decommit(host, segment, index, index + 1);
             }
         }
-        acknowledge(vmo, range);
+        acknowledge(segment, range);
     });
 }
 
-fn acknowledge(vmo: u32, range: AddressRange) {
+fn acknowledge(segment: u32, range: AddressRange) {
     let pager = pager();
     let host = &pager.host;
-    let base = host.windows.get(vmo).base();
+    let base = host.windows.get(segment).base();
     host.for_each_populated(
         range,
         || (),
         |address| {
             let index = (address - base) / PAGE_SIZE;
-            pager.engine.acknowledge_present(host, vmo, index as u32);
+            pager
+                .engine
+                .acknowledge_present(host, segment, index as u32);
         },
     );
 }
@@ -510,17 +514,17 @@ fn restore_everything() {
     host.statistics().fork_child_mode.store(2, Relaxed);
     // SAFETY: no pager thread runs in this process; worker 0 is nobody else's.
     let mut worker = unsafe { pager.workplace.worker(0) };
-    for (vmo, window) in host.windows.iter() {
-        for index in 0..VMO_PAGES {
+    for (segment, window) in host.windows.iter() {
+        for index in 0..SEGMENT_PAGES {
             if matches!(
-                pager.engine.entry(vmo, index),
+                pager.engine.entry(segment, index),
                 Entry::Empty | Entry::Page(_)
             ) || is_in_place(window.address(index))
             {
                 continue;
             }
             let address = window.address(index);
-            let written = match pager.engine.peek(host, &mut worker, vmo, index) {
+            let written = match pager.engine.peek(host, &mut worker, segment, index) {
                 Content::Bytes(page) => sys::write_forced(address, page),
                 Content::Present | Content::Nothing => true,
                 Content::Doubtful => false,

@@ -280,7 +280,7 @@ fn answer(worker: &mut Worker<Codec>, fault: Fault, started: u64) {
     let pager = pager();
     let statistics = pager.host.statistics();
     statistics.faults.fetch_add(1, Relaxed);
-    let Some(vmo) = pager.host.windows.find(&pager.host.memory, fault.address) else {
+    let Some(segment) = pager.host.windows.find(&pager.host.memory, fault.address) else {
         // Registered memory that moved to where no window is yet: make one, look again.
         if crate::discovery::window_for(fault.address).is_none() {
             let zero = AddressRange::new(fault.address, PAGE_SIZE);
@@ -291,10 +291,10 @@ fn answer(worker: &mut Worker<Codec>, fault: Fault, started: u64) {
         }
         return answer(worker, fault, started);
     };
-    let index = ((fault.address - pager.host.windows.get(vmo).base()) / PAGE_SIZE) as u32;
+    let index = ((fault.address - pager.host.windows.get(segment).base()) / PAGE_SIZE) as u32;
     let outcome = pager
         .engine
-        .fault(&pager.host, worker, vmo, index, fault.write);
+        .fault(&pager.host, worker, segment, index, fault.write);
     if matches!(
         outcome,
         FaultOutcome::Decompressed | FaultOutcome::Copied | FaultOutcome::SameFilled
@@ -390,8 +390,8 @@ fn cannot_follow(address: usize) -> ! {
 fn forget(range: AddressRange) {
     let host = &pager().host;
     for part in parts(range) {
-        if let Some(vmo) = host.windows.find(&host.memory, part.base) {
-            pager().engine.decommit(host, vmo, part.first, part.end);
+        if let Some(segment) = host.windows.find(&host.memory, part.base) {
+            pager().engine.decommit(host, segment, part.first, part.end);
         }
     }
 }

@@ -29,7 +29,9 @@ use crate::windows::Windows;
 use crate::{pager, sys};
 use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
-use coldpress_engine::{Doubt, Host, Installed, LEAF_PAGES, PageIndex, StagingSlot, Taken, VmoId};
+use coldpress_engine::{
+    Doubt, Host, Installed, LEAF_PAGES, PageIndex, SegmentId, StagingSlot, Taken,
+};
 use coldpress_interface::statistics::{Failure, Statistics};
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Pagemap, Region, Userfaultfd};
 use core::ptr::NonNull;
@@ -39,7 +41,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 pub struct Linux {
     /// The pager's own memory.
     pub memory: Memory,
-    /// From address to VMO.
+    /// From address to segment.
     pub windows: Windows,
     /// Keeps events apart from what relies on there being none.
     pub gate: Gate,
@@ -91,8 +93,8 @@ impl Linux {
         self.uffd.get().expect("the engine runs after the start")
     }
 
-    fn page_at(&self, vmo: VmoId, index: PageIndex) -> AddressRange {
-        AddressRange::new(self.windows.get(vmo).address(index), PAGE_SIZE)
+    fn page_at(&self, segment: SegmentId, index: PageIndex) -> AddressRange {
+        AddressRange::new(self.windows.get(segment).address(index), PAGE_SIZE)
     }
 
     fn slot(&self, slot: StagingSlot) -> usize {
@@ -192,8 +194,8 @@ impl Linux {
 
     /// Registers the managed memory around pages `first..end` of a window, and tracks what is
     /// populated there. Inside the gate.
-    fn register(&self, vmo: VmoId, first: PageIndex, end: PageIndex) -> Result<(), Errno> {
-        let window = self.windows.get(vmo);
+    fn register(&self, segment: SegmentId, first: PageIndex, end: PageIndex) -> Result<(), Errno> {
+        let window = self.windows.get(segment);
         let run = AddressRange {
             start: window.address(first),
             end: window.address(end),
@@ -205,11 +207,15 @@ impl Linux {
         };
         // The chunk's part of the mapping that the run lies in, as last read; at least the run.
         let known = pager().discovery.evictable_around(run).intersect(chunk);
-        self.register_in_window(vmo, self.exclusions.clear_of(known, run))
+        self.register_in_window(segment, self.exclusions.clear_of(known, run))
     }
 
     /// Registers `range`, which lies in one window. Inside the gate.
-    pub(crate) fn register_in_window(&self, vmo: VmoId, range: AddressRange) -> Result<(), Errno> {
+    pub(crate) fn register_in_window(
+        &self,
+        segment: SegmentId,
+        range: AddressRange,
+    ) -> Result<(), Errno> {
         // Not while a thread is about to move memory that must not be split (`requests`).
         let Some(_registering) = pager().registering.try_lock() else {
             return Err(Errno::AGAIN);
@@ -222,7 +228,7 @@ impl Linux {
         // SAFETY: no content changes.
         unsafe { sys::madvise(range.start, range.len(), sys::MADV_DONTFORK) };
         let mut whole = Ok(());
-        self.note_registered(vmo, range, &mut whole);
+        self.note_registered(segment, range, &mut whole);
         whole
     }
 
@@ -232,15 +238,15 @@ impl Linux {
     /// moving it out would lose it. `whole` becomes `EAGAIN` where there was a hole.
     pub(crate) fn note_registered(
         &self,
-        vmo: VmoId,
+        segment: SegmentId,
         range: AddressRange,
         whole: &mut Result<(), Errno>,
     ) {
-        let window = self.windows.get(vmo);
+        let window = self.windows.get(segment);
         let page = |address: usize| ((address - window.base()) / PAGE_SIZE) as u32;
         if self.uffd().is_registered(range) == Ok(true) {
             window.set_registered(page(range.start), page(range.end), true);
-            self.track_populated(vmo, range);
+            self.track_populated(segment, range);
             return;
         }
         if range.len() <= PAGE_SIZE {
@@ -249,19 +255,21 @@ impl Linux {
         }
         let middle = range.start + (range.len() / 2).next_multiple_of(PAGE_SIZE);
         let (start, end) = (range.start, range.end);
-        self.note_registered(vmo, AddressRange { start, end: middle }, whole);
-        self.note_registered(vmo, AddressRange { start: middle, end }, whole);
+        self.note_registered(segment, AddressRange { start, end: middle }, whole);
+        self.note_registered(segment, AddressRange { start: middle, end }, whole);
     }
 
     /// Tracks every populated page of a range that was just registered. Inside the gate.
-    fn track_populated(&self, vmo: VmoId, range: AddressRange) {
-        let base = self.windows.get(vmo).base();
+    fn track_populated(&self, segment: SegmentId, range: AddressRange) {
+        let base = self.windows.get(segment).base();
         self.for_each_populated(
             range,
             || (),
             |address| {
                 let index = (address - base) / PAGE_SIZE;
-                pager().engine.track_known(self, vmo, index as u32, true);
+                pager()
+                    .engine
+                    .track_known(self, segment, index as u32, true);
             },
         );
     }
@@ -331,8 +339,8 @@ unsafe impl Host for Linux {
         sys::now_ns()
     }
 
-    fn take(&self, vmo: VmoId, first: PageIndex, wanted: u64, slot: StagingSlot) -> Taken {
-        let window = self.windows.get(vmo);
+    fn take(&self, segment: SegmentId, first: PageIndex, wanted: u64, slot: StagingSlot) -> Taken {
+        let window = self.windows.get(segment);
         let statistics = self.statistics();
         let count = 64 - wanted.leading_zeros();
         let mut taken = Taken::default();
@@ -347,7 +355,7 @@ unsafe impl Host for Linux {
         }
         let registered = (0..count).all(|n| window.is_registered(first + n));
         if !registered {
-            match self.register(vmo, first, first + count) {
+            match self.register(segment, first, first + count) {
                 Ok(()) => {}
                 Err(Errno::AGAIN) => return taken,
                 Err(_) => {
@@ -442,28 +450,28 @@ unsafe impl Host for Linux {
         }
     }
 
-    fn install(&self, vmo: VmoId, index: PageIndex, content: &Page) -> Installed {
-        let at = self.page_at(vmo, index);
+    fn install(&self, segment: SegmentId, index: PageIndex, content: &Page) -> Installed {
+        let at = self.page_at(segment, index);
         // SAFETY: a spare page or a filled slot, both readable and ours.
         let result = unsafe { self.uffd().copy(at.start, content.as_ptr(), PAGE_SIZE) };
         self.installed(result, at)
     }
 
-    fn install_zero(&self, vmo: VmoId, index: PageIndex, written: bool) -> Installed {
+    fn install_zero(&self, segment: SegmentId, index: PageIndex, written: bool) -> Installed {
         if written {
             // A zero page mapping would fault once more on the write.
-            return self.install(vmo, index, &ZERO_PAGE);
+            return self.install(segment, index, &ZERO_PAGE);
         }
-        let at = self.page_at(vmo, index);
+        let at = self.page_at(segment, index);
         self.installed(self.uffd().zero(at), at)
     }
 
-    fn wake(&self, vmo: VmoId, index: PageIndex) {
-        let _ = self.uffd().wake(self.page_at(vmo, index));
+    fn wake(&self, segment: SegmentId, index: PageIndex) {
+        let _ = self.uffd().wake(self.page_at(segment, index));
     }
 
-    fn poison(&self, vmo: VmoId, index: PageIndex, doubt: Doubt) -> Installed {
-        let at = self.page_at(vmo, index);
+    fn poison(&self, segment: SegmentId, index: PageIndex, doubt: Doubt) -> Installed {
+        let at = self.page_at(segment, index);
         let installed = self.poison_page(at);
         if installed != Installed::Changing {
             tell_of_doubt(at, doubt);

@@ -10,7 +10,7 @@
 //! | `handler` | fault handlers, events |
 //! | `reclaim`, `pressure` | measuring, budget, taking pages, holding faults back |
 //! | `discovery`, `maps`, `exclusions` | which memory is managed, and which never |
-//! | `windows` | from an address to its VMO |
+//! | `windows` | from an address to its segment |
 //! | `fork` | stillness, journal, the child's own pager |
 //! | `requests` | what the program's threads ask of the pager's |
 //! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |

@@ -226,7 +226,7 @@ impl Pager {
     fn register_parts(&self, range: AddressRange) -> bool {
         let mut granted = true;
         for part in parts(range) {
-            let Some(vmo) = crate::discovery::window_for(part.base) else {
+            let Some(segment) = crate::discovery::window_for(part.base) else {
                 return false;
             };
             let _inside = self.host.gate.enter_in_turn();
@@ -234,7 +234,7 @@ impl Pager {
                 start: part.base + part.first as usize * PAGE_SIZE,
                 end: part.base + part.end as usize * PAGE_SIZE,
             };
-            granted &= self.host.register_in_window(vmo, range).is_ok();
+            granted &= self.host.register_in_window(segment, range).is_ok();
         }
         granted
     }

@@ -1,7 +1,7 @@
-//! From an address to its VMO: the address space in windows of 32 MiB.
+//! From an address to its segment: the address space in windows of 32 MiB.
 //!
-//! Each window that ever had a managed page is one VMO, for good; page `n` of the VMO is page
-//! `n` of the window. Beside the VMO a window keeps what the kernel knows of it: which pages are
+//! Each window that ever had a managed page is one segment, for good; page `n` of the segment is page
+//! `n` of the window. Beside the segment a window keeps what the kernel knows of it: which pages are
 //! registered, and how often each was evicted (counted to 255, for `status` and tests).
 //!
 //! Invariant I1: a page's `registered` bit is set only inside the gate and cleared only while
@@ -10,7 +10,7 @@
 
 use crate::memory::Memory;
 use coldpress_arena::{Link, Pool, Zeroable};
-use coldpress_engine::{LEAF_PAGES, VMO_PAGES, VmoId};
+use coldpress_engine::{LEAF_PAGES, SEGMENT_PAGES, SegmentId};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
@@ -18,21 +18,21 @@ use core::sync::atomic::{
 };
 
 /// Bytes in a window.
-pub const WINDOW_BYTES: usize = VMO_PAGES as usize * PAGE_SIZE;
+pub const WINDOW_BYTES: usize = SEGMENT_PAGES as usize * PAGE_SIZE;
 
 /// First address beyond what a process gets without asking for it by name.
 pub const ADDRESS_LIMIT: usize = 1 << 47;
 
-const CHUNKS: usize = (VMO_PAGES / LEAF_PAGES) as usize;
+const CHUNKS: usize = (SEGMENT_PAGES / LEAF_PAGES) as usize;
 
-/// What is known of one window besides its VMO.
+/// What is known of one window besides its segment.
 #[repr(C)]
 pub struct Window {
     base: AtomicUsize,
     /// One bit a page: registered with the pager's userfaultfd.
     pub registered: [AtomicU64; CHUNKS],
     /// One bit a page: mapped with no inheritance by us, so that a raw clone is refused.
-    evictions: [AtomicU8; VMO_PAGES as usize],
+    evictions: [AtomicU8; SEGMENT_PAGES as usize],
     link: AtomicU32,
 }
 
@@ -144,7 +144,7 @@ impl Windows {
     }
 
     /// The window of `address`, if it has one.
-    pub fn find(&self, memory: &Memory, address: usize) -> Option<VmoId> {
+    pub fn find(&self, memory: &Memory, address: usize) -> Option<SegmentId> {
         match memory.window_slot(address)?.load(Acquire) {
             0 => None,
             id => Some(id),
@@ -152,17 +152,17 @@ impl Windows {
     }
 
     /// The window with a number.
-    pub fn get(&self, id: VmoId) -> &Window {
+    pub fn get(&self, id: SegmentId) -> &Window {
         self.pool.get(id)
     }
 
     /// All windows and their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = (VmoId, &Window)> {
+    pub fn iter(&self) -> impl Iterator<Item = (SegmentId, &Window)> {
         (1..=self.count.load(Acquire)).map(|id| (id, self.pool.get(id)))
     }
 
-    /// Enters a new window for `address`; `id` is its VMO. The caller serialises.
-    pub fn insert(&self, memory: &Memory, address: usize, id: VmoId) -> bool {
+    /// Enters a new window for `address`; `id` is its segment. The caller serialises.
+    pub fn insert(&self, memory: &Memory, address: usize, id: SegmentId) -> bool {
         if !self.pool.reserve(memory, 1) || self.pool.take() != Some(id) {
             return false;
         }
@@ -204,8 +204,11 @@ mod tests {
         };
         let cut: Vec<Part> = parts(range).collect();
         assert_eq!(cut.len(), 3);
-        assert_eq!((cut[0].first, cut[0].end), (VMO_PAGES - 1, VMO_PAGES));
-        assert_eq!((cut[1].first, cut[1].end), (0, VMO_PAGES));
+        assert_eq!(
+            (cut[0].first, cut[0].end),
+            (SEGMENT_PAGES - 1, SEGMENT_PAGES)
+        );
+        assert_eq!((cut[1].first, cut[1].end), (0, SEGMENT_PAGES));
         assert_eq!((cut[2].base, cut[2].end), (2 * WINDOW_BYTES, 1));
     }
 }

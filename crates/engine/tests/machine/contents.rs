@@ -2,7 +2,7 @@
 
 use super::{Machine, System};
 use coldpress_codec::{Page, same_filled};
-use coldpress_engine::{Entry, Host, PageIndex, VmoId};
+use coldpress_engine::{Entry, Host, PageIndex, SegmentId};
 use coldpress_storage::Gather;
 
 /// What a page is like.
@@ -71,13 +71,13 @@ pub fn content(kind: Kind, seed: u64) -> Page {
 /// Changes the stored bytes of a compressed page.
 pub fn poke_in_storage(
     system: &System,
-    vmo: VmoId,
+    segment: SegmentId,
     index: PageIndex,
     change: impl FnOnce(&mut [u8]),
 ) {
     let machine: &Machine = &system.machine;
-    let Entry::Compressed(reference) = system.engine.entry(vmo, index) else {
-        panic!("page {index} of VMO {vmo} is not compressed");
+    let Entry::Compressed(reference) = system.engine.entry(segment, index) else {
+        panic!("page {index} of segment {segment} is not compressed");
     };
     let mut gather = Gather::new();
     // SAFETY: the entry names the object; the test's own thread is the only one.

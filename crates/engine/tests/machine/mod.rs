@@ -1,7 +1,7 @@
 //! A machine in memory: program pages in boxes, frames in one piece, a clock that is set.
 //!
 //! ```text
-//!  places[vmo][index]  Option<Box<page>>, under a lock each     the program's memory
+//!  places[segment][index]  Option<Box<page>>, under a lock each     the program's memory
 //!  slots[1024]         Option<Box<page>>                        staging; `take` moves boxes
 //!  frames              one allocation                           compressed storage
 //!  gate                RwLock: shared = stable section, exclusive = a change is delivered
@@ -25,7 +25,7 @@ pub use system::*;
 use coldpress_arena::{CHUNK_BYTES, ChunkSource};
 use coldpress_codec::Page;
 use coldpress_engine::{
-    Doubt, Host, Installed, PageIndex, STAGING_SLOTS, StagingSlot, Taken, VmoId,
+    Doubt, Host, Installed, PageIndex, STAGING_SLOTS, SegmentId, StagingSlot, Taken,
 };
 use frames::Frames;
 use spin_lock::SpinLock;
@@ -118,19 +118,21 @@ pub struct Machine {
 unsafe impl Sync for Machine {}
 
 impl Machine {
-    /// `vmos` VMOs, of which the first `pages` pages each are memory.
-    pub fn new(vmos: usize, pages: usize) -> Self {
+    /// `segments` segments, of which the first `pages` pages each are memory.
+    pub fn new(segments: usize, pages: usize) -> Self {
         let place = |_| Mutex::new(Place::default());
         Self {
-            places: (0..vmos).map(|_| (0..pages).map(place).collect()).collect(),
+            places: (0..segments)
+                .map(|_| (0..pages).map(place).collect())
+                .collect(),
             slots: (0..STAGING_SLOTS)
                 .map(|_| Slot {
                     filled: AtomicBool::new(false),
                     page: UnsafeCell::new(None),
                 })
                 .collect(),
-            spare: Mutex::new(Vec::with_capacity(vmos * pages)),
-            frames: Frames::new(vmos * pages),
+            spare: Mutex::new(Vec::with_capacity(segments * pages)),
+            frames: Frames::new(segments * pages),
             clock_ns: AtomicU64::new(1_000 * SECOND),
             gate: RwLock::new(()),
             chunks: AtomicUsize::new(1000),
@@ -146,32 +148,32 @@ impl Machine {
     }
 
     /// The page's place, locked. Never held over a call of the engine but in a change.
-    pub fn place(&self, vmo: VmoId, index: PageIndex) -> MutexGuard<'_, Place> {
-        self.places[vmo as usize - 1][index as usize]
+    pub fn place(&self, segment: SegmentId, index: PageIndex) -> MutexGuard<'_, Place> {
+        self.places[segment as usize - 1][index as usize]
             .lock()
             .unwrap()
     }
 
-    pub fn is_present(&self, vmo: VmoId, index: PageIndex) -> bool {
-        self.place(vmo, index).page.is_some()
+    pub fn is_present(&self, segment: SegmentId, index: PageIndex) -> bool {
+        self.place(segment, index).page.is_some()
     }
 
-    pub fn wakes(&self, vmo: VmoId, index: PageIndex) -> u32 {
-        self.place(vmo, index).wakes
+    pub fn wakes(&self, segment: SegmentId, index: PageIndex) -> u32 {
+        self.place(segment, index).wakes
     }
 
-    pub fn installs(&self, vmo: VmoId, index: PageIndex) -> u32 {
-        self.place(vmo, index).installs
+    pub fn installs(&self, segment: SegmentId, index: PageIndex) -> u32 {
+        self.place(segment, index).installs
     }
 
     /// Puts content in place behind the engine's back.
-    pub fn put(&self, vmo: VmoId, index: PageIndex, content: &Page) {
-        self.place(vmo, index).page = Some(self.copy_of(content));
+    pub fn put(&self, segment: SegmentId, index: PageIndex, content: &Page) {
+        self.place(segment, index).page = Some(self.copy_of(content));
     }
 
     /// The memory of a page is dropped.
-    pub fn zap(&self, vmo: VmoId, index: PageIndex) {
-        let mut place = self.place(vmo, index);
+    pub fn zap(&self, segment: SegmentId, index: PageIndex) {
+        let mut place = self.place(segment, index);
         place.poisoned = false;
         if let Some(page) = place.page.take() {
             self.spare.lock().unwrap().push(page);
@@ -208,7 +210,7 @@ impl Machine {
         page
     }
 
-    fn put_in_place(&self, vmo: VmoId, index: PageIndex, content: &Page) -> Installed {
+    fn put_in_place(&self, segment: SegmentId, index: PageIndex, content: &Page) -> Installed {
         assert!(STABLE.get() > 0, "installed outside a stable section");
         let changing = |left: u32| left.checked_sub(1);
         if self
@@ -218,7 +220,7 @@ impl Machine {
         {
             return Installed::Changing;
         }
-        let mut place = self.place(vmo, index);
+        let mut place = self.place(segment, index);
         if place.gone {
             return Installed::Gone;
         }
@@ -277,7 +279,7 @@ unsafe impl Host for Machine {
         self.clock_ns.load(Relaxed)
     }
 
-    fn take(&self, vmo: VmoId, first: PageIndex, wanted: u64, slot: StagingSlot) -> Taken {
+    fn take(&self, segment: SegmentId, first: PageIndex, wanted: u64, slot: StagingSlot) -> Taken {
         assert!(STABLE.get() > 0, "taken outside a stable section");
         assert_eq!(wanted & 1, 1, "the lowest bit is set");
         self.takes.fetch_add(1, Relaxed);
@@ -286,7 +288,7 @@ unsafe impl Host for Machine {
         let limit = self.take_limit.load(Relaxed);
         for n in 0..64 - wanted.leading_zeros() {
             let bit = 1 << n;
-            let mut place = self.place(vmo, first + n);
+            let mut place = self.place(segment, first + n);
             if wanted & bit == 0 {
                 assert!(place.page.is_none(), "a page in a gap of a run");
             } else if taken.moved.count_ones() >= limit {
@@ -328,22 +330,22 @@ unsafe impl Host for Machine {
         }
     }
 
-    fn install(&self, vmo: VmoId, index: PageIndex, content: &Page) -> Installed {
-        self.put_in_place(vmo, index, content)
+    fn install(&self, segment: SegmentId, index: PageIndex, content: &Page) -> Installed {
+        self.put_in_place(segment, index, content)
     }
 
-    fn install_zero(&self, vmo: VmoId, index: PageIndex, _written: bool) -> Installed {
+    fn install_zero(&self, segment: SegmentId, index: PageIndex, _written: bool) -> Installed {
         self.on_install_zero.run();
-        self.put_in_place(vmo, index, &[0; 4096])
+        self.put_in_place(segment, index, &[0; 4096])
     }
 
-    fn wake(&self, vmo: VmoId, index: PageIndex) {
-        self.place(vmo, index).wakes += 1;
+    fn wake(&self, segment: SegmentId, index: PageIndex) {
+        self.place(segment, index).wakes += 1;
     }
 
-    fn poison(&self, vmo: VmoId, index: PageIndex, _doubt: Doubt) -> Installed {
+    fn poison(&self, segment: SegmentId, index: PageIndex, _doubt: Doubt) -> Installed {
         assert!(STABLE.get() > 0, "poisoned outside a stable section");
-        let mut place = self.place(vmo, index);
+        let mut place = self.place(segment, index);
         place.wakes += 1;
         if place.page.is_some() {
             return Installed::AlreadyPresent;

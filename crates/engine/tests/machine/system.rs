@@ -3,7 +3,7 @@
 use super::{Hook, Machine};
 use coldpress_codec::{Compressed, Corrupt, Lz4, Lz4State, Page, PageCodec};
 use coldpress_engine::{
-    Ageing, Batch, Engine, Entry, FaultOutcome, PageIndex, Reclaimer, Trigger, VmoId, Worker,
+    Ageing, Batch, Engine, Entry, FaultOutcome, PageIndex, Reclaimer, SegmentId, Trigger, Worker,
     Workspace,
 };
 use coldpress_storage::{AnyStorage, StorageKind};
@@ -67,25 +67,25 @@ pub struct System {
     pub codec: Arc<CodecHooks>,
 }
 
-/// A machine with `vmos` VMOs of `pages` pages, everything ready. It is never freed, so that
+/// A machine with `segments` segments of `pages` pages, everything ready. It is never freed, so that
 /// hooks can name it.
-pub fn system(vmos: usize, pages: usize) -> &'static System {
-    system_with(StorageKind::ThreeSlot, vmos, pages)
+pub fn system(segments: usize, pages: usize) -> &'static System {
+    system_with(StorageKind::ThreeSlot, segments, pages)
 }
 
 /// The same with another storage.
-pub fn system_with(storage: StorageKind, vmos: usize, pages: usize) -> &'static System {
+pub fn system_with(storage: StorageKind, segments: usize, pages: usize) -> &'static System {
     let storage = AnyStorage::new(storage);
     let codec = Arc::new(CodecHooks::default());
     let system = System {
         engine: Box::new(Engine::new(HookedLz4(codec.clone()), storage)),
-        machine: Machine::new(vmos, pages),
+        machine: Machine::new(segments, pages),
         codec,
     };
-    for id in 1..=vmos as u32 {
-        assert_eq!(system.engine.create_vmo(&system.machine), Some(id));
+    for id in 1..=segments as u32 {
+        assert_eq!(system.engine.create_segment(&system.machine), Some(id));
     }
-    let leaves = (vmos * pages.div_ceil(64)) as u32;
+    let leaves = (segments * pages.div_ceil(64)) as u32;
     let ready = system
         .engine
         .prepare_for(&system.machine, leaves, leaves * 64);
@@ -115,32 +115,44 @@ pub fn value(counter: &AtomicU64) -> u64 {
 
 impl System {
     /// What the machine does when page `index` is touched and not in place.
-    pub fn fault(&self, worker: &mut TestWorker, vmo: VmoId, index: PageIndex) -> FaultOutcome {
-        self.engine.fault(&self.machine, worker, vmo, index, true)
+    pub fn fault(
+        &self,
+        worker: &mut TestWorker,
+        segment: SegmentId,
+        index: PageIndex,
+    ) -> FaultOutcome {
+        self.engine
+            .fault(&self.machine, worker, segment, index, true)
     }
 
     /// The page's content as the program sees it, brought in if need be.
     pub fn with<R>(
         &self,
         worker: &mut TestWorker,
-        (vmo, index): (VmoId, PageIndex),
+        (segment, index): (SegmentId, PageIndex),
         act: impl FnOnce(&mut Page) -> R,
     ) -> R {
         for _ in 0..1000 {
-            if let Some(page) = &mut self.machine.place(vmo, index).page {
+            if let Some(page) = &mut self.machine.place(segment, index).page {
                 return act(page);
             }
-            self.fault(worker, vmo, index);
+            self.fault(worker, segment, index);
         }
-        panic!("page {index} of VMO {vmo} is never in place");
+        panic!("page {index} of segment {segment} is never in place");
     }
 
-    pub fn read(&self, worker: &mut TestWorker, vmo: VmoId, index: PageIndex) -> Page {
-        self.with(worker, (vmo, index), |page| *page)
+    pub fn read(&self, worker: &mut TestWorker, segment: SegmentId, index: PageIndex) -> Page {
+        self.with(worker, (segment, index), |page| *page)
     }
 
-    pub fn write(&self, worker: &mut TestWorker, vmo: VmoId, index: PageIndex, content: &Page) {
-        self.with(worker, (vmo, index), |page| *page = *content);
+    pub fn write(
+        &self,
+        worker: &mut TestWorker,
+        segment: SegmentId,
+        index: PageIndex,
+        content: &Page,
+    ) {
+        self.with(worker, (segment, index), |page| *page = *content);
     }
 
     pub fn now_ns(&self) -> u64 {
@@ -171,15 +183,15 @@ impl System {
     }
 
     /// The program drops pages `first..end`.
-    pub fn decommit(&self, vmo: VmoId, first: PageIndex, end: PageIndex) {
+    pub fn decommit(&self, segment: SegmentId, first: PageIndex, end: PageIndex) {
         self.machine.exclusively(|| {
-            self.engine.decommit(&self.machine, vmo, first, end);
-            (first..end).for_each(|index| self.machine.zap(vmo, index));
+            self.engine.decommit(&self.machine, segment, first, end);
+            (first..end).for_each(|index| self.machine.zap(segment, index));
         });
     }
 
     /// The program moves a page, and with it whatever the destination held is dropped.
-    pub fn transfer(&self, from: (VmoId, PageIndex), to: (VmoId, PageIndex)) -> bool {
+    pub fn transfer(&self, from: (SegmentId, PageIndex), to: (SegmentId, PageIndex)) -> bool {
         assert_ne!(from, to);
         self.machine.exclusively(|| {
             self.engine.decommit(&self.machine, to.0, to.1, to.1 + 1);
@@ -209,14 +221,14 @@ impl System {
     pub fn assert_no_record_is_lost(&self) {
         const RECORDS: u32 = (1 << 20) / 16 - 1;
         let engine = &self.engine;
-        let fresh: Vec<VmoId> = (0..9)
-            .map(|_| engine.create_vmo(&self.machine).unwrap())
+        let fresh: Vec<SegmentId> = (0..9)
+            .map(|_| engine.create_segment(&self.machine).unwrap())
             .collect();
         engine.prepare_for(&self.machine, 9 * 128, 0);
         let mut tracked = engine.resident_pages();
-        'count: for vmo in fresh {
-            for index in 0..coldpress_engine::VMO_PAGES {
-                if !engine.track_known(&self.machine, vmo, index, false) {
+        'count: for segment in fresh {
+            for index in 0..coldpress_engine::SEGMENT_PAGES {
+                if !engine.track_known(&self.machine, segment, index, false) {
                     break 'count;
                 }
                 tracked += 1;
@@ -225,11 +237,11 @@ impl System {
         assert_eq!(tracked, RECORDS, "records that stay reserved for nobody");
     }
 
-    pub fn is_compressed(&self, vmo: VmoId, index: PageIndex) -> bool {
-        matches!(self.engine.entry(vmo, index), Entry::Compressed(_))
+    pub fn is_compressed(&self, segment: SegmentId, index: PageIndex) -> bool {
+        matches!(self.engine.entry(segment, index), Entry::Compressed(_))
     }
 
-    pub fn is_resident(&self, vmo: VmoId, index: PageIndex) -> bool {
-        matches!(self.engine.entry(vmo, index), Entry::Page(_))
+    pub fn is_resident(&self, segment: SegmentId, index: PageIndex) -> bool {
+        matches!(self.engine.entry(segment, index), Entry::Page(_))
     }
 }
