@@ -26,8 +26,9 @@
 //! | the trait, and usage | `compressed_storage.rs` |
 //! | what a storage remembers of each frame, counted | `frame_table.rs` |
 //! | lists of frames by free bytes | `search_lists.rs` |
-//! | zbud's first and last buddy | `two_slot.rs` |
-//! | the RFC's left, middle and right slot | `three_slot.rs`, `three_slot/` |
+//! | frames with a few slots | `slot_storage.rs` |
+//! | zbud's first and last buddy | `slot_storage/two_slot.rs` |
+//! | the RFC's left, middle and right slot | `slot_storage/three_slot.rs` |
 //! | zsmalloc's classes, chains and compaction | `size_class.rs`, `size_class/` |
 //! | our own | `press.rs`, `press/` |
 //! | one of them, chosen when the program starts | `any.rs` |
@@ -51,8 +52,7 @@ mod press;
 mod reference;
 mod search_lists;
 mod size_class;
-mod three_slot;
-mod two_slot;
+mod slot_storage;
 
 pub use access::{Gather, LINK_BYTES, data, parts, prefetch, write};
 pub use any::{AnyStorage, StorageKind};
@@ -61,5 +61,4 @@ pub use frame::{FRAME_BYTES, FrameIndex, FrameSource};
 pub use press::{Press, Tuning as PressTuning};
 pub use reference::{GRANULE_BYTES, Reference};
 pub use size_class::SizeClass;
-pub use three_slot::ThreeSlot;
-pub use two_slot::TwoSlot;
+pub use slot_storage::{SlotStorage, ThreeSlot, TwoSlot};

@@ -258,6 +258,14 @@ fn a_reference_to_a_frame_never_held_is_noticed() {
 }
 
 #[test]
+#[should_panic(expected = "no such slot")]
+fn a_split_reference_is_none_of_ours() {
+    let (host, mut storage) = three_slot(4);
+    let r = storage.allocate(&host, 100).unwrap();
+    storage.free(&host, Reference::new_split(r.frame(), 0, 100, 0));
+}
+
+#[test]
 fn compaction_is_declined() {
     let (host, mut storage) = three_slot(4);
     let r = in_one_frame(&host, &mut storage, &[100, 100]);

@@ -1,26 +1,24 @@
-//! The storage of RFC-0219: at most three objects a frame.
+//! Storage whose frames have a few slots: zbud's two, or the three of RFC-0219.
 //!
-//! Every frame has a left, a middle and a right slot, "which allows at best a 3:1 compression
-//! ratio". To store an object, search the partially filled frames for a slot that takes it; if
-//! there is none, put it in the left slot of a new frame. Both searches and `free` take
-//! constant time: "predictable operation with no long tail performance". In the worst case each
-//! object has a frame of its own: "degrades in the worst case to not using any additional
-//! memory".
+//! To store an object, search the partially filled frames for a slot that takes it; if there is
+//! none, put it in the first slot of a new frame. Both searches and `free` take constant time:
+//! "predictable operation with no long tail performance". In the worst case each object has a
+//! frame of its own: "degrades in the worst case to not using any additional memory".
 //!
 //! ```text
-//!  ThreeSlot                    records, one a frame, 16 bytes          frames (host)
+//!  SlotStorage                  records, one a frame, 12 or 16 bytes    frames (host)
 //!  ┌──────────────────┐        ┌──────────────────────────────┐
-//!  │ search lists     │──────▶ │ [7] layout 8 · next 4 · prev 4 │ ┄┄▶  frame 7: │L │ M│   R│
+//!  │ search lists     │──────▶ │ [7] layout · next 4 · prev 4 │ ┄┄▶  frame 7: │L │ M│   R│
 //!  │ usage            │        │ [8] …                        │ ┄┄▶  frame 8: │L    │   R│
-//!  │ high water       │        └──────────────────────────────┘
-//!  └──────────────────┘          record index = frame index: freeing searches for nothing
+//!  └──────────────────┘        └──────────────────────────────┘
+//!                                record index = frame index: freeing searches for nothing
 //! ```
 //!
-//! How slots lie in a frame is the business of `three_slot/layout.rs`, which frame is
-//! taken that of `search_lists.rs`. Objects begin at multiples of 8 bytes, so an object takes its length
-//! rounded up to 8; lengths themselves are exact.
+//! How slots lie in a frame is a [`FrameLayout`]'s business, of which there are two
+//! (`slot_storage/two_slot.rs`, `slot_storage/three_slot.rs`); which frame is taken is that of
+//! `search_lists.rs`.
 //!
-//! Invariants, besides those of the trait (S1 to S4) and of layouts (L) and lists (B):
+//! Invariants, besides those of the trait (S1 to S4), of layouts (L) and lists (B):
 //! * T1 The record of a frame that is not held is an empty layout.
 //! * T2 A frame's layout holds exactly the objects allocated and not freed in it, so objects do
 //!   not overlap (L1).
@@ -33,13 +31,11 @@
 //!
 //! What it deliberately does not do: it does not compact (the RFC leaves that for when it is
 //! needed), and it never looks into a frame, whose bytes are all the objects'.
-//!
-//! Implements RFC-0219, "Compressed storage".
 #![forbid(unsafe_op_in_unsafe_fn)]
 
 mod layout;
-
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+mod three_slot;
+mod two_slot;
 
 use coldpress_arena::{ChunkSource, Zeroable};
 
@@ -48,49 +44,46 @@ use crate::frame::{FRAME_BYTES, FrameIndex, FrameSource};
 use crate::frame_table::FrameTable;
 use crate::reference::Reference;
 use crate::search_lists::{Links, SearchLists, bucket_of};
-use layout::{Layout, Slot};
+use layout::FrameLayout;
+pub use three_slot::ThreeSlot;
+pub use two_slot::TwoSlot;
 
 /// What is known of one frame.
 #[repr(C)]
-struct Record {
-    layout: AtomicU64,
+struct Record<L: FrameLayout> {
+    layout: L::Cell,
     links: Links,
 }
 
-const _: () = assert!(size_of::<Record>() == 16);
+// SAFETY: the cell promises that of itself, and links are atomics; zero is an empty layout (L3)
+// on no list.
+unsafe impl<L: FrameLayout> Zeroable for Record<L> {}
 
-// SAFETY: a record is made of atomics only; zero is an empty layout on no list.
-unsafe impl Zeroable for Record {}
-
-impl Record {
-    fn layout(&self) -> Layout {
-        Layout::from_bits(self.layout.load(Relaxed))
-    }
-
-    fn set_layout(&self, layout: Layout) {
-        self.layout.store(layout.to_bits(), Relaxed);
+impl<L: FrameLayout> Record<L> {
+    fn layout(&self) -> L {
+        L::load(&self.layout)
     }
 }
 
-/// Storage with a left, a middle and a right slot in each frame.
+/// Storage with slots that lie in each frame as `L` says: [`TwoSlot`] or [`ThreeSlot`].
 ///
-/// About 33 KiB by itself; meant to be a `static`, or part of one.
-pub struct ThreeSlot {
+/// `N` is how many records of `L` a page of the table has room for.
+pub struct SlotStorage<L: FrameLayout, const N: usize> {
     /// By frame index (T1).
-    records: FrameTable<Record, 255>,
+    records: FrameTable<Record<L>, N>,
     lists: SearchLists,
     frames: usize,
     objects: usize,
     payload_bytes: usize,
 }
 
-impl Default for ThreeSlot {
+impl<L: FrameLayout, const N: usize> Default for SlotStorage<L, N> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl ThreeSlot {
+impl<L: FrameLayout, const N: usize> SlotStorage<L, N> {
     /// Storage that holds nothing, and has no tables yet.
     pub const fn new() -> Self {
         Self {
@@ -107,27 +100,27 @@ impl ThreeSlot {
         let possible = self
             .lists
             .find_possible(len)
-            .filter(|record| self.records.get(*record).layout().largest_free_bytes() >= len);
-        if let Some(record) = possible.or_else(|| self.lists.find_sure(len)) {
-            return Some(FrameIndex(record));
+            .filter(|frame| self.records.get(*frame).layout().largest_free_bytes() >= len);
+        if let Some(frame) = possible.or_else(|| self.lists.find_sure(len)) {
+            return Some(FrameIndex(frame));
         }
         let frame = frames.allocate()?;
         if !self.records.adopt(frame) {
             frames.free(frame);
             return None;
         }
-        self.frames += 1;
         debug_assert!(self.records.get(frame.0).layout().is_empty(), "T1");
+        self.frames += 1;
         Some(frame)
     }
 
     /// Gives the frame another layout, and moves it to the list where it belongs then (T3).
-    fn change_layout(&mut self, frame: FrameIndex, new: Layout) {
+    fn change_layout(&mut self, frame: FrameIndex, new: L) {
         let Self { records, lists, .. } = self;
         let record = records.get(frame.0);
         let links = |index| &records.get(index).links;
         let (from, to) = (list_of(record.layout()), list_of(new));
-        record.set_layout(new);
+        new.store(&record.layout);
         if from != to {
             if let Some(bucket) = from {
                 lists.remove(bucket, frame.0, links);
@@ -140,7 +133,7 @@ impl ThreeSlot {
 }
 
 /// The list on which a frame with this layout is; none for empty and full frames.
-fn list_of(layout: Layout) -> Option<usize> {
+fn list_of(layout: impl FrameLayout) -> Option<usize> {
     if layout.is_empty() {
         None
     } else {
@@ -148,8 +141,8 @@ fn list_of(layout: Layout) -> Option<usize> {
     }
 }
 
-impl CompressedStorage for ThreeSlot {
-    const NAME: &'static str = "three-slot";
+impl<L: FrameLayout, const N: usize> CompressedStorage for SlotStorage<L, N> {
+    const NAME: &'static str = L::NAME;
 
     fn reserve(&self, source: &impl ChunkSource, count: u32) -> bool {
         // Each allocation opens at most one frame, and frames are numbered densely.
@@ -167,14 +160,15 @@ impl CompressedStorage for ThreeSlot {
         self.change_layout(frame, layout);
         self.objects += 1;
         self.payload_bytes += len;
-        Some(Reference::new(frame, layout.offset(slot), len, slot as u8))
+        Some(Reference::new(frame, layout.offset(slot), len, slot))
     }
 
     fn free(&mut self, frames: &impl FrameSource, reference: Reference) {
         let frame = reference.frame();
         let record = self.records.find(frame).expect("no such frame is held");
         let mut layout = record.layout();
-        let slot = Slot::from_number(reference.slot()).expect("no such slot");
+        let slot = reference.slot();
+        assert!(slot < L::SLOTS && !reference.is_split(), "no such slot");
         assert!(
             layout.len(slot) == reference.len() && layout.offset(slot) == reference.offset(),
             "no such object is stored"
@@ -201,6 +195,7 @@ impl CompressedStorage for ThreeSlot {
     }
 
     fn check_invariants(&self) {
+        self.records.check_invariants();
         let (mut frames, mut objects, mut payload_bytes, mut listed) = (0, 0, 0, 0);
         for (_, record) in self.records.iter() {
             let layout = record.layout();
@@ -215,7 +210,6 @@ impl CompressedStorage for ThreeSlot {
             (self.frames, self.objects, self.payload_bytes),
             "T4"
         );
-        self.records.check_invariants();
         let mut on_lists = 0;
         self.lists.check_invariants(
             frames,
