@@ -17,9 +17,9 @@
 //! is what is counted. With records of four bytes a page serves 4 MiB of frames.
 //!
 //! Invariants:
-//! * F1 A page is touched if and only if a frame in it was ever [adopted](FrameTable::adopt);
+//! * F1 A page is touched if and only if a frame in it was ever [borrowed](FrameTable::borrow_frame);
 //!   `touched_pages` of them are. Records of pages that are not touched are all zero.
-//! * F2 `largest_frame` is the largest index ever seen, and at least that of any frame adopted.
+//! * F2 `largest_frame` is the largest index ever seen, and at least that of any frame borrowed.
 //! * F3 Records of frames that are not held say so; that is the storage's affair.
 //!
 //! The records are atomics, since pools hand out shared references; all are read and written
@@ -30,7 +30,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use coldpress_arena::{ChunkSource, Link, Pool, Zeroable};
 
-use crate::frame::FrameIndex;
+use crate::frame::{FrameIndex, FrameSource};
 
 /// Bytes of a page of the table.
 const PAGE_BYTES: usize = 4096;
@@ -80,8 +80,19 @@ impl<R: Zeroable + Sync, const N: usize> FrameTable<R, N> {
         }
     }
 
+    /// A frame from the host, of which note is taken; `None` if the host has none, or if it lies
+    /// beyond the table: then it goes back.
+    pub(crate) fn borrow_frame(&mut self, frames: &impl FrameSource) -> Option<FrameIndex> {
+        let frame = frames.allocate()?;
+        if !self.adopt(frame) {
+            frames.free(frame);
+            return None;
+        }
+        Some(frame)
+    }
+
     /// Takes note of a frame that the host has lent. `false`: it lies beyond the table.
-    pub(crate) fn adopt(&mut self, frame: FrameIndex) -> bool {
+    fn adopt(&mut self, frame: FrameIndex) -> bool {
         self.largest_frame = self.largest_frame.max(frame.0);
         let page = page_of::<N>(frame.0);
         // Items up to `available` exist, since no item is ever taken.

@@ -26,6 +26,7 @@
 //! | the trait, and usage | `compressed_storage.rs` |
 //! | what a storage remembers of each frame, counted | `frame_table.rs` |
 //! | lists of frames by free bytes | `search_lists.rs` |
+//! | what a storage holds, counted | `tally.rs` |
 //! | frames with a few slots | `slot_storage.rs` |
 //! | zbud's first and last buddy | `slot_storage/two_slot.rs` |
 //! | the RFC's left, middle and right slot | `slot_storage/three_slot.rs` |
@@ -53,6 +54,7 @@ mod reference;
 mod search_lists;
 mod size_class;
 mod slot_storage;
+mod tally;
 
 pub use access::{Gather, LINK_BYTES, data, parts, prefetch, write};
 pub use any::{AnyStorage, StorageKind};

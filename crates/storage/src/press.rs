@@ -35,7 +35,7 @@
 //!   none of the frame's holes is on a list.
 //! * P3 There is a block of its kind and length where a reference, a link or the way back from a
 //!   rest leads.
-//! * P4 `frames`, `objects`, `payload_bytes` and `occupancy` are the sums over all frames.
+//! * P4 The tally (N1) and `occupancy` are the sums over all frames.
 //!
 //! What it deliberately does not do: pieces are two at most, a look at more than the head of a
 //! list, and anything that depends on what objects were stored together.
@@ -56,9 +56,10 @@ use coldpress_arena::{ChunkSource, Zeroable};
 
 use crate::access::{Link, read_link, read_word};
 use crate::compressed_storage::{Compaction, CompressedStorage, Usage};
-use crate::frame::{FRAME_BYTES, FrameIndex, FrameSource};
+use crate::frame::{FrameIndex, FrameSource};
 use crate::frame_table::FrameTable;
 use crate::reference::Reference;
+use crate::tally::Tally;
 use block::{Blocks, FIRST_UNIT, FRAME_UNITS, Header, Kind, Place, UNIT_BYTES, units_for};
 use compaction::Pass;
 use holes::{Hole, Holes};
@@ -124,9 +125,7 @@ pub struct Press {
     holes: Holes,
     occupancy: Occupancy,
     pass: Pass,
-    frames: usize,
-    objects: usize,
-    payload_bytes: usize,
+    tally: Tally,
 }
 
 impl Default for Press {
@@ -149,9 +148,7 @@ impl Press {
             holes: Holes::new(),
             occupancy: Occupancy::new(),
             pass: Pass::new(),
-            frames: 0,
-            objects: 0,
-            payload_bytes: 0,
+            tally: Tally::new(),
         }
     }
 
@@ -161,13 +158,9 @@ impl Press {
 
     /// A frame from the host: one hole, on no list. Something is put in it at once (P1).
     fn begin_frame(&mut self, frames: &impl FrameSource) -> Option<u32> {
-        let frame = frames.allocate()?;
-        if !self.records.adopt(frame) {
-            frames.free(frame);
-            return None;
-        }
+        let frame = self.records.borrow_frame(frames)?;
         debug_assert_eq!(self.state(frame.0), State::default(), "P1");
-        self.frames += 1;
+        self.tally.frames += 1;
         // SAFETY: the frame is held from now on, and nothing is in it.
         unsafe { Blocks::of(frames, frame.0) }.set_empty();
         Some(frame.0)
@@ -180,7 +173,7 @@ impl Press {
             self.pass.marked -= 1;
         }
         record.set(State::default());
-        self.frames -= 1;
+        self.tally.frames -= 1;
         frames.free(FrameIndex(frame));
     }
 
@@ -361,8 +354,7 @@ impl CompressedStorage for Press {
             });
             Reference::new(FrameIndex(frame), 0, len, ALONE)
         };
-        self.objects += 1;
-        self.payload_bytes += len;
+        self.tally.store(len);
         Some(reference)
     }
 
@@ -378,19 +370,11 @@ impl CompressedStorage for Press {
             }
             self.release(frames, first);
         }
-        self.objects -= 1;
-        self.payload_bytes -= reference.len();
+        self.tally.free(reference.len());
     }
 
     fn usage(&self) -> Usage {
-        let storage_bytes = self.frames * FRAME_BYTES;
-        Usage {
-            storage_bytes,
-            payload_bytes: self.payload_bytes,
-            fragmentation_bytes: storage_bytes - self.payload_bytes,
-            metadata_bytes: self.records.touched_bytes(),
-            objects: self.objects,
-        }
+        self.tally.usage(self.records.touched_bytes())
     }
 
     fn compact(

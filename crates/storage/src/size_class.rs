@@ -36,8 +36,7 @@
 //!   at or beyond `fresh`, or its word is tagged free; and then on the chain's list of free slots.
 //! * Z3 The word of a slot in use is its object's length, below 2^48, or its link. (Not if huge.)
 //! * Z4 A chain is on the list of its group, or set aside, or full and on none.
-//! * Z5 `frames`, `objects` and `payload_bytes`, and each class's chains and objects, are the
-//!   sums over all chains.
+//! * Z5 The tally (N1), and each class's chains and objects, are the sums over all chains.
 //!
 //! Follows seed 002, "zsmalloc", and `mm/zsmalloc.c`.
 #![forbid(unsafe_op_in_unsafe_fn)]
@@ -55,6 +54,7 @@ use crate::compressed_storage::{Compaction, CompressedStorage, Usage};
 use crate::frame::{FRAME_BYTES, FrameIndex, FrameSource};
 use crate::frame_table::FrameTable;
 use crate::reference::Reference;
+use crate::tally::Tally;
 use classes::{CHAIN, CLASSES, Class, class_for};
 use compaction::Pass;
 use zspage::{GROUPS, Place, Zspage, push, remove};
@@ -91,9 +91,7 @@ pub struct SizeClass {
     zspages: Pool<Zspage>,
     classes: [ClassState; CLASSES],
     pass: Pass,
-    frames: usize,
-    objects: usize,
-    payload_bytes: usize,
+    tally: Tally,
 }
 
 impl Default for SizeClass {
@@ -116,9 +114,7 @@ impl SizeClass {
                 }
             }; CLASSES],
             pass: Pass::new(),
-            frames: 0,
-            objects: 0,
-            payload_bytes: 0,
+            tally: Tally::new(),
         }
     }
 
@@ -166,14 +162,13 @@ impl SizeClass {
         let mut chain = [0_u32; CHAIN];
         let count = usize::from(Class::get(class).frames);
         let mut obtained = 0;
-        while let Some(frame) = (obtained < count).then(|| frames.allocate()).flatten() {
+        while obtained < count
+            && let Some(frame) = self.records.borrow_frame(frames)
+        {
             chain[obtained] = frame.0;
             obtained += 1;
-            if !self.records.adopt(frame) {
-                break;
-            }
         }
-        let all = obtained == count && self.records.find(FrameIndex(chain[count - 1])).is_some();
+        let all = obtained == count;
         let Some(zspage) = all.then(|| self.zspages.take()).flatten() else {
             let chain = chain[..obtained].iter();
             chain.for_each(|frame| frames.free(FrameIndex(*frame)));
@@ -187,7 +182,7 @@ impl SizeClass {
         }
         self.zspages.get(zspage).begin(class, chain[0]);
         self.classes[class].chains += 1;
-        self.frames += count;
+        self.tally.frames += count;
         Some(zspage)
     }
 
@@ -200,7 +195,7 @@ impl SizeClass {
             let next = record.next_frame.swap(0, Relaxed);
             record.zspage.store(0, Relaxed);
             frames.free(FrameIndex(frame));
-            self.frames -= 1;
+            self.tally.frames -= 1;
             frame = next;
         }
         self.classes[record.class_number()].chains -= 1;
@@ -224,8 +219,7 @@ impl SizeClass {
         self.zspages.get(zspage).take(next_free);
         self.list(zspage);
         self.classes[self.zspages.get(zspage).class_number()].objects += 1;
-        self.objects += 1;
-        self.payload_bytes += len;
+        self.tally.store(len);
         if class.is_huge() {
             return Reference::new(frame, 0, len, 0);
         }
@@ -304,8 +298,7 @@ impl SizeClass {
         let next_free = record.give(slot);
         let is_empty = record.in_use() == 0;
         self.classes[record.class_number()].objects -= 1;
-        self.objects -= 1;
-        self.payload_bytes -= reference.len();
+        self.tally.free(reference.len());
         if is_empty {
             self.end_chain(frames, zspage);
             return true;
@@ -350,16 +343,10 @@ impl CompressedStorage for SizeClass {
     }
 
     fn usage(&self) -> Usage {
-        let storage_bytes = self.frames * FRAME_BYTES;
-        Usage {
-            storage_bytes,
-            payload_bytes: self.payload_bytes,
-            fragmentation_bytes: storage_bytes - self.payload_bytes,
-            // Item 0 of a pool is never used.
-            metadata_bytes: self.records.touched_bytes() + self.zspages.touched_bytes()
-                - size_of::<Zspage>(),
-            objects: self.objects,
-        }
+        // Item 0 of a pool is never used.
+        let zspage_bytes = self.zspages.touched_bytes() - size_of::<Zspage>();
+        self.tally
+            .usage(self.records.touched_bytes() + zspage_bytes)
     }
 
     fn compact(
@@ -398,8 +385,12 @@ impl CompressedStorage for SizeClass {
             objects += usize::from(chain.in_use());
             partial += usize::from(chain.place() != Place::Full);
         }
-        assert_eq!((held, chained), (self.frames, self.frames), "Z1, Z5");
-        assert_eq!(objects, self.objects, "Z5");
+        assert_eq!(
+            (held, chained),
+            (self.tally.frames, self.tally.frames),
+            "Z1, Z5"
+        );
+        assert_eq!(objects, self.tally.objects, "Z5");
         let (mut chains, mut of_classes) = (0, 0);
         let aside = core::iter::once((self.pass.aside, CLASSES, Place::Aside));
         let groups = self.classes.iter().enumerate().flat_map(|(number, class)| {
@@ -423,7 +414,7 @@ impl CompressedStorage for SizeClass {
             chains += class.chains as usize;
             of_classes += class.objects as usize;
         }
-        assert_eq!(of_classes, self.objects, "Z5");
+        assert_eq!(of_classes, self.tally.objects, "Z5");
         assert_eq!(chains, self.zspages.in_use() as usize, "Z5");
     }
 }

@@ -9,7 +9,7 @@
 //!  SlotStorage                  records, one a frame, 12 or 16 bytes    frames (host)
 //!  ┌──────────────────┐        ┌──────────────────────────────┐
 //!  │ search lists     │──────▶ │ [7] layout · next 4 · prev 4 │ ┄┄▶  frame 7: │L │ M│   R│
-//!  │ usage            │        │ [8] …                        │ ┄┄▶  frame 8: │L    │   R│
+//!  │ tally            │        │ [8] …                        │ ┄┄▶  frame 8: │L    │   R│
 //!  └──────────────────┘        └──────────────────────────────┘
 //!                                record index = frame index: freeing searches for nothing
 //! ```
@@ -24,7 +24,7 @@
 //!   not overlap (L1).
 //! * T3 A frame held that is not full is on the list of the bucket of its largest free slot; any
 //!   other frame is on no list.
-//! * T4 `frames`, `objects` and `payload_bytes` are the sums over all layouts.
+//! * T4 The tally (N1) is the sum over all layouts.
 //!
 //! The records are atomics, since pools hand out shared references; all are read and written
 //! under the storage lock only.
@@ -40,10 +40,11 @@ mod two_slot;
 use coldpress_arena::{ChunkSource, Zeroable};
 
 use crate::compressed_storage::{CompressedStorage, Usage};
-use crate::frame::{FRAME_BYTES, FrameIndex, FrameSource};
+use crate::frame::{FrameIndex, FrameSource};
 use crate::frame_table::FrameTable;
 use crate::reference::Reference;
 use crate::search_lists::{Links, SearchLists, bucket_of};
+use crate::tally::Tally;
 use layout::FrameLayout;
 pub use three_slot::ThreeSlot;
 pub use two_slot::TwoSlot;
@@ -72,9 +73,7 @@ pub struct SlotStorage<L: FrameLayout, const N: usize> {
     /// By frame index (T1).
     records: FrameTable<Record<L>, N>,
     lists: SearchLists,
-    frames: usize,
-    objects: usize,
-    payload_bytes: usize,
+    tally: Tally,
 }
 
 impl<L: FrameLayout, const N: usize> Default for SlotStorage<L, N> {
@@ -89,9 +88,7 @@ impl<L: FrameLayout, const N: usize> SlotStorage<L, N> {
         Self {
             records: FrameTable::new(),
             lists: SearchLists::new(),
-            frames: 0,
-            objects: 0,
-            payload_bytes: 0,
+            tally: Tally::new(),
         }
     }
 
@@ -104,13 +101,9 @@ impl<L: FrameLayout, const N: usize> SlotStorage<L, N> {
         if let Some(frame) = possible.or_else(|| self.lists.find_sure(len)) {
             return Some(FrameIndex(frame));
         }
-        let frame = frames.allocate()?;
-        if !self.records.adopt(frame) {
-            frames.free(frame);
-            return None;
-        }
+        let frame = self.records.borrow_frame(frames)?;
         debug_assert!(self.records.get(frame.0).layout().is_empty(), "T1");
-        self.frames += 1;
+        self.tally.frames += 1;
         Some(frame)
     }
 
@@ -158,8 +151,7 @@ impl<L: FrameLayout, const N: usize> CompressedStorage for SlotStorage<L, N> {
         let slot = layout.choose(len).expect("T3: a listed frame has room");
         layout.put(slot, len);
         self.change_layout(frame, layout);
-        self.objects += 1;
-        self.payload_bytes += len;
+        self.tally.store(len);
         Some(Reference::new(frame, layout.offset(slot), len, slot))
     }
 
@@ -175,44 +167,32 @@ impl<L: FrameLayout, const N: usize> CompressedStorage for SlotStorage<L, N> {
         );
         layout.clear(slot);
         self.change_layout(frame, layout);
-        self.objects -= 1;
-        self.payload_bytes -= reference.len();
+        self.tally.free(reference.len());
         if layout.is_empty() {
-            self.frames -= 1;
+            self.tally.frames -= 1;
             frames.free(frame);
         }
     }
 
     fn usage(&self) -> Usage {
-        let storage_bytes = self.frames * FRAME_BYTES;
-        Usage {
-            storage_bytes,
-            payload_bytes: self.payload_bytes,
-            fragmentation_bytes: storage_bytes - self.payload_bytes,
-            metadata_bytes: self.records.touched_bytes(),
-            objects: self.objects,
-        }
+        self.tally.usage(self.records.touched_bytes())
     }
 
     fn check_invariants(&self) {
         self.records.check_invariants();
-        let (mut frames, mut objects, mut payload_bytes, mut listed) = (0, 0, 0, 0);
+        let (mut counted, mut listed) = (Tally::new(), 0);
         for (_, record) in self.records.iter() {
             let layout = record.layout();
             layout.check_invariants();
-            frames += usize::from(!layout.is_empty());
-            objects += layout.objects();
-            payload_bytes += layout.payload_bytes();
+            counted.frames += usize::from(!layout.is_empty());
+            counted.objects += layout.objects();
+            counted.payload_bytes += layout.payload_bytes();
             listed += usize::from(list_of(layout).is_some());
         }
-        assert_eq!(
-            (frames, objects, payload_bytes),
-            (self.frames, self.objects, self.payload_bytes),
-            "T4"
-        );
+        assert_eq!(counted, self.tally, "T4");
         let mut on_lists = 0;
         self.lists.check_invariants(
-            frames,
+            counted.frames,
             |index| &self.records.get(index).links,
             |bucket, frame| {
                 on_lists += 1;

@@ -22,7 +22,7 @@ impl Press {
                 occupancy.add(state.used);
             }
         }
-        assert_eq!(held, self.frames, "P4");
+        assert_eq!(held, self.tally.frames, "P4");
         assert_eq!(marked, self.pass.marked, "C2");
         assert_eq!(occupancy, self.occupancy, "P4");
     }
@@ -63,8 +63,8 @@ impl Press {
             assert_eq!(blocks.header(END_UNIT).follows_hole, after_hole, "K2");
             assert_eq!(used, state.used, "P1: frame {frame}");
         }
-        assert_eq!(objects, self.objects, "P4");
-        assert!(shared_bytes <= self.payload_bytes, "P4");
+        assert_eq!(objects, self.tally.objects, "P4");
+        assert!(shared_bytes <= self.tally.payload_bytes, "P4");
         let mut listed = 0;
         // SAFETY: P2: the frames of holes listed are held.
         unsafe {

@@ -271,23 +271,22 @@ impl Press {
         } else {
             Otherwise::Begin
         };
-        let before = self.frames;
+        let before = self.tally.frames;
         let Some(to) = self.place(frames, from.len(), otherwise) else {
             return;
         };
-        let taken = self.frames - before;
-        self.objects += 1;
-        self.payload_bytes += to.len();
+        let taken = self.tally.frames - before;
+        self.tally.store(to.len());
         // SAFETY: P3: `from` is stored, and objects are not written to once they are published;
         // `to` was just made. That `from` is published is what `relocate` knows: if it
         // is not, the copy may be of bytes that are being written, and is thrown away.
         unsafe { copy(frames, from, to) };
         call.charge(to.len());
         call.copied = true;
-        let before = self.frames;
+        let before = self.tally.frames;
         let moved = relocate(from, to);
         self.free(frames, if moved { from } else { to });
-        let given_back = before - self.frames;
+        let given_back = before - self.tally.frames;
         self.pass.taken += taken;
         self.pass.given_back += given_back;
         call.done.frames_taken += taken;

@@ -54,7 +54,7 @@ impl SizeClass {
         let mut spent_bytes = 0;
         while self.pass.class < CLASSES {
             while let Some((from, to)) = self.pair() {
-                let frames_before = self.frames;
+                let frames_before = self.tally.frames;
                 let emptied = self.empty(
                     frames,
                     from,
@@ -64,7 +64,7 @@ impl SizeClass {
                     &mut done,
                     relocate,
                 );
-                done.frames += frames_before - self.frames;
+                done.frames += frames_before - self.tally.frames;
                 match emptied {
                     Emptied::ChooseAgain => {}
                     Emptied::Refused => {
