@@ -291,6 +291,86 @@ pub unsafe fn write(frames: &impl FrameSource, reference: Reference, pieces: &[&
     }
 }
 
+/// Reads bytes of an object, from byte `at` of it. `false`: the link of a split object is damaged,
+/// and nothing was read. Takes no lock.
+///
+/// # Panics
+/// If the object ends before the bytes do.
+///
+/// # Safety
+/// As for [`data`].
+pub unsafe fn read_at(
+    frames: &impl FrameSource,
+    reference: Reference,
+    at: usize,
+    into: &mut [u8],
+) -> bool {
+    // SAFETY: as the caller promises.
+    let Some(parts) = (unsafe { parts(frames, reference) }) else {
+        return false;
+    };
+    let (len, first) = (into.len(), parts[0].1.len());
+    for_each_piece(at, len, first, reference.len(), |part, from, piece| {
+        let (frame, range) = &parts[part];
+        // SAFETY: the piece lies inside the part, and that inside a frame that the storage holds;
+        // that nobody writes there is the caller's promise.
+        unsafe {
+            place(frames, *frame, range.start + from)
+                .copy_to_nonoverlapping(NonNull::from(&mut into[piece.clone()]).cast(), piece.len())
+        };
+    });
+    true
+}
+
+/// Writes bytes of an object again, from byte `at` of it. Takes no lock.
+///
+/// # Panics
+/// If the object ends before the bytes do, or the link of a split object is damaged.
+///
+/// # Safety
+/// As for [`write`], whether or not the reference has been published.
+pub unsafe fn write_at(frames: &impl FrameSource, reference: Reference, at: usize, bytes: &[u8]) {
+    // SAFETY: as the caller promises.
+    let parts = unsafe { parts(frames, reference) }.expect("the link is damaged");
+    let first = parts[0].1.len();
+    for_each_piece(
+        at,
+        bytes.len(),
+        first,
+        reference.len(),
+        |part, from, piece| {
+            let (frame, range) = &parts[part];
+            // SAFETY: as in `read_at`; that nobody else uses the object is the caller's promise.
+            unsafe {
+                place(frames, *frame, range.start + from).copy_from_nonoverlapping(
+                    NonNull::from(&bytes[piece.clone()]).cast(),
+                    piece.len(),
+                )
+            };
+        },
+    );
+}
+
+/// Divides the bytes from `at` of an object of `total` bytes, the first `first` of which are in
+/// its first part: calls `act` with the part, where in it the piece begins, and which of the
+/// bytes it is. Not for empty pieces.
+fn for_each_piece(
+    at: usize,
+    len: usize,
+    first: usize,
+    total: usize,
+    mut act: impl FnMut(usize, usize, Range<usize>),
+) {
+    assert!(at + len <= total, "more bytes than the object has");
+    let split = first.saturating_sub(at).min(len);
+    if split > 0 {
+        act(0, at, 0..split);
+    }
+    if split < len {
+        act(1, at + split - first, split..len);
+    }
+}
+
 /// Asks the processor for every cache line of an object, ahead of [`data`]: as soon as the
 /// reference is known. A split object's second part is not asked for (its link is not here yet).
 #[inline]

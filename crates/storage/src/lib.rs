@@ -56,7 +56,7 @@ mod size_class;
 mod slot_storage;
 mod tally;
 
-pub use access::{Gather, LINK_BYTES, data, parts, prefetch, write};
+pub use access::{Gather, LINK_BYTES, data, parts, prefetch, read_at, write, write_at};
 pub use any::{AnyStorage, StorageKind};
 pub use compressed_storage::{Compaction, CompressedStorage, Usage};
 pub use frame::{FRAME_BYTES, FrameIndex, FrameSource};
