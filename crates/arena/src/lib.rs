@@ -133,6 +133,11 @@ impl<T: Zeroable + Link + Sync> Pool<T> {
         self.used.load(Relaxed) - 1 - self.free_count.load(Relaxed)
     }
 
+    /// Items ever handed out: the highest index there is.
+    pub fn handed_out(&self) -> u32 {
+        self.used.load(Relaxed) - 1
+    }
+
     /// Bytes of items ever handed out: what a lazily backed host has paid for.
     pub fn touched_bytes(&self) -> usize {
         self.used.load(Relaxed) as usize * size_of::<T>()

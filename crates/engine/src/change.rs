@@ -45,7 +45,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Gives up what an entry holds; its list's lock is held.
     fn forget(&self, host: &H, entry: Entry) {
         match entry {
-            Entry::Empty => {}
+            Entry::Empty | Entry::Poisoned => {}
             Entry::Page(record) => {
                 let mut queues = self.queues.lock();
                 queues.remove(&self.pages, record);
@@ -97,15 +97,12 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 self.pages.get(record).set_backlink(to_segment, to);
             }
             Entry::Temporary(slot) => {
-                let link = &self.backlinks[slot.0 as usize];
-                link.segment.store(to_segment, Relaxed);
-                link.index.store(to, Relaxed);
+                self.backlinks[slot.0 as usize].set((to_segment, to));
             }
             Entry::Request(worker) => {
-                let target = &self.targets[worker as usize];
-                target.segment.store(to_segment, Relaxed);
-                target.index.store(to, Relaxed);
+                self.targets[worker as usize].place.set((to_segment, to));
             }
+            Entry::Compressed(reference) => self.write_owner(host, reference, list.owner(to)),
             _ => {}
         }
         list.set(to, entry);

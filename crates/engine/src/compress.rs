@@ -25,15 +25,18 @@
 
 use crate::counters::add;
 use crate::entry::Entry;
-use crate::fault::{Committed, Into};
+use crate::fault::{Committed, Into, Source};
 use crate::host::{Host, StagingSlot};
+use crate::memory::Place;
+use crate::page_list::PageList;
 use crate::queues::Ageing;
 use crate::stored::{HEADER_BYTES, Header, milliseconds};
 use crate::worker::Worker;
 use crate::{Engine, LEAF_PAGES, PageIndex, STAGING_SLOTS, SegmentId};
 use coldpress_codec::{Compressed, DEFAULT_TARGET_BYTES, PAGE_SIZE, PageCodec, checksum};
 use coldpress_storage::CompressedStorage;
-use core::sync::atomic::Ordering::Relaxed;
+use core::ops::Range;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Why pages are compressed: RFC-0219 "Aging and tracking" names the three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,19 +59,28 @@ pub struct Reclaimer<C: PageCodec + 'static> {
     state: &'static mut C::State,
     buffer: &'static mut [u8; PAGE_SIZE],
     worker: Worker<C>,
+    /// The staging slots that are its own.
+    slots: Range<u16>,
 }
 
 impl<C: PageCodec> Reclaimer<C> {
-    /// A reclaimer from memory of its own, and a worker id of its own.
+    /// A reclaimer from memory of its own, a worker id of its own, and staging slots of its own.
+    ///
+    /// # Panics
+    /// If there are no such slots, or fewer than a run of the host may take
+    /// ([`Host::MAX_RUN`]): that is checked when it reclaims.
     pub fn new(
         state: &'static mut C::State,
         buffer: &'static mut [u8; PAGE_SIZE],
         worker: Worker<C>,
+        slots: Range<u16>,
     ) -> Self {
+        assert!(!slots.is_empty() && usize::from(slots.end) <= STAGING_SLOTS);
         Self {
             state,
             buffer,
             worker,
+            slots,
         }
     }
 }
@@ -84,10 +96,30 @@ pub struct Batch {
     pub refused: u32,
 }
 
+/// A run that is to be taken.
 struct Run {
     first: PageIndex,
+    /// Bit n: page `first + n`.
     wanted: u64,
+    /// Bit n: page n of the leaf, from the first to the last that is wanted.
+    claimed: u64,
     records: [u32; LEAF_PAGES as usize],
+}
+
+/// A run that was taken.
+struct TakenRun {
+    moved: u64,
+    refused: u32,
+    /// Slots that it spans.
+    span: u16,
+}
+
+/// Why there is no run.
+enum NoRun {
+    /// The page is no longer what the queue said.
+    Gone,
+    /// Another reclaimer is taking pages around it.
+    Busy,
 }
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
@@ -105,7 +137,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     }
 
     /// Takes out and compresses up to `pages` of the oldest pages that were last known to be
-    /// touched before `touched_before_ns`.
+    /// touched before `touched_before_ns`. Several reclaimers may do so at once.
     pub fn reclaim_batch(
         &self,
         host: &H,
@@ -115,10 +147,39 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         trigger: Trigger,
     ) -> Batch {
         let mut batch = Batch::default();
-        let mut slots = 0usize;
+        // A host that takes pages under their VMO's lock reserves one frame for each page that
+        // is in staging, so there is one run at a time, and not a batch of them.
+        while self.take_and_compress(
+            host,
+            reclaimer,
+            pages,
+            touched_before_ns,
+            trigger,
+            &mut batch,
+        ) && H::UNDER_LOCK
+            && batch.taken + batch.refused < pages
+        {}
+        batch
+    }
+
+    /// Fills the reclaimer's slots, compresses what is in them and gives them back. Whether any
+    /// page was found that is old enough.
+    fn take_and_compress(
+        &self,
+        host: &H,
+        reclaimer: &mut Reclaimer<C>,
+        pages: u32,
+        touched_before_ns: u64,
+        trigger: Trigger,
+        batch: &mut Batch,
+    ) -> bool {
+        let Range { start, end } = reclaimer.slots;
+        assert!(u32::from(end - start) >= H::MAX_RUN, "too few slots");
+        let mut slots = 0;
         let mut occupied = [0u64; STAGING_SLOTS / 64];
-        for _ in 0..pages {
-            if batch.taken >= pages || slots + LEAF_PAGES as usize > STAGING_SLOTS {
+        let (mut found, mut taken) = (false, 0);
+        for _ in 0..if H::UNDER_LOCK { 1 } else { pages } {
+            if taken >= pages || slots + H::MAX_RUN as u16 > end - start {
                 break;
             }
             let oldest = {
@@ -127,27 +188,29 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                     .oldest_inactive(touched_before_ns)
                     .map(|record| (record, self.pages.get(record).backlink()))
             };
-            let Some((record, (segment, index))) = oldest else {
+            let Some((record, place)) = oldest else {
                 break;
             };
-            let (taken, refused, span) =
-                self.take_run(host, record, segment, index, StagingSlot(slots as u16));
-            for n in 0..span {
-                if taken & 1 << n != 0 {
-                    occupied[(slots + n) / 64] |= 1 << ((slots + n) % 64);
-                }
+            found = true;
+            let Some(run) = self.take_run(host, record, place, StagingSlot(start + slots)) else {
+                continue;
+            };
+            for n in (0..run.span).filter(|n| run.moved & 1 << n != 0) {
+                let slot = usize::from(slots + n);
+                occupied[slot / 64] |= 1 << (slot % 64);
             }
-            slots += span;
-            batch.taken += taken.count_ones();
-            batch.refused += refused;
+            slots += run.span;
+            taken += run.moved.count_ones();
+            batch.refused += run.refused;
         }
-        if batch.taken > 0 && !self.storage.lock().reserve(host, batch.taken) {
+        batch.taken += taken;
+        if taken > 0 && !self.storage.lock().reserve(host, taken) {
             add(&self.counters.no_metadata, 1);
         }
         let started = host.now_ns();
         for slot in 0..slots {
-            if occupied[slot / 64] & 1 << (slot % 64) != 0
-                && self.compress_slot(host, reclaimer, StagingSlot(slot as u16), trigger)
+            if occupied[usize::from(slot) / 64] & 1 << (slot % 64) != 0
+                && self.compress_slot(host, reclaimer, StagingSlot(start + slot), trigger)
             {
                 batch.kept += 1;
             }
@@ -157,28 +220,43 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             host.now_ns().saturating_sub(started),
         );
         if slots > 0 {
-            host.release(StagingSlot(0), slots);
+            host.release(StagingSlot(start), slots.into());
         }
-        batch
+        found
     }
 
-    /// Takes the run of cold pages around `index` into the slots from `slot`. Returns which
-    /// slots were filled, how many pages were refused, and how many slots the run spans.
+    /// Takes the run of cold pages around a page into the slots from `slot`. `None`: the page is
+    /// no longer what the queue said, or another reclaimer is at it.
     fn take_run(
         &self,
         host: &H,
         record: u32,
-        segment: SegmentId,
-        index: PageIndex,
+        (segment, index): (SegmentId, PageIndex),
         slot: StagingSlot,
-    ) -> (u64, u32, usize) {
-        let _stable = self.stable(host);
-        let Some(run) = self.choose_run(record, segment, index) else {
-            return (0, 0, 0);
-        };
-        let taken = host.take(segment, run.first, run.wanted, slot);
+    ) -> Option<TakenRun> {
+        let stable = self.stable(host);
         let list = self.page_list(segment);
-        list.claim(run.first, 0);
+        let run = match self.choose_run(&list, record, segment, index) {
+            Ok(run) => run,
+            Err(NoRun::Gone) => return None,
+            Err(NoRun::Busy) => {
+                drop(list);
+                drop(stable);
+                self.let_changes_in(host);
+                return None;
+            }
+        };
+        let (taken, list) = match H::UNDER_LOCK {
+            true => (host.take(segment, run.first, run.wanted, slot), list),
+            false => {
+                list.claim(index, run.claimed);
+                drop(list);
+                let taken = host.take(segment, run.first, run.wanted, slot);
+                let list = self.page_list(segment);
+                list.end_claim(index, run.claimed);
+                (taken, list)
+            }
+        };
         let mut queues = self.queues.lock();
         let mut refused = 0;
         for n in 0..LEAF_PAGES as usize {
@@ -189,8 +267,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             let (record, index) = (run.records[n], run.first + n as u32);
             if taken.moved & bit != 0 {
                 let at = slot.0 as usize + n;
-                self.backlinks[at].segment.store(segment, Relaxed);
-                self.backlinks[at].index.store(index, Relaxed);
+                self.backlinks[at].set((segment, index));
                 list.set(index, Entry::Temporary(StagingSlot(at as u16)));
                 queues.send_away(&self.pages, record);
             } else if taken.holes & bit != 0 {
@@ -209,14 +286,21 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             u64::from(taken.moved.count_ones()),
         );
         add(&self.counters.refused, u64::from(refused));
-        let span = 64 - run.wanted.leading_zeros() as usize;
-        (taken.moved, refused, span)
+        Some(TakenRun {
+            moved: taken.moved,
+            refused,
+            span: 64 - run.wanted.leading_zeros() as u16,
+        })
     }
 
-    /// Chooses the run around page `index` and takes its records off their queues. `None`: the
-    /// page is no longer what the queue said.
-    fn choose_run(&self, record: u32, segment: SegmentId, index: PageIndex) -> Option<Run> {
-        let list = self.page_list(segment);
+    /// Chooses the run around page `index` and takes its records off their queues.
+    fn choose_run(
+        &self,
+        list: &PageList<'_, H>,
+        record: u32,
+        segment: SegmentId,
+        index: PageIndex,
+    ) -> Result<Run, NoRun> {
         let mut queues = self.queues.lock();
         if list.get(index) != Entry::Page(record) {
             // It has gone since the queue was looked at. Should a record stand in a queue that no
@@ -227,12 +311,20 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 queues.remove(&self.pages, record);
                 self.pages.give(record);
             }
-            return None;
+            return Err(NoRun::Gone);
         }
         let base = index - index % LEAF_PAGES;
+        let claimed = list.claimed(index);
+        if claimed & 1 << (index - base) != 0 {
+            return Err(NoRun::Busy);
+        }
         let mut records = [0u32; LEAF_PAGES as usize];
         let (mut cold, mut tracked, mut away) = (0u64, 0u64, 0u64);
-        for n in 0..LEAF_PAGES {
+        let candidates = match H::MAX_RUN {
+            1 => index - base..index - base + 1,
+            _ => 0..LEAF_PAGES,
+        };
+        for n in candidates.filter(|n| claimed & 1 << n == 0) {
             match list.get(base + n) {
                 Entry::Page(record) => {
                     records[n as usize] = record;
@@ -251,21 +343,21 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             }
         }
         if cold & 1 << (index - base) == 0 {
-            return None;
+            return Err(NoRun::Gone);
         }
         let wanted = bridge(cold, tracked, away, index - base);
         let first = wanted.trailing_zeros();
         let span = (!0u64 >> wanted.leading_zeros()) & (!0u64 << first);
-        list.claim(index, span);
         for n in 0..LEAF_PAGES {
             if wanted & 1 << n != 0 {
                 queues.remove(&self.pages, records[n as usize]);
             }
         }
         records.rotate_left(first as usize);
-        Some(Run {
+        Ok(Run {
             first: base + first,
             wanted: wanted >> first,
+            claimed: span,
             records,
         })
     }
@@ -281,14 +373,15 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let c = &self.counters;
         // SAFETY: the slot was filled by this batch and is released at its end only.
         let page = unsafe { host.staging(slot) };
+        let place = self.backlinks[slot.0 as usize].get();
         add(&c.compression_attempts, 1);
         let out = &mut reclaimer.buffer[..DEFAULT_TARGET_BYTES - HEADER_BYTES];
         let entry = match self.codec.compress(reclaimer.state, page, out) {
             Compressed::SameFilled(word) => match Entry::same_filled(word) {
                 Some(marker) => Some(marker),
-                None => self.store(host, checksum(page), true, &word.to_le_bytes()),
+                None => self.store(host, place, checksum(page), true, &word.to_le_bytes()),
             },
-            Compressed::Stored(len) => self.store(host, checksum(page), false, &out[..len]),
+            Compressed::Stored(len) => self.store(host, place, checksum(page), false, &out[..len]),
             Compressed::Incompressible => {
                 add(&c.incompressible, 1);
                 add(&c.failed_compressions, 1);
@@ -302,12 +395,14 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             self.put_back(host, &reclaimer.worker, slot);
             return false;
         };
-        if !self.finalize(host, slot, entry) {
+        let finalized = self.finalize(host, slot, entry, place);
+        if !finalized && let Entry::Compressed(reference) = entry {
+            self.storage.lock().free(host.frames(), reference);
+        }
+        self.published(entry);
+        if !finalized {
             add(&c.raced, 1);
             add(&c.failed_compressions, 1);
-            if let Entry::Compressed(reference) = entry {
-                self.storage.lock().free(host.frames(), reference);
-            }
             return false;
         }
         match trigger {
@@ -318,54 +413,90 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         true
     }
 
-    /// Stores a payload behind its header. `None`: no room.
-    fn store(&self, host: &H, checksum: u32, same_filled: bool, payload: &[u8]) -> Option<Entry> {
+    /// Stores a payload behind its header. `None`: no room. What is stored is *unpublished* until
+    /// [`published`](Self::published) is called.
+    fn store(
+        &self,
+        host: &H,
+        place: Place,
+        checksum: u32,
+        same_filled: bool,
+        payload: &[u8],
+    ) -> Option<Entry> {
         let header = Header {
             checksum,
             stored_ms: milliseconds(host.now_ns()),
             same_filled,
+            owner: self.owner_of(place),
         }
         .to_bytes();
         let len = header.len() + payload.len();
-        let reference = self.storage.lock().allocate(host.frames(), len)?;
-        // SAFETY: just allocated, so nobody else reads or writes these bytes.
+        let reference = {
+            let mut storage = self.storage.lock();
+            let reference = storage.allocate(host.frames(), len)?;
+            self.unpublished.fetch_add(1, Relaxed);
+            reference
+        };
+        // SAFETY: just allocated, so nobody else reads or writes these bytes; nor does
+        // compaction, while something is unpublished.
         unsafe { coldpress_storage::write(host.frames(), reference, &[&header, payload]) };
         Some(Entry::Compressed(reference))
     }
 
-    /// Replaces the temporary reference by `entry`, if it still stands.
-    fn finalize(&self, host: &H, slot: StagingSlot, entry: Entry) -> bool {
+    /// What was stored stands in an entry, or is freed.
+    fn published(&self, entry: Entry) {
+        if let Entry::Compressed(_) = entry {
+            self.unpublished.fetch_sub(1, Release);
+        }
+    }
+
+    /// Replaces the temporary reference by `entry`, if it still stands. `owner`: where it stood
+    /// when the entry's content was stored.
+    fn finalize(&self, host: &H, slot: StagingSlot, entry: Entry, owner: Place) -> bool {
         let _stable = self.stable(host);
-        let link = &self.backlinks[slot.0 as usize];
-        let (segment, index) = (link.segment.load(Relaxed), link.index.load(Relaxed));
-        let list = self.page_list(segment);
+        let ((segment, index), list) = self.page_list_of_slot(slot);
         if list.get(index) != Entry::Temporary(slot) {
             return false;
         }
         match entry {
-            Entry::Compressed(_) => add(&self.counters.compressed_pages, 1),
+            Entry::Compressed(reference) => {
+                add(&self.counters.compressed_pages, 1);
+                if (segment, index) != owner {
+                    // It moved while it was compressed.
+                    self.write_owner(host, reference, list.owner(index));
+                }
+            }
             _ => add(&self.counters.same_filled_pages, 1),
         }
         list.set(index, entry);
         true
     }
 
+    /// Locks the VMO that the page in a slot belongs to, wherever that has moved.
+    fn page_list_of_slot(&self, slot: StagingSlot) -> (Place, PageList<'_, H>) {
+        let link = &self.backlinks[slot.0 as usize];
+        loop {
+            let place = link.get();
+            let list = self.page_list(place.0);
+            if link.get() == place {
+                return (place, list);
+            }
+        }
+    }
+
     /// Gives a page that cannot be held compressed back to the program.
     fn put_back(&self, host: &H, worker: &Worker<C>, slot: StagingSlot) {
         {
             let _stable = self.stable(host);
-            let link = &self.backlinks[slot.0 as usize];
-            let (segment, index) = (link.segment.load(Relaxed), link.index.load(Relaxed));
-            let list = self.page_list(segment);
+            let ((segment, index), list) = self.page_list_of_slot(slot);
             if list.get(index) != Entry::Temporary(slot) {
                 return;
             }
             self.aim(worker, segment, index);
             list.set(index, Entry::Request(worker.id));
         }
-        // SAFETY: the slot is released at the end of the batch only.
-        let page = unsafe { host.staging(slot) };
-        if self.commit(host, worker.id, Some(page), Into::Failed) == Committed::Cancelled {
+        if self.commit(host, worker.id, Source::Staged(slot), Into::Failed) == Committed::Cancelled
+        {
             // The program dropped the page meanwhile; `decommit` has settled everything.
         }
     }

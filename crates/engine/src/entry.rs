@@ -10,6 +10,7 @@
 //!          0 as it is · 1 its low half, repeated · 2 shifted right by 5 · 3 inverted
 //!       5  temporary reference: the staging slot of a page that is being compressed
 //!       6  request: the worker that is restoring the page
+//!       7  poisoned: what was remembered is lost or in doubt, and must not be read
 //! ```
 //!
 //! Type 4 is kept for pages written back. An *empty* entry means that nothing is remembered: a
@@ -35,6 +36,9 @@ pub enum Entry {
     Temporary(StagingSlot),
     /// Content that a worker is restoring.
     Request(u16),
+    /// Content that is lost or in doubt: no touch of it may return bytes. Only with hosts that
+    /// own their pages; others poison the place itself.
+    Poisoned,
 }
 
 const PAGE: u64 = 0;
@@ -43,6 +47,7 @@ const COMPRESSED: u64 = 2;
 const SAME_FILLED: u64 = 3;
 const TEMPORARY: u64 = 5;
 const REQUEST: u64 = 6;
+const POISONED: u64 = 7;
 
 /// Words below this fit as they are.
 const WORD_LIMIT: u64 = 1 << 59;
@@ -80,6 +85,16 @@ impl Entry {
         }
     }
 
+    /// Whether a page is held for it: in place, in staging, or on its way into place.
+    pub(crate) fn is_committed(self) -> bool {
+        matches!(self, Entry::Page(_) | Entry::Temporary(_))
+    }
+
+    /// Whether anything but zeros is remembered.
+    pub(crate) fn is_content(self) -> bool {
+        !matches!(self, Entry::Empty | Entry::Zero)
+    }
+
     pub(crate) fn encode(self) -> u64 {
         match self {
             Entry::Empty => 0,
@@ -92,6 +107,7 @@ impl Entry {
             }
             Entry::Temporary(slot) => u64::from(slot.0) << 3 | TEMPORARY,
             Entry::Request(worker) => u64::from(worker) << 3 | REQUEST,
+            Entry::Poisoned => POISONED,
         }
     }
 
@@ -107,6 +123,7 @@ impl Entry {
             SAME_FILLED => Entry::SameFilled(decode_word(data)),
             TEMPORARY => Entry::Temporary(StagingSlot(data as u16)),
             REQUEST => Entry::Request(data as u16),
+            POISONED => Entry::Poisoned,
             _ => unreachable!("page list entry of an unknown type"),
         }
     }
@@ -131,6 +148,7 @@ mod tests {
             Entry::Temporary(StagingSlot(511)),
             Entry::Request(0),
             Entry::Request(255),
+            Entry::Poisoned,
         ] {
             assert_eq!(Entry::decode(entry.encode()), entry);
         }

@@ -18,7 +18,8 @@
 
 use crate::counters::{add, sub};
 use crate::entry::Entry;
-use crate::host::{Doubt, Host, Installed};
+use crate::host::{Doubt, Host, Installed, StagingSlot};
+use crate::memory::Place;
 use crate::page_list::PageList;
 use crate::stored::{Header, residency_bucket};
 use crate::worker::{Worker, Workspace};
@@ -47,6 +48,8 @@ pub enum FaultOutcome {
     Gone,
     /// The content was in doubt; the page is poisoned.
     Poisoned,
+    /// The host has no frame for it now; what is remembered is still remembered.
+    NoMemory,
 }
 
 /// Queue that a restored page enters.
@@ -66,10 +69,25 @@ pub(crate) enum Damage {
     Place,
 }
 
+/// What is put in place.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// These bytes, restored from what the entry held.
+    Restored(&'a Page, Entry),
+    /// These bytes, copied from a slot in which the page is being compressed.
+    Copied(&'a Page, StagingSlot),
+    /// The page in a slot, which did not compress.
+    Staged(StagingSlot),
+    /// Nothing: what was stored is damaged.
+    Damaged,
+}
+
 /// How a commit ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Committed {
     Done,
+    /// The entry holds again what it held; nothing was put in place.
+    NoFrame,
     Poisoned,
     Cancelled,
     Gone,
@@ -90,6 +108,11 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             let list = self.page_list(segment);
             let entry = list.get(index);
             match entry {
+                Entry::Page(_) if H::UNDER_LOCK => {
+                    add(&c.faults_present, 1);
+                    return FaultOutcome::Present;
+                }
+                Entry::Poisoned => return FaultOutcome::Poisoned,
                 Entry::Page(_) => {
                     drop(list);
                     match self.fault_page(host, segment, index, written) {
@@ -144,8 +167,16 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 _ => FaultOutcome::Copied,
             };
 
-            let content = loaded.is_ok().then_some(&worker.workspace.spare);
-            let committed = self.commit(host, worker.id, content, Into::Newest);
+            let content = &worker.workspace.spare;
+            let source = match (loaded, entry) {
+                (Err(_), _) => Source::Damaged,
+                (Ok(()), Entry::Temporary(slot)) => Source::Copied(content, slot),
+                (Ok(()), entry) => Source::Restored(content, entry),
+            };
+            let committed = self.commit(host, worker.id, source, Into::Newest);
+            if committed == Committed::NoFrame {
+                return FaultOutcome::NoMemory;
+            }
             match loaded {
                 Err(Damage::Place) => self.give_up_stored(),
                 _ => self.settle(host, entry, committed == Committed::Done),
@@ -156,10 +187,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                     host.wake(segment, index);
                     return FaultOutcome::Gone;
                 }
-                Committed::Done | Committed::Poisoned => {}
+                Committed::Done | Committed::Poisoned | Committed::NoFrame => {}
             }
-            let target = &self.targets[worker.id as usize];
-            if (target.segment.load(Relaxed), target.index.load(Relaxed)) != (segment, index) {
+            if self.targets[worker.id as usize].place.get() != (segment, index) {
                 // The memory moved while we worked: who waits at the old place must look again.
                 host.wake(segment, index);
             }
@@ -178,8 +208,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Names what `worker` is about to restore. Under the VMO's lock, before the entry says so.
     pub(crate) fn aim(&self, worker: &Worker<C>, segment: SegmentId, index: PageIndex) {
         let target = &self.targets[worker.id as usize];
-        target.segment.store(segment, Relaxed);
-        target.index.store(index, Relaxed);
+        target.place.set((segment, index));
         target.cancelled.store(false, Relaxed);
     }
 
@@ -286,6 +315,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 add(&c.faults_present, 1);
                 Some(FaultOutcome::Present)
             }
+            Ok(Installed::NoFrame) | Err(Installed::NoFrame) => Some(FaultOutcome::NoMemory),
             Ok(Installed::Gone | Installed::Refused)
             | Err(Installed::Gone | Installed::Refused) => {
                 host.wake(segment, index);
@@ -330,13 +360,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
     }
 
-    /// Installs `content` where the worker's target says, and writes the entry there. Without
-    /// content (what is stored is damaged), or where the host refuses, the page is poisoned.
+    /// Puts `source` in place where the worker's target says, and writes the entry there. Where
+    /// nothing can be put in place, the page is poisoned.
     pub(crate) fn commit(
         &self,
         host: &H,
         worker: u16,
-        content: Option<&Page>,
+        source: Source<'_>,
         into: Into,
     ) -> Committed {
         let c = &self.counters;
@@ -344,11 +374,16 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let mut spins = 0;
         loop {
             let stable = self.stable(host);
+            let place = target.place.get();
+            let list = H::UNDER_LOCK.then(|| self.page_list(place.0));
+            if list.is_some() && target.place.get() != place {
+                continue;
+            }
             if target.cancelled.load(Relaxed) {
                 return Committed::Cancelled;
             }
-            let (segment, index) = (target.segment.load(Relaxed), target.index.load(Relaxed));
-            if self.is_claimed(segment, index) {
+            let (segment, index) = place;
+            if !H::UNDER_LOCK && self.is_claimed(segment, index) {
                 drop(stable);
                 spins += 1;
                 match spins < CLAIM_SPINS {
@@ -357,7 +392,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 }
                 continue;
             }
-            let (installed, doubt) = match content.map(|page| host.install(segment, index, page)) {
+            let (installed, doubt) = match install(host, place, source) {
                 Some(Installed::Refused) => (
                     host.poison(segment, index, Doubt::Refused),
                     Some(&c.refused_installs),
@@ -369,13 +404,26 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 ),
             };
             if installed == Installed::Changing {
+                drop(list);
                 drop(stable);
                 add(&self.counters.copy_again, 1);
                 self.let_changes_in(host);
                 continue;
             }
-            let list = self.page_list(segment);
+            let list = list.unwrap_or_else(|| self.page_list(segment));
             debug_assert_eq!(list.get(index), Entry::Request(worker));
+            if installed == Installed::NoFrame {
+                let Source::Restored(_, entry) = source else {
+                    unreachable!("a frame was reserved for a page in staging");
+                };
+                if let Entry::Compressed(reference) = entry {
+                    self.write_owner(host, reference, list.owner(index));
+                }
+                list.set(index, entry);
+                drop(list);
+                host.wake(segment, index);
+                return Committed::NoFrame;
+            }
             let mut queues = self.queues.lock();
             let record = if doubt.is_none() && installed != Installed::Gone {
                 queues.bring_back(&self.pages)
@@ -392,6 +440,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                     }
                     Entry::Page(record)
                 }
+                None if H::UNDER_LOCK && doubt.is_some() => Entry::Poisoned,
                 None => Entry::Empty,
             };
             drop(queues);
@@ -475,5 +524,17 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         drop(queues);
         list.set(index, Entry::Page(record));
         true
+    }
+}
+
+/// Has the host put `source` in place. `None`: there is nothing to put there.
+fn install<H: Host>(host: &H, (segment, index): Place, source: Source<'_>) -> Option<Installed> {
+    match source {
+        Source::Restored(page, _) => Some(host.install(segment, index, page)),
+        Source::Copied(page, slot) => Some(host.install_copy(segment, index, page, slot)),
+        // SAFETY: the reclaimer commits the page in its own slot, which it releases later, and
+        // does not read it any more.
+        Source::Staged(slot) => Some(unsafe { host.put_back(segment, index, slot) }),
+        Source::Damaged => None,
     }
 }

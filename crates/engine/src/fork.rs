@@ -40,6 +40,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         match self.entry(segment, index) {
             Entry::Empty => return Content::Nothing,
             Entry::Page(_) | Entry::Temporary(_) | Entry::Request(_) => return Content::Present,
+            Entry::Poisoned => return Content::Doubtful,
             Entry::Zero => worker.workspace.spare.fill(0),
             Entry::SameFilled(word) => same_filled::fill(&mut worker.workspace.spare, word),
             Entry::Compressed(reference) => {

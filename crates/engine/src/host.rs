@@ -34,6 +34,9 @@ pub enum Installed {
     Changing,
     /// There is no such memory any more.
     Gone,
+    /// There is no frame for it now. What is remembered stays as it is; the toucher waits for
+    /// memory, or is told that there is none.
+    NoFrame,
     /// The machine refused for a reason that it cannot name: whether there is such memory, and
     /// what a touch would find there, is in doubt. The engine poisons the page.
     Refused,
@@ -67,6 +70,16 @@ pub unsafe trait Host: ChunkSource + Sync {
     where
         Self: 'a;
 
+    /// Whether pages are taken and installed with the lock of their VMO held, as a kernel does:
+    /// what changes a page list does so under that lock then, and stable sections mean nothing.
+    /// A host that waits for another kernel in [`take`](Host::take) or
+    /// [`install`](Host::install) says `false`, and keeps changes out by its stable sections.
+    const UNDER_LOCK: bool = false;
+
+    /// The most pages that one run takes, at most [`LEAF_PAGES`](crate::LEAF_PAGES). A kernel
+    /// takes one, and has one spare frame for each compressor.
+    const MAX_RUN: u32 = crate::LEAF_PAGES;
+
     /// Opens a stable section. Many may be open at once. Short: faults may wait for its end.
     fn stable(&self) -> Self::Stable<'_>;
 
@@ -92,8 +105,44 @@ pub unsafe trait Host: ChunkSource + Sync {
     /// calling thread.
     fn release(&self, slot: StagingSlot, count: usize);
 
+    /// Which of the pages in place from `first`, those whose bit is set in `pages`, were accessed
+    /// since this was asked last. A machine without accessed bits says none.
+    fn harvest_accessed(&self, segment: SegmentId, first: PageIndex, pages: u64) -> u64 {
+        let _ = (segment, first, pages);
+        0
+    }
+
     /// Puts `content` in place of a missing page and wakes who waits. In a stable section.
     fn install(&self, segment: SegmentId, index: PageIndex, content: &Page) -> Installed;
+
+    /// The same for a copy of the page in `slot`, which is being compressed. Never answers
+    /// [`Installed::NoFrame`]: a host that can run out of frames has reserved one when it took the
+    /// page (RFC-0219: "pre-allocated at the start of a compression run").
+    fn install_copy(
+        &self,
+        segment: SegmentId,
+        index: PageIndex,
+        content: &Page,
+        slot: StagingSlot,
+    ) -> Installed {
+        let _ = slot;
+        self.install(segment, index, content)
+    }
+
+    /// Puts the page in `slot` itself back in place, or a copy of it. Never answers
+    /// [`Installed::NoFrame`].
+    ///
+    /// # Safety
+    /// As for [`staging`](Host::staging); the slot is not read any more afterwards.
+    unsafe fn put_back(
+        &self,
+        segment: SegmentId,
+        index: PageIndex,
+        slot: StagingSlot,
+    ) -> Installed {
+        // SAFETY: as the caller promises.
+        self.install(segment, index, unsafe { self.staging(slot) })
+    }
 
     /// Puts a page of zeros in place of a missing page and wakes who waits; `written`: the
     /// toucher is about to write. In a stable section.

@@ -30,14 +30,13 @@
 //! lock (leaves, never both). Never two VMO locks. Debug builds check it ([`lock`]). No codec runs under any lock; a toucher never
 //! waits for a codec that compresses. A fault takes the storage lock only to free.
 //!
-//! # What the engine deliberately does not do yet
-//!
-//! Snapshots, pager-backed VMOs, several compressors at once: one thread calls
-//! [`reclaim`](Engine::reclaim_batch), which the `&mut Reclaimer` makes sure of.
+//! Compaction holds the storage lock and asks for VMO locks that it can have without waiting
+//! ([`compact`](Engine::compact)).
 #![no_std]
 #![deny(missing_docs)]
 
 pub mod change;
+mod compaction;
 pub mod compress;
 pub mod counters;
 pub mod entry;
@@ -45,6 +44,7 @@ pub mod fault;
 pub mod fork;
 pub mod host;
 pub mod lock;
+pub mod memory;
 pub mod page;
 pub mod page_list;
 pub mod queues;
@@ -57,6 +57,7 @@ pub use entry::Entry;
 pub use fault::FaultOutcome;
 pub use fork::Content;
 pub use host::{Doubt, Host, Installed, StagingSlot, Taken};
+pub use memory::{Memory, Place};
 pub use queues::Ageing;
 pub use worker::{Worker, Workspace};
 
@@ -91,17 +92,37 @@ pub const STAGING_SLOTS: usize = 1024;
 /// open; read inside one.
 #[derive(Default)]
 struct Target {
-    segment: AtomicU32,
-    index: AtomicU32,
+    place: Backlink,
     /// The content is no longer wanted: the page was freed meanwhile.
     cancelled: AtomicBool,
 }
 
-/// Where the page in a staging slot belongs: its backlink.
+/// Where a page belongs.
 #[derive(Default)]
 struct Backlink {
     segment: AtomicU32,
     index: AtomicU32,
+}
+
+impl Backlink {
+    const fn none() -> Self {
+        Self {
+            segment: AtomicU32::new(0),
+            index: AtomicU32::new(0),
+        }
+    }
+
+    /// Where the page belongs; without a lock it may be on the move, and the answer be half of
+    /// each: look again with the lock held.
+    fn get(&self) -> Place {
+        (self.segment.load(Relaxed), self.index.load(Relaxed))
+    }
+
+    /// Under the lock of the page's VMO.
+    fn set(&self, (segment, index): Place) {
+        self.segment.store(segment, Relaxed);
+        self.index.store(index, Relaxed);
+    }
 }
 
 /// The engine: all VMOs of one security domain and their compressed storage.
@@ -119,6 +140,9 @@ pub struct Engine<H: Host, C: PageCodec, S: CompressedStorage> {
     storage: Lock<H::RawLock, S, { rank::LEAF }>,
     targets: [Target; MAX_WORKERS],
     backlinks: [Backlink; STAGING_SLOTS],
+    /// Objects that storage has allocated and that stand in no entry yet. Raised under the
+    /// storage lock.
+    unpublished: AtomicU32,
     counters: Counters,
 }
 
@@ -135,17 +159,12 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             storage: Lock::new(storage),
             targets: [const {
                 Target {
-                    segment: AtomicU32::new(0),
-                    index: AtomicU32::new(0),
+                    place: Backlink::none(),
                     cancelled: AtomicBool::new(false),
                 }
             }; MAX_WORKERS],
-            backlinks: [const {
-                Backlink {
-                    segment: AtomicU32::new(0),
-                    index: AtomicU32::new(0),
-                }
-            }; STAGING_SLOTS],
+            backlinks: [const { Backlink::none() }; STAGING_SLOTS],
+            unpublished: AtomicU32::new(0),
             counters: Counters::new(),
         }
     }
@@ -162,7 +181,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             return None;
         }
         let id = self.segments.take()?;
-        self.segments.get(id).clear();
+        self.segments.get(id).clear(id);
         Some(id)
     }
 
@@ -222,7 +241,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             self.tables.reset();
             self.queues.reset();
             self.storage.reset();
-            for id in 1..=self.segments.in_use() {
+            for id in 1..=self.segments.handed_out() {
                 self.segments.get(id).reset_lock();
             }
         }

@@ -56,6 +56,20 @@ pub fn take<R: HeldRanks>(rank: u32) {
     let _ = rank;
 }
 
+/// Notes that the calling thread has taken a lock of this rank without waiting for it: that can
+/// close no circle, whatever else it holds.
+#[inline(always)]
+pub(crate) fn take_tried<R: HeldRanks>(rank: u32) {
+    #[cfg(debug_assertions)]
+    if let Some(held) = R::held() {
+        use core::sync::atomic::Ordering::Relaxed;
+        let ranks = held.fetch_or(1 << rank, Relaxed);
+        assert!(ranks & 1 << rank == 0, "two locks of rank {rank}");
+    }
+    #[cfg(not(debug_assertions))]
+    let _ = rank;
+}
+
 /// Notes that the calling thread has given a lock of this rank back.
 #[inline(always)]
 pub fn give<R: HeldRanks>(rank: u32) {

@@ -1,17 +1,24 @@
-//! What stands in storage for one page: a header of eight bytes, then the codec's bytes.
+//! What stands in storage for one page: a header of twelve bytes, then the codec's bytes.
 //!
 //! ```text
-//!  0          4                8                     length
-//! │ checksum │ stored, ms │ F │ compressed bytes … │
+//!  0          4                8       12                   length
+//! │ checksum │ stored, ms │ F │ owner │ compressed bytes … │
 //! ```
 //!
 //! The checksum is that of the whole uncompressed page (law L1: it covers storage, codec and
 //! every copy between); the time is the host's clock in milliseconds, modulo 2^31. F, the highest
 //! bit of the word, tells that what follows is the word of a same-filled page which no entry can
-//! hold, and not bytes of the codec (which may well be eight, too).
+//! hold, and not bytes of the codec (which may well be eight, too). The owner is where the entry
+//! stands: it lets storage be compacted. It is the only part that is written again, when the entry
+//! moves: under the storage lock, so that no compaction copies it meanwhile.
+
+use crate::page_list::Owner;
 
 /// Bytes before the compressed bytes.
-pub(crate) const HEADER_BYTES: usize = 8;
+pub(crate) const HEADER_BYTES: usize = 12;
+
+/// Where the owner stands.
+pub(crate) const OWNER_AT: usize = 8;
 
 const SAME_FILLED: u32 = 1 << 31;
 const TIME: u32 = SAME_FILLED - 1;
@@ -22,20 +29,29 @@ pub(crate) struct Header {
     pub checksum: u32,
     pub stored_ms: u32,
     pub same_filled: bool,
+    pub owner: Owner,
 }
 
 impl Header {
     pub(crate) fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let time = self.stored_ms & TIME | if self.same_filled { SAME_FILLED } else { 0 };
-        (u64::from(self.checksum) | u64::from(time) << 32).to_le_bytes()
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(&self.checksum.to_le_bytes());
+        bytes[4..8].copy_from_slice(&time.to_le_bytes());
+        bytes[OWNER_AT..].copy_from_slice(&self.owner.0.to_le_bytes());
+        bytes
     }
 
     pub(crate) fn read(from: &[u8]) -> Option<(Self, &[u8])> {
         let (header, rest) = from.split_first_chunk::<HEADER_BYTES>()?;
-        let bits = u64::from_le_bytes(*header);
-        let time = (bits >> 32) as u32;
+        let word = |at: usize| {
+            let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+            u32::from_le_bytes(bytes)
+        };
+        let time = word(4);
         let header = Self {
-            checksum: bits as u32,
+            checksum: word(0),
+            owner: Owner(word(OWNER_AT)),
             stored_ms: time & TIME,
             same_filled: time & SAME_FILLED != 0,
         };
@@ -70,12 +86,13 @@ mod tests {
                     checksum: 0x89AB_CDEF,
                     stored_ms,
                     same_filled,
+                    owner: Owner(0x7654_3210),
                 };
                 let bytes = [&header.to_bytes()[..], &[7]].concat();
                 assert_eq!(Header::read(&bytes), Some((header, &[7][..])));
             }
         }
-        assert_eq!(Header::read(&[0; 7]), None);
+        assert_eq!(Header::read(&[0; HEADER_BYTES - 1]), None);
     }
 
     #[test]

@@ -138,7 +138,7 @@ fn damaged_content_poisons_its_page_and_is_never_installed() {
     for (kind, byte) in [
         (Kind::Text, 0),
         (Kind::Text, 3),
-        (Kind::Text, 8),
+        (Kind::Text, 12),
         (Kind::Text, 40),
         (Kind::ALL[7], 1),
         (Kind::ALL[7], 15),

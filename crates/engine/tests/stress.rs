@@ -9,6 +9,7 @@ mod machine;
 
 use coldpress_codec::Page;
 use coldpress_engine::Trigger;
+use coldpress_storage::StorageKind;
 use machine::*;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -51,6 +52,8 @@ struct Stress {
     writes: AtomicU64,
     changes: AtomicU64,
     forgotten: AtomicU64,
+    /// Objects moved by compaction.
+    moved: AtomicU64,
 }
 
 impl Stress {
@@ -106,10 +109,9 @@ impl Stress {
         }
     }
 
-    fn reclaimer(&self) {
+    fn reclaimer(&self, mut reclaimer: TestReclaimer, seed: u64) {
         let s = self.system;
-        let mut reclaimer = reclaimer(0);
-        let mut random = Random(77);
+        let mut random = Random(seed);
         while !self.stop.load(Relaxed) {
             s.machine.advance(AGEING.interval_ns / 4);
             s.engine.age(&s.machine, &AGEING, random.below(4) == 0);
@@ -121,6 +123,11 @@ impl Stress {
                 u64::MAX,
                 Trigger::Critical,
             );
+            if random.below(4) == 0 {
+                let step = s.engine.compact(&s.machine, 64 << 10);
+                self.moved
+                    .fetch_add(step.map_or(0, |step| step.objects as u64), Relaxed);
+            }
             if random.below(50) == 0 {
                 s.machine.changing.store(random.below(5), Relaxed);
             }
@@ -189,7 +196,7 @@ fn content_of(version: u64) -> Page {
 #[test]
 fn every_read_gives_what_was_last_written() {
     let stress = Stress {
-        system: system(SEGMENTS as usize, PAGES as usize),
+        system: system_with(StorageKind::Press, SEGMENTS as usize, PAGES as usize),
         versions: (0..SEGMENTS * PAGES).map(|_| AtomicU64::new(0)).collect(),
         next_version: AtomicU64::new(1),
         stop: AtomicBool::new(false),
@@ -197,13 +204,16 @@ fn every_read_gives_what_was_last_written() {
         writes: AtomicU64::new(0),
         changes: AtomicU64::new(0),
         forgotten: AtomicU64::new(0),
+        moved: AtomicU64::new(0),
     };
     let stress: &'static Stress = Box::leak(Box::new(stress));
     let s = stress.system;
+    let [one, other] = reclaimers([0, 4]);
     let threads = [
         std::thread::spawn(|| stress.toucher(1)),
         std::thread::spawn(|| stress.toucher(2)),
-        std::thread::spawn(|| stress.reclaimer()),
+        std::thread::spawn(|| stress.reclaimer(one, 77)),
+        std::thread::spawn(|| stress.reclaimer(other, 78)),
         std::thread::spawn(|| stress.changer()),
     ];
     let since = Instant::now();
@@ -221,7 +231,8 @@ fn every_read_gives_what_was_last_written() {
     let c = s.engine.counters();
     println!(
         "stress: {} reads, {} writes, {} changes in {:.1?}; {} pages taken, {} kept, {} raced, \
-         {} decompressed, {} copied from staging, {} restores repeated; {} touchers forgotten",
+         {} decompressed, {} copied from staging, {} restores repeated, {} objects moved; \
+         {} touchers forgotten",
         value(&stress.reads),
         value(&stress.writes),
         value(&stress.changes),
@@ -232,6 +243,7 @@ fn every_read_gives_what_was_last_written() {
         value(&c.faults_decompressed),
         value(&c.faults_copied),
         value(&c.copy_again),
+        value(&stress.moved),
         value(&stress.forgotten),
     );
     s.machine.changing.store(0, Relaxed);

@@ -86,6 +86,7 @@ impl Workplace {
                 self.part(core::mem::offset_of!(Layout, state)),
                 self.part(core::mem::offset_of!(Layout, buffer)),
                 self.worker(0),
+                0..coldpress_engine::STAGING_SLOTS as u16,
             )
         }
     }

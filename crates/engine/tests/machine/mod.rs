@@ -109,6 +109,8 @@ pub struct Machine {
     pub takes: AtomicU64,
     pub let_in: AtomicU64,
     pub on_take: Hook,
+    /// Before a stable section is opened.
+    pub on_stable: Hook,
     pub on_let_changes: Hook,
     pub on_install_zero: Hook,
 }
@@ -142,6 +144,7 @@ impl Machine {
             takes: AtomicU64::new(0),
             let_in: AtomicU64::new(0),
             on_take: Hook::default(),
+            on_stable: Hook::default(),
             on_let_changes: Hook::default(),
             on_install_zero: Hook::default(),
         }
@@ -266,6 +269,7 @@ unsafe impl Host for Machine {
     type Stable<'a> = Stable<'a>;
 
     fn stable(&self) -> Stable<'_> {
+        self.on_stable.run();
         let guard = self.gate.read().unwrap();
         STABLE.set(STABLE.get() + 1);
         Stable(guard)

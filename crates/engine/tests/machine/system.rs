@@ -3,8 +3,8 @@
 use super::{Hook, Machine};
 use coldpress_codec::{Compressed, Corrupt, Lz4, Lz4State, Page, PageCodec};
 use coldpress_engine::{
-    Ageing, Batch, Engine, Entry, FaultOutcome, PageIndex, Reclaimer, SegmentId, Trigger, Worker,
-    Workspace,
+    Ageing, Batch, Engine, Entry, FaultOutcome, PageIndex, Reclaimer, STAGING_SLOTS, SegmentId,
+    Trigger, Worker, Workspace,
 };
 use coldpress_storage::{AnyStorage, StorageKind};
 use std::sync::Arc;
@@ -105,7 +105,21 @@ pub fn worker(id: u16) -> TestWorker {
 
 pub fn reclaimer(id: u16) -> TestReclaimer {
     let state = Box::leak(Box::new(Lz4State::new()));
-    Reclaimer::new(state, Box::leak(Box::new([0; 4096])), worker(id))
+    Reclaimer::new(
+        state,
+        Box::leak(Box::new([0; 4096])),
+        worker(id),
+        0..STAGING_SLOTS as u16,
+    )
+}
+
+/// Two that work at the same time, with half of the slots each.
+pub fn reclaimers(ids: [u16; 2]) -> [TestReclaimer; 2] {
+    let half = STAGING_SLOTS as u16 / 2;
+    [(ids[0], 0..half), (ids[1], half..2 * half)].map(|(id, slots)| {
+        let state = Box::leak(Box::new(Lz4State::new()));
+        Reclaimer::new(state, Box::leak(Box::new([0; 4096])), worker(id), slots)
+    })
 }
 
 /// A counter's value.

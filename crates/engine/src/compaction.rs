@@ -1,0 +1,81 @@
+//! Storage compaction while the engine runs.
+//!
+//! Storage knows its objects, not who holds their references. But every object names its owner in
+//! its [header](crate::stored), so that a moved one can be given its new reference:
+//!
+//! ```text
+//!  storage lock: storage copies the object, then asks
+//!                the copy's header names a leaf and a place · the leaf names its segment
+//!                VMO lock, if it can be had without waiting:
+//!                    entry is the compressed reference it was: it becomes the new one
+//! ```
+//!
+//! Invariants:
+//! * I1 An object is moved only while its entry is a compressed reference and the VMO's lock is
+//!   held. Whoever reads an object has replaced that entry by a request before, under the lock.
+//! * I2 Nothing is moved while an object is unpublished: it may be being written.
+//! * I3 An owner that is wrong (the entry is on the move, the header is damaged) only keeps the
+//!   object where it is.
+
+use crate::entry::Entry;
+use crate::host::Host;
+use crate::memory::Place;
+use crate::page_list::Owner;
+use crate::stored::OWNER_AT;
+use crate::{Engine, LEAF_PAGES};
+use coldpress_codec::PageCodec;
+use coldpress_storage::{Compaction, CompressedStorage, Reference, read_at, write_at};
+use core::sync::atomic::Ordering::Acquire;
+
+impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
+    /// Moves stored objects together, so that frames become free: a step of at most
+    /// `budget_bytes` copied, or one object. `None`: not now, since an object is being stored.
+    ///
+    /// The storage lock is held for the step: other threads that store or free wait for it. No
+    /// thread that waits for a page does: it is woken before its object is freed.
+    pub fn compact(&self, host: &H, budget_bytes: usize) -> Option<Compaction> {
+        let mut storage = self.storage.lock();
+        if self.unpublished.load(Acquire) != 0 {
+            return None;
+        }
+        Some(
+            storage.compact(host.frames(), budget_bytes, &mut |from, to| {
+                self.relocate(host, from, to)
+            }),
+        )
+    }
+
+    /// Has the owner of `from` hold `to`. `false`: it stays where it is. The storage lock is held.
+    fn relocate(&self, host: &H, from: Reference, to: Reference) -> bool {
+        let mut owner = [0; 4];
+        // SAFETY: `to` was written a moment ago by this thread and nobody else knows it.
+        if !unsafe { read_at(host.frames(), to, OWNER_AT, &mut owner) } {
+            return false;
+        }
+        let Some((segment, index)) = self.home_of(Owner(u32::from_le_bytes(owner))) else {
+            return false;
+        };
+        let Some(list) = self.try_page_list(segment) else {
+            return false;
+        };
+        let is_there = list.get(index) == Entry::Compressed(from);
+        if is_there {
+            list.set(index, Entry::Compressed(to));
+        }
+        is_there
+    }
+
+    /// The owner that an object stored for this page names. Its leaf is there.
+    pub(crate) fn owner_of(&self, (segment, index): Place) -> Owner {
+        let leaf = self.segments.get(segment).leaf_number(index);
+        Owner(leaf * LEAF_PAGES + index % LEAF_PAGES)
+    }
+
+    /// Names another owner of a stored object, whose entry is on the move under the VMO's lock.
+    pub(crate) fn write_owner(&self, host: &H, reference: Reference, owner: Owner) {
+        let _storage = self.storage.lock();
+        // SAFETY: the object is allocated; its reader, if any, does not look at the owner before
+        // it has the VMO's lock, and compaction has the storage lock.
+        unsafe { write_at(host.frames(), reference, OWNER_AT, &owner.0.to_le_bytes()) };
+    }
+}

@@ -1,0 +1,63 @@
+//! What the engine asks of a machine whose pages it manages by itself: a kernel, a library with
+//! memory of its own, a simulated machine.
+//!
+//! A [`Host`] alone is enough where somebody else says what memory there is, as the Linux runtime,
+//! in which the program owns its pages. VMOs with reading and writing, snapshots and pinning
+//! need a machine that can also be told to copy a page, to give it another
+//! owner and to take it away.
+//!
+//! ```text
+//!  frame ── in place at (segment, index) ── mapped by any number of mappings
+//!    │                  │
+//!    │                  └ rename, copy, drop_page: with the VMO's lock held
+//!    └ in a staging slot while it is compressed
+//! ```
+//!
+//! Invariants that the machine keeps:
+//! * M1 At most one frame is in place at one (segment, index).
+//! * M2 What reads or writes through a mapping reaches the frame that is in place, or faults.
+
+use crate::host::{Host, Installed};
+use crate::{PageIndex, SegmentId};
+
+/// Where a page is in place.
+pub type Place = (SegmentId, PageIndex);
+
+/// A host that owns the pages. All methods but [`wait`](Memory::wait) are called with the lock of
+/// the page's VMO held: they are short and call nothing of the engine.
+///
+/// # Safety
+/// The implementation upholds M1 and M2, and what each method says; a page keeps its bytes until
+/// it is written through a mapping or by one of these methods.
+pub unsafe trait Memory: Host {
+    /// Reads bytes of the page in place.
+    fn read(&self, place: Place, offset: usize, into: &mut [u8]);
+
+    /// Writes bytes of the page in place.
+    fn write(&self, place: Place, offset: usize, bytes: &[u8]);
+
+    /// Fills the page in place with zeros.
+    fn zero(&self, place: Place);
+
+    /// Frees the page in place, after taking it from every mapping.
+    fn drop_page(&self, place: Place);
+
+    /// The page in place at `from` is in place at `to` from now on, where none is. It is taken
+    /// from every mapping.
+    fn rename(&self, from: Place, to: Place);
+
+    /// Puts a copy of the page in place at `from` in place at `to`, where none is.
+    /// [`Installed::Done`] or [`Installed::NoFrame`].
+    fn copy(&self, from: Place, to: Place) -> Installed;
+
+    /// Takes from every mapping the right to write the page in place: the next write faults.
+    fn protect(&self, place: Place);
+
+    /// Takes the page in place from every mapping: the next touch faults.
+    fn unmap(&self, place: Place);
+
+    /// Waits until somebody [wakes](Host::wake) those who wait for the page; may return early.
+    /// No lock is held. `worker` restores the page: it inherits the priority of the thread that
+    /// waits, where the machine can do so.
+    fn wait(&self, place: Place, worker: u16);
+}
