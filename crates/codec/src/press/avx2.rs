@@ -3,7 +3,7 @@
 //! instructions that extract and deposit bits.
 //!
 //! The stages are those of `portable.rs`, and produce the same bytes (P1). The pointers keep to
-//! what `avx512.rs` calls V1 to V3.
+//! V1 to V3 of `blocks.rs`.
 //!
 //! The decoder copies the literals, so that it can read eight bytes wherever one begins:
 //! * A1 512 words have at most 4,096 literals, for which there is room behind any beginning.
@@ -12,6 +12,7 @@ use core::arch::x86_64::*;
 use core::hint::select_unpredictable;
 
 use super::assemble::{self, HIGH, SEVEN};
+use super::blocks::{self, each_block, name_distances, word, word_before};
 use super::format::{
     BLOCK_WORDS, CANDIDATE_OF_CODE, CODE_BITMAP_BYTES, CODE_BY_CLASS, CODE_BYTES, CODES, Candidate,
     Codes, EXPANDED, MASK_OF_CODE, WORDS,
@@ -47,15 +48,6 @@ fn store<T: Copy>(to: &mut [T], at: usize, value: __m256i) {
 #[inline(always)]
 fn load_page(page: &Margined, position: isize) -> __m256i {
     load(&page.0, (position + MARGIN as isize) as usize)
-}
-
-/// The word `distance` bytes before `position` (V1, V3).
-#[inline(always)]
-fn word_before(page: &Margined, position: usize, distance: usize) -> u64 {
-    let at = position + MARGIN - distance;
-    debug_assert!(at + 8 <= page.0.len());
-    // SAFETY: inside the page or a margin.
-    unsafe { page.0.as_ptr().add(at).cast::<u64>().read_unaligned() }
 }
 
 /// Copies the page in, and counts.
@@ -109,30 +101,23 @@ pub(super) fn encode(
     limit: usize,
     effort: Effort,
 ) -> Option<()> {
-    streams.clear();
-    tables.words.fill(0);
-    let mut text = not_zero > effort.text_bytes;
-    let mut text_cleared = false;
     let mut distance_in_force = 8;
-    for block in (0..WORDS).step_by(BLOCK_WORDS) {
-        if text && !text_cleared {
-            tables.text.fill(0);
-            text_cleared = true;
-        }
-        look_up_words(page, tables, lanes, block);
-        if text {
-            look_up_text(page, tables, lanes, block);
-        }
-        let choice = choose(page, lanes, block, text);
-        let taken = follow(page, lanes, block, choice.worth_it, &mut distance_in_force);
-        emit(page, lanes, streams, block, &choice, taken);
-        if streams.literal_count > limit {
-            return None;
-        }
-        let words = (block + BLOCK_WORDS) as u32;
-        text |= streams.literal_count as u32 * WORDS as u32 > words * effort.text_literals;
-    }
-    Some(())
+    each_block(
+        tables,
+        streams,
+        not_zero,
+        limit,
+        effort,
+        |tables, streams, block, text| {
+            look_up_words(page, tables, lanes, block);
+            if text {
+                look_up_text(page, tables, lanes, block);
+            }
+            let choice = choose(page, lanes, block, text);
+            let taken = follow(page, lanes, block, choice.worth_it, &mut distance_in_force);
+            emit(page, lanes, streams, block, &choice, taken);
+        },
+    )
 }
 
 /// Stage 1: looks every word up and enters it.
@@ -140,22 +125,23 @@ pub(super) fn encode(
 #[target_feature(enable = "avx2,bmi2")]
 fn look_up_words(page: &Margined, tables: &mut Tables, lanes: &mut Lanes, block: usize) {
     for k in 0..BLOCK_WORDS {
-        let word = word_before(page, 8 * (block + k), 0);
-        let entry = &mut tables.words[word_hash(word)];
+        let hash = word_hash(word(page, 8 * (block + k)));
+        let entry = &mut tables.words[hash];
         let earlier = core::mem::replace(entry, (block + k) as u16);
         lanes.found[k] = earlier;
-        lanes.found_word[k] = word_before(page, 8 * earlier as usize, 0);
+        lanes.found_word[k] = word(page, 8 * earlier as usize);
     }
 }
 
-/// Stage 1 on text: looks every word up at two positions, and enters four.
-#[inline]
+/// Stage 1 on text: looks every word up at two positions, and enters four. Not inlined: it needs
+/// all registers there are.
+#[inline(never)]
 #[target_feature(enable = "avx2,bmi2")]
 fn look_up_text(page: &Margined, tables: &mut Tables, lanes: &mut Lanes, block: usize) {
     let table = &mut tables.text;
     for k in 0..BLOCK_WORDS {
         let position = 8 * (block + k);
-        let word = word_before(page, position, 0);
+        let word = word(page, position);
         for shift in [0, 1] {
             let found = table[text_hash((word >> (8 * shift)) as u32)] as usize;
             lanes.text_distance[shift][k] = (position + shift).wrapping_sub(found) as u16;
@@ -358,8 +344,7 @@ fn choose(page: &Margined, lanes: &mut Lanes, block: usize, text: bool) -> Choic
     }
 }
 
-/// Stage 3: which of the words that are worth a new distance take it. Leaves the masks of the
-/// words against those at the distance in force in `lanes.masks[6]`.
+/// Stage 3: see [`blocks::follow`].
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
 fn follow(
@@ -369,41 +354,14 @@ fn follow(
     worth_it: u64,
     distance_in_force: &mut usize,
 ) -> u64 {
-    let start = 8 * block;
-    let before = *distance_in_force;
-    let (mut distance, mut left, mut taken) = (before, worth_it, 0);
-    while left != 0 {
-        let k = left.trailing_zeros() as usize;
-        left &= left - 1;
-        let position = start + 8 * k;
-        let differs = word_before(page, position, 0) != word_before(page, position, distance);
-        distance = select_unpredictable(differs, lanes.distance[k] as usize, distance);
-        taken |= u64::from(differs) << k;
-    }
-    *distance_in_force = distance;
-
-    let mut distance = before;
-    for eight in 0..BLOCK_WORDS / 8 {
-        let at = (start + 64 * eight) as isize;
+    blocks::follow(page, lanes, block, worth_it, distance_in_force, |at| {
         let words = [load_page(page, at), load_page(page, at + 32)];
-        // V3: the vectors begin at most 56 bytes before the word for which the distance was set.
-        let masks_at = |distance: usize| {
+        move |distance| {
             let from = at - distance as isize;
             u64::from(differing(words[0], load_page(page, from)))
                 | u64::from(differing(words[1], load_page(page, from + 32))) << 32
-        };
-        let mut masks = masks_at(distance);
-        let mut left = (taken >> (8 * eight)) as u32 & 0xff;
-        while left != 0 {
-            let k = left.trailing_zeros();
-            left &= left - 1;
-            distance = lanes.distance[8 * eight + k as usize] as usize;
-            let before = _bzhi_u64(!0, 8 * k);
-            masks = masks & before | masks_at(distance) & !before;
         }
-        lanes.masks[6][eight] = masks;
-    }
-    taken
+    })
 }
 
 /// 0xff for each bit.
@@ -501,7 +459,7 @@ fn emit(
     let mut end = streams.literal_count;
     let literals = streams.literals.as_mut_ptr();
     for (k, mask) in masks.into_iter().enumerate() {
-        let word = word_before(page, 8 * (block + k), 0);
+        let word = word(page, 8 * (block + k));
         let selected = _pext_u64(word, EXPANDED[mask as usize]);
         // SAFETY: V2: at most 4,096 literals, and room for eight bytes behind.
         unsafe { literals.add(end).cast::<u64>().write_unaligned(selected) };
@@ -509,17 +467,7 @@ fn emit(
     }
     streams.literal_count = end;
 
-    let wide = all_bits(choice.wide);
-    let (mut left, mut end) = (taken, streams.distance_bytes);
-    while left != 0 {
-        let k = left.trailing_zeros() as usize;
-        left &= left - 1;
-        let is_wide = wide >> k & 1;
-        let named = lanes.distance[k] >> (3 - 3 * is_wide);
-        streams.distances[end..end + 2].copy_from_slice(&named.to_le_bytes());
-        end += 1 + is_wide as usize;
-    }
-    streams.distance_bytes = end;
+    name_distances(lanes, streams, taken, all_bits(choice.wide));
 }
 
 /// [`assemble::assemble`] with vectors.

@@ -12,13 +12,7 @@
 //!
 //! The stages are those of `portable.rs`, and produce the same bytes (P1).
 //!
-//! Invariants of the pointers (P2):
-//! * V1 A position of the page is at least -64 and at most 4096 wherever 64 bytes are read:
-//!   within `Margined`, which has 64 bytes before and after the page.
-//! * V2 Streams are written at their ends, which are within the bounds of the portable encoder;
-//!   the 64 bytes of a vector fit behind them.
-//! * V3 The distance in force is at least 8, and at most the position of the word for which it
-//!   was set (8 at the beginning, where the margin is read).
+//! The pointers keep to V1 to V3 of `blocks.rs`.
 
 #![allow(
     clippy::needless_range_loop,
@@ -29,6 +23,7 @@ use core::arch::x86_64::*;
 use core::hint::select_unpredictable;
 
 use super::assemble;
+use super::blocks::{self, each_block, name_distances, word, word_before};
 use super::format::{
     BLOCK_WORDS, CANDIDATE_OF_CODE, CLASS_OF_MASK, CODE_BITMAP_BYTES, CODE_BY_CLASS, CODE_BYTES,
     Candidate, Codes, MASK_OF_CODE, WORDS,
@@ -83,29 +78,6 @@ pub(crate) fn load_page(page: &Margined, position: isize) -> __m512i {
     load(&page.0, (position + MARGIN as isize) as usize)
 }
 
-/// The word at `position` (V1).
-#[inline(always)]
-fn word(page: &Margined, position: usize) -> u64 {
-    debug_assert!(position + 8 <= crate::PAGE_SIZE + MARGIN);
-    // SAFETY: V1: inside the page or the margin behind it.
-    unsafe {
-        page.0
-            .as_ptr()
-            .add(MARGIN + position)
-            .cast::<u64>()
-            .read_unaligned()
-    }
-}
-
-/// The word `distance` bytes before `position` (V3).
-#[inline(always)]
-fn word_before(page: &Margined, position: usize, distance: usize) -> u64 {
-    let at = position + MARGIN - distance;
-    debug_assert!(at + 8 <= page.0.len());
-    // SAFETY: V3: inside the page or the margin before it.
-    unsafe { page.0.as_ptr().add(at).cast::<u64>().read_unaligned() }
-}
-
 /// Copies the page in, and counts.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,popcnt")]
 pub(super) fn survey(page: &Page, to: &mut Margined) -> Survey {
@@ -137,30 +109,23 @@ pub(super) fn encode(
     limit: usize,
     effort: Effort,
 ) -> Option<()> {
-    streams.clear();
-    tables.words.fill(0);
-    let mut text = not_zero > effort.text_bytes;
-    let mut text_cleared = false;
     let mut distance_in_force = 8;
-    for block in (0..WORDS).step_by(BLOCK_WORDS) {
-        if text && !text_cleared {
-            tables.text.fill(0);
-            text_cleared = true;
-        }
-        look_up_words(page, tables, lanes, block);
-        if text {
-            look_up_text(page, tables, lanes, block);
-        }
-        let choice = choose(page, lanes, block, text);
-        let taken = follow(page, lanes, block, choice.worth_it, &mut distance_in_force);
-        emit(page, lanes, streams, block, &choice, taken);
-        if streams.literal_count > limit {
-            return None;
-        }
-        let words = (block + BLOCK_WORDS) as u32;
-        text |= streams.literal_count as u32 * WORDS as u32 > words * effort.text_literals;
-    }
-    Some(())
+    each_block(
+        tables,
+        streams,
+        not_zero,
+        limit,
+        effort,
+        |tables, streams, block, text| {
+            look_up_words(page, tables, lanes, block);
+            if text {
+                look_up_text(page, tables, lanes, block);
+            }
+            let choice = choose(page, lanes, block, text);
+            let taken = follow(page, lanes, block, choice.worth_it, &mut distance_in_force);
+            emit(page, lanes, streams, block, &choice, taken);
+        },
+    )
 }
 
 /// Stage 1: looks every word up and enters it.
@@ -384,8 +349,7 @@ fn blend_halves(old: [__m512i; 2], which: u64, new: [__m512i; 2]) -> [__m512i; 2
     ]
 }
 
-/// Stage 3: which of the words that are worth a new distance take it. Leaves the masks of the
-/// words against those at the distance in force in `lanes.masks[6]`.
+/// Stage 3: see [`blocks::follow`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2")]
 fn follow(
@@ -395,40 +359,10 @@ fn follow(
     worth_it: u64,
     distance_in_force: &mut usize,
 ) -> u64 {
-    let start = 8 * block;
-    let before = *distance_in_force;
-    let (mut distance, mut left, mut taken) = (before, worth_it, 0);
-    while left != 0 {
-        let k = left.trailing_zeros() as usize;
-        left &= left - 1;
-        // The chain on which everything waits: one load, one comparison, one selection.
-        let differs = word(page, start + 8 * k) != word_before(page, start + 8 * k, distance);
-        distance = select_unpredictable(differs, lanes.distance[k] as usize, distance);
-        taken |= u64::from(differs) << k;
-    }
-    *distance_in_force = distance;
-
-    let mut distance = before;
-    for vector in 0..BLOCK_WORDS / 8 {
-        let at = (start + 64 * vector) as isize;
+    blocks::follow(page, lanes, block, worth_it, distance_in_force, |at| {
         let words = load_page(page, at);
-        // V3: the first word for which the distance is used is in this vector or before, so
-        // that the vector begins at most 56 bytes before the page.
-        let differing = |distance: usize| {
-            _mm512_cmpneq_epi8_mask(words, load_page(page, at - distance as isize))
-        };
-        let mut masks = differing(distance);
-        let mut left = taken >> (8 * vector) as u32 & 0xff;
-        while left != 0 {
-            let k = left.trailing_zeros();
-            left &= left - 1;
-            distance = lanes.distance[8 * vector + k as usize] as usize;
-            let before = _bzhi_u64(!0, 8 * k);
-            masks = masks & before | differing(distance) & !before;
-        }
-        lanes.masks[6][vector] = masks;
-    }
-    taken
+        move |distance| _mm512_cmpneq_epi8_mask(words, load_page(page, at - distance as isize))
+    })
 }
 
 /// Stage 4, and the streams.
@@ -487,17 +421,7 @@ fn emit(
     }
     streams.literal_count = end;
 
-    let (mut left, mut end) = (taken, streams.distance_bytes);
-    while left != 0 {
-        let k = left.trailing_zeros() as usize;
-        left &= left - 1;
-        let is_wide = wide >> k & 1;
-        let named = lanes.distance[k] >> (3 - 3 * is_wide);
-        // V2
-        streams.distances[end..end + 2].copy_from_slice(&named.to_le_bytes());
-        end += 1 + is_wide as usize;
-    }
-    streams.distance_bytes = end;
+    name_distances(lanes, streams, taken, wide);
 }
 
 /// [`assemble::assemble`] with vectors.

@@ -19,6 +19,7 @@
 //! | pages of few runs | `runs.rs` |
 //! | streams to bytes and back | `assemble.rs` |
 //! | encoder and decoder | `portable.rs`; `avx2.rs`, `avx512.rs` do the same with vectors |
+//! | what encoders have in common | `blocks.rs` |
 //! | working memory | `state.rs` |
 //! | which path to take | `simd.rs` |
 //!
@@ -37,6 +38,7 @@ mod assemble;
 mod avx2;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 pub(crate) mod avx512;
+mod blocks;
 pub(crate) mod format;
 pub(crate) mod paths;
 pub(crate) mod portable;

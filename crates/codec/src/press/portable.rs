@@ -12,6 +12,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+use super::blocks::each_block;
 use super::format::{BLOCK_WORDS, CODE_OF, CODES, Candidate, EXPANDED, LISTED, Mask, WORDS};
 use super::state::{
     Effort, GOLDEN, MARGIN, Margined, Streams, TEXT_HASH_BITS, Tables, WORD_HASH_BITS,
@@ -63,30 +64,23 @@ pub(crate) fn encode(
     limit: usize,
     effort: Effort,
 ) -> Option<()> {
-    streams.clear();
-    tables.words.fill(0);
-    let mut text = not_zero > effort.text_bytes;
-    let mut text_cleared = false;
     let mut distance_in_force = 8;
-    for block in (0..WORDS).step_by(BLOCK_WORDS) {
-        if text && !text_cleared {
-            tables.text.fill(0);
-            text_cleared = true;
-        }
-        let mut found = [Found::default(); BLOCK_WORDS];
-        for (k, found) in found.iter_mut().enumerate() {
-            *found = find(page, tables, block + k, text);
-        }
-        for (k, found) in found.iter().enumerate() {
-            emit(page, streams, block + k, found, &mut distance_in_force);
-        }
-        if streams.literal_count > limit {
-            return None;
-        }
-        let words = (block + BLOCK_WORDS) as u32;
-        text |= streams.literal_count as u32 * WORDS as u32 > words * effort.text_literals;
-    }
-    Some(())
+    each_block(
+        tables,
+        streams,
+        not_zero,
+        limit,
+        effort,
+        |tables, streams, block, text| {
+            let mut found = [Found::default(); BLOCK_WORDS];
+            for (k, found) in found.iter_mut().enumerate() {
+                *found = find(page, tables, block + k, text);
+            }
+            for (k, found) in found.iter().enumerate() {
+                emit(page, streams, block + k, found, &mut distance_in_force);
+            }
+        },
+    )
 }
 
 /// Stages 1 and 2 for one word.
