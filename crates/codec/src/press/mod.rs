@@ -45,12 +45,13 @@ pub(crate) mod portable;
 mod runs;
 mod simd;
 pub(crate) mod state;
-pub(crate) mod survey;
+mod survey;
 
 pub use simd::Simd;
 pub use state::{PressScratch, PressState};
 
-use crate::{Compressed, Corrupt, PAGE_SIZE, Page, PageCodec, same_filled::same_filled};
+use crate::{Compressed, Corrupt, Page, PageCodec};
+use core::ops::ControlFlow::{Break, Continue};
 use format::HEADER_BYTES;
 pub(crate) use state::Effort;
 
@@ -95,21 +96,14 @@ impl PageCodec for Press {
     type Scratch = PressScratch;
 
     fn compress(&self, state: &mut PressState, page: &Page, out: &mut [u8]) -> Compressed {
-        if self.detect_same_filled
-            && let Some(word) = same_filled(page)
-        {
-            return Compressed::SameFilled(word);
-        }
-        if survey::is_random_from_the_start(page) {
-            return Compressed::Incompressible;
-        }
-        let out = out.split_at_mut(out.len().min(PAGE_SIZE)).0; // I2
-        let survey = paths::survey(self.simd, page, &mut state.page);
-        if let Some(outcome) = paths::without_encoder(&survey, page, out) {
-            return outcome;
-        }
+        let copy = &mut state.page;
+        let (not_zero, out) =
+            match paths::before_encoder(self.simd, self.detect_same_filled, page, copy, out) {
+                Continue(to_encode) => to_encode,
+                Break(outcome) => return outcome,
+            };
         let limit = out.len().saturating_sub(HEADER_BYTES) * 8 / 7;
-        let encoded = paths::encode(self.simd, state, survey.not_zero, limit, Effort::DEFAULT);
+        let encoded = paths::encode(self.simd, state, not_zero, limit, Effort::DEFAULT);
         let stored = encoded.and_then(|()| paths::assemble(self.simd, &state.streams, out));
         match stored {
             Some(len) => Compressed::Stored(len),

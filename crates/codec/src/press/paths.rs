@@ -3,15 +3,17 @@
 //! The vector paths need what [`Simd::is_available`] has established, which is why a
 //! [`Press`](super::Press) can only be made with a path that is available.
 
+use core::ops::ControlFlow::{self, Break, Continue};
+
 use super::assemble;
 use super::format::{CODE_BYTES, Codes, Header, Kind};
 use super::simd::Simd;
 use super::state::{
     DecodeLanes, Effort, LITERAL_SPACE, Margined, PressScratch, PressState, STREAM_SPACE, Streams,
 };
-use super::survey::Survey;
+use super::survey::{Survey, is_random_from_the_start};
 use super::{format, portable, runs};
-use crate::{Compressed, Corrupt, Page};
+use crate::{Compressed, Corrupt, PAGE_SIZE, Page, same_filled::same_filled};
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 use super::{avx2, avx512};
@@ -33,16 +35,32 @@ pub(crate) fn survey(simd: Simd, page: &Page, to: &mut Margined) -> Survey {
     }
 }
 
-/// What becomes of a page for which no encoder is needed, if it is one.
-#[inline]
-pub(crate) fn without_encoder(survey: &Survey, page: &Page, out: &mut [u8]) -> Option<Compressed> {
+/// What is done before any encoder: pages that need none end here. Goes on with how many bytes of
+/// the page are not zero, and with the part of `out` that may be written; the page is in `copy`.
+#[inline(always)]
+pub(crate) fn before_encoder<'a>(
+    simd: Simd,
+    detect_same_filled: bool,
+    page: &Page,
+    copy: &mut Margined,
+    out: &'a mut [u8],
+) -> ControlFlow<Compressed, (u32, &'a mut [u8])> {
+    if detect_same_filled && let Some(word) = same_filled(page) {
+        return Break(Compressed::SameFilled(word));
+    }
+    if is_random_from_the_start(page) {
+        return Break(Compressed::Incompressible);
+    }
+    let out = out.split_at_mut(out.len().min(PAGE_SIZE)).0; // I2
+    let survey = survey(simd, page, copy);
     if survey.has_few_runs() {
         let stored = runs::encode(page, out).map(Compressed::Stored);
-        return Some(stored.unwrap_or(Compressed::Incompressible));
+        return Break(stored.unwrap_or(Compressed::Incompressible));
     }
-    survey
-        .looks_random(page)
-        .then_some(Compressed::Incompressible)
+    if survey.looks_random(page) {
+        return Break(Compressed::Incompressible);
+    }
+    Continue((survey.not_zero, out))
 }
 
 /// Encodes `state.page` into `state.streams`; `None`: more literals than `limit`.

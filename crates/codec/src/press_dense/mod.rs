@@ -42,10 +42,11 @@ pub use tables::DenseTables;
 pub use train::{TRAINING_PAGES, Trainer};
 
 use coldpress_arena::Zeroable;
+use core::ops::ControlFlow::{Break, Continue};
 
 use crate::press::format::{KIND_BITS, KIND_DENSE, WORDS};
-use crate::press::{Effort, PressScratch, PressState, Simd, paths, portable, survey};
-use crate::{Compressed, Corrupt, PAGE_SIZE, Page, PageCodec, same_filled::same_filled};
+use crate::press::{Effort, PressScratch, PressState, Simd, paths, portable};
+use crate::{Compressed, Corrupt, PAGE_SIZE, Page, PageCodec};
 use bits::{READ_SPACE, Reader, STREAM_BYTES, Writer};
 use classes::Sequences;
 use tables::CLASSES;
@@ -113,26 +114,14 @@ impl PageCodec for PressDense<'_> {
     type Scratch = DenseScratch;
 
     fn compress(&self, state: &mut DenseState, page: &Page, out: &mut [u8]) -> Compressed {
-        if self.detect_same_filled
-            && let Some(word) = same_filled(page)
-        {
-            return Compressed::SameFilled(word);
-        }
-        if survey::is_random_from_the_start(page) {
-            return Compressed::Incompressible;
-        }
-        let out = out.split_at_mut(out.len().min(PAGE_SIZE)).0; // I2
-        let survey = paths::survey(self.simd, page, &mut state.press.page);
-        if let Some(outcome) = paths::without_encoder(&survey, page, out) {
-            return outcome;
-        }
-        let encoded = paths::encode(
-            self.simd,
-            &mut state.press,
-            survey.not_zero,
-            usize::MAX,
-            Effort::DENSE,
-        );
+        let press = &mut state.press;
+        let copy = &mut press.page;
+        let (not_zero, out) =
+            match paths::before_encoder(self.simd, self.detect_same_filled, page, copy, out) {
+                Continue(to_encode) => to_encode,
+                Break(outcome) => return outcome,
+            };
+        let encoded = paths::encode(self.simd, press, not_zero, usize::MAX, Effort::DENSE);
         match encoded.and_then(|()| self.write(state, out)) {
             Some(len) => Compressed::Stored(len),
             None => Compressed::Incompressible,
