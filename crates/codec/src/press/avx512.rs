@@ -405,12 +405,12 @@ fn emit(
     store(&mut streams.masks, streams.mask_count, masks);
     streams.mask_count += listed.count_ones() as usize;
 
-    store(&mut lanes.masks[7], 0, mask);
-    store(&mut lanes.word_masks, block, mask);
+    let chosen = &mut lanes.chosen[block / BLOCK_WORDS];
+    store(chosen, 0, mask);
     let mut end = streams.literal_count;
     for k in 0..BLOCK_WORDS / 8 {
         let words = load_page(page, 8 * (block + 8 * k) as isize);
-        let bits = lanes.masks[7][k];
+        let bits = chosen[k];
         // V2
         store(
             &mut streams.literals,

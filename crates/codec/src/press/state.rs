@@ -78,10 +78,10 @@ pub(crate) struct Lanes {
     /// The new distance of each word that is worth one, in bytes.
     pub distance: [u16; BLOCK_WORDS],
     /// Masks of each word against: zero, previous, second previous, found, the two of text,
-    /// continued; and those chosen.
-    pub masks: [[u64; BLOCK_WORDS / 8]; 8],
-    /// The mask of each word of the page, for press-dense.
-    pub word_masks: [u8; WORDS],
+    /// continued.
+    pub masks: [[u64; BLOCK_WORDS / 8]; 7],
+    /// The masks chosen, for each block of the page: press-dense with AVX-512 goes by them.
+    pub chosen: [[u64; BLOCK_WORDS / 8]; WORDS / BLOCK_WORDS],
 }
 
 /// What an encoder makes of a page.

@@ -71,7 +71,7 @@ pub(super) fn write(tables: &DenseTables, state: &mut DenseState, out: &mut [u8]
     sequences.clear();
     for block in (0..WORDS).step_by(BLOCK_WORDS) {
         let code = codes_of(&press.streams.codes, block);
-        let mask = load(&press.lanes.word_masks, block);
+        let mask = load(&press.lanes.chosen[block / BLOCK_WORDS], 0);
         for list in 0..LISTS {
             let listing = _mm512_set1_epi8((LISTING_CODES.start + list) as i8);
             let here = _mm512_cmpeq_epi8_mask(code, listing);
