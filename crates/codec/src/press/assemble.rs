@@ -18,28 +18,56 @@ const LEAST_TO_GAIN: usize = 32;
 /// The highest bit of each byte.
 pub(crate) const HIGH: u64 = !SEVEN;
 
-/// The steps that have a vector form.
-pub(crate) trait Steps {
+/// The steps that have a vector form. A path's closures stand in a function with the features of its
+/// processor, and so they have these too.
+pub(crate) struct Steps<C, W, L, P>
+where
+    C: Fn(&[u8; CODE_BYTES]) -> [usize; 3],
+    W: Fn(u8, &[u8; CODE_BYTES], &mut [u8]),
+    L: Fn(&Streams) -> usize,
+    P: Fn(&Streams, &mut [u8]),
+{
     /// How many bytes are each of [`Codes::BASES`].
-    fn count_bases(codes: &[u8; CODE_BYTES]) -> [usize; 3];
+    pub count_bases: C,
     /// Writes the bitmap and the bytes that are not `base` to `out`, which is just as long.
-    fn write_sparse(base: u8, codes: &[u8; CODE_BYTES], out: &mut [u8]);
+    pub write_sparse: W,
     /// How many groups of eight literals below 128 there are.
-    fn count_low_groups(streams: &Streams) -> usize;
+    pub count_low_groups: L,
     /// Writes the literals packed to `out`, which is just as long.
-    fn pack(streams: &Streams, out: &mut [u8]);
+    pub pack: P,
 }
 
-/// The steps without vectors.
-pub(crate) struct Portable;
+/// [`assemble_with`] without vectors.
+pub(crate) fn assemble(streams: &Streams, out: &mut [u8]) -> Option<usize> {
+    assemble_with(
+        Steps {
+            count_bases,
+            write_sparse,
+            count_low_groups,
+            pack,
+        },
+        streams,
+        out,
+    )
+}
 
 /// Writes `streams` to `out`. `None`: they do not fit.
 #[inline(always)]
-pub(crate) fn assemble<S: Steps>(streams: &Streams, out: &mut [u8]) -> Option<usize> {
+pub(crate) fn assemble_with<C, W, L, P>(
+    steps: Steps<C, W, L, P>,
+    streams: &Streams,
+    out: &mut [u8],
+) -> Option<usize>
+where
+    C: Fn(&[u8; CODE_BYTES]) -> [usize; 3],
+    W: Fn(u8, &[u8; CODE_BYTES], &mut [u8]),
+    L: Fn(&Streams) -> usize,
+    P: Fn(&Streams, &mut [u8]),
+{
     let literals = streams.literals();
-    let saved = S::count_low_groups(streams).saturating_sub(bitmap_len(literals.len()));
+    let saved = (steps.count_low_groups)(streams).saturating_sub(bitmap_len(literals.len()));
     let packed = saved >= LEAST_TO_GAIN;
-    let (codes, code_bytes) = form_of(S::count_bases(&streams.codes));
+    let (codes, code_bytes) = form_of((steps.count_bases)(&streams.codes));
     let literal_bytes = if packed {
         literals.len() - saved
     } else {
@@ -58,11 +86,11 @@ pub(crate) fn assemble<S: Steps>(streams: &Streams, out: &mut [u8]) -> Option<us
     let (to_codes, rest) = rest.split_at_mut(code_bytes);
     match codes {
         Codes::Plain => to_codes.copy_from_slice(&streams.codes),
-        Codes::Sparse(base) => S::write_sparse(base, &streams.codes, to_codes),
+        Codes::Sparse(base) => (steps.write_sparse)(base, &streams.codes, to_codes),
     }
     let (to_literals, rest) = rest.split_at_mut(literal_bytes);
     if packed {
-        S::pack(streams, to_literals);
+        (steps.pack)(streams, to_literals);
     } else {
         to_literals.copy_from_slice(literals);
     }
@@ -90,41 +118,41 @@ fn form_of(counts: [usize; 3]) -> (Codes, usize) {
     }
 }
 
-impl Steps for Portable {
-    fn count_bases(codes: &[u8; CODE_BYTES]) -> [usize; 3] {
-        Codes::BASES.map(|base| codes.iter().filter(|byte| **byte == base).count())
-    }
+fn count_bases(codes: &[u8; CODE_BYTES]) -> [usize; 3] {
+    Codes::BASES.map(|base| codes.iter().filter(|byte| **byte == base).count())
+}
 
-    fn write_sparse(base: u8, codes: &[u8; CODE_BYTES], out: &mut [u8]) {
-        let (bitmap, listed) = out.split_at_mut(CODE_BITMAP_BYTES);
-        let mut at = 0;
-        for (bits, eight) in bitmap.iter_mut().zip(codes.as_chunks::<8>().0) {
-            *bits = 0;
-            for (bit, code) in eight.iter().enumerate() {
-                if *code != base {
-                    *bits |= 1 << bit;
-                    listed[at] = *code;
-                    at += 1;
-                }
+fn write_sparse(base: u8, codes: &[u8; CODE_BYTES], out: &mut [u8]) {
+    let (bitmap, listed) = out.split_at_mut(CODE_BITMAP_BYTES);
+    let mut at = 0;
+    for (bits, eight) in bitmap.iter_mut().zip(codes.as_chunks::<8>().0) {
+        *bits = 0;
+        for (bit, code) in eight.iter().enumerate() {
+            if *code != base {
+                *bits |= 1 << bit;
+                listed[at] = *code;
+                at += 1;
             }
         }
     }
+}
 
-    fn count_low_groups(streams: &Streams) -> usize {
-        let (groups, _) = streams.literals().as_chunks::<8>();
-        let low = |group: &[u8; 8]| usize::from(u64::from_le_bytes(*group) & HIGH == 0);
-        groups.iter().map(low).sum()
-    }
+/// See [`Steps`]; always inlined, and so compiled for the processor of the path that calls it.
+#[inline(always)]
+pub(crate) fn count_low_groups(streams: &Streams) -> usize {
+    let (groups, _) = streams.literals().as_chunks::<8>();
+    let low = |group: &[u8; 8]| usize::from(u64::from_le_bytes(*group) & HIGH == 0);
+    groups.iter().map(low).sum()
+}
 
-    fn pack(streams: &Streams, out: &mut [u8]) {
-        let literals = streams.literals();
-        let (groups, tail) = literals.as_chunks::<8>();
-        let (bitmap, mut out) = out.split_at_mut(bitmap_len(literals.len()));
-        for (bits, eight) in bitmap.iter_mut().zip(groups.chunks(8)) {
-            (*bits, out) = pack_eight(eight, out);
-        }
-        out.copy_from_slice(tail);
+fn pack(streams: &Streams, out: &mut [u8]) {
+    let literals = streams.literals();
+    let (groups, tail) = literals.as_chunks::<8>();
+    let (bitmap, mut out) = out.split_at_mut(bitmap_len(literals.len()));
+    for (bits, eight) in bitmap.iter_mut().zip(groups.chunks(8)) {
+        (*bits, out) = pack_eight(eight, out);
     }
+    out.copy_from_slice(tail);
 }
 
 /// Packs up to eight groups to the head of `out`; gives their bits of the bitmap, and what

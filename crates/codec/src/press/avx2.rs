@@ -11,7 +11,7 @@
 use core::arch::x86_64::*;
 use core::hint::select_unpredictable;
 
-use super::assemble::{self, HIGH, SEVEN};
+use super::assemble::{self, HIGH, SEVEN, Steps, assemble_with};
 use super::blocks::{self, each_block, name_distances, word, word_before};
 use super::format::{
     BLOCK_WORDS, CANDIDATE_OF_CODE, CODE_BITMAP_BYTES, CODE_BY_CLASS, CODE_BYTES, CODES, Candidate,
@@ -473,36 +473,15 @@ fn emit(
 /// [`assemble::assemble`] with vectors.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn assemble(streams: &Streams, out: &mut [u8]) -> Option<usize> {
-    assemble::assemble::<Vectors>(streams, out)
-}
-
-/// The steps of [`assemble`]; called from there only, where the processor's features are known.
-struct Vectors;
-
-impl assemble::Steps for Vectors {
-    #[inline(always)]
-    fn count_bases(codes: &[u8; CODE_BYTES]) -> [usize; 3] {
-        // SAFETY: see `Vectors`.
-        unsafe { count_bases(codes) }
-    }
-
-    #[inline(always)]
-    fn write_sparse(base: u8, codes: &[u8; CODE_BYTES], out: &mut [u8]) {
-        // SAFETY: see `Vectors`.
-        unsafe { write_sparse(base, codes, out) }
-    }
-
-    #[inline(always)]
-    fn count_low_groups(streams: &Streams) -> usize {
-        // SAFETY: see `Vectors`.
-        unsafe { count_low_groups(streams) }
-    }
-
-    #[inline(always)]
-    fn pack(streams: &Streams, out: &mut [u8]) {
-        // SAFETY: see `Vectors`.
-        unsafe { pack(streams, out) }
-    }
+    let steps = Steps {
+        count_bases: |codes: &[u8; CODE_BYTES]| count_bases(codes),
+        write_sparse: |base, codes: &[u8; CODE_BYTES], out: &mut [u8]| {
+            write_sparse(base, codes, out)
+        },
+        count_low_groups: |streams: &Streams| assemble::count_low_groups(streams),
+        pack: |streams: &Streams, out: &mut [u8]| pack(streams, out),
+    };
+    assemble_with(steps, streams, out)
 }
 
 #[inline]
@@ -543,14 +522,6 @@ fn write_sparse(base: u8, codes: &[u8; CODE_BYTES], out: &mut [u8]) {
 }
 
 #[inline]
-#[target_feature(enable = "avx2,popcnt")]
-fn count_low_groups(streams: &Streams) -> usize {
-    let (groups, _) = streams.literals().as_chunks::<8>();
-    let low = |group: &[u8; 8]| usize::from(u64::from_le_bytes(*group) & HIGH == 0);
-    groups.iter().map(low).sum()
-}
-
-#[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
 fn pack(streams: &Streams, out: &mut [u8]) {
     let (groups, tail) = streams.literals().as_chunks::<8>();
@@ -574,16 +545,6 @@ fn pack(streams: &Streams, out: &mut [u8]) {
         out = &mut out[at..];
     }
     out.copy_from_slice(tail);
-}
-
-/// [`assemble::read_sparse`].
-#[target_feature(enable = "avx2,bmi1,popcnt")]
-pub(super) fn read_sparse<'a>(
-    base: u8,
-    stored: &'a [u8],
-    codes: &mut [u8; CODE_BYTES],
-) -> Option<&'a [u8]> {
-    assemble::read_sparse(base, stored, codes)
 }
 
 /// [`assemble::unpack`].

@@ -22,7 +22,7 @@
 use core::arch::x86_64::*;
 use core::hint::select_unpredictable;
 
-use super::assemble;
+use super::assemble::{self, Steps, assemble_with};
 use super::blocks::{self, each_block, name_distances, word, word_before};
 use super::format::{
     BLOCK_WORDS, CANDIDATE_OF_CODE, CLASS_OF_MASK, CODE_BITMAP_BYTES, CODE_BY_CLASS, CODE_BYTES,
@@ -429,36 +429,15 @@ fn emit(
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,bmi1,bmi2,popcnt"
 )]
 pub(super) fn assemble(streams: &Streams, out: &mut [u8]) -> Option<usize> {
-    assemble::assemble::<Vectors>(streams, out)
-}
-
-/// The steps of [`assemble`]; called from there only, where the processor's features are known.
-struct Vectors;
-
-impl assemble::Steps for Vectors {
-    #[inline(always)]
-    fn count_bases(codes: &[u8; CODE_BYTES]) -> [usize; 3] {
-        // SAFETY: see `Vectors`.
-        unsafe { count_bases(codes) }
-    }
-
-    #[inline(always)]
-    fn write_sparse(base: u8, codes: &[u8; CODE_BYTES], out: &mut [u8]) {
-        // SAFETY: see `Vectors`.
-        unsafe { write_sparse(base, codes, out) }
-    }
-
-    #[inline(always)]
-    fn count_low_groups(streams: &Streams) -> usize {
-        // SAFETY: see `Vectors`.
-        unsafe { count_low_groups(streams) }
-    }
-
-    #[inline(always)]
-    fn pack(streams: &Streams, out: &mut [u8]) {
-        // SAFETY: see `Vectors`.
-        unsafe { pack(streams, out) }
-    }
+    let steps = Steps {
+        count_bases: |codes: &[u8; CODE_BYTES]| count_bases(codes),
+        write_sparse: |base, codes: &[u8; CODE_BYTES], out: &mut [u8]| {
+            write_sparse(base, codes, out)
+        },
+        count_low_groups: |streams: &Streams| count_low_groups(streams),
+        pack: |streams: &Streams, out: &mut [u8]| pack(streams, out),
+    };
+    assemble_with(steps, streams, out)
 }
 
 #[inline]

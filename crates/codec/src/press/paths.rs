@@ -106,7 +106,7 @@ pub(crate) fn assemble(simd: Simd, streams: &Streams, out: &mut [u8]) -> Option<
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
         // SAFETY: the path is available.
         Simd::Avx2 => unsafe { avx2::assemble(streams, out) },
-        _ => assemble::assemble::<assemble::Portable>(streams, out),
+        _ => assemble::assemble(streams, out),
     }
 }
 
@@ -211,9 +211,6 @@ fn read_sparse<'a>(
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
         // SAFETY: the path is available.
         Simd::Avx512 => unsafe { avx512::read_sparse(base, stored, codes) },
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
-        // SAFETY: the path is available.
-        Simd::Avx2 => unsafe { avx2::read_sparse(base, stored, codes) },
         _ => assemble::read_sparse(base, stored, codes),
     }
 }
