@@ -17,6 +17,7 @@
 //! * I3 An owner that is wrong (the entry is on the move, the header is damaged) only keeps the
 //!   object where it is.
 
+use crate::counters::add;
 use crate::entry::Entry;
 use crate::host::Host;
 use crate::memory::Place;
@@ -38,11 +39,17 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         if self.unpublished.load(Acquire) != 0 {
             return None;
         }
-        Some(
-            storage.compact(host.frames(), budget_bytes, &mut |from, to| {
-                self.relocate(host, from, to)
-            }),
-        )
+        let started = host.now_ns();
+        let done = storage.compact(host.frames(), budget_bytes, &mut |from, to| {
+            self.relocate(host, from, to)
+        });
+        drop(storage);
+        let c = &self.counters;
+        add(&c.compaction_moves, done.objects as u64);
+        add(&c.compaction_frames_freed, done.frames as u64);
+        add(&c.compaction_frames_taken, done.frames_taken as u64);
+        add(&c.compaction_time_ns, host.now_ns().saturating_sub(started));
+        Some(done)
     }
 
     /// Has the owner of `from` hold `to`. `false`: it stays where it is. The storage lock is held.

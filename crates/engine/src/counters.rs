@@ -71,6 +71,14 @@ counters! {
     refused_installs,
     /// Pages that could not be tracked for want of metadata.
     no_metadata,
+    /// Stored objects moved by compaction.
+    compaction_moves,
+    /// Frames that compaction gave back.
+    compaction_frames_freed,
+    /// Frames that compaction took to move objects into.
+    compaction_frames_taken,
+    /// Time spent compacting, in nanoseconds.
+    compaction_time_ns,
     /// Time spent compressing, in nanoseconds.
     compression_time_ns,
     /// Time spent decompressing, in nanoseconds.

@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"COLDPRS1");
 
 /// Layout version: changes whenever a field changes its place or meaning.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 /// Bytes of the statistics file.
 pub const FILE_BYTES: usize = 8192;
@@ -261,6 +261,12 @@ statistics! {
     compression_time_ns,
     /// Time decompression spent on a CPU, in nanoseconds (RFC-0219 `decompression_time`).
     decompression_time_ns,
+    /// Stored objects that compaction moved.
+    compaction_moves,
+    /// Frames of storage that compaction made free, those that it took not counted.
+    compaction_frames,
+    /// Time compaction took, in nanoseconds.
+    compaction_time_ns,
     /// User time of the pager's threads, in nanoseconds.
     pager_user_time_ns,
     /// Kernel time of the pager's threads, in nanoseconds.

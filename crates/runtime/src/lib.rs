@@ -9,6 +9,7 @@
 //! | `host` | Linux as [`coldpress_engine::Host`]; why there is a gate |
 //! | `handler` | fault handlers, events |
 //! | `reclaim`, `pressure` | measuring, budget, taking pages, holding faults back |
+//! | `compaction` | when storage is compacted |
 //! | `discovery`, `maps`, `exclusions` | which memory is managed, and which never |
 //! | `windows` | from an address to its segment |
 //! | `fork` | stillness, journal, the child's own pager |
@@ -19,6 +20,7 @@
 #![no_std]
 #![deny(missing_docs)]
 
+mod compaction;
 pub mod config;
 pub mod discovery;
 pub mod exclusions;

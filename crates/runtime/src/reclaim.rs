@@ -12,6 +12,7 @@
 //! * A budget that cannot be reached slows reclaim down: each round that takes nothing, or
 //!   brings nothing, doubles the pause before the next, up to the 10 ms between measurements.
 
+use crate::compaction::Passes;
 use crate::futex::{set_and_wake, wait_for, wait_while};
 use crate::start::start_handlers;
 use crate::{Codec, pager, statistics, sys};
@@ -75,6 +76,7 @@ struct Reclaim {
     last_total_bytes: u64,
     pause_ns: u64,
     handlers_started: bool,
+    passes: Passes,
 }
 
 /// Runs for ever. Called by the pager's first thread once everything is open.
@@ -89,6 +91,7 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         last_total_bytes: 0,
         pause_ns: 0,
         handlers_started,
+        passes: Passes::default(),
     };
     loop {
         let pause = reclaim.round();
@@ -219,6 +222,7 @@ impl Reclaim {
         pager()
             .engine
             .prepare_for(&pager().host, READY_LEAVES, READY_LEAVES * LEAF_PAGES);
+        self.passes.advance();
         if config.chaos {
             return self.chaos();
         }
@@ -264,6 +268,7 @@ impl Reclaim {
         let mut total = marks.high;
         let mut hopeless = 0;
         while total > marks.low {
+            self.passes.advance();
             // The further above the budget, the less time a page has to prove itself hot.
             let over = total.saturating_sub(marks.budget);
             let hurry = match over {

@@ -155,6 +155,11 @@ pub fn publish(total_bytes: u64) {
     copy(&s.faults_present, &c.faults_present);
     copy(&s.compression_time_ns, &c.compression_time_ns);
     copy(&s.decompression_time_ns, &c.decompression_time_ns);
+    copy(&s.compaction_moves, &c.compaction_moves);
+    let freed = c.compaction_frames_freed.load(Relaxed);
+    let taken = c.compaction_frames_taken.load(Relaxed);
+    set(&s.compaction_frames, freed.saturating_sub(taken));
+    copy(&s.compaction_time_ns, &c.compaction_time_ns);
     copy(
         &s.failures[Failure::Incompressible as usize],
         &c.incompressible,

@@ -1,0 +1,93 @@
+//! When storage is compacted, and how much of it at a time.
+//!
+//! Programs free and rewrite what is stored, and frames are left half empty. Moving an object
+//! costs less than compressing another page, and nobody misses a page for it: so where there is
+//! something to be had, it is had first. A step holds the storage lock, for which compression and
+//! the end of a restore wait; so steps are short.
+
+use crate::{pager, sys};
+use coldpress_storage::Usage;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Bytes copied while the storage lock is held: about 20 microseconds.
+const STEP_BYTES: usize = 64 << 10;
+/// Steps between two looks at the budget: about a millisecond.
+const STEPS: u32 = 32;
+/// What is lost to half-empty frames is worth a pass from here on ...
+const WORTH_BYTES: usize = 1 << 20;
+/// ... and from this part of storage on,
+const WORTH_PART: usize = 8;
+/// and only if that much more is lost than the last pass left, or that much time has passed.
+const MORE_PART: usize = 32;
+const AGAIN_NS: u64 = 1_000_000_000;
+
+/// Passes over storage.
+#[derive(Default)]
+pub(crate) struct Passes {
+    under_way: bool,
+    /// What the last pass left, and when.
+    left_bytes: usize,
+    ended_ns: u64,
+}
+
+impl Passes {
+    /// Whether storage is worth a pass now.
+    fn worth_while(&self, usage: &Usage, now_ns: u64) -> bool {
+        let lost = usage.fragmentation_bytes;
+        lost > WORTH_BYTES.max(usage.storage_bytes / WORTH_PART)
+            && (lost > self.left_bytes + usage.storage_bytes / MORE_PART
+                || now_ns - self.ended_ns > AGAIN_NS)
+    }
+
+    /// Goes on with the pass under way, or begins one where it is worth while. How many frames
+    /// became free.
+    pub(crate) fn advance(&mut self) -> u64 {
+        let engine = &pager().engine;
+        if !self.under_way && !self.worth_while(&engine.storage_usage(), sys::now_ns()) {
+            return 0;
+        }
+        let freed = &engine.counters().compaction_frames_freed;
+        let before = freed.load(Relaxed);
+        self.under_way = true;
+        for _ in 0..STEPS {
+            let ended = match engine.compact(&pager().host, STEP_BYTES) {
+                Some(step) => step.pass_ended,
+                None => break,
+            };
+            if ended {
+                self.under_way = false;
+                self.left_bytes = engine.storage_usage().fragmentation_bytes;
+                self.ended_ns = sys::now_ns();
+                break;
+            }
+        }
+        freed.load(Relaxed) - before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_are_made_where_frames_can_be_had() {
+        let usage = |lost: usize| Usage {
+            storage_bytes: 64 << 20,
+            fragmentation_bytes: lost,
+            ..Usage::default()
+        };
+        let mut passes = Passes::default();
+        assert!(!passes.worth_while(&usage(7 << 20), 5));
+        assert!(passes.worth_while(&usage(9 << 20), 5));
+        passes.left_bytes = 9 << 20;
+        assert!(!passes.worth_while(&usage(10 << 20), 5), "just ended");
+        assert!(passes.worth_while(&usage(12 << 20), 5));
+        assert!(passes.worth_while(&usage(10 << 20), AGAIN_NS + 1));
+        let small = Usage {
+            storage_bytes: 1 << 20,
+            fragmentation_bytes: 900 << 10,
+            ..Usage::default()
+        };
+        assert!(!passes.worth_while(&small, AGAIN_NS + 1));
+    }
+}
