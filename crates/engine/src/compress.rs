@@ -29,11 +29,11 @@ use crate::fault::{Committed, Into, Source};
 use crate::host::{Host, StagingSlot};
 use crate::memory::Place;
 use crate::page_list::PageList;
-use crate::queues::Ageing;
-use crate::stored::{HEADER_BYTES, Header, milliseconds};
+use crate::queues::{Ageing, Wanted};
+use crate::stored::{Header, milliseconds};
 use crate::worker::Worker;
 use crate::{Engine, LEAF_PAGES, PageIndex, STAGING_SLOTS, SegmentId};
-use coldpress_codec::{Compressed, DEFAULT_TARGET_BYTES, PAGE_SIZE, PageCodec, checksum};
+use coldpress_codec::{Compressed, PAGE_SIZE, PageCodec, checksum};
 use coldpress_storage::CompressedStorage;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -147,16 +147,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         trigger: Trigger,
     ) -> Batch {
         let mut batch = Batch::default();
+        let Some(wanted) = self.compressible(trigger, touched_before_ns) else {
+            return batch;
+        };
         // A host that takes pages under their VMO's lock reserves one frame for each page that
         // is in staging, so there is one run at a time, and not a batch of them.
-        while self.take_and_compress(
-            host,
-            reclaimer,
-            pages,
-            touched_before_ns,
-            trigger,
-            &mut batch,
-        ) && H::UNDER_LOCK
+        while self.take_and_compress(host, reclaimer, pages, &wanted, trigger, &mut batch)
+            && H::UNDER_LOCK
             && batch.taken + batch.refused < pages
         {}
         batch
@@ -169,7 +166,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         host: &H,
         reclaimer: &mut Reclaimer<C>,
         pages: u32,
-        touched_before_ns: u64,
+        wanted: &Wanted,
         trigger: Trigger,
         batch: &mut Batch,
     ) -> bool {
@@ -183,9 +180,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 break;
             }
             let oldest = {
-                let queues = self.queues.lock();
+                let mut queues = self.queues.lock();
                 queues
-                    .oldest_inactive(touched_before_ns)
+                    .next_victim(&self.pages, wanted)
                     .map(|record| (record, self.pages.get(record).backlink()))
             };
             let Some((record, place)) = oldest else {
@@ -305,7 +302,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         if list.get(index) != Entry::Page(record) {
             // It has gone since the queue was looked at. Should a record stand in a queue that no
             // entry names (page list I2), it must not stand in the way of all others.
-            if queues.oldest_inactive(u64::MAX) == Some(record)
+            if queues.is_ageing(&self.pages, record)
                 && self.pages.get(record).backlink() == (segment, index)
             {
                 queues.remove(&self.pages, record);
@@ -375,7 +372,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let page = unsafe { host.staging(slot) };
         let place = self.backlinks[slot.0 as usize].get();
         add(&c.compression_attempts, 1);
-        let out = &mut reclaimer.buffer[..DEFAULT_TARGET_BYTES - HEADER_BYTES];
+        let out = &mut reclaimer.buffer[..self.target_bytes()];
         let entry = match self.codec.compress(reclaimer.state, page, out) {
             Compressed::SameFilled(word) => match Entry::same_filled(word) {
                 Some(marker) => Some(marker),

@@ -79,6 +79,20 @@ counters! {
     compaction_frames_taken,
     /// Time spent compacting, in nanoseconds.
     compaction_time_ns,
+    /// Generations opened because it was time.
+    aged_by_time,
+    /// Generations opened because too many pages were active.
+    aged_by_active_ratio,
+    /// Generations opened by hand.
+    aged_by_hand,
+    /// Pages whose accessed bit was asked for.
+    harvested,
+    /// Of these: pages that were accessed.
+    accessed,
+    /// Pages picked by random debug compression.
+    picked,
+    /// Batches that were not begun because their trigger is switched off.
+    switched_off,
     /// Time spent compressing, in nanoseconds.
     compression_time_ns,
     /// Time spent decompressing, in nanoseconds.

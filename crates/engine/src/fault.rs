@@ -512,7 +512,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             self.pages.reserve(host, wanted + 1);
         }
         let record = match queues.can_track(&self.pages) {
-            true => self.pages.take(),
+            true => queues.begin(&self.pages),
             false => None,
         };
         let Some(record) = record else {

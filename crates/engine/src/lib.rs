@@ -49,6 +49,8 @@ pub mod page;
 pub mod page_list;
 pub mod queues;
 mod stored;
+pub mod trigger;
+pub mod tunables;
 mod worker;
 
 pub use compress::{Batch, Reclaimer, Trigger};
@@ -59,6 +61,7 @@ pub use fork::Content;
 pub use host::{Doubt, Host, Installed, StagingSlot, Taken};
 pub use memory::{Memory, Place};
 pub use queues::Ageing;
+pub use tunables::{TunableError, Tunables};
 pub use worker::{Worker, Workspace};
 
 use coldpress_arena::Pool;
@@ -144,6 +147,8 @@ pub struct Engine<H: Host, C: PageCodec, S: CompressedStorage> {
     /// storage lock.
     unpublished: AtomicU32,
     counters: Counters,
+    /// What is set; each value by itself, none guarded by a lock.
+    tunables: tunables::Cells,
 }
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
@@ -166,6 +171,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             backlinks: [const { Backlink::none() }; STAGING_SLOTS],
             unpublished: AtomicU32::new(0),
             counters: Counters::new(),
+            tunables: tunables::Cells::new(),
         }
     }
 

@@ -15,7 +15,7 @@ pub struct PageRecord {
     next: AtomicU32,
     /// Next older record in the queue.
     previous: AtomicU32,
-    /// Segment in the low 24 bits, queue in the next 8.
+    /// Segment in the low 24 bits, queue in the next 5, then [`PAGER_BACKED`] and [`ALWAYS_NEED`].
     segment_and_queue: AtomicU32,
     /// Index of the page in its segment.
     index: AtomicU32,
@@ -32,6 +32,12 @@ impl Link for PageRecord {
 
 const SEGMENT_BITS: u32 = 24;
 const SEGMENT_MASK: u32 = (1 << SEGMENT_BITS) - 1;
+const QUEUE_MASK: u32 = 0x1F << SEGMENT_BITS;
+
+/// A mark: the content can be had again from a pager, so the page can be evicted.
+pub(crate) const PAGER_BACKED: u32 = 1 << 29;
+/// A mark: the owner has said that it will need the page.
+pub(crate) const ALWAYS_NEED: u32 = 1 << 30;
 
 impl PageRecord {
     /// Segment and index the page belongs to.
@@ -50,15 +56,33 @@ impl PageRecord {
         self.index.store(index, Relaxed);
     }
 
-    /// Queue the page is in.
+    /// Queue the page is in; [`NO_QUEUE`](crate::queues::NO_QUEUE) is none.
     pub(crate) fn queue(&self) -> usize {
-        (self.segment_and_queue.load(Relaxed) >> SEGMENT_BITS) as usize
+        ((self.segment_and_queue.load(Relaxed) & QUEUE_MASK) >> SEGMENT_BITS) as usize
     }
 
+    /// Under the queue lock, as all that follows.
     pub(crate) fn set_queue(&self, queue: usize) {
-        let segment = self.segment_and_queue.load(Relaxed) & SEGMENT_MASK;
+        let rest = self.segment_and_queue.load(Relaxed) & !QUEUE_MASK;
         self.segment_and_queue
-            .store((queue as u32) << SEGMENT_BITS | segment, Relaxed);
+            .store((queue as u32) << SEGMENT_BITS | rest, Relaxed);
+    }
+
+    /// Whether the record has a mark.
+    pub(crate) fn has(&self, mark: u32) -> bool {
+        self.segment_and_queue.load(Relaxed) & mark != 0
+    }
+
+    pub(crate) fn set_mark(&self, mark: u32, on: bool) {
+        let word = self.segment_and_queue.load(Relaxed);
+        let word = if on { word | mark } else { word & !mark };
+        self.segment_and_queue.store(word, Relaxed);
+    }
+
+    /// As a page begins its life: without marks, in no queue.
+    pub(crate) fn begin(&self) {
+        self.segment_and_queue
+            .store((crate::queues::NO_QUEUE as u32) << SEGMENT_BITS, Relaxed);
     }
 
     pub(crate) fn next(&self) -> &AtomicU32 {

@@ -73,6 +73,8 @@ pub struct Place {
     pub refuses: bool,
     /// The page cannot be taken.
     pub pinned: bool,
+    /// The program has touched the page since that was asked last.
+    pub accessed: bool,
     /// How often those who wait here were woken.
     wakes: u32,
     /// How often content was put in place.
@@ -300,6 +302,7 @@ unsafe impl Host for Machine {
             } else if place.pinned {
                 taken.refused |= bit;
             } else if let Some(page) = place.page.take() {
+                place.accessed = false;
                 let to = &self.slots[slot.0 as usize + n as usize];
                 assert!(!to.filled.load(Acquire), "the slot is in use");
                 // SAFETY: nobody reads a slot that is not filled; the reclaimer is one thread.
@@ -332,6 +335,14 @@ unsafe impl Host for Machine {
                 self.spare.lock().unwrap().push(page);
             }
         }
+    }
+
+    fn harvest_accessed(&self, segment: SegmentId, first: PageIndex, pages: u64) -> u64 {
+        assert!(STABLE.get() > 0, "harvested outside a stable section");
+        (0..64)
+            .filter(|n| pages & 1 << n != 0)
+            .filter(|&n| std::mem::take(&mut self.place(segment, first + n).accessed))
+            .fold(0, |set, n| set | 1 << n)
     }
 
     fn install(&self, segment: SegmentId, index: PageIndex, content: &Page) -> Installed {

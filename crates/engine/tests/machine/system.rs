@@ -147,9 +147,12 @@ impl System {
         act: impl FnOnce(&mut Page) -> R,
     ) -> R {
         for _ in 0..1000 {
-            if let Some(page) = &mut self.machine.place(segment, index).page {
+            let mut place = self.machine.place(segment, index);
+            place.accessed |= place.page.is_some();
+            if let Some(page) = &mut place.page {
                 return act(page);
             }
+            drop(place);
             self.fault(worker, segment, index);
         }
         panic!("page {index} of segment {segment} is never in place");

@@ -1,0 +1,137 @@
+//! Which page goes next.
+
+use super::number::{DONT_NEED, FAILED, ISOLATED, PICKED};
+use super::{ACTIVE_GENERATIONS, GENERATIONS, OLDEST_GENERATIONS, Queues};
+use crate::page::{ALWAYS_NEED, PAGER_BACKED, PageRecord};
+use coldpress_arena::Pool;
+
+/// Queues outside the generations whose pages go before all others, in their order.
+const OFFERED_FIRST: [usize; 3] = [PICKED, DONT_NEED, ISOLATED];
+
+/// Pages that are passed over in one search.
+const PASSED_AT_ONCE: u32 = 64;
+
+/// Which pages a search may find.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// Last known to be touched before this time.
+    pub(crate) touched_before_ns: u64,
+    pub(crate) anonymous: bool,
+    pub(crate) pager_backed: bool,
+    /// Only from this many of the oldest generations, of as many as there can be.
+    pub(crate) oldest: usize,
+    /// The owner's word that a page will be needed counts for nothing.
+    pub(crate) ignore_hints: bool,
+}
+
+impl Wanted {
+    fn is_kind(&self, pager_backed: bool) -> bool {
+        match pager_backed {
+            true => self.pager_backed,
+            false => self.anonymous,
+        }
+    }
+}
+
+impl Queues {
+    /// Pages that may be reclaimed.
+    pub(crate) fn inactive_pages(&self) -> u32 {
+        self.offered().map(|queue| self.lists[queue].pages).sum()
+    }
+
+    /// Pages of the active generations.
+    pub(crate) fn active_pages(&self) -> u32 {
+        (0..GENERATIONS)
+            .filter(|&slot| self.age_of(slot) < ACTIVE_GENERATIONS)
+            .map(|slot| self.lists[slot].pages)
+            .sum()
+    }
+
+    /// Pages that could not be compressed or taken.
+    pub(crate) fn failed_pages(&self) -> u32 {
+        self.lists[FAILED].pages
+    }
+
+    /// Inactive generations, the oldest first.
+    fn inactive(&self) -> impl Iterator<Item = usize> + use<> {
+        let inactive = self.generations().saturating_sub(ACTIVE_GENERATIONS);
+        let oldest = self.oldest;
+        (0..inactive).map(move |n| (oldest + n) % GENERATIONS)
+    }
+
+    /// Queues whose pages may be reclaimed, in the order in which they are offered.
+    fn offered(&self) -> impl Iterator<Item = usize> + use<> {
+        OFFERED_FIRST.into_iter().chain(self.inactive())
+    }
+
+    /// Whether all pages of an offered queue were last known to be touched before this time. Hints
+    /// beat age.
+    fn is_old(&self, queue: usize, touched_before_ns: u64) -> bool {
+        matches!(queue, PICKED | DONT_NEED) || self.lists[queue].closed_ns <= touched_before_ns
+    }
+
+    /// The page that goes next among those that are wanted. Those that are passed over because
+    /// of their kind go to the young end of their queue, and those that their owners always need
+    /// become young: so that the next search comes further, and none takes long.
+    pub(crate) fn next_victim(&mut self, pages: &Pool<PageRecord>, wanted: &Wanted) -> Option<u32> {
+        let mut left = PASSED_AT_ONCE;
+        for queue in self.offered() {
+            let generation = queue < GENERATIONS;
+            if generation && self.age_of(queue) + wanted.oldest < GENERATIONS
+                || !self.is_old(queue, wanted.touched_before_ns)
+            {
+                break;
+            }
+            for _ in 0..self.lists[queue].pages {
+                let record = self.lists[queue].oldest;
+                let page = pages.get(record);
+                if page.has(ALWAYS_NEED) && wanted.ignore_hints {
+                    page.set_mark(ALWAYS_NEED, false);
+                }
+                let needed = page.has(ALWAYS_NEED);
+                if !needed && wanted.is_kind(page.has(PAGER_BACKED)) {
+                    return Some(record);
+                }
+                if left == 0 {
+                    return None;
+                }
+                left -= 1;
+                self.remove(pages, record);
+                match needed {
+                    true => self.push_newest(pages, record),
+                    false => self.push(pages, record, queue),
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether a record's page may be reclaimed, and its owner has not said that it needs it.
+    pub(crate) fn is_inactive(&self, pages: &Pool<PageRecord>, record: u32) -> bool {
+        let page = pages.get(record);
+        self.is_offered(page.queue()) && !page.has(ALWAYS_NEED)
+    }
+
+    fn is_offered(&self, queue: usize) -> bool {
+        match queue {
+            0..GENERATIONS => self.age_of(queue) >= ACTIVE_GENERATIONS,
+            _ => OFFERED_FIRST.contains(&queue),
+        }
+    }
+
+    /// Whether a record's page is one that is reclaimed sooner or later (not among the failed,
+    /// and so on).
+    pub(crate) fn is_ageing(&self, pages: &Pool<PageRecord>, record: u32) -> bool {
+        let queue = pages.get(record).queue();
+        queue < GENERATIONS || OFFERED_FIRST.contains(&queue)
+    }
+
+    /// Pages that go first: the oldest generations and what is offered before them.
+    pub(crate) fn oldest_pages(&self) -> u32 {
+        let oldest = |&queue: &usize| {
+            queue >= GENERATIONS || self.age_of(queue) + OLDEST_GENERATIONS >= GENERATIONS
+        };
+        let offered = self.offered().filter(oldest);
+        offered.map(|queue| self.lists[queue].pages).sum()
+    }
+}

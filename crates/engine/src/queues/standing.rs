@@ -1,0 +1,192 @@
+//! Where a page stands, and moving it by its owner's word.
+
+use super::number::*;
+use super::{GENERATIONS, Queues};
+use crate::entry::Entry;
+use crate::page::{ALWAYS_NEED, PAGER_BACKED, PageRecord};
+use crate::page_list::PageList;
+use crate::{Engine, Host, PageIndex, SegmentId};
+use coldpress_arena::Pool;
+use coldpress_codec::PageCodec;
+use coldpress_storage::CompressedStorage;
+
+/// A queue that a page's owner can choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// The newest generation; where anonymous pages are not reclaimed, that of those that are not.
+    Reclaim,
+    /// Offered before all that is merely old, until it is accessed.
+    DontNeed,
+    /// Not offered until it is accessed.
+    Failed,
+    /// A copy of the zero page that was not written to yet, as far as is known. The same as
+    /// [`Reclaim`](Self::Reclaim) where such copies are reclaimed.
+    ZeroFork,
+    /// Of a latency-sensitive VMO: never reclaimed.
+    HighPriority,
+    /// Pinned: never reclaimed.
+    Wired,
+    /// Written, and its pager does not know yet: not reclaimed until it is cleaned.
+    Dirty,
+}
+
+/// Where a page stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// In the generation of this age; 0 is the newest.
+    Generation(usize),
+    /// Older than all generations.
+    Isolated,
+    /// Chosen by random debug compression.
+    Picked,
+    /// Anonymous, where such pages are not reclaimed.
+    NotReclaimed,
+    /// Where its owner, or a failure, has put it.
+    In(Queue),
+    /// In no queue: it is being taken out in this moment.
+    Leaving,
+}
+
+/// What an owner says of a page besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Its content can be had again from a pager.
+    PagerBacked,
+    /// It will be needed: it is passed over, and made young, unless memory is critical.
+    AlwaysNeed,
+}
+
+impl Queues {
+    /// Moves a record to a queue, as its youngest. `false`: the page is being taken out.
+    pub(crate) fn move_to(&mut self, pages: &Pool<PageRecord>, record: u32, to: Queue) -> bool {
+        if pages.get(record).queue() == super::NO_QUEUE {
+            return false;
+        }
+        self.remove(pages, record);
+        self.push_to(pages, record, to);
+        true
+    }
+
+    /// Puts a record that is in no queue into one.
+    pub(crate) fn push_to(&mut self, pages: &Pool<PageRecord>, record: u32, to: Queue) {
+        let queue = match to {
+            Queue::Reclaim => return self.push_newest(pages, record),
+            Queue::ZeroFork if self.reclaim_zero_forks => return self.push_newest(pages, record),
+            Queue::DontNeed => DONT_NEED,
+            Queue::Failed => FAILED,
+            Queue::ZeroFork => ZERO_FORK,
+            Queue::HighPriority => HIGH_PRIORITY,
+            Queue::Wired => WIRED,
+            Queue::Dirty => DIRTY,
+        };
+        if queue == DONT_NEED {
+            // The later word counts.
+            pages.get(record).set_mark(ALWAYS_NEED, false);
+        }
+        self.push(pages, record, queue);
+    }
+
+    pub(crate) fn standing(&self, pages: &Pool<PageRecord>, record: u32) -> Standing {
+        match pages.get(record).queue() {
+            slot @ 0..GENERATIONS => Standing::Generation(self.age_of(slot)),
+            FAILED => Standing::In(Queue::Failed),
+            DONT_NEED => Standing::In(Queue::DontNeed),
+            ISOLATED => Standing::Isolated,
+            PICKED => Standing::Picked,
+            ZERO_FORK => Standing::In(Queue::ZeroFork),
+            HIGH_PRIORITY => Standing::In(Queue::HighPriority),
+            WIRED => Standing::In(Queue::Wired),
+            DIRTY => Standing::In(Queue::Dirty),
+            NOT_RECLAIMED => Standing::NotReclaimed,
+            _ => Standing::Leaving,
+        }
+    }
+
+    /// Takes over what the tunables say of anonymous pages and of copies of the zero page.
+    pub(crate) fn reclaim_kinds(&mut self, anonymous: bool, zero_forks: bool) {
+        (self.reclaim_anonymous, self.reclaim_zero_forks) = (anonymous, zero_forks && anonymous);
+    }
+
+    /// Lets up to `at_once` pages that were not reclaimed so far in among the others, if they are
+    /// reclaimed now. `false`: more are left.
+    pub(crate) fn let_in(&mut self, pages: &Pool<PageRecord>, at_once: u32) -> bool {
+        let kinds = [
+            (self.reclaim_anonymous, NOT_RECLAIMED),
+            (self.reclaim_zero_forks, ZERO_FORK),
+        ];
+        let mut left = at_once;
+        for (_, queue) in kinds.into_iter().filter(|&(reclaimed, _)| reclaimed) {
+            while self.lists[queue].pages > 0 {
+                if left == 0 {
+                    return false;
+                }
+                left -= 1;
+                let record = self.lists[queue].oldest;
+                self.remove(pages, record);
+                self.push_newest(pages, record);
+            }
+        }
+        true
+    }
+}
+
+impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
+    /// Where a page stands; `None` if it is not in place.
+    pub fn standing(&self, segment: SegmentId, index: PageIndex) -> Option<Standing> {
+        let list = self.page_list(segment);
+        let Entry::Page(record) = list.get(index) else {
+            return None;
+        };
+        Some(self.queues.lock().standing(&self.pages, record))
+    }
+
+    /// Moves a page that is in place to another queue, as its youngest. `false`: it is not in
+    /// place, or is being taken out in this moment; nothing was done.
+    pub fn move_page(&self, segment: SegmentId, index: PageIndex, to: Queue) -> bool {
+        let list = self.page_list(segment);
+        self.move_page_in(&list, index, to)
+    }
+
+    /// The same under the VMO's lock.
+    pub(crate) fn move_page_in(&self, list: &PageList<'_, H>, index: PageIndex, to: Queue) -> bool {
+        let Entry::Page(record) = list.get(index) else {
+            return false;
+        };
+        self.queues.lock().move_to(&self.pages, record, to)
+    }
+
+    /// Sets a mark of a page, or takes it from it. `false`: it is not in place.
+    pub fn mark_page(&self, segment: SegmentId, index: PageIndex, mark: Mark, on: bool) -> bool {
+        let list = self.page_list(segment);
+        self.mark_page_in(&list, index, mark, on)
+    }
+
+    /// The same under the VMO's lock.
+    pub(crate) fn mark_page_in(
+        &self,
+        list: &PageList<'_, H>,
+        index: PageIndex,
+        mark: Mark,
+        on: bool,
+    ) -> bool {
+        let Entry::Page(record) = list.get(index) else {
+            return false;
+        };
+        let bit = match mark {
+            Mark::PagerBacked => PAGER_BACKED,
+            Mark::AlwaysNeed => ALWAYS_NEED,
+        };
+        let mut queues = self.queues.lock();
+        let page = self.pages.get(record);
+        let changed = page.has(bit) != on;
+        page.set_mark(bit, on);
+        let kind_changed = changed && mark == Mark::PagerBacked;
+        if kind_changed && matches!(queues.standing(&self.pages, record), Standing::NotReclaimed) {
+            queues.move_to(&self.pages, record, Queue::Reclaim);
+        }
+        if changed && mark == Mark::AlwaysNeed && on {
+            queues.touch(&self.pages, record);
+        }
+        true
+    }
+}

@@ -1,0 +1,79 @@
+//! Policy: what each of RFC-0219's three triggers may do.
+//!
+//! | trigger | compresses if | evicts if | from | hints |
+//! |---|---|---|---|---|
+//! | eager | `lru-action` says so | `lru-action` says so | all inactive, or (`eager-walks-older` off) the last generation and what has left it | honoured |
+//! | pressure | `at_memory_pressure` | always | all inactive | honoured |
+//! | critical | `at_critical` | always | all inactive | ignored |
+//!
+//! None does anything with `enable-eviction` off, none compresses with a strategy of `none`. A
+//! pager-backed page is evicted; with `before-eviction` on, eager and pressure compress it instead,
+//! and critical evicts it. Zero pages are found by compression, whatever the trigger: there is no
+//! scanner for them.
+//!
+//! What each trigger has compressed is counted ([`Counters`](crate::Counters)).
+
+use crate::compress::Trigger;
+use crate::counters::add;
+use crate::queues::{GENERATIONS, Wanted};
+use crate::stored::HEADER_BYTES;
+use crate::tunables::{StorageStrategy, Strategy};
+use crate::{Engine, Host};
+use coldpress_codec::{PAGE_SIZE, PageCodec};
+use coldpress_storage::CompressedStorage;
+
+impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
+    /// Whether this trigger compresses pages.
+    pub fn compresses(&self, trigger: Trigger) -> bool {
+        let t = &self.tunables;
+        let built = t.strategy() != Strategy::None && t.storage_strategy() != StorageStrategy::None;
+        let switched_on = match trigger {
+            Trigger::Eager => t.lru_action().compresses(),
+            Trigger::Pressure => t.at_memory_pressure(),
+            Trigger::Critical => t.at_critical(),
+        };
+        built && switched_on && t.enable_eviction()
+    }
+
+    /// Whether this trigger evicts pager-backed pages.
+    pub fn evicts(&self, trigger: Trigger) -> bool {
+        let t = &self.tunables;
+        (trigger != Trigger::Eager || t.lru_action().evicts()) && t.enable_eviction()
+    }
+
+    /// Whether this trigger compresses a pager-backed page rather than evicting it.
+    pub fn compresses_pager_backed(&self, trigger: Trigger) -> bool {
+        self.tunables.compress_pager_backed()
+            && trigger != Trigger::Critical
+            && self.compresses(trigger)
+    }
+
+    /// What this trigger may compress. `None`: nothing.
+    pub(crate) fn compressible(&self, trigger: Trigger, touched_before_ns: u64) -> Option<Wanted> {
+        if !self.compresses(trigger) {
+            add(&self.counters.switched_off, 1);
+            return None;
+        }
+        Some(Wanted {
+            touched_before_ns,
+            anonymous: true,
+            pager_backed: self.compresses_pager_backed(trigger),
+            oldest: self.generations_for(trigger),
+            ignore_hints: trigger == Trigger::Critical,
+        })
+    }
+
+    /// How many generations, from the last there can be, this trigger goes through.
+    pub(crate) fn generations_for(&self, trigger: Trigger) -> usize {
+        match trigger {
+            Trigger::Eager if !self.tunables.eager_walks_older() => 1,
+            _ => GENERATIONS,
+        }
+    }
+
+    /// Bytes that a compressed page may have, without its header, to be kept.
+    pub(crate) fn target_bytes(&self) -> usize {
+        let with_header = PAGE_SIZE * self.tunables.threshold() as usize / 100;
+        with_header.saturating_sub(HEADER_BYTES)
+    }
+}
