@@ -21,7 +21,7 @@ use core::arch::x86_64::*;
 use super::bits::Reader;
 use super::classes::{LISTS, MANY, Sequences};
 use super::tables::{CLASSES, DenseTables, LISTING_CODES};
-use super::{DenseScratch, DenseState, write_sequences};
+use super::{DenseScratch, DenseState, read_literals, read_masks, write_sequences};
 use crate::press::avx512::{
     candidates_of, codes_of, expand_from, implied_masks, load, load_page, not_zero, replace,
     set_distances, set_literals, store, take_distances,
@@ -120,19 +120,14 @@ pub(super) fn decode(
     } = scratch;
     let mut reader = Reader::new(stored, starts);
     reader.read_codes_bmi2(codes, &tables.decode_codes);
-    let distance_bytes = count(codes, sequences);
-    for (list, decoder) in tables.decode_masks.iter().enumerate() {
-        let count = sequences.mask_counts[list];
-        reader.read_bmi2(&mut sequences.masks[list][..count], decoder);
-    }
-    let distances = &mut distances[..distance_bytes];
-    reader.read_bmi2(distances, &tables.decode_distances);
+    let distances = &mut distances[..count(codes, sequences)];
+    read_masks(tables, sequences, distances, |symbols, decoder| {
+        reader.read_bmi2(symbols, decoder)
+    });
     merge_masks(codes, sequences, masks);
-    for (class, choice) in choices.into_iter().enumerate() {
-        let count = sequences.literal_counts[class];
-        let decoder = &tables.decode_literals[class][choice];
-        reader.read_bmi2(&mut sequences.literals[class][..count], decoder);
-    }
+    read_literals(tables, choices, sequences, |symbols, decoder| {
+        reader.read_bmi2(symbols, decoder)
+    });
 
     let lanes = &mut press.lanes;
     take_distances(codes, distances, lanes).ok_or(Corrupt)?;

@@ -49,7 +49,7 @@ use crate::press::{Effort, PressScratch, PressState, Simd, paths, portable};
 use crate::{Compressed, Corrupt, PAGE_SIZE, Page, PageCodec};
 use bits::{READ_SPACE, Reader, STREAM_BYTES, Writer};
 use classes::Sequences;
-use tables::CLASSES;
+use tables::{CLASSES, Decoder};
 
 /// Bytes of the header.
 const HEADER_BYTES: usize = 6;
@@ -205,18 +205,14 @@ impl PressDense<'_> {
         let mut reader = Reader::new(stored, starts);
         reader.read_codes(codes, &self.tables.decode_codes);
         classes::count_masks(codes, sequences);
-        for (list, decoder) in self.tables.decode_masks.iter().enumerate() {
-            let count = sequences.mask_counts[list];
-            reader.read(&mut sequences.masks[list][..count], decoder);
-        }
         let distances = &mut distances[..classes::distance_bytes(codes)];
-        reader.read(distances, &self.tables.decode_distances);
+        read_masks(self.tables, sequences, distances, |symbols, decoder| {
+            reader.read(symbols, decoder)
+        });
         let mask_count = classes::merge_masks(codes, sequences, masks);
-        for (class, choice) in choices.into_iter().enumerate() {
-            let count = sequences.literal_counts[class];
-            let decoder = &self.tables.decode_literals[class][choice];
-            reader.read(&mut sequences.literals[class][..count], decoder);
-        }
+        read_literals(self.tables, choices, sequences, |symbols, decoder| {
+            reader.read(symbols, decoder)
+        });
         let masks = &masks[..mask_count];
         let count = classes::merge_literals(codes, masks, sequences, literals);
         let input = portable::Input {
@@ -228,6 +224,36 @@ impl PressDense<'_> {
         };
         paths::decode_streams(self.simd, press, input, page)?;
         Ok(reader.ends())
+    }
+}
+
+/// Reads the lists of masks, of which `sequences` says how long they are, and the distances.
+#[inline(always)]
+fn read_masks(
+    tables: &DenseTables,
+    sequences: &mut Sequences,
+    distances: &mut [u8],
+    mut read: impl FnMut(&mut [u8], &Decoder),
+) {
+    for (list, decoder) in tables.decode_masks.iter().enumerate() {
+        let count = sequences.mask_counts[list];
+        read(&mut sequences.masks[list][..count], decoder);
+    }
+    read(distances, &tables.decode_distances);
+}
+
+/// Reads the classes of literals, of which `sequences` says how long they are.
+#[inline(always)]
+fn read_literals(
+    tables: &DenseTables,
+    choices: [usize; CLASSES],
+    sequences: &mut Sequences,
+    mut read: impl FnMut(&mut [u8], &Decoder),
+) {
+    for (class, choice) in choices.into_iter().enumerate() {
+        let count = sequences.literal_counts[class];
+        let decoder = &tables.decode_literals[class][choice];
+        read(&mut sequences.literals[class][..count], decoder);
     }
 }
 
