@@ -28,6 +28,8 @@ use crate::entry::Entry;
 use crate::fault::{Committed, Into, Source};
 use crate::host::{Host, StagingSlot};
 use crate::memory::Place;
+use crate::metrics::kept::Origin;
+use crate::page::PAGER_BACKED;
 use crate::page_list::PageList;
 use crate::queues::{Ageing, Wanted};
 use crate::stored::{Header, milliseconds};
@@ -109,6 +111,8 @@ struct Run {
 /// A run that was taken.
 struct TakenRun {
     moved: u64,
+    /// Of these: pages that a pager could supply again.
+    pager_backed: u64,
     refused: u32,
     /// Slots that it spans.
     span: u16,
@@ -174,6 +178,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         assert!(u32::from(end - start) >= H::MAX_RUN, "too few slots");
         let mut slots = 0;
         let mut occupied = [0u64; STAGING_SLOTS / 64];
+        let mut pager_backed = [0u64; STAGING_SLOTS / 64];
         let (mut found, mut taken) = (false, 0);
         for _ in 0..if H::UNDER_LOCK { 1 } else { pages } {
             if taken >= pages || slots + H::MAX_RUN as u16 > end - start {
@@ -195,6 +200,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             for n in (0..run.span).filter(|n| run.moved & 1 << n != 0) {
                 let slot = usize::from(slots + n);
                 occupied[slot / 64] |= 1 << (slot % 64);
+                pager_backed[slot / 64] |= (run.pager_backed >> n & 1) << (slot % 64);
             }
             slots += run.span;
             taken += run.moved.count_ones();
@@ -203,19 +209,22 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         batch.taken += taken;
         if taken > 0 && !self.storage.lock().reserve(host, taken) {
             add(&self.counters.no_metadata, 1);
+            add(&self.counters.no_storage_metadata, 1);
         }
-        let started = host.now_ns();
         for slot in 0..slots {
-            if occupied[usize::from(slot) / 64] & 1 << (slot % 64) != 0
-                && self.compress_slot(host, reclaimer, StagingSlot(start + slot), trigger)
-            {
+            let (word, bit) = (usize::from(slot) / 64, 1 << (slot % 64));
+            if occupied[word] & bit == 0 {
+                continue;
+            }
+            let origin = match pager_backed[word] & bit {
+                0 => Origin::Anonymous,
+                _ => Origin::PagerBacked,
+            };
+            let slot = StagingSlot(start + slot);
+            if self.compress_slot(host, reclaimer, slot, trigger, origin) {
                 batch.kept += 1;
             }
         }
-        add(
-            &self.counters.compression_time_ns,
-            host.now_ns().saturating_sub(started),
-        );
         if slots > 0 {
             host.release(StagingSlot(start), slots.into());
         }
@@ -255,7 +264,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             }
         };
         let mut queues = self.queues.lock();
-        let mut refused = 0;
+        let (mut refused, mut pager_backed) = (0, 0);
         for n in 0..LEAF_PAGES as usize {
             let bit = 1u64 << n;
             if run.wanted & bit == 0 {
@@ -266,6 +275,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 let at = slot.0 as usize + n;
                 self.backlinks[at].set((segment, index));
                 list.set(index, Entry::Temporary(StagingSlot(at as u16)));
+                if self.pages.get(record).has(PAGER_BACKED) {
+                    pager_backed |= bit;
+                }
                 queues.send_away(&self.pages, record);
             } else if taken.holes & bit != 0 {
                 list.set(index, Entry::Empty);
@@ -282,9 +294,19 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             &self.counters.evictions,
             u64::from(taken.moved.count_ones()),
         );
-        add(&self.counters.refused, u64::from(refused));
+        let c = &self.counters;
+        add(&c.refused, u64::from(refused));
+        add(
+            &c.refused_by_host,
+            u64::from((run.wanted & taken.refused & !taken.moved & !taken.holes).count_ones()),
+        );
+        add(
+            &c.holes,
+            u64::from((run.wanted & taken.holes & !taken.moved).count_ones()),
+        );
         Some(TakenRun {
             moved: taken.moved,
+            pager_backed,
             refused,
             span: 64 - run.wanted.leading_zeros() as u16,
         })
@@ -366,31 +388,34 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         reclaimer: &mut Reclaimer<C>,
         slot: StagingSlot,
         trigger: Trigger,
+        origin: Origin,
     ) -> bool {
         let c = &self.counters;
         // SAFETY: the slot was filled by this batch and is released at its end only.
         let page = unsafe { host.staging(slot) };
         let place = self.backlinks[slot.0 as usize].get();
-        add(&c.compression_attempts, 1);
+        let started = host.now_ns();
         let out = &mut reclaimer.buffer[..self.target_bytes()];
-        let entry = match self.codec.compress(reclaimer.state, page, out) {
+        let stored = match self.codec.compress(reclaimer.state, page, out) {
             Compressed::SameFilled(word) => match Entry::same_filled(word) {
                 Some(marker) => Some(marker),
                 None => self.store(host, place, checksum(page), true, &word.to_le_bytes()),
-            },
-            Compressed::Stored(len) => self.store(host, place, checksum(page), false, &out[..len]),
-            Compressed::Incompressible => {
-                add(&c.incompressible, 1);
+            }
+            .ok_or(&c.no_storage),
+            Compressed::Stored(len) => self
+                .store(host, place, checksum(page), false, &out[..len])
+                .ok_or(&c.no_storage),
+            Compressed::Incompressible => Err(&c.incompressible),
+        };
+        c.tried(host.now_ns().saturating_sub(started));
+        let entry = match stored {
+            Ok(entry) => entry,
+            Err(reason) => {
+                add(reason, 1);
                 add(&c.failed_compressions, 1);
                 self.put_back(host, &reclaimer.worker, slot);
                 return false;
             }
-        };
-        let Some(entry) = entry else {
-            add(&c.no_storage, 1);
-            add(&c.failed_compressions, 1);
-            self.put_back(host, &reclaimer.worker, slot);
-            return false;
         };
         let finalized = self.finalize(host, slot, entry, place);
         if !finalized && let Entry::Compressed(reference) = entry {
@@ -402,11 +427,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             add(&c.failed_compressions, 1);
             return false;
         }
-        match trigger {
-            Trigger::Eager => add(&c.eager_compressions, 1),
-            Trigger::Pressure => add(&c.pressure_compressions, 1),
-            Trigger::Critical => add(&c.critical_compressions, 1),
-        }
+        c.kept(trigger, origin, entry);
         true
     }
 

@@ -1,24 +1,84 @@
-//! What the engine counts: RFC-0219 "Metrics", `zx_info_kmem_stats_compression`.
+//! What the engine counts, as one table: RFC-0219 "Metrics".
+//!
+//! A row of the table is `name: kind unit,` after a comment that says what is counted; the comment
+//! becomes documentation and the help text of the figure. Whoever wants all of them (status, JSON,
+//! a metrics endpoint) asks [`Counters::figures`] and need not know any by name. Invariants, while
+//! nobody is at work:
+//!
+//! * I1 `compression_attempts` = `failed_compressions` + the three of the triggers: a page that is
+//!   tried is kept for one reason or given back for one.
+//! * I2 `failed_compressions` = `incompressible` + `no_storage` + `raced`.
+//! * I3 What was kept, by trigger, by origin and by form, is the same sum three times.
+//! * I4 `decompressions` = the sum of the nine buckets of residency ([`crate::metrics`]).
+//! * I5 `kept_stored` = `compressed_pages` + `decompressions` + `freed_compressed`: what entered
+//!   storage is still there, or left it in one of the two ways.
 
+use crate::metrics::figure::{Figure, Kind, Unit};
+use crate::metrics::latency::Latency;
+use crate::metrics::residency;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+macro_rules! kind {
+    () => {
+        Kind::Counter
+    };
+    (gauge) => {
+        Kind::Gauge
+    };
+    (counter) => {
+        Kind::Counter
+    };
+}
+
+macro_rules! unit {
+    () => {
+        Unit::Times
+    };
+    (times) => {
+        Unit::Times
+    };
+    (pages) => {
+        Unit::Pages
+    };
+    (nanoseconds) => {
+        Unit::Nanoseconds
+    };
+}
+
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($(#[doc = $doc:literal])+ $name:ident $(: $kind:ident $unit:ident)?,)*) => {
         /// Free-running counters and gauges; each by itself, none guarded by a lock.
         #[derive(Debug, Default)]
         pub struct Counters {
-            $($(#[$doc])* pub $name: AtomicU64,)*
+            $($(#[doc = $doc])+ pub $name: AtomicU64,)*
             /// How long pages were compressed before they were decompressed: bucket 0 below a
             /// second, bucket n from 2^(n-1) to 2^n seconds, the ninth beyond 128.
-            pub decompressed_within_log_seconds: [AtomicU64; 9],
+            pub decompressed_within_log_seconds: [AtomicU64; residency::BUCKETS],
+            /// How long it took to compress a page, or to find that it does not.
+            pub compression_latency: Latency,
+            /// How long it took to decompress a page and to verify it.
+            pub decompression_latency: Latency,
         }
 
         impl Counters {
             pub(crate) const fn new() -> Self {
                 Self {
                     $($name: AtomicU64::new(0),)*
-                    decompressed_within_log_seconds: [const { AtomicU64::new(0) }; 9],
+                    decompressed_within_log_seconds: [const { AtomicU64::new(0) }; residency::BUCKETS],
+                    compression_latency: Latency::new(),
+                    decompression_latency: Latency::new(),
                 }
+            }
+
+            /// The rows of the table, in its order.
+            pub(crate) fn rows(&self) -> impl Iterator<Item = Figure> {
+                [$(Figure {
+                    name: stringify!($name),
+                    kind: kind!($($kind)?),
+                    unit: unit!($($unit)?),
+                    help: concat!($($doc),+),
+                    value: self.$name.load(Relaxed),
+                },)*].into_iter()
             }
         }
     };
@@ -26,77 +86,113 @@ macro_rules! counters {
 
 counters! {
     /// Pages held by compressed storage now.
-    compressed_pages,
+    compressed_pages: gauge pages,
     /// Pages held as zero or same-filled markers now.
-    same_filled_pages,
+    same_filled_pages: gauge pages,
     /// Pages taken out, ever.
-    evictions,
-    /// Pages that the host refused to take.
-    refused,
+    evictions: counter pages,
+    /// Pages that were to be taken out and could not be, for whatever reason.
+    refused: counter pages,
+    /// Of these: the host said that the page cannot be taken (pinned, shared, unmovable).
+    refused_by_host: counter pages,
+    /// Pages that were to be taken out and had gone: nothing was remembered there.
+    holes: counter pages,
     /// Compressions tried.
-    compression_attempts,
+    compression_attempts: counter pages,
     /// Compressions whose result was not kept: incompressible, no storage, or overtaken.
-    failed_compressions,
+    failed_compressions: counter pages,
     /// Of these: the page did not reach the target size.
-    incompressible,
+    incompressible: counter pages,
     /// Of these: no frame or no metadata for the result.
-    no_storage,
+    no_storage: counter pages,
     /// Of these: the page was touched or freed meanwhile.
-    raced,
-    /// Pages decompressed.
-    decompressions,
-    /// Pages of storage freed without being decompressed.
-    freed_compressed,
+    raced: counter pages,
     /// Compressions by the eager trigger that were kept.
-    eager_compressions,
+    eager_compressions: counter pages,
     /// Compressions under pressure that were kept.
-    pressure_compressions,
+    pressure_compressions: counter pages,
     /// Compressions above the budget that were kept.
-    critical_compressions,
+    critical_compressions: counter pages,
+    /// Anonymous pages that were kept compressed or as markers.
+    kept_anonymous: counter pages,
+    /// Pages written since they were forked from the zero page, likewise.
+    kept_zero_fork: counter pages,
+    /// Pages of pager-backed VMOs, likewise.
+    kept_pager_backed: counter pages,
+    /// Of all kept: as a zero marker, without storage.
+    kept_zero: counter pages,
+    /// Of all kept: as a same-filled marker, without storage.
+    kept_same_filled: counter pages,
+    /// Of all kept: in compressed storage.
+    kept_stored: counter pages,
+    /// Pages decompressed and in place again.
+    decompressions: counter pages,
+    /// Pages of storage freed without being decompressed, or whose content was not wanted any more
+    /// once it was, or was in doubt.
+    freed_compressed: counter pages,
     /// Faults answered from compressed storage.
-    faults_decompressed,
+    faults_decompressed: counter times,
     /// Faults answered with a copy of a page in staging.
-    faults_copied,
+    faults_copied: counter times,
     /// Faults answered from a zero or same-filled marker.
-    faults_same_filled,
+    faults_same_filled: counter times,
     /// Faults answered with a fresh zero page.
-    faults_zero,
+    faults_zero: counter times,
     /// Faults on a page that was in place already, or that another worker was restoring.
-    faults_present,
+    faults_present: counter times,
     /// Restores repeated because the address space was changing.
-    copy_again,
+    copy_again: counter times,
     /// Stored pages whose checksum was wrong.
-    corrupt,
+    corrupt: counter pages,
     /// Pages that the host refused to put in place for a reason it could not name; poisoned.
-    refused_installs,
-    /// Pages that could not be tracked for want of metadata.
-    no_metadata,
+    refused_installs: counter pages,
+    /// Pages that could not be tracked, and batches that could not be stored whole, for want of
+    /// metadata.
+    no_metadata: counter times,
+    /// Of these: batches that began although the tables of storage could not grow for all of their
+    /// pages.
+    no_storage_metadata: counter times,
     /// Stored objects moved by compaction.
-    compaction_moves,
+    compaction_moves: counter times,
     /// Frames that compaction gave back.
-    compaction_frames_freed,
+    compaction_frames_freed: counter times,
     /// Frames that compaction took to move objects into.
-    compaction_frames_taken,
+    compaction_frames_taken: counter times,
     /// Time spent compacting, in nanoseconds.
-    compaction_time_ns,
+    compaction_time_ns: counter nanoseconds,
     /// Generations opened because it was time.
-    aged_by_time,
+    aged_by_time: counter times,
     /// Generations opened because too many pages were active.
-    aged_by_active_ratio,
+    aged_by_active_ratio: counter times,
     /// Generations opened by hand.
-    aged_by_hand,
+    aged_by_hand: counter times,
     /// Pages whose accessed bit was asked for.
-    harvested,
+    harvested: counter pages,
     /// Of these: pages that were accessed.
-    accessed,
+    accessed: counter pages,
     /// Pages picked by random debug compression.
-    picked,
+    picked: counter pages,
     /// Batches that were not begun because their trigger is switched off.
-    switched_off,
+    switched_off: counter times,
     /// Time spent compressing, in nanoseconds.
-    compression_time_ns,
+    compression_time_ns: counter nanoseconds,
     /// Time spent decompressing, in nanoseconds.
-    decompression_time_ns,
+    decompression_time_ns: counter nanoseconds,
+}
+
+impl Counters {
+    /// A page was tried, which took so long.
+    pub(crate) fn tried(&self, ns: u64) {
+        add(&self.compression_attempts, 1);
+        add(&self.compression_time_ns, ns);
+        self.compression_latency.record(ns);
+    }
+
+    /// A page was decompressed and verified, or found damaged, which took so long.
+    pub(crate) fn decompressed(&self, ns: u64) {
+        add(&self.decompression_time_ns, ns);
+        self.decompression_latency.record(ns);
+    }
 }
 
 /// Adds to a counter.

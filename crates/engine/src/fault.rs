@@ -21,7 +21,7 @@ use crate::entry::Entry;
 use crate::host::{Doubt, Host, Installed, StagingSlot};
 use crate::memory::Place;
 use crate::page_list::PageList;
-use crate::stored::{Header, residency_bucket};
+use crate::stored::{Header, residency_bucket, stored_ms};
 use crate::worker::{Worker, Workspace};
 use crate::{Engine, PageIndex, SegmentId};
 use coldpress_codec::{Page, PageCodec, checksum, same_filled};
@@ -149,11 +149,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             let outcome = match entry {
                 Entry::Compressed(reference) => {
                     let started = host.now_ns();
-                    loaded = self.load(host, worker.workspace, reference, true);
-                    add(
-                        &c.decompression_time_ns,
-                        host.now_ns().saturating_sub(started),
-                    );
+                    loaded = self.load(host, worker.workspace, reference);
+                    let ns = host.now_ns().saturating_sub(started);
+                    c.decompressed(ns);
+                    worker.decompression_ns += ns;
                     FaultOutcome::Decompressed
                 }
                 Entry::SameFilled(word) => {
@@ -324,14 +323,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
     }
 
-    /// Decompresses what `reference` names into the spare page. `count`: in the histogram of
-    /// residency. An error: it is not what was stored.
+    /// Decompresses what `reference` names into the spare page. An error: it is not what was
+    /// stored.
     pub(crate) fn load(
         &self,
         host: &H,
         workspace: &mut Workspace<C>,
         reference: Reference,
-        count: bool,
     ) -> Result<(), Damage> {
         let Workspace {
             spare,
@@ -350,10 +348,6 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             }),
             false => self.codec.decompress(scratch, payload, spare).is_ok(),
         };
-        if count {
-            let bucket = residency_bucket(header.stored_ms, host.now_ns());
-            add(&self.counters.decompressed_within_log_seconds[bucket], 1);
-        }
         match decoded && checksum(spare) == header.checksum {
             true => Ok(()),
             false => Err(Damage::Content),
@@ -477,6 +471,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 
     /// Frees a reference that an entry named. `restored`: its content is in place again.
     pub(crate) fn free_stored(&self, host: &H, reference: Reference, restored: bool) {
+        if restored {
+            // SAFETY: not freed yet, and the time is written once, before any entry names it.
+            let stored_ms = unsafe { stored_ms(host.frames(), reference) };
+            let now_ns = host.now_ns();
+            let bucket = stored_ms.map_or(0, |stored_ms| residency_bucket(stored_ms, now_ns));
+            add(&self.counters.decompressed_within_log_seconds[bucket], 1);
+        }
         self.storage.lock().free(host.frames(), reference);
         sub(&self.counters.compressed_pages, 1);
         match restored {

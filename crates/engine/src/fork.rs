@@ -44,7 +44,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             Entry::Zero => worker.workspace.spare.fill(0),
             Entry::SameFilled(word) => same_filled::fill(&mut worker.workspace.spare, word),
             Entry::Compressed(reference) => {
-                if self.load(host, worker.workspace, reference, false).is_err() {
+                if self.load(host, worker.workspace, reference).is_err() {
                     return Content::Doubtful;
                 }
             }

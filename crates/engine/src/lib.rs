@@ -45,6 +45,7 @@ pub mod fork;
 pub mod host;
 pub mod lock;
 pub mod memory;
+pub mod metrics;
 pub mod page;
 pub mod page_list;
 pub mod queues;

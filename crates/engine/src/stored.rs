@@ -13,9 +13,13 @@
 //! moves: under the storage lock, so that no compaction copies it meanwhile.
 
 use crate::page_list::Owner;
+use coldpress_storage::{FrameSource, Reference, read_at};
 
 /// Bytes before the compressed bytes.
 pub(crate) const HEADER_BYTES: usize = 12;
+
+/// Where the time stands.
+const TIME_AT: usize = 4;
 
 /// Where the owner stands.
 pub(crate) const OWNER_AT: usize = 8;
@@ -37,7 +41,7 @@ impl Header {
         let time = self.stored_ms & TIME | if self.same_filled { SAME_FILLED } else { 0 };
         let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(&self.checksum.to_le_bytes());
-        bytes[4..8].copy_from_slice(&time.to_le_bytes());
+        bytes[TIME_AT..OWNER_AT].copy_from_slice(&time.to_le_bytes());
         bytes[OWNER_AT..].copy_from_slice(&self.owner.0.to_le_bytes());
         bytes
     }
@@ -48,7 +52,7 @@ impl Header {
             let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
             u32::from_le_bytes(bytes)
         };
-        let time = word(4);
+        let time = word(TIME_AT);
         let header = Self {
             checksum: word(0),
             owner: Owner(word(OWNER_AT)),
@@ -62,6 +66,17 @@ impl Header {
 /// The host's clock in the unit of the header.
 pub(crate) fn milliseconds(now_ns: u64) -> u32 {
     (now_ns / 1_000_000) as u32 & TIME
+}
+
+/// When the object was stored, or `None` where it is damaged.
+///
+/// # Safety
+/// As for [`coldpress_storage::read_at`].
+pub(crate) unsafe fn stored_ms(frames: &impl FrameSource, reference: Reference) -> Option<u32> {
+    let mut time = [0; 4];
+    // SAFETY: as the caller promises.
+    let whole = unsafe { read_at(frames, reference, TIME_AT, &mut time) };
+    whole.then_some(u32::from_le_bytes(time) & TIME)
 }
 
 /// Bucket of the residency histogram for a page stored at `stored_ms` and wanted now.

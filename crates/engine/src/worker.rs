@@ -32,6 +32,8 @@ unsafe impl<C: PageCodec> Zeroable for Workspace<C> {}
 pub struct Worker<C: PageCodec + 'static> {
     pub(crate) id: u16,
     pub(crate) workspace: &'static mut Workspace<C>,
+    /// Time that it has spent decompressing, ever.
+    pub(crate) decompression_ns: u64,
 }
 
 impl<C: PageCodec> Worker<C> {
@@ -39,6 +41,10 @@ impl<C: PageCodec> Worker<C> {
     /// engine), with memory that never leaves.
     pub fn new(id: u16, workspace: &'static mut Workspace<C>) -> Self {
         assert!((id as usize) < crate::MAX_WORKERS);
-        Self { id, workspace }
+        Self {
+            id,
+            workspace,
+            decompression_ns: 0,
+        }
     }
 }

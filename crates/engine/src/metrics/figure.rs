@@ -1,0 +1,153 @@
+//! A figure with its name, its unit and what it means, for whoever prints all of them.
+
+use super::latency::{LATENCIES, Latency};
+use super::residency;
+use crate::Engine;
+use crate::counters::Counters;
+use crate::host::Host;
+use coldpress_codec::PageCodec;
+use coldpress_storage::CompressedStorage;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Whether a figure only grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Free-running: the difference of two readings is what happened between them.
+    Counter,
+    /// What is so now.
+    Gauge,
+}
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// How often something happened.
+    Times,
+    /// Pages of 4 KiB.
+    Pages,
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds.
+    Nanoseconds,
+}
+
+impl Unit {
+    /// The unit's name in tables and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Unit::Times => "times",
+            Unit::Pages => "pages",
+            Unit::Bytes => "bytes",
+            Unit::Nanoseconds => "ns",
+        }
+    }
+}
+
+/// A figure, as it was when it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// Its name: unique, of small letters, digits and `_`, and never changed.
+    pub name: &'static str,
+    /// Whether it only grows.
+    pub kind: Kind,
+    /// What it counts.
+    pub unit: Unit,
+    /// What it means, in a sentence or two.
+    pub help: &'static str,
+    /// Its value.
+    pub value: u64,
+}
+
+impl Counters {
+    /// All figures that are counted: the table, then the nine buckets of residency, then latency
+    /// percentiles (zero where nothing was measured).
+    pub fn figures(&self) -> impl Iterator<Item = Figure> {
+        let residency = residency::NAMES
+            .iter()
+            .zip(&self.decompressed_within_log_seconds)
+            .map(|(&(name, help), bucket)| Figure {
+                name,
+                kind: Kind::Counter,
+                unit: Unit::Pages,
+                help,
+                value: bucket.load(Relaxed),
+            });
+        let latencies = [&self.compression_latency, &self.decompression_latency];
+        let latencies = LATENCIES
+            .iter()
+            .zip(latencies)
+            .flat_map(|(names, latency)| latency_figures(names, latency));
+        self.rows().chain(residency).chain(latencies)
+    }
+}
+
+fn latency_figures(
+    names: &'static [(&'static str, &'static str); 5],
+    latency: &Latency,
+) -> impl Iterator<Item = Figure> {
+    let p = latency.percentiles();
+    let values = [p.p50_ns, p.p90_ns, p.p99_ns, p.p999_ns, p.longest_ns];
+    names
+        .iter()
+        .zip(values)
+        .map(|(&(name, help), value)| Figure {
+            name,
+            kind: Kind::Gauge,
+            unit: Unit::Nanoseconds,
+            help,
+            value,
+        })
+}
+
+impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
+    /// All that can be said of this engine in numbers: what it counts, then what it holds.
+    pub fn figures(&self) -> impl Iterator<Item = Figure> {
+        let usage = self.storage_usage();
+        let gauge = |name, unit, help, value: usize| Figure {
+            name,
+            kind: Kind::Gauge,
+            unit,
+            help,
+            value: value as u64,
+        };
+        let held = [
+            gauge(
+                "storage_bytes",
+                Unit::Bytes,
+                "Frames held by compressed storage.",
+                usage.storage_bytes,
+            ),
+            gauge(
+                "payload_bytes",
+                Unit::Bytes,
+                "Of these: bytes of stored objects, their headers included.",
+                usage.payload_bytes,
+            ),
+            gauge(
+                "fragmentation_bytes",
+                Unit::Bytes,
+                "Of these: the rest.",
+                usage.fragmentation_bytes,
+            ),
+            gauge(
+                "metadata_bytes",
+                Unit::Bytes,
+                "Tables of the engine and of storage.",
+                self.metadata_bytes(),
+            ),
+            gauge(
+                "resident_pages",
+                Unit::Pages,
+                "Pages that are tracked and in place.",
+                self.resident_pages() as usize,
+            ),
+            gauge(
+                "failed_pages",
+                Unit::Pages,
+                "Pages on the list of those that could not be compressed or taken.",
+                self.failed_pages() as usize,
+            ),
+        ];
+        self.counters().figures().chain(held)
+    }
+}
