@@ -252,6 +252,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 return None;
             }
         };
+        if H::MAX_RUN == 1 && host.harvest_accessed(segment, run.first, run.wanted) != 0 {
+            // It was accessed since the bits were harvested last: it stays.
+            let mut queues = self.queues.lock();
+            queues.push_newest(&self.pages, run.records[0]);
+            add(&self.counters.accessed, 1);
+            return None;
+        }
         let (taken, list) = match H::UNDER_LOCK {
             true => (host.take(segment, run.first, run.wanted, slot), list),
             false => {

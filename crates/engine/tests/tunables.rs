@@ -1,0 +1,144 @@
+//! Promise: what can be set is in one table: every row can be parsed, printed and refused, and
+//! `docs/tunables.md` says what the table says.
+
+use coldpress_engine::Tunables;
+use coldpress_engine::tunables::{LruAction, StorageStrategy, Strategy, TABLE};
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+/// The document, as the table has it.
+fn document() -> String {
+    let mut text = String::from(
+        "# Tunables\n\n\
+         Everything that the engine can be told, as `name=value`. The table is made from the one in\n\
+         `crates/engine/src/tunables.rs`; a test compares them, and writes this file if it is run with\n\
+         `COLDPRESS_WRITE_DOCS=1`:\n\n\
+         ```console\n\
+         $ COLDPRESS_WRITE_DOCS=1 cargo test -p coldpress-engine --test tunables\n\
+         ```\n\n\
+         Names that begin with `kernel.` are those of Zircon, where RFC-0219 was implemented. What this table\n\
+         says of the Linux runtime: its own options and `COLDPRESS_*` variables set budget, codec and storage.\n\n\
+         | name | field of `Tunables` | values | default | meaning |\n|---|---|---|---|---|\n",
+    );
+    for row in TABLE {
+        writeln!(
+            text,
+            "| `{}` | `{}` | {} | {} | {} |",
+            row.name,
+            row.field,
+            row.unit,
+            Tunables::DEFAULT.value(row.name),
+            row.meaning,
+        )
+        .unwrap();
+    }
+    text
+}
+
+#[test]
+fn the_document_says_what_the_table_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tunables.md");
+    if std::env::var_os("COLDPRESS_WRITE_DOCS").is_some() {
+        fs::write(&path, document()).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap();
+    assert_eq!(
+        written,
+        document(),
+        "COLDPRESS_WRITE_DOCS=1 cargo test -p coldpress-engine --test tunables writes it anew"
+    );
+}
+
+#[test]
+fn names_and_fields_are_distinct_and_every_default_can_be_read_again() {
+    let mut seen = HashSet::new();
+    for row in TABLE {
+        assert!(seen.insert(row.name) && seen.insert(row.field), "{row:?}");
+        let value = Tunables::DEFAULT.value(row.name).to_string();
+        let line = format!("{}={value}", row.name);
+        let mut tunables = Tunables::DEFAULT;
+        tunables.set(&line).unwrap();
+        assert_eq!(tunables, Tunables::DEFAULT, "{line}");
+        assert!(!row.meaning.is_empty() && !row.unit.is_empty());
+    }
+    assert_eq!(Tunables::DEFAULT.check(), Ok(()));
+    // The names that the RFC's implementation gives.
+    for name in [
+        "kernel.compression.strategy",
+        "kernel.compression.storage-strategy",
+        "kernel.compression.threshold",
+        "kernel.compression.at_memory_pressure",
+        "kernel.compression.reclaim_anonymous",
+        "kernel.compression.reclaim_zero_forks",
+        "kernel.compression.random-debug-compress",
+        "kernel.page-scanner.lru-action",
+    ] {
+        assert!(seen.contains(name), "{name}");
+    }
+}
+
+#[test]
+fn lines_set_what_they_name_and_nothing_else() {
+    let mut tunables = Tunables::DEFAULT;
+    for line in [
+        "kernel.compression.threshold=100",
+        " kernel.page-scanner.lru-action = compress_only ",
+        "kernel.compression.at_memory_pressure=off",
+        "kernel.page-scanner.active-ratio-multiplier=0x10",
+        "kernel.compression.strategy=lz4-rust",
+        "kernel.compression.storage-strategy=three-slot",
+    ] {
+        tunables.set(line).unwrap();
+    }
+    let expected = Tunables {
+        threshold: 100,
+        lru_action: LruAction::CompressOnly,
+        at_memory_pressure: false,
+        active_ratio_multiplier: 16,
+        strategy: Strategy::Lz4Rust,
+        storage_strategy: StorageStrategy::ThreeSlot,
+        ..Tunables::DEFAULT
+    };
+    assert_eq!(tunables, expected);
+}
+
+#[test]
+fn refusals_name_the_tunable_and_what_it_takes() {
+    let mut tunables = Tunables::DEFAULT;
+    let mut refusal = |line: &'static str| tunables.set(line).unwrap_err().to_string();
+    for (line, message) in [
+        (
+            "kernel.compression.threshold",
+            "'kernel.compression.threshold' has no value: write name=value",
+        ),
+        (
+            "kernel.compression.treshold=70",
+            "there is no tunable 'kernel.compression.treshold': docs/tunables.md lists them",
+        ),
+        (
+            "kernel.compression.threshold=0",
+            "kernel.compression.threshold cannot be '0': it takes per cent, 1 to 100",
+        ),
+        (
+            "kernel.compression.threshold=101",
+            "kernel.compression.threshold cannot be '101': it takes per cent, 1 to 100",
+        ),
+        (
+            "kernel.compression.threshold=-1",
+            "kernel.compression.threshold cannot be '-1': it takes per cent, 1 to 100",
+        ),
+        (
+            "kernel.page-scanner.lru-action=evict",
+            "kernel.page-scanner.lru-action cannot be 'evict': it takes none, evict_only, compress_only or evict_and_compress",
+        ),
+        (
+            "kernel.compression.at_memory_pressure=",
+            "kernel.compression.at_memory_pressure cannot be '': it takes true or false",
+        ),
+    ] {
+        assert_eq!(refusal(line), message);
+    }
+    assert_eq!(tunables, Tunables::DEFAULT);
+}
