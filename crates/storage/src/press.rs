@@ -99,6 +99,7 @@ const MARKED: u32 = 1 << 16;
 const IS_ALONE: u32 = 1 << 17;
 
 impl Record {
+    #[inline]
     fn state(&self) -> State {
         let bits = self.0.load(Relaxed);
         State {
@@ -108,6 +109,7 @@ impl Record {
         }
     }
 
+    #[inline]
     fn set(&self, state: State) {
         let flag = |is_set, bit| if is_set { bit } else { 0 };
         let flags = flag(state.marked, MARKED) | flag(state.alone, IS_ALONE);
@@ -260,6 +262,7 @@ impl Press {
     ///
     /// # Panics
     /// If the frame is not held.
+    #[inline]
     fn state_of_held(&self, frame: FrameIndex) -> State {
         let state = self.records.find(frame).map(Record::state);
         state.filter(|state| state.used != 0).expect(NO_FRAME)

@@ -90,11 +90,13 @@ impl Header {
         }
     }
 
+    #[inline]
     fn to_bits(self) -> u16 {
         debug_assert!(self.value < 1 << 12);
         self.value as u16 | (self.kind as u16) << 12 | u16::from(self.follows_hole) << 14
     }
 
+    #[inline]
     fn from_bits(bits: u16) -> Self {
         let kind = match bits >> 12 & 3 {
             0 => Kind::Hole,
@@ -110,6 +112,7 @@ impl Header {
     }
 
     /// Units of the block.
+    #[inline]
     pub(super) fn units(self) -> usize {
         match self.kind {
             Kind::Hole => self.value,
@@ -119,6 +122,7 @@ impl Header {
 }
 
 /// Units that a block takes with `len` bytes of an object in it.
+#[inline]
 pub(super) const fn units_for(kind: Kind, len: usize) -> usize {
     let overhead = match kind {
         Kind::Hole | Kind::Whole => HEADER_BYTES,
@@ -129,6 +133,7 @@ pub(super) const fn units_for(kind: Kind, len: usize) -> usize {
 }
 
 /// Whether a block of `units` at `unit` lies inside a frame.
+#[inline]
 pub(super) const fn is_inside(unit: usize, units: usize) -> bool {
     unit >= FIRST_UNIT && unit + units <= END_UNIT
 }
@@ -164,11 +169,13 @@ impl Place {
         self.unit() * UNIT_BYTES
     }
 
+    #[inline]
     fn to_bytes(self) -> [u8; PLACE_BYTES] {
         let ([a, b, c, d], [e, f]) = (self.frame.to_le_bytes(), self.unit.to_le_bytes());
         [a, b, c, d, e, f]
     }
 
+    #[inline]
     fn from_bytes([a, b, c, d, e, f]: [u8; PLACE_BYTES]) -> Self {
         Self {
             frame: u32::from_le_bytes([a, b, c, d]),
@@ -196,6 +203,7 @@ impl Blocks {
         }
     }
 
+    #[inline]
     fn read<const N: usize>(self, offset: usize) -> [u8; N] {
         assert!(offset <= FRAME_BYTES - N, "beyond the frame");
         // SAFETY: inside the frame, which is held; the bytes are the storage's own, as `of`
@@ -203,6 +211,7 @@ impl Blocks {
         unsafe { self.base.add(offset).cast::<[u8; N]>().read() }
     }
 
+    #[inline]
     fn write<const N: usize>(self, offset: usize, bytes: [u8; N]) {
         assert!(offset <= FRAME_BYTES - N, "beyond the frame");
         // SAFETY: as for `read`; nobody else uses the bytes.
@@ -210,12 +219,14 @@ impl Blocks {
     }
 
     /// The header of the block at `unit`.
+    #[inline]
     pub(super) fn header(self, unit: usize) -> Header {
         Header::from_bits(u16::from_le_bytes(
             self.read(unit * UNIT_BYTES - HEADER_BYTES),
         ))
     }
 
+    #[inline]
     pub(super) fn set_header(self, unit: usize, header: Header) {
         self.write(
             unit * UNIT_BYTES - HEADER_BYTES,
@@ -224,6 +235,7 @@ impl Blocks {
     }
 
     /// Says at `unit` whether the block before is a hole.
+    #[inline]
     pub(super) fn set_follows_hole(self, unit: usize, follows_hole: bool) {
         let header = self.header(unit);
         self.set_header(
@@ -236,12 +248,14 @@ impl Blocks {
     }
 
     /// Units of the hole that ends before `unit` (K2).
+    #[inline]
     pub(super) fn hole_before(self, unit: usize) -> usize {
         let units = self.read((unit * UNIT_BYTES) - HEADER_BYTES - 2);
         usize::from(u16::from_le_bytes(units))
     }
 
     /// Makes a hole, and tells the block behind.
+    #[inline]
     pub(super) fn set_hole(self, unit: usize, units: usize) {
         self.set_header(unit, Header::new(Kind::Hole, units));
         let end = unit + units;
@@ -259,28 +273,34 @@ impl Blocks {
     }
 
     /// The hole that follows on its list.
+    #[inline]
     pub(super) fn next(self, unit: usize) -> Place {
         Place::from_bytes(self.read(unit * UNIT_BYTES))
     }
 
+    #[inline]
     pub(super) fn set_next(self, unit: usize, place: Place) {
         self.write(unit * UNIT_BYTES, place.to_bytes());
     }
 
     /// The hole that precedes on its list.
+    #[inline]
     pub(super) fn previous(self, unit: usize) -> Place {
         Place::from_bytes(self.read(unit * UNIT_BYTES + PLACE_BYTES))
     }
 
+    #[inline]
     pub(super) fn set_previous(self, unit: usize, place: Place) {
         self.write(unit * UNIT_BYTES + PLACE_BYTES, place.to_bytes());
     }
 
     /// Where the head of a rest is (K3). `units` are the rest's.
+    #[inline]
     pub(super) fn head_of(self, unit: usize, units: usize) -> Place {
         Place::from_bytes(self.read((unit + units) * UNIT_BYTES - REST_OVERHEAD))
     }
 
+    #[inline]
     pub(super) fn set_head_of(self, unit: usize, units: usize, head: Place) {
         self.write((unit + units) * UNIT_BYTES - REST_OVERHEAD, head.to_bytes());
     }

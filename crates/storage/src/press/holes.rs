@@ -52,6 +52,7 @@ impl Holes {
     }
 
     /// The smallest hole of at least `units`, which is at most a frame's.
+    #[inline]
     pub(super) fn smallest(&self, units: usize) -> Option<Hole> {
         let (row, bit) = (units / 64, units % 64);
         let here = self.filled[row] >> bit << bit;
@@ -70,11 +71,13 @@ impl Holes {
     }
 
     /// The largest hole.
+    #[inline]
     pub(super) fn largest(&self) -> Option<Hole> {
         let row = self.rows.checked_ilog2()? as usize;
         Some(self.head(row * 64 + self.filled[row].ilog2() as usize))
     }
 
+    #[inline]
     fn head(&self, units: usize) -> Hole {
         Hole {
             units,

@@ -46,12 +46,14 @@ impl Occupancy {
     }
 
     /// A frame has so many units in use now.
+    #[inline]
     pub(super) fn add(&mut self, used: usize) {
         self.frames[used / BUCKET_UNITS] += 1;
         self.used[used / BUCKET_UNITS] += used as u64;
     }
 
     /// A frame has no longer so many units in use.
+    #[inline]
     pub(super) fn remove(&mut self, used: usize) {
         self.frames[used / BUCKET_UNITS] -= 1;
         self.used[used / BUCKET_UNITS] -= used as u64;
