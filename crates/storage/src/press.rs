@@ -154,6 +154,7 @@ impl Press {
         }
     }
 
+    #[inline]
     fn state(&self, frame: u32) -> State {
         self.records.get(frame).state()
     }
@@ -208,18 +209,23 @@ impl Press {
         self.records.get(place.frame).set(State { used, ..state });
     }
 
-    /// Makes a block a hole, with the holes beside it; gives the frame back if that is all.
-    fn release(&mut self, frames: &impl FrameSource, place: Place) {
+    /// Makes `block` a hole, with the holes beside it; gives the frame back if that is all.
+    fn release(&mut self, frames: &impl FrameSource, block: Hole) {
+        let Hole {
+            units: freed,
+            place,
+        } = block;
         let state = self.state(place.frame);
         // SAFETY: P1: the frame is held; P3: there is a block, as the caller has made sure.
         let blocks = unsafe { Blocks::of(frames, place.frame) };
-        let header = blocks.header(place.unit());
-        let freed = header.units();
+        let behind = place.unit() + freed;
+        let (header, next) = (blocks.header(place.unit()), blocks.header(behind));
+        debug_assert_eq!(header.units(), freed);
         let hole_at = |unit, units| Hole {
             units,
             place: Place::new(place.frame, unit),
         };
-        let mut hole = hole_at(place.unit(), freed);
+        let mut hole = block;
         if header.follows_hole {
             // Whoever frees this object again is to find that there is none.
             blocks.set_header(place.unit(), Header::new(Kind::Hole, freed));
@@ -233,8 +239,6 @@ impl Press {
                 };
             }
         }
-        let behind = place.unit() + freed;
-        let next = blocks.header(behind);
         if next.kind == Kind::Hole {
             hole.units += next.value;
             if !state.marked {
@@ -268,43 +272,56 @@ impl Press {
         state.filter(|state| state.used != 0).expect(NO_FRAME)
     }
 
-    /// Panics if there is no block of this kind and length at `place`, as far as can be told.
-    fn expect_block(&self, frames: &impl FrameSource, place: Place, kind: Kind, len: usize) {
+    /// The block of this kind and length at `place`, as a hole that it could become.
+    ///
+    /// # Panics
+    /// If there is none, as far as can be told.
+    fn expect_block(
+        &self,
+        frames: &impl FrameSource,
+        place: Place,
+        kind: Kind,
+        len: usize,
+    ) -> Hole {
+        let (unit, units) = (place.unit(), units_for(kind, len));
         assert!(
-            !self.state_of_held(FrameIndex(place.frame)).alone && place.unit() >= FIRST_UNIT,
+            !self.state_of_held(FrameIndex(place.frame)).alone && block::is_inside(unit, units),
             "{NO_OBJECT}"
         );
         // SAFETY: P1: the frame is held, and has blocks. If the reference is forged there may be
         // an object's bytes instead of a header; they are read, and believed if they look like one.
-        let header = unsafe { Blocks::of(frames, place.frame) }.header(place.unit());
-        let (unit, units) = (place.unit(), header.units());
-        let is_block = header.kind == kind && header.value == len && block::is_inside(unit, units);
+        let blocks = unsafe { Blocks::of(frames, place.frame) };
+        // Looked at when the block is released. It is known from the reference where that is, so
+        // it need not wait for the header here, which is as cold.
+        blocks.prefetch(unit + units);
+        let header = blocks.header(unit);
+        let is_block = header.kind == kind && header.value == len;
         assert!(is_block, "{NO_OBJECT}");
+        Hole { units, place }
     }
 
-    /// Where the block of a whole object is, or the two of a split one.
+    /// Place and length of the block of a whole object, or of the two of a split one.
     ///
     /// # Panics
     /// If there is no such object, as far as can be told: headers, link and the way back must
     /// agree with the reference.
-    fn blocks_of(&self, frames: &impl FrameSource, reference: Reference) -> (Place, Option<Place>) {
+    fn blocks_of(&self, frames: &impl FrameSource, reference: Reference) -> (Hole, Option<Hole>) {
         let (frame, len) = (reference.frame(), reference.len());
         assert!(reference.slot() == SHARED, "{NO_OBJECT}");
         let first = Place::new(frame.0, reference.offset() / UNIT_BYTES);
         if !reference.is_split() {
-            self.expect_block(frames, first, Kind::Whole, len);
-            return (first, None);
+            return (self.expect_block(frames, first, Kind::Whole, len), None);
         }
         self.state_of_held(frame);
         // SAFETY: the frame is held, so that eight bytes can be read there, whatever they say.
         let link = unsafe { read_link(frames, reference) }.expect(NO_OBJECT);
         let rest = Place::new(link.rest_frame.0, link.rest_offset / UNIT_BYTES);
-        self.expect_block(frames, first, Kind::Head, len - link.rest_len);
-        self.expect_block(frames, rest, Kind::Rest, link.rest_len);
+        let first = self.expect_block(frames, first, Kind::Head, len - link.rest_len);
+        let rest = self.expect_block(frames, rest, Kind::Rest, link.rest_len);
         // SAFETY: P3: there is a block, inside its frame, which is held.
-        let blocks = unsafe { Blocks::of(frames, rest.frame) };
-        let head = blocks.head_of(rest.unit(), units_for(Kind::Rest, link.rest_len));
-        assert!(head == first, "{NO_OBJECT}");
+        let blocks = unsafe { Blocks::of(frames, rest.place.frame) };
+        let head = blocks.head_of(rest.place.unit(), rest.units);
+        assert!(head == first.place, "{NO_OBJECT}");
         (first, Some(rest))
     }
 

@@ -218,6 +218,23 @@ impl Blocks {
         unsafe { self.base.add(offset).cast::<[u8; N]>().write(bytes) }
     }
 
+    /// Asks the processor for the cache line with the header of the block at `unit`.
+    #[inline]
+    pub(super) fn prefetch(self, unit: usize) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let header = self
+                .base
+                .as_ptr()
+                .wrapping_add(unit * UNIT_BYTES - HEADER_BYTES);
+            // SAFETY: a hint: it touches nothing, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(header.cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = unit;
+    }
+
     /// The header of the block at `unit`.
     #[inline]
     pub(super) fn header(self, unit: usize) -> Header {

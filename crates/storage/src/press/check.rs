@@ -2,6 +2,7 @@
 #![forbid(unsafe_op_in_unsafe_fn)]
 
 use super::block::{Blocks, END_UNIT, FRAME_UNITS, Kind, LISTED_UNITS, Place};
+use super::holes::Hole;
 use super::occupancy::Occupancy;
 use super::{FrameSource, Press};
 
@@ -58,7 +59,11 @@ impl Press {
                 let object = self.object_at(frames, place, header);
                 // P3, K3; panics if they do not agree.
                 let (first, rest) = self.blocks_of(frames, object);
-                assert!(place == first || Some(place) == rest, "K3: frame {frame}");
+                let is_one = |block: Hole| block.place == place;
+                assert!(
+                    is_one(first) || rest.is_some_and(is_one),
+                    "K3: frame {frame}"
+                );
             });
             assert_eq!(blocks.header(END_UNIT).follows_hole, after_hole, "K2");
             assert_eq!(used, state.used, "P1: frame {frame}");
