@@ -5,8 +5,10 @@
 //! The stages are those of `portable.rs`, and produce the same bytes (P1). The pointers keep to
 //! V1 to V3 of `blocks.rs`.
 //!
-//! The decoder copies the literals, so that it can read eight bytes wherever one begins:
-//! * A1 512 words have at most 4,096 literals, for which there is room behind any beginning.
+//! The decoder copies the masks, and the literals unless they lie in such a place, so that it can
+//! read eight bytes wherever one begins:
+//! * A1 512 words have at most 4,096 literals and 512 listed masks, and eight bytes can be read
+//!   behind so many.
 
 use core::arch::x86_64::*;
 use core::hint::select_unpredictable;
@@ -576,8 +578,11 @@ pub(super) fn unpack<'a>(
     Some(rest)
 }
 
-/// See [`super::portable::decode`]. `space`: where the literals are copied to, so that they can
-/// be read beyond their end.
+/// Room for the listed masks, and for reading eight bytes behind them (A1).
+const MASK_SPACE: usize = WORDS + 8;
+
+/// See [`super::portable::decode`]. `space`: where masks and literals are copied to, so that they
+/// can be read beyond their end.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 pub(super) fn decode(
     mut input: Input,
@@ -585,12 +590,28 @@ pub(super) fn decode(
     lanes: &mut DecodeLanes,
     page: &mut Page,
 ) -> Result<(), Corrupt> {
-    space[..input.literals.len()].copy_from_slice(input.literals);
-    let (start, literals) = (page.as_mut_ptr(), space.as_ptr());
-    let mut literal = 0;
+    let (literal_space, mask_space) = space.split_at_mut(LITERAL_SPACE);
+    let literals = if input.literals.len() + input.readable_behind >= PAGE_SIZE + 8 {
+        input.literals.as_ptr()
+    } else {
+        literal_space[..input.literals.len()].copy_from_slice(input.literals);
+        literal_space.as_ptr()
+    };
+    mask_space[..input.masks.len()].copy_from_slice(input.masks);
+    let mask_space: &[u8; MASK_SPACE] = mask_space.first_chunk().ok_or(Corrupt)?;
+    let start = page.as_mut_ptr();
+    let (mut literal, mut next_mask) = (0, 0);
     let mut distance_in_force = 8;
     for block in (0..WORDS).step_by(BLOCK_WORDS) {
-        prepare(&mut input, lanes, block, &mut distance_in_force).ok_or(Corrupt)?;
+        prepare(
+            &mut input,
+            mask_space,
+            &mut next_mask,
+            lanes,
+            block,
+            &mut distance_in_force,
+        )
+        .ok_or(Corrupt)?;
         for eight in (0..BLOCK_WORDS).step_by(8) {
             for k in eight..eight + 8 {
                 let position = 8 * (block + k);
@@ -637,6 +658,8 @@ const FIXED_DISTANCE: [u8; 64] = {
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn prepare(
     input: &mut Input,
+    masks: &[u8; MASK_SPACE],
+    next_mask: &mut usize,
     lanes: &mut DecodeLanes,
     block: usize,
     distance_in_force: &mut usize,
@@ -650,21 +673,29 @@ fn prepare(
         _mm256_and_si256(_mm256_or_si256(pairs, second), byte(15))
     });
     let candidate = code.map(|code| look_up(&CANDIDATE_OF_CODE, 0, code));
-    let mut listed = all_bits(candidate);
+    let listed = all_bits(candidate);
     let candidate = candidate.map(|listed| _mm256_and_si256(listed, byte(7)));
     let implied = code.map(|code| look_up(&MASK_OF_CODE, 0, code));
-    store(&mut lanes.deposited, 0, implied[0]);
-    store(&mut lanes.deposited, 32, implied[1]);
-    for mask in input.masks.split_off(..listed.count_ones() as usize)? {
-        lanes.deposited[listed.trailing_zeros() as usize] = *mask;
-        listed &= listed - 1;
-    }
     let is_zero = candidate.map(|candidate| _mm256_cmpeq_epi8(candidate, byte(0)));
     for half in [0, 1] {
-        let deposited = load(&lanes.deposited, 32 * half);
-        let replaced = _mm256_or_si256(deposited, is_zero[half]);
-        store(&mut lanes.replaced, 32 * half, replaced);
+        store(&mut lanes.deposited, 32 * half, implied[half]);
+        store(&mut lanes.replaced, 32 * half, is_zero[half]);
     }
+    // The masks of eight words at a time, without a branch: those listed among the implied ones,
+    // which are zero there.
+    let mut next = *next_mask;
+    input.masks.split_off(..listed.count_ones() as usize)?;
+    let deposited = lanes.deposited.as_chunks_mut::<8>().0.iter_mut();
+    let replaced = lanes.replaced.as_chunks_mut::<8>().0.iter_mut();
+    for ((bits, deposited), replaced) in listed.to_le_bytes().iter().zip(deposited).zip(replaced) {
+        let bytes = masks[next..].first_chunk().expect("A1");
+        let here = _pdep_u64(u64::from_le_bytes(*bytes), EXPANDED[*bits as usize]);
+        let masks = u64::from_le_bytes(*deposited) | here;
+        *deposited = masks.to_le_bytes();
+        *replaced = (u64::from_le_bytes(*replaced) | masks).to_le_bytes();
+        next += bits.count_ones() as usize;
+    }
+    *next_mask = next;
 
     let above = |least: Candidate| {
         candidate.map(|candidate| _mm256_cmpgt_epi8(candidate, byte(least as u8 - 1)))
@@ -689,15 +720,11 @@ fn prepare(
             distance = select_unpredictable(is_wide, both, narrow);
             next = next.add(1 + usize::from(is_wide));
         }
-        // Up to the next one that is named, in steps of sixteen: what is written too much is
-        // written again, by that one or by the next block.
-        let end = if left == 0 {
-            BLOCK_WORDS
-        } else {
-            left.trailing_zeros() as usize
-        };
-        for at in (k..end).step_by(16) {
-            store(&mut lanes.distance, at, _mm256_set1_epi16(distance as i16));
+        // All that follow: what is written too much is written again, by the next one that is
+        // named or by the next block. No end of a loop is there to be guessed.
+        let everywhere = _mm256_set1_epi16(distance as i16);
+        for n in 0..4 {
+            store(&mut lanes.distance, k + 16 * n, everywhere);
         }
     }
     *distance_in_force = distance;

@@ -194,8 +194,9 @@ pub(crate) struct DecodeLanes {
     pub keep: [u64; BLOCK_WORDS],
     /// Bytes that are literals.
     pub literal: [u64; BLOCK_WORDS],
-    /// How far back the candidate is; 0 where it is zero.
-    pub distance: [u16; BLOCK_WORDS + 16],
+    /// How far back the candidate is; 0 where it is zero. A distance is written for the 64 words
+    /// from any on.
+    pub distance: [u16; 2 * BLOCK_WORDS],
     /// The words that name a distance; bit 15 is set where it has two bytes.
     pub naming: [u16; WORDS + BLOCK_WORDS],
     /// The distance in force at each word.
