@@ -150,13 +150,25 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         touched_before_ns: u64,
         trigger: Trigger,
     ) -> Batch {
+        match self.compressible(trigger, touched_before_ns) {
+            Some(wanted) => self.reclaim_wanted(host, reclaimer, pages, &wanted, trigger),
+            None => Batch::default(),
+        }
+    }
+
+    /// The same for pages of certain kinds and ages.
+    pub(crate) fn reclaim_wanted(
+        &self,
+        host: &H,
+        reclaimer: &mut Reclaimer<C>,
+        pages: u32,
+        wanted: &Wanted,
+        trigger: Trigger,
+    ) -> Batch {
         let mut batch = Batch::default();
-        let Some(wanted) = self.compressible(trigger, touched_before_ns) else {
-            return batch;
-        };
         // A host that takes pages under their VMO's lock reserves one frame for each page that
         // is in staging, so there is one run at a time, and not a batch of them.
-        while self.take_and_compress(host, reclaimer, pages, &wanted, trigger, &mut batch)
+        while self.take_and_compress(host, reclaimer, pages, wanted, trigger, &mut batch)
             && H::UNDER_LOCK
             && batch.taken + batch.refused < pages
         {}

@@ -40,6 +40,7 @@ mod compaction;
 pub mod compress;
 pub mod counters;
 pub mod entry;
+pub mod evictor;
 pub mod fault;
 pub mod fork;
 pub mod host;

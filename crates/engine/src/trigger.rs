@@ -15,12 +15,22 @@
 
 use crate::compress::Trigger;
 use crate::counters::add;
+use crate::memory::Place;
+use crate::page::PAGER_BACKED;
 use crate::queues::{GENERATIONS, Wanted};
 use crate::stored::HEADER_BYTES;
 use crate::tunables::{StorageStrategy, Strategy};
 use crate::{Engine, Host};
 use coldpress_codec::{PAGE_SIZE, PageCodec};
 use coldpress_storage::CompressedStorage;
+
+/// The page that goes next.
+pub(crate) struct Victim {
+    pub(crate) place: Place,
+    pub(crate) pager_backed: bool,
+    /// So many pages in a row, with this one, are of its kind.
+    pub(crate) alike: u32,
+}
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Whether this trigger compresses pages.
@@ -60,6 +70,26 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             pager_backed: self.compresses_pager_backed(trigger),
             oldest: self.generations_for(trigger),
             ignore_hints: trigger == Trigger::Critical,
+        })
+    }
+
+    /// The page that this trigger takes next, of the `oldest` oldest generations.
+    pub(crate) fn next_victim(&self, trigger: Trigger, oldest: usize) -> Option<Victim> {
+        let compresses = self.compresses(trigger);
+        let wanted = Wanted {
+            touched_before_ns: u64::MAX,
+            anonymous: compresses,
+            pager_backed: self.evicts(trigger) || self.compresses_pager_backed(trigger),
+            oldest: self.generations_for(trigger).min(oldest),
+            ignore_hints: trigger == Trigger::Critical,
+        };
+        let mut queues = self.queues.lock();
+        let record = queues.next_victim(&self.pages, &wanted)?;
+        let page = self.pages.get(record);
+        Some(Victim {
+            place: page.backlink(),
+            pager_backed: page.has(PAGER_BACKED),
+            alike: queues.alike(&self.pages, record),
         })
     }
 

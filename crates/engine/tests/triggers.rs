@@ -10,6 +10,9 @@ use coldpress_engine::tunables::LruAction;
 use coldpress_engine::{Batch, Trigger, TunableError, Tunables};
 use machine::*;
 
+/// Sets something.
+type Switch = fn(&mut Tunables);
+
 const TRIGGERS: [Trigger; 3] = [Trigger::Eager, Trigger::Pressure, Trigger::Critical];
 
 fn configure(s: &System, change: impl FnOnce(&mut Tunables)) {
@@ -37,7 +40,7 @@ fn inactive(pages: u32, kind: Kind) -> &'static System {
 
 #[test]
 fn each_trigger_has_a_switch_and_a_counter() {
-    let switches: [(Trigger, fn(&mut Tunables)); 4] = [
+    let switches: [(Trigger, Switch); 4] = [
         (Trigger::Eager, |t| t.lru_action = LruAction::None),
         (Trigger::Eager, |t| t.lru_action = LruAction::EvictOnly),
         (Trigger::Pressure, |t| t.at_memory_pressure = false),
@@ -69,7 +72,7 @@ fn nothing_is_reclaimed_where_reclaim_or_the_strategy_is_off() {
     use coldpress_engine::tunables::{StorageStrategy, Strategy};
     let s = inactive(3, Kind::Text);
     let mut r = reclaimer(2);
-    let offs: [fn(&mut Tunables); 2] = [
+    let offs: [Switch; 2] = [
         |t| t.enable_eviction = false,
         |t| (t.strategy, t.storage_strategy) = (Strategy::None, StorageStrategy::None),
     ];

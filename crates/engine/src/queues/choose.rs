@@ -4,6 +4,7 @@ use super::number::{DONT_NEED, FAILED, ISOLATED, PICKED};
 use super::{ACTIVE_GENERATIONS, GENERATIONS, OLDEST_GENERATIONS, Queues};
 use crate::page::{ALWAYS_NEED, PAGER_BACKED, PageRecord};
 use coldpress_arena::Pool;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// Queues outside the generations whose pages go before all others, in their order.
 const OFFERED_FIRST: [usize; 3] = [PICKED, DONT_NEED, ISOLATED];
@@ -104,6 +105,19 @@ impl Queues {
             }
         }
         None
+    }
+
+    /// How many pages that follow each other in a queue, from this one on, are of its kind; 64 at
+    /// most.
+    pub(crate) fn alike(&self, pages: &Pool<PageRecord>, record: u32) -> u32 {
+        let kind = pages.get(record).has(PAGER_BACKED);
+        let mut next = record;
+        let mut alike = 0;
+        while next != 0 && alike < PASSED_AT_ONCE && pages.get(next).has(PAGER_BACKED) == kind {
+            alike += 1;
+            next = pages.get(next).next().load(Relaxed);
+        }
+        alike
     }
 
     /// Whether a record's page may be reclaimed, and its owner has not said that it needs it.
