@@ -328,7 +328,7 @@ pub unsafe fn read_at(
 /// If the object ends before the bytes do, or the link of a split object is damaged.
 ///
 /// # Safety
-/// As for [`write`], whether or not the reference has been published.
+/// As for [`write()`], whether or not the reference has been published.
 pub unsafe fn write_at(frames: &impl FrameSource, reference: Reference, at: usize, bytes: &[u8]) {
     // SAFETY: as the caller promises.
     let parts = unsafe { parts(frames, reference) }.expect("the link is damaged");
