@@ -48,6 +48,12 @@ record! {
     }
 }
 
+impl From<&Self> for KmemStatsCompression {
+    fn from(stats: &Self) -> Self {
+        *stats
+    }
+}
+
 impl KmemStatsCompression {
     /// Pages that were compressed for longer than 128 units before they were decompressed: "can be
     /// inferred by subtracting", says the RFC.

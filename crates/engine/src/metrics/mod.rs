@@ -9,9 +9,12 @@
 //! | what was compressed and why | [`kept`] |
 //! | `zx_info_kmem_stats_compression` | [`kmem`] |
 //! | what a task waited for pages | [`task_times`] |
-//! | records with a fixed layout, for C | [`record`] |
+//! | what is asked of a VMO, a mapping, a process, the system | [`accounting`] |
+//! | records with a fixed layout, for C | [`record`], [`layouts`] |
+//! | queries by topic and version | [`query`] |
 //!
-//! What each figure means is in `docs/metrics.md`.
+//! The records stand in C in `include/coldpress_info.h`; a test compiles it and compares. What each
+//! figure means is in `docs/metrics.md`.
 //!
 //! No lock but the storage lock, for a moment, when usage is asked. Counters are relaxed atomics,
 //! each right by itself; where one figure is to be subtracted from another, both are read in an
@@ -20,10 +23,13 @@
 //! What this module deliberately does not do: attribute compressed bytes to VMOs. RFC-0219: content
 //! that is compressed "is considered to be of an unknown storage size".
 
+pub mod accounting;
 pub mod figure;
 pub mod kept;
 pub mod kmem;
 pub mod latency;
+pub mod layouts;
+pub mod query;
 pub mod record;
 pub mod residency;
 pub mod task_times;

@@ -6,7 +6,8 @@
 //!
 //! * I1 No padding: the fields cover the record without gaps, so no byte of it is ever left
 //!   unwritten. Checked when it is compiled.
-//! * I2 A record that was published never changes: what grows is a new record with a new version.
+//! * I2 A record that was published never changes: what grows is a new record with a new version
+//!   ([`query`](super::query)).
 
 /// A field of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +84,31 @@ impl<const N: usize> Plain for [u64; N] {
 }
 
 /// Declares a record: `#[c_name = "…"] pub struct Name { field: type, … }`, everything documented.
+/// With `Name(figures: Source) { field: type = value, … }` it is also made from a `&Source`.
 macro_rules! record {
+    (
+        $(#[doc = $doc:literal])+
+        #[c_name = $c_name:literal]
+        pub struct $name:ident($figures:ident: $source:ty) {
+            $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty = $value:expr,)+
+        }
+    ) => {
+        $crate::metrics::record::record! {
+            $(#[doc = $doc])+
+            #[c_name = $c_name]
+            pub struct $name {
+                $($(#[doc = $field_doc])+ $field: $type,)+
+            }
+        }
+
+        impl From<&$source> for $name {
+            fn from($figures: &$source) -> Self {
+                Self {
+                    $($field: $value,)+
+                }
+            }
+        }
+    };
     (
         $(#[doc = $doc:literal])+
         #[c_name = $c_name:literal]
