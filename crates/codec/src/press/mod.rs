@@ -18,7 +18,7 @@
 //! | what the survey tells | `survey.rs` |
 //! | pages of few runs | `runs.rs` |
 //! | streams to bytes and back | `assemble.rs` |
-//! | encoder and decoder | `portable.rs`; `avx2.rs`, `avx512.rs` do the same with vectors |
+//! | encoder and decoder | `portable.rs`; `avx2/`, `avx512/` do the same with vectors |
 //! | what encoders have in common | `blocks.rs` |
 //! | working memory | `state.rs` |
 //! | which path to take | `simd.rs` |
