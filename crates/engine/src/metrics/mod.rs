@@ -10,6 +10,7 @@
 //! | `zx_info_kmem_stats_compression` | [`kmem`] |
 //! | what a task waited for pages | [`task_times`] |
 //! | what is asked of a VMO, a mapping, a process, the system | [`accounting`] |
+//! | pages of a VMO and their peak | [`tracker`] |
 //! | records with a fixed layout, for C | [`record`], [`layouts`] |
 //! | queries by topic and version | [`query`] |
 //!
@@ -33,6 +34,7 @@ pub mod query;
 pub mod record;
 pub mod residency;
 pub mod task_times;
+pub mod tracker;
 
 pub use kept::Origin;
 pub use kmem::KmemStatsCompression;
