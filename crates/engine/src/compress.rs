@@ -29,7 +29,7 @@ use crate::fault::{Committed, Into, Source};
 use crate::host::{Host, StagingSlot};
 use crate::memory::Place;
 use crate::metrics::kept::Origin;
-use crate::page::PAGER_BACKED;
+use crate::page::{FROM_ZERO, PAGER_BACKED};
 use crate::page_list::PageList;
 use crate::queues::{Ageing, Wanted};
 use crate::stored::{Header, milliseconds};
@@ -113,6 +113,8 @@ struct TakenRun {
     moved: u64,
     /// Of these: pages that a pager could supply again.
     pager_backed: u64,
+    /// Of these: pages forked from the zero page.
+    from_zero: u64,
     refused: u32,
     /// Slots that it spans.
     span: u16,
@@ -191,6 +193,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let mut slots = 0;
         let mut occupied = [0u64; STAGING_SLOTS / 64];
         let mut pager_backed = [0u64; STAGING_SLOTS / 64];
+        let mut from_zero = [0u64; STAGING_SLOTS / 64];
         let (mut found, mut taken) = (false, 0);
         for _ in 0..if H::UNDER_LOCK { 1 } else { pages } {
             if taken >= pages || slots + H::MAX_RUN as u16 > end - start {
@@ -213,6 +216,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 let slot = usize::from(slots + n);
                 occupied[slot / 64] |= 1 << (slot % 64);
                 pager_backed[slot / 64] |= (run.pager_backed >> n & 1) << (slot % 64);
+                from_zero[slot / 64] |= (run.from_zero >> n & 1) << (slot % 64);
             }
             slots += run.span;
             taken += run.moved.count_ones();
@@ -228,8 +232,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             if occupied[word] & bit == 0 {
                 continue;
             }
-            let origin = match pager_backed[word] & bit {
-                0 => Origin::Anonymous,
+            let origin = match (pager_backed[word] & bit, from_zero[word] & bit) {
+                (0, 0) => Origin::Anonymous,
+                (0, _) => Origin::ZeroFork,
                 _ => Origin::PagerBacked,
             };
             let slot = StagingSlot(start + slot);
@@ -283,7 +288,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             }
         };
         let mut queues = self.queues.lock();
-        let (mut refused, mut pager_backed) = (0, 0);
+        let (mut refused, mut pager_backed, mut from_zero) = (0, 0, 0);
         for n in 0..LEAF_PAGES as usize {
             let bit = 1u64 << n;
             if run.wanted & bit == 0 {
@@ -294,9 +299,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 let at = slot.0 as usize + n;
                 self.backlinks[at].set((segment, index));
                 list.set(index, Entry::Temporary(StagingSlot(at as u16)));
-                if self.pages.get(record).has(PAGER_BACKED) {
-                    pager_backed |= bit;
-                }
+                let page = self.pages.get(record);
+                pager_backed |= if page.has(PAGER_BACKED) { bit } else { 0 };
+                from_zero |= if page.has(FROM_ZERO) { bit } else { 0 };
                 queues.send_away(&self.pages, record);
             } else if taken.holes & bit != 0 {
                 list.set(index, Entry::Empty);
@@ -326,6 +331,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         Some(TakenRun {
             moved: taken.moved,
             pager_backed,
+            from_zero,
             refused,
             span: 64 - run.wanted.leading_zeros() as u16,
         })

@@ -93,7 +93,7 @@ counters! {
     evictions: counter pages,
     /// Pages that were to be taken out and could not be, for whatever reason.
     refused: counter pages,
-    /// Of these: the host said that the page cannot be taken (pinned, shared, unmovable).
+    /// Refused pages of which the host said that they cannot be taken (pinned, shared, unmovable).
     refused_by_host: counter pages,
     /// Pages that were to be taken out and had gone: nothing was remembered there.
     holes: counter pages,
@@ -101,11 +101,11 @@ counters! {
     compression_attempts: counter pages,
     /// Compressions whose result was not kept: incompressible, no storage, or overtaken.
     failed_compressions: counter pages,
-    /// Of these: the page did not reach the target size.
+    /// Failed compressions: the page did not reach the target size.
     incompressible: counter pages,
-    /// Of these: no frame or no metadata for the result.
+    /// Failed compressions: no frame or no metadata for the result.
     no_storage: counter pages,
-    /// Of these: the page was touched or freed meanwhile.
+    /// Failed compressions: the page was touched or freed meanwhile.
     raced: counter pages,
     /// Compressions by the eager trigger that were kept.
     eager_compressions: counter pages,
@@ -115,15 +115,15 @@ counters! {
     critical_compressions: counter pages,
     /// Anonymous pages that were kept compressed or as markers.
     kept_anonymous: counter pages,
-    /// Pages written since they were forked from the zero page, likewise.
+    /// Pages forked from the zero page by a write that were kept compressed or as markers.
     kept_zero_fork: counter pages,
-    /// Pages of pager-backed VMOs, likewise.
+    /// Pages of pager-backed VMOs that were kept compressed or as markers.
     kept_pager_backed: counter pages,
-    /// Of all kept: as a zero marker, without storage.
+    /// Pages kept as a zero marker, without storage.
     kept_zero: counter pages,
-    /// Of all kept: as a same-filled marker, without storage.
+    /// Pages kept as a same-filled marker, without storage.
     kept_same_filled: counter pages,
-    /// Of all kept: in compressed storage.
+    /// Pages kept in compressed storage.
     kept_stored: counter pages,
     /// Pages decompressed and in place again.
     decompressions: counter pages,
@@ -149,7 +149,7 @@ counters! {
     /// Pages that could not be tracked, and batches that could not be stored whole, for want of
     /// metadata.
     no_metadata: counter times,
-    /// Of these: batches that began although the tables of storage could not grow for all of their
+    /// Batches that began although the tables of storage could not grow for all of their
     /// pages.
     no_storage_metadata: counter times,
     /// Stored objects moved by compaction.

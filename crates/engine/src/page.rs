@@ -15,7 +15,8 @@ pub struct PageRecord {
     next: AtomicU32,
     /// Next older record in the queue.
     previous: AtomicU32,
-    /// Segment in the low 24 bits, queue in the next 5, then [`PAGER_BACKED`] and [`ALWAYS_NEED`].
+    /// Segment in the low 24 bits, queue in the next 5, then [`PAGER_BACKED`], [`ALWAYS_NEED`] and
+    /// [`FROM_ZERO`].
     segment_and_queue: AtomicU32,
     /// Index of the page in its segment.
     index: AtomicU32,
@@ -38,6 +39,8 @@ const QUEUE_MASK: u32 = 0x1F << SEGMENT_BITS;
 pub(crate) const PAGER_BACKED: u32 = 1 << 29;
 /// A mark: the owner has said that it will need the page.
 pub(crate) const ALWAYS_NEED: u32 = 1 << 30;
+/// A mark: the page was forked from the zero page by a write.
+pub(crate) const FROM_ZERO: u32 = 1 << 31;
 
 impl PageRecord {
     /// Segment and index the page belongs to.

@@ -6,10 +6,11 @@ use coldpress_engine::metrics::figure::{Kind as FigureKind, Unit};
 use coldpress_engine::metrics::kmem::KmemStatsCompression;
 use coldpress_engine::metrics::residency::Residency;
 use coldpress_engine::metrics::task_times::{FaultTimes, TaskTimes};
+use coldpress_engine::queues::standing::{Mark, Queue};
 use coldpress_engine::{Entry, FaultOutcome, SegmentId, Trigger};
 use machine::*;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 fn figures(s: &System) -> BTreeMap<&'static str, u64> {
     s.engine.figures().map(|f| (f.name, f.value)).collect()
@@ -112,6 +113,93 @@ fn kmem_stats_say_what_was_compressed_and_why() {
     );
     assert_eq!(stats.uncompressed_content_bytes, 2 * 4096);
     check_sums(s);
+}
+
+/// What kinds of pages are compressed: by where they come from and by the form they take.
+#[test]
+fn kinds_of_pages_are_told_apart() {
+    let s = system(1, 64);
+    let (mut w, mut r) = (worker(1), reclaimer(2));
+    let mut tunables = s.engine.tunables().load();
+    tunables.compress_pager_backed = true;
+    s.engine.configure(&tunables).unwrap();
+    for index in 0..6 {
+        let kind = if index == 5 { Kind::Zero } else { Kind::Text };
+        s.write(&mut w, 1, index, &content(kind, 1));
+    }
+    for index in [1, 2] {
+        assert!(s.engine.mark_page(1, index, Mark::PagerBacked, true));
+    }
+    for index in [3, 4, 5] {
+        assert!(s.engine.move_page(1, index, Queue::ZeroFork));
+    }
+    // The mark of a zero fork is lost with the page.
+    s.send_away(&mut r);
+    let f = figures(s);
+    assert_eq!(f["kept_anonymous"], 1);
+    assert_eq!(f["kept_pager_backed"], 2);
+    assert_eq!(f["kept_zero_fork"], 3);
+    assert_eq!((f["kept_zero"], f["kept_stored"]), (1, 5));
+    s.read(&mut w, 1, 3);
+    s.send_away(&mut r);
+    let f = figures(s);
+    assert_eq!((f["kept_zero_fork"], f["kept_anonymous"]), (3, 2));
+    check_sums(s);
+}
+
+/// Read while others are at work: nothing is ever negative (debug builds would panic), and what is
+/// inferred is what was read.
+#[test]
+fn a_reading_taken_meanwhile_is_sound() {
+    const ROUNDS: u64 = if cfg!(miri) { 3 } else { 300 };
+    let s = system(2, 64);
+    let done = AtomicBool::new(false);
+    let times = TaskTimes::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut w, mut r) = (worker(1), reclaimer(2));
+            for round in 0..ROUNDS {
+                for index in 0..64 {
+                    let kind = Kind::ALL[(round as usize + index as usize) % 8];
+                    s.write(&mut w, 1, index, &content(kind, round));
+                }
+                s.send_away(&mut r);
+                // Three in four rounds bring back what was compressed for long.
+                s.machine.advance(round % 4 * 100 * SECOND);
+                w.timed(&s.machine, &times, |w| {
+                    for index in 0..48 {
+                        s.read(w, 1, index);
+                    }
+                });
+                s.decommit(1, 0, 64);
+            }
+            done.store(true, Relaxed);
+        });
+        let mut readings = 0u64;
+        let mut last = KmemStatsCompression::default();
+        while !done.load(Relaxed) {
+            let stats = s.engine.kmem_stats_compression();
+            let later = stats.pages_decompressed_later();
+            assert!(later <= stats.total_page_decompressions);
+            let settled = stats.failed_page_compression_attempts
+                + stats.eager_page_compressions
+                + stats.memory_pressure_page_compressions
+                + stats.critical_memory_page_compressions;
+            assert!(settled <= stats.total_page_compression_attempts);
+            assert!(stats.uncompressed_content_bytes <= 2 * 64 * 4096);
+            assert!(last.pages_decompressed_later() <= later, "it only grows");
+            let fault = times.read();
+            assert!(fault.page_fault_decompress_ns <= fault.page_fault_ns);
+            last = stats;
+            readings += 1;
+        }
+        println!(
+            "{readings} readings, {} pages later",
+            last.pages_decompressed_later()
+        );
+    });
+    check_sums(s);
+    assert!(s.engine.kmem_stats_compression().pages_decompressed_later() > 0);
 }
 
 /// The RFC: "How many pages are held compressed for longer than 128 units can be inferred by

@@ -120,13 +120,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             gauge(
                 "payload_bytes",
                 Unit::Bytes,
-                "Of these: bytes of stored objects, their headers included.",
+                "Bytes of stored objects, their headers included.",
                 usage.payload_bytes,
             ),
             gauge(
                 "fragmentation_bytes",
                 Unit::Bytes,
-                "Of these: the rest.",
+                "Bytes of storage's frames that are in no object.",
                 usage.fragmentation_bytes,
             ),
             gauge(

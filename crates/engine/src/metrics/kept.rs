@@ -12,7 +12,7 @@ use crate::entry::Entry;
 pub enum Origin {
     /// Ordinary memory.
     Anonymous,
-    /// Forked from the zero page by a write, and not looked at since whether it still is zero.
+    /// Forked from the zero page by a write: it may still be zero.
     ZeroFork,
     /// A VMO that a user pager supplies.
     PagerBacked,

@@ -68,6 +68,11 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     pub fn kmem_stats_compression(&self) -> KmemStatsCompression {
         let c = self.counters();
         let usage = self.storage_usage();
+        let failed = c.failed_compressions.load(Relaxed);
+        let eager = c.eager_compressions.load(Relaxed);
+        let pressure = c.pressure_compressions.load(Relaxed);
+        let critical = c.critical_compressions.load(Relaxed);
+        let attempts = c.compression_attempts.load(Relaxed);
         let residency = Residency::read(&c.decompressed_within_log_seconds);
         KmemStatsCompression {
             uncompressed_content_bytes: c.compressed_pages.load(Relaxed) * PAGE_SIZE as u64,
@@ -75,13 +80,15 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             compressed_fragmentation_bytes: usage.fragmentation_bytes as u64,
             compression_time: c.compression_time_ns.load(Relaxed) as i64,
             decompression_time: c.decompression_time_ns.load(Relaxed) as i64,
-            total_page_compression_attempts: c.compression_attempts.load(Relaxed),
-            failed_page_compression_attempts: c.failed_compressions.load(Relaxed),
+            // Counted first and read last; where a machine orders it otherwise, a page more or less
+            // has been tried at this moment, but none was kept or has failed that was not.
+            total_page_compression_attempts: attempts.max(failed + eager + pressure + critical),
+            failed_page_compression_attempts: failed,
             total_page_decompressions: residency.total(),
             compressed_page_evictions: c.freed_compressed.load(Relaxed),
-            eager_page_compressions: c.eager_compressions.load(Relaxed),
-            memory_pressure_page_compressions: c.pressure_compressions.load(Relaxed),
-            critical_memory_page_compressions: c.critical_compressions.load(Relaxed),
+            eager_page_compressions: eager,
+            memory_pressure_page_compressions: pressure,
+            critical_memory_page_compressions: critical,
             pages_decompressed_unit_ns: UNIT_NS,
             pages_decompressed_within_log_time: residency.reported(),
         }

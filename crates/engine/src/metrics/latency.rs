@@ -17,20 +17,41 @@ pub(crate) const LATENCIES: [[(&str, &str); 5]; 2] = [
             "compression_p50_ns",
             "Half of all compressions took at most so long.",
         ),
-        ("compression_p90_ns", "90 % of them."),
-        ("compression_p99_ns", "99 % of them."),
-        ("compression_p999_ns", "99.9 % of them."),
-        ("compression_longest_ns", "The longest of them."),
+        (
+            "compression_p90_ns",
+            "90 % of all compressions took at most so long.",
+        ),
+        (
+            "compression_p99_ns",
+            "99 % of all compressions took at most so long.",
+        ),
+        (
+            "compression_p999_ns",
+            "99.9 % of all compressions took at most so long.",
+        ),
+        ("compression_longest_ns", "The longest of all compressions."),
     ],
     [
         (
             "decompression_p50_ns",
             "Half of all decompressions took at most so long.",
         ),
-        ("decompression_p90_ns", "90 % of them."),
-        ("decompression_p99_ns", "99 % of them."),
-        ("decompression_p999_ns", "99.9 % of them."),
-        ("decompression_longest_ns", "The longest of them."),
+        (
+            "decompression_p90_ns",
+            "90 % of all decompressions took at most so long.",
+        ),
+        (
+            "decompression_p99_ns",
+            "99 % of all decompressions took at most so long.",
+        ),
+        (
+            "decompression_p999_ns",
+            "99.9 % of all decompressions took at most so long.",
+        ),
+        (
+            "decompression_longest_ns",
+            "The longest of all decompressions.",
+        ),
     ],
 ];
 

@@ -31,19 +31,40 @@ pub const UNIT_NS: u64 = 1_000_000_000;
 pub(crate) const NAMES: [(&str, &str); BUCKETS] = [
     (
         "decompressed_within_1s",
-        "Pages decompressed that had been compressed for less than a second.",
+        "Pages decompressed after less than a second.",
     ),
-    ("decompressed_within_2s", "Likewise, between 1 and 2 s."),
-    ("decompressed_within_4s", "Likewise, between 2 and 4 s."),
-    ("decompressed_within_8s", "Likewise, between 4 and 8 s."),
-    ("decompressed_within_16s", "Likewise, between 8 and 16 s."),
-    ("decompressed_within_32s", "Likewise, between 16 and 32 s."),
-    ("decompressed_within_64s", "Likewise, between 32 and 64 s."),
+    (
+        "decompressed_within_2s",
+        "Pages decompressed after 1 to 2 s.",
+    ),
+    (
+        "decompressed_within_4s",
+        "Pages decompressed after 2 to 4 s.",
+    ),
+    (
+        "decompressed_within_8s",
+        "Pages decompressed after 4 to 8 s.",
+    ),
+    (
+        "decompressed_within_16s",
+        "Pages decompressed after 8 to 16 s.",
+    ),
+    (
+        "decompressed_within_32s",
+        "Pages decompressed after 16 to 32 s.",
+    ),
+    (
+        "decompressed_within_64s",
+        "Pages decompressed after 32 to 64 s.",
+    ),
     (
         "decompressed_within_128s",
-        "Likewise, between 64 and 128 s.",
+        "Pages decompressed after 64 to 128 s.",
     ),
-    ("decompressed_later", "Likewise, after 128 s or more."),
+    (
+        "decompressed_later",
+        "Pages decompressed after 128 s or more.",
+    ),
 ];
 
 /// A reading of the nine buckets.

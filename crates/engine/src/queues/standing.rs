@@ -3,7 +3,7 @@
 use super::number::*;
 use super::{GENERATIONS, Queues};
 use crate::entry::Entry;
-use crate::page::{ALWAYS_NEED, PAGER_BACKED, PageRecord};
+use crate::page::{ALWAYS_NEED, FROM_ZERO, PAGER_BACKED, PageRecord};
 use crate::page_list::PageList;
 use crate::{Engine, Host, PageIndex, SegmentId};
 use coldpress_arena::Pool;
@@ -69,6 +69,9 @@ impl Queues {
 
     /// Puts a record that is in no queue into one.
     pub(crate) fn push_to(&mut self, pages: &Pool<PageRecord>, record: u32, to: Queue) {
+        if to == Queue::ZeroFork {
+            pages.get(record).set_mark(FROM_ZERO, true);
+        }
         let queue = match to {
             Queue::Reclaim => return self.push_newest(pages, record),
             Queue::ZeroFork if self.reclaim_zero_forks => return self.push_newest(pages, record),
