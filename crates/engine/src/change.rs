@@ -7,6 +7,8 @@
 use crate::counters::{add, sub};
 use crate::entry::Entry;
 use crate::host::Host;
+use crate::memory::Place;
+use crate::page_list::Owner;
 use crate::{Engine, PageIndex, SegmentId};
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
@@ -43,7 +45,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     }
 
     /// Gives up what an entry holds; its list's lock is held.
-    fn forget(&self, host: &H, entry: Entry) {
+    pub(crate) fn forget(&self, host: &H, entry: Entry) {
         match entry {
             Entry::Empty | Entry::Poisoned => {}
             Entry::Page(record) => {
@@ -91,20 +93,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let list = self.page_list(to_segment);
         // Whatever was tracked there meanwhile is not there any more.
         self.forget(host, list.get(to));
-        match entry {
-            Entry::Page(record) => {
-                let _queues = self.queues.lock();
-                self.pages.get(record).set_backlink(to_segment, to);
-            }
-            Entry::Temporary(slot) => {
-                self.backlinks[slot.0 as usize].set((to_segment, to));
-            }
-            Entry::Request(worker) => {
-                self.targets[worker as usize].place.set((to_segment, to));
-            }
-            Entry::Compressed(reference) => self.write_owner(host, reference, list.owner(to)),
-            _ => {}
-        }
+        self.follow(host, entry, (to_segment, to), list.owner(to));
         list.set(to, entry);
         drop(list);
         if let Entry::Request(_) = entry {
@@ -112,5 +101,19 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             host.wake(segment, from);
         }
         true
+    }
+
+    /// Has everything that names the place of an entry name the place where it will stand.
+    pub(crate) fn follow(&self, host: &H, entry: Entry, to: Place, owner: Owner) {
+        match entry {
+            Entry::Page(record) => {
+                let _queues = self.queues.lock();
+                self.pages.get(record).set_backlink(to.0, to.1);
+            }
+            Entry::Temporary(slot) => self.backlinks[slot.0 as usize].set(to),
+            Entry::Request(worker) => self.targets[worker as usize].place.set(to),
+            Entry::Compressed(reference) => self.write_owner(host, reference, owner),
+            _ => {}
+        }
     }
 }

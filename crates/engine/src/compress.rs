@@ -25,13 +25,13 @@
 
 use crate::counters::add;
 use crate::entry::Entry;
-use crate::fault::{Committed, Into, Source};
 use crate::host::{Host, StagingSlot};
 use crate::memory::Place;
 use crate::metrics::kept::Origin;
 use crate::page::{FROM_ZERO, PAGER_BACKED};
-use crate::page_list::PageList;
+use crate::page_list::{Owner, PageList};
 use crate::queues::{Ageing, Wanted};
+use crate::restore::{Committed, Into, Source};
 use crate::stored::{Header, milliseconds};
 use crate::worker::Worker;
 use crate::{Engine, LEAF_PAGES, PageIndex, STAGING_SLOTS, SegmentId};
@@ -258,7 +258,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         slot: StagingSlot,
     ) -> Option<TakenRun> {
         let stable = self.stable(host);
-        let list = self.page_list(segment);
+        let list = self.page_list_if_there(segment)?;
         let run = match self.choose_run(&list, record, segment, index) {
             Ok(run) => run,
             Err(NoRun::Gone) => return None,
@@ -418,17 +418,17 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let c = &self.counters;
         // SAFETY: the slot was filled by this batch and is released at its end only.
         let page = unsafe { host.staging(slot) };
-        let place = self.backlinks[slot.0 as usize].get();
+        let owner = self.owner_of(self.backlinks[slot.0 as usize].get());
         let started = host.now_ns();
         let out = &mut reclaimer.buffer[..self.target_bytes()];
         let stored = match self.codec.compress(reclaimer.state, page, out) {
             Compressed::SameFilled(word) => match Entry::same_filled(word) {
                 Some(marker) => Some(marker),
-                None => self.store(host, place, checksum(page), true, &word.to_le_bytes()),
+                None => self.store(host, owner, checksum(page), true, &word.to_le_bytes()),
             }
             .ok_or(&c.no_storage),
             Compressed::Stored(len) => self
-                .store(host, place, checksum(page), false, &out[..len])
+                .store(host, owner, checksum(page), false, &out[..len])
                 .ok_or(&c.no_storage),
             Compressed::Incompressible => Err(&c.incompressible),
         };
@@ -442,7 +442,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 return false;
             }
         };
-        let finalized = self.finalize(host, slot, entry, place);
+        let finalized = self.finalize(host, slot, entry, owner);
         if !finalized && let Entry::Compressed(reference) = entry {
             self.storage.lock().free(host.frames(), reference);
         }
@@ -461,7 +461,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     fn store(
         &self,
         host: &H,
-        place: Place,
+        owner: Owner,
         checksum: u32,
         same_filled: bool,
         payload: &[u8],
@@ -470,7 +470,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             checksum,
             stored_ms: milliseconds(host.now_ns()),
             same_filled,
-            owner: self.owner_of(place),
+            owner,
         }
         .to_bytes();
         let len = header.len() + payload.len();
@@ -493,18 +493,17 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
     }
 
-    /// Replaces the temporary reference by `entry`, if it still stands. `owner`: where it stood
-    /// when the entry's content was stored.
-    fn finalize(&self, host: &H, slot: StagingSlot, entry: Entry, owner: Place) -> bool {
+    /// Replaces the temporary reference by `entry`, if it still stands. `owner`: what the
+    /// stored object names.
+    fn finalize(&self, host: &H, slot: StagingSlot, entry: Entry, owner: Owner) -> bool {
         let _stable = self.stable(host);
-        let ((segment, index), list) = self.page_list_of_slot(slot);
-        if list.get(index) != Entry::Temporary(slot) {
+        let Some(((_, index), list)) = self.page_list_of_slot(slot) else {
             return false;
-        }
+        };
         match entry {
             Entry::Compressed(reference) => {
                 add(&self.counters.compressed_pages, 1);
-                if (segment, index) != owner {
+                if list.owner(index) != owner {
                     // It moved while it was compressed.
                     self.write_owner(host, reference, list.owner(index));
                 }
@@ -515,14 +514,17 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         true
     }
 
-    /// Locks the VMO that the page in a slot belongs to, wherever that has moved.
-    fn page_list_of_slot(&self, slot: StagingSlot) -> (Place, PageList<'_, H>) {
+    /// Locks the VMO that the page in a slot belongs to, wherever that has moved. `None`: its
+    /// temporary reference stands nowhere any more.
+    fn page_list_of_slot(&self, slot: StagingSlot) -> Option<(Place, PageList<'_, H>)> {
         let link = &self.backlinks[slot.0 as usize];
         loop {
             let place = link.get();
-            let list = self.page_list(place.0);
+            let list = self.page_list_if_there(place.0);
             if link.get() == place {
-                return (place, list);
+                let list = list?;
+                let stands = list.get(place.1) == Entry::Temporary(slot);
+                return stands.then_some((place, list));
             }
         }
     }
@@ -531,10 +533,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     fn put_back(&self, host: &H, worker: &Worker<C>, slot: StagingSlot) {
         {
             let _stable = self.stable(host);
-            let ((segment, index), list) = self.page_list_of_slot(slot);
-            if list.get(index) != Entry::Temporary(slot) {
+            let Some(((segment, index), list)) = self.page_list_of_slot(slot) else {
                 return;
-            }
+            };
             self.aim(worker, segment, index);
             list.set(index, Entry::Request(worker.id));
         }

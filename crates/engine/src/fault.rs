@@ -1,35 +1,22 @@
 //! A touch of a page that is not in place: RFC-0219 "Decompression algorithm".
 //!
-//! 1. Under the VMO's lock, look at the entry and replace it by a *request* that names this
-//!    worker. Whoever meets the request leaves it alone: the worker's installation wakes all who
-//!    wait for the page. A page in a staging slot is copied into the worker's spare page here,
-//!    under the lock, and is nobody's business any more (RFC: "make a copy of the original page").
-//! 2. Without any lock, decompress into the worker's spare page and verify the checksum.
-//! 3. In a stable section: if the page was not freed meanwhile, install the spare page's bytes
-//!    where they now belong, then write the entry.
+//! What is remembered of the page decides who answers it:
 //!
-//! Invariants:
-//! * I1 A request's reference stays allocated until its worker is done; freeing the page only
-//!   marks the worker's target as cancelled.
-//! * I2 Content is installed only inside the stable section in which "not cancelled" was seen,
-//!   so no content appears in memory that the program has dropped or replaced before.
-//! * I3 Bytes whose checksum is wrong are never installed: the page is poisoned (law L1). So it is
-//!   where the host refuses to install for a reason that it cannot name.
+//! * nothing: zeros, as fresh memory has ([`fault_empty`](Engine::fault_empty));
+//! * content that is away: a worker brings it back (`restore.rs`);
+//! * a request: some worker is at it already, and its installation wakes all who wait;
+//! * a page: it has come meanwhile, or was dropped without our being told.
+//!
+//! This is for hosts that use segments directly. VMOs decide for themselves what an absent page
+//! means (`vmo`), and only have content restored.
 
-use crate::counters::{add, sub};
+use crate::counters::add;
 use crate::entry::Entry;
-use crate::host::{Doubt, Host, Installed, StagingSlot};
-use crate::memory::Place;
-use crate::page_list::PageList;
-use crate::stored::{Header, residency_bucket, stored_ms};
-use crate::worker::{Worker, Workspace};
+use crate::host::{Doubt, Host, Installed};
+use crate::worker::Worker;
 use crate::{Engine, PageIndex, SegmentId};
-use coldpress_codec::{Page, PageCodec, checksum, same_filled};
-use coldpress_storage::{CompressedStorage, Reference, prefetch};
-use core::sync::atomic::Ordering::Relaxed;
-
-/// How often a worker looks at a claim before it leaves its processor to whoever holds it.
-const CLAIM_SPINS: u32 = 500;
+use coldpress_codec::PageCodec;
+use coldpress_storage::CompressedStorage;
 
 /// How a fault was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,47 +37,6 @@ pub enum FaultOutcome {
     Poisoned,
     /// The host has no frame for it now; what is remembered is still remembered.
     NoMemory,
-}
-
-/// Queue that a restored page enters.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Into {
-    Newest,
-    Failed,
-}
-
-/// What is wrong with a stored page.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Damage {
-    /// Its bytes.
-    Content,
-    /// The link to where its other half lies: the place cannot be given back, for it could be
-    /// another page's by now.
-    Place,
-}
-
-/// What is put in place.
-#[derive(Clone, Copy)]
-pub(crate) enum Source<'a> {
-    /// These bytes, restored from what the entry held.
-    Restored(&'a Page, Entry),
-    /// These bytes, copied from a slot in which the page is being compressed.
-    Copied(&'a Page, StagingSlot),
-    /// The page in a slot, which did not compress.
-    Staged(StagingSlot),
-    /// Nothing: what was stored is damaged.
-    Damaged,
-}
-
-/// How a commit ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Committed {
-    Done,
-    /// The entry holds again what it held; nothing was put in place.
-    NoFrame,
-    Poisoned,
-    Cancelled,
-    Gone,
 }
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
@@ -131,84 +77,12 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                         None => continue,
                     }
                 }
-                Entry::Temporary(slot) => {
-                    // SAFETY: while the entry names the slot, which the held lock keeps so, the
-                    // compressor has not released it.
-                    let staged = unsafe { host.staging(slot) };
-                    worker.workspace.spare.copy_from_slice(staged);
-                }
-                // Its bytes are on their way while the request is made.
-                Entry::Compressed(reference) => prefetch(host.frames(), reference),
-                Entry::Zero | Entry::SameFilled(_) => {}
+                _ => {}
             }
-            self.aim(worker, segment, index);
-            list.set(index, Entry::Request(worker.id));
-            drop(list);
-
-            let mut loaded = Ok(());
-            let outcome = match entry {
-                Entry::Compressed(reference) => {
-                    let started = host.now_ns();
-                    loaded = self.load(host, worker.workspace, reference);
-                    let ns = host.now_ns().saturating_sub(started);
-                    c.decompressed(ns);
-                    worker.decompression_ns += ns;
-                    FaultOutcome::Decompressed
-                }
-                Entry::SameFilled(word) => {
-                    same_filled::fill(&mut worker.workspace.spare, word);
-                    FaultOutcome::SameFilled
-                }
-                Entry::Zero => {
-                    worker.workspace.spare.fill(0);
-                    FaultOutcome::SameFilled
-                }
-                _ => FaultOutcome::Copied,
-            };
-
-            let content = &worker.workspace.spare;
-            let source = match (loaded, entry) {
-                (Err(_), _) => Source::Damaged,
-                (Ok(()), Entry::Temporary(slot)) => Source::Copied(content, slot),
-                (Ok(()), entry) => Source::Restored(content, entry),
-            };
-            let committed = self.commit(host, worker.id, source, Into::Newest);
-            if committed == Committed::NoFrame {
-                return FaultOutcome::NoMemory;
+            if let Some(outcome) = self.restore(host, worker, list, (segment, index), entry) {
+                return outcome;
             }
-            match loaded {
-                Err(Damage::Place) => self.give_up_stored(),
-                _ => self.settle(host, entry, committed == Committed::Done),
-            }
-            match committed {
-                Committed::Cancelled => continue,
-                Committed::Gone => {
-                    host.wake(segment, index);
-                    return FaultOutcome::Gone;
-                }
-                Committed::Done | Committed::Poisoned | Committed::NoFrame => {}
-            }
-            if self.targets[worker.id as usize].place.get() != (segment, index) {
-                // The memory moved while we worked: who waits at the old place must look again.
-                host.wake(segment, index);
-            }
-            if committed == Committed::Poisoned {
-                return FaultOutcome::Poisoned;
-            }
-            match outcome {
-                FaultOutcome::Decompressed => add(&c.faults_decompressed, 1),
-                FaultOutcome::SameFilled => add(&c.faults_same_filled, 1),
-                _ => add(&c.faults_copied, 1),
-            }
-            return outcome;
         }
-    }
-
-    /// Names what `worker` is about to restore. Under the VMO's lock, before the entry says so.
-    pub(crate) fn aim(&self, worker: &Worker<C>, segment: SegmentId, index: PageIndex) {
-        let target = &self.targets[worker.id as usize];
-        target.place.set((segment, index));
-        target.cancelled.store(false, Relaxed);
     }
 
     /// A touch of a page that is in place as far as we know. Mostly another fault has brought it
@@ -321,221 +195,5 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 Some(FaultOutcome::Gone)
             }
         }
-    }
-
-    /// Decompresses what `reference` names into the spare page. An error: it is not what was
-    /// stored.
-    pub(crate) fn load(
-        &self,
-        host: &H,
-        workspace: &mut Workspace<C>,
-        reference: Reference,
-    ) -> Result<(), Damage> {
-        let Workspace {
-            spare,
-            gather,
-            scratch,
-        } = workspace;
-        // SAFETY: I1: the reference stays allocated while a request or the fork's stillness
-        // protects it; its bytes are written once, before any entry names it.
-        let bytes = unsafe { coldpress_storage::data(host.frames(), reference, gather) };
-        let bytes = bytes.ok_or(Damage::Place)?;
-        let (header, payload) = Header::read(bytes).ok_or(Damage::Content)?;
-        let decoded = match header.same_filled {
-            true => payload.try_into().is_ok_and(|word| {
-                same_filled::fill(spare, u64::from_le_bytes(word));
-                true
-            }),
-            false => self.codec.decompress(scratch, payload, spare).is_ok(),
-        };
-        match decoded && checksum(spare) == header.checksum {
-            true => Ok(()),
-            false => Err(Damage::Content),
-        }
-    }
-
-    /// Puts `source` in place where the worker's target says, and writes the entry there. Where
-    /// nothing can be put in place, the page is poisoned.
-    pub(crate) fn commit(
-        &self,
-        host: &H,
-        worker: u16,
-        source: Source<'_>,
-        into: Into,
-    ) -> Committed {
-        let c = &self.counters;
-        let target = &self.targets[worker as usize];
-        let mut spins = 0;
-        loop {
-            let stable = self.stable(host);
-            let place = target.place.get();
-            let list = H::UNDER_LOCK.then(|| self.page_list(place.0));
-            if list.is_some() && target.place.get() != place {
-                continue;
-            }
-            if target.cancelled.load(Relaxed) {
-                return Committed::Cancelled;
-            }
-            let (segment, index) = place;
-            if !H::UNDER_LOCK && self.is_claimed(segment, index) {
-                drop(stable);
-                spins += 1;
-                match spins < CLAIM_SPINS {
-                    true => core::hint::spin_loop(),
-                    false => self.let_changes_in(host),
-                }
-                continue;
-            }
-            let (installed, doubt) = match install(host, place, source) {
-                Some(Installed::Refused) => (
-                    host.poison(segment, index, Doubt::Refused),
-                    Some(&c.refused_installs),
-                ),
-                Some(installed) => (installed, None),
-                None => (
-                    host.poison(segment, index, Doubt::Damaged),
-                    Some(&c.corrupt),
-                ),
-            };
-            if installed == Installed::Changing {
-                drop(list);
-                drop(stable);
-                add(&self.counters.copy_again, 1);
-                self.let_changes_in(host);
-                continue;
-            }
-            let list = list.unwrap_or_else(|| self.page_list(segment));
-            debug_assert_eq!(list.get(index), Entry::Request(worker));
-            if installed == Installed::NoFrame {
-                let Source::Restored(_, entry) = source else {
-                    unreachable!("a frame was reserved for a page in staging");
-                };
-                if let Entry::Compressed(reference) = entry {
-                    self.write_owner(host, reference, list.owner(index));
-                }
-                list.set(index, entry);
-                drop(list);
-                host.wake(segment, index);
-                return Committed::NoFrame;
-            }
-            let mut queues = self.queues.lock();
-            let record = if doubt.is_none() && installed != Installed::Gone {
-                queues.bring_back(&self.pages)
-            } else {
-                queues.forget_away();
-                None
-            };
-            let entry = match record {
-                Some(record) => {
-                    self.pages.get(record).set_backlink(segment, index);
-                    match into {
-                        Into::Newest => queues.push_newest(&self.pages, record),
-                        Into::Failed => queues.push_failed(&self.pages, record),
-                    }
-                    Entry::Page(record)
-                }
-                None if H::UNDER_LOCK && doubt.is_some() => Entry::Poisoned,
-                None => Entry::Empty,
-            };
-            drop(queues);
-            list.set(index, entry);
-            drop(list);
-            return match (installed, doubt) {
-                (Installed::Gone, _) => {
-                    host.wake(segment, index);
-                    Committed::Gone
-                }
-                (_, Some(counter)) => {
-                    add(counter, 1);
-                    Committed::Poisoned
-                }
-                _ => Committed::Done,
-            };
-        }
-    }
-
-    /// Frees what the replaced entry held, and keeps the gauges right.
-    fn settle(&self, host: &H, entry: Entry, restored: bool) {
-        match entry {
-            Entry::Compressed(reference) => self.free_stored(host, reference, restored),
-            Entry::Zero | Entry::SameFilled(_) => sub(&self.counters.same_filled_pages, 1),
-            _ => {}
-        }
-    }
-
-    /// Forgets a stored page without giving its place back.
-    fn give_up_stored(&self) {
-        sub(&self.counters.compressed_pages, 1);
-        add(&self.counters.freed_compressed, 1);
-    }
-
-    /// Frees a reference that an entry named. `restored`: its content is in place again.
-    pub(crate) fn free_stored(&self, host: &H, reference: Reference, restored: bool) {
-        if restored {
-            // SAFETY: not freed yet, and the time is written once, before any entry names it.
-            let stored_ms = unsafe { stored_ms(host.frames(), reference) };
-            let now_ns = host.now_ns();
-            let bucket = stored_ms.map_or(0, |stored_ms| residency_bucket(stored_ms, now_ns));
-            add(&self.counters.decompressed_within_log_seconds[bucket], 1);
-        }
-        self.storage.lock().free(host.frames(), reference);
-        sub(&self.counters.compressed_pages, 1);
-        match restored {
-            true => add(&self.counters.decompressions, 1),
-            false => add(&self.counters.freed_compressed, 1),
-        }
-    }
-
-    /// Starts to track a page that is in place, or that has just been put in place, and of
-    /// which nothing is remembered so far. `grow`: tables may grow (never on a fault). In a
-    /// stable section, or before the page's memory is registered.
-    pub fn track_known(&self, host: &H, segment: SegmentId, index: PageIndex, grow: bool) -> bool {
-        if !self.ensure_leaf(host, segment, index, grow) {
-            add(&self.counters.no_metadata, 1);
-            return false;
-        }
-        let list = self.page_list(segment);
-        list.get(index) == Entry::Empty && self.track_in(host, &list, segment, index, grow)
-    }
-
-    /// Gives the empty entry of a page that is in place a record; its leaf is there.
-    fn track_in(
-        &self,
-        host: &H,
-        list: &PageList<'_, H>,
-        segment: SegmentId,
-        index: PageIndex,
-        grow: bool,
-    ) -> bool {
-        let mut queues = self.queues.lock();
-        if grow && !queues.can_track(&self.pages) {
-            let wanted = queues.records_wanted(1);
-            self.pages.reserve(host, wanted + 1);
-        }
-        let record = match queues.can_track(&self.pages) {
-            true => queues.begin(&self.pages),
-            false => None,
-        };
-        let Some(record) = record else {
-            add(&self.counters.no_metadata, 1);
-            return false;
-        };
-        self.pages.get(record).set_backlink(segment, index);
-        queues.push_newest(&self.pages, record);
-        drop(queues);
-        list.set(index, Entry::Page(record));
-        true
-    }
-}
-
-/// Has the host put `source` in place. `None`: there is nothing to put there.
-fn install<H: Host>(host: &H, (segment, index): Place, source: Source<'_>) -> Option<Installed> {
-    match source {
-        Source::Restored(page, _) => Some(host.install(segment, index, page)),
-        Source::Copied(page, slot) => Some(host.install_copy(segment, index, page, slot)),
-        // SAFETY: the reclaimer commits the page in its own slot, which it releases later, and
-        // does not read it any more.
-        Source::Staged(slot) => Some(unsafe { host.put_back(segment, index, slot) }),
-        Source::Damaged => None,
     }
 }

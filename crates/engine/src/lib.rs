@@ -53,9 +53,13 @@ pub mod page;
 pub mod page_list;
 pub mod pressure;
 pub mod queues;
+mod restore;
+mod segment;
 mod stored;
+mod track;
 pub mod trigger;
 pub mod tunables;
+pub mod vmo;
 mod worker;
 
 pub use compress::{Batch, Reclaimer, Trigger};
@@ -75,8 +79,8 @@ use coldpress_storage::CompressedStorage;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use lock::{HeldRanks, Lock, rank};
 use page::PageRecord;
-use page_list::{Leaf, Segment};
 use queues::Queues;
+use segment::{Counts, Leaf, Segment};
 
 /// Names a segment of an engine; 0 is never one.
 pub type SegmentId = u32;
@@ -138,8 +142,9 @@ pub struct Engine<H: Host, C: PageCodec, S: CompressedStorage> {
     codec: C,
     segments: Pool<Segment<H::RawLock>>,
     leaves: Pool<Leaf>,
+    counts: Pool<Counts>,
     pages: Pool<PageRecord>,
-    /// Guards the pools `segments` and `leaves`; a leaf of the order.
+    /// Guards the pools `segments`, `leaves` and `counts`; a leaf of the order.
     tables: Lock<H::RawLock, (), { rank::LEAF }>,
     /// Guards the page queues and the pool `pages`; a leaf of the order, held for a few stores.
     queues: Lock<H::RawLock, Queues, { rank::LEAF }>,
@@ -163,6 +168,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             codec,
             segments: Pool::new(),
             leaves: Pool::new(),
+            counts: Pool::new(),
             pages: Pool::new(),
             tables: Lock::new(()),
             queues: Lock::new(Queues::new()),
@@ -192,7 +198,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             return None;
         }
         let id = self.segments.take()?;
-        self.segments.get(id).clear(id);
+        self.segments.get(id).clear(id, 0);
         Some(id)
     }
 
@@ -228,6 +234,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     pub fn metadata_bytes(&self) -> usize {
         let own = self.segments.touched_bytes()
             + self.leaves.touched_bytes()
+            + self.counts.touched_bytes()
             + self.pages.touched_bytes();
         own + self.storage.lock().usage().metadata_bytes
     }

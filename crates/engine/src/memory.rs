@@ -24,7 +24,10 @@ use crate::{PageIndex, SegmentId};
 pub type Place = (SegmentId, PageIndex);
 
 /// A host that owns the pages. All methods but [`wait`](Memory::wait) are called with the lock of
-/// the page's VMO held: they are short and call nothing of the engine.
+/// the page's VMO held: they are short and call nothing of the engine. So is
+/// [`wake`](Host::wake), sometimes; it may name a place that is used no more. That a page is
+/// [poisoned](Host::poison) stands in its entry, which moves with the page: the machine need not
+/// remember it.
 ///
 /// # Safety
 /// The implementation upholds M1 and M2, and what each method says; a page keeps its bytes until
@@ -56,8 +59,13 @@ pub unsafe trait Memory: Host {
     /// Takes the page in place from every mapping: the next touch faults.
     fn unmap(&self, place: Place);
 
-    /// Waits until somebody [wakes](Host::wake) those who wait for the page; may return early.
-    /// No lock is held. `worker` restores the page: it inherits the priority of the thread that
-    /// waits, where the machine can do so.
-    fn wait(&self, place: Place, worker: u16);
+    /// How often those who wait for the page were [woken](Host::wake), by an installation too; the
+    /// same number for several pages, or for all, will do.
+    fn wakes(&self, place: Place) -> u32;
+
+    /// Waits until [`wakes`](Memory::wakes) is no longer `seen`, which was read with the lock held
+    /// under which the page was found missing: so no waking is lost. May return early. No lock is
+    /// held. `worker` restores the page: it inherits the priority of the thread that waits, where
+    /// the machine can do so.
+    fn wait(&self, place: Place, worker: u16, seen: u32);
 }

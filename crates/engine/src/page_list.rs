@@ -1,17 +1,9 @@
 //! Page lists, in segments: from the index of a page in its segment to its entry.
 //!
-//! ```text
-//!  Segment                        Leaf (from a pool, when first needed)
-//!  leaves[128] ─────────────▶ entries[64] of 64 bits, count of those not empty
-//!  locked_by ──▶ the segment     home ──▶ the segment and the place among its leaves
-//!                whose lock guards this one
-//! ```
-//!
-//! The page list of a VMO is made of segments, of which only those exist that were needed. A host
-//! that maps fixed windows, as the Linux runtime, uses single segments. The segments of all VMOs
-//! that share pages by copy-on-write are guarded by one lock: whoever holds it may look through
-//! all of them, and no order between locks of VMOs is needed. Which lock guards a segment is said
-//! when it is created and does not change.
+//! The page list of a VMO is made of [segments](crate::segment), of which only those exist that were
+//! needed. A host that maps fixed windows, as the Linux runtime, uses single segments. The segments of
+//! all VMOs that share pages by copy-on-write are guarded by one lock: whoever holds it may look
+//! through all of them, and no order between locks of VMOs is needed.
 //!
 //! Invariants (all under the VMO's lock):
 //! * I1 A leaf that is named by a segment belongs to it alone, and has it as its home; `live` is
@@ -22,108 +14,27 @@
 //! * I4 `committed` and `content` of a segment are the number of its entries that hold a page, and
 //!   of those that remember anything but zeros.
 //!
-//! A leaf stays with its segment once it was needed (536 bytes for 256 KiB of memory that was
-//! managed at one time): entries come and go far too often to give leaves back.
+//! A leaf stays with its segment once it was needed (552 bytes for 256 KiB of memory that was
+//! managed at one time): entries come and go far too often to give leaves back. VMOs give theirs
+//! back when a range of them is emptied (`vmo`).
 
 use crate::entry::Entry;
 use crate::lock::{self, rank};
+use crate::queues::standing::Queue;
+use crate::segment::{Counts, Leaf, Segment, Word};
 use crate::{Engine, Host, LEAF_PAGES, PageIndex, SEGMENT_PAGES, SegmentId};
-use coldpress_arena::{Link, Pool, Zeroable};
+use coldpress_arena::Pool;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
-use core::cell::UnsafeCell;
 use core::ops::Deref;
-use core::sync::atomic::{
-    AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use lock_api::RawMutex;
-
-const LEAVES: usize = (SEGMENT_PAGES / LEAF_PAGES) as usize;
-
-/// A piece of a page list: [`SEGMENT_PAGES`] pages.
-#[repr(C)]
-pub(crate) struct Segment<R> {
-    link: AtomicU32,
-    /// The segment whose lock guards this one; itself, where it stands alone.
-    locked_by: AtomicU32,
-    /// Guards the entries of the segments that name this one in `locked_by`. Held for lookups
-    /// and updates, for copying one page, and while a page of which nothing is remembered is
-    /// given zeros; never over a codec.
-    lock: UnsafeCell<R>,
-    /// I4.
-    committed: AtomicU32,
-    content: AtomicU32,
-    leaves: [AtomicU32; LEAVES],
-}
-
-// SAFETY: zero is valid for atomics; `Host::RawLock` promises that zero is an unlocked lock.
-unsafe impl<R> Zeroable for Segment<R> {}
-// SAFETY: everything is atomic but the lock cell, which only `reset_lock` writes, alone.
-unsafe impl<R: Sync> Sync for Segment<R> {}
-
-impl<R> Link for Segment<R> {
-    fn link(&self) -> &AtomicU32 {
-        &self.link
-    }
-}
-
-/// 64 entries of a page list.
-#[repr(C)]
-pub(crate) struct Leaf {
-    entries: [AtomicU64; LEAF_PAGES as usize],
-    /// Pages that the host is passing over while it takes a run out: none of them may be put in
-    /// place now (see `compress`). Set under the VMO's lock, never for a request.
-    claimed: AtomicU64,
-    link: AtomicU32,
-    live: AtomicU32,
-    /// I1: the segment, times the leaves of one, plus the place among them.
-    home: AtomicU32,
-}
-
-// SAFETY: atomics; zero is valid.
-unsafe impl Zeroable for Leaf {}
-
-impl Link for Leaf {
-    fn link(&self) -> &AtomicU32 {
-        &self.link
-    }
-}
-
-impl<R: RawMutex> Segment<R> {
-    fn lock(&self) -> &R {
-        // SAFETY: only `reset_lock` writes the cell, and its caller promises to be alone.
-        unsafe { &*self.lock.get() }
-    }
-
-    pub(crate) fn clear(&self, locked_by: SegmentId) {
-        self.locked_by.store(locked_by, Relaxed);
-        self.committed.store(0, Relaxed);
-        self.content.store(0, Relaxed);
-        for leaf in &self.leaves {
-            leaf.store(0, Relaxed);
-        }
-    }
-
-    /// The number of the leaf of page `index`; 0 if there is none.
-    pub(crate) fn leaf_number(&self, index: PageIndex) -> u32 {
-        self.leaves[(index / LEAF_PAGES) as usize].load(Acquire)
-    }
-
-    /// Makes the lock free again.
-    ///
-    /// # Safety
-    /// No other thread uses this segment's lock.
-    pub(crate) unsafe fn reset_lock(&self) {
-        // SAFETY: as the caller promises.
-        unsafe { self.lock.get().write(R::INIT) };
-    }
-}
 
 /// The entries of one segment, while the lock that guards them is held.
 pub(crate) struct Entries<'a, R> {
     segment: &'a Segment<R>,
     leaves: &'a Pool<Leaf>,
+    counts: &'a Pool<Counts>,
 }
 
 impl<R: RawMutex> Entries<'_, R> {
@@ -166,7 +77,48 @@ impl<R: RawMutex> Entries<'_, R> {
 
     /// Number of entries that are not empty in the leaf of `index`.
     pub(crate) fn live(&self, index: PageIndex) -> u32 {
-        self.leaf(index).map_or(0, |leaf| leaf.live.load(Relaxed))
+        self.leaf(index).map_or(0, |leaf| leaf.live.get())
+    }
+
+    /// The first page from `index` on whose entry is not empty.
+    pub(crate) fn next(&self, index: PageIndex) -> Option<(PageIndex, Entry)> {
+        let mut index = index;
+        while index < SEGMENT_PAGES {
+            let end = index - index % LEAF_PAGES + LEAF_PAGES;
+            if self.live(index) > 0
+                && let Some(leaf) = self.leaf(index)
+            {
+                let bits =
+                    |index: PageIndex| leaf.entries[(index % LEAF_PAGES) as usize].load(Relaxed);
+                let found = (index..end).find(|&index| bits(index) != 0);
+                if let Some(index) = found {
+                    return Some((index, Entry::decode(bits(index))));
+                }
+            }
+            index = end;
+        }
+        None
+    }
+
+    /// The counters of the leaf of `index`, if it has any.
+    pub(crate) fn counts(&self, index: PageIndex) -> Option<&Counts> {
+        match self.leaf(index)?.counts.get() {
+            0 => None,
+            counts => Some(self.counts.get(counts)),
+        }
+    }
+
+    /// The counter of page `index`: 0 where there are none.
+    pub(crate) fn count(&self, index: PageIndex) -> u32 {
+        self.counts(index).map_or(0, |counts| counts.get(index))
+    }
+
+    /// Sets the counter of page `index`. A count needs counters.
+    pub(crate) fn set_count(&self, index: PageIndex, count: u32) {
+        match self.counts(index) {
+            Some(counts) => counts.set(index, count),
+            None => assert_eq!(count, 0, "no counters for this page"),
+        }
     }
 
     /// The owner that the stored object of page `index` names: its leaf, and the place there.
@@ -184,24 +136,44 @@ impl<R: RawMutex> Entries<'_, R> {
         let slot = &leaf.entries[(index % LEAF_PAGES) as usize];
         let old = Entry::decode(slot.load(Relaxed));
         slot.store(entry.encode(), Relaxed);
-        let recount = |count: &AtomicU32, of: fn(Entry) -> bool| match (of(old), of(entry)) {
-            (false, true) => count.store(count.load(Relaxed) + 1, Relaxed),
-            (true, false) => count.store(count.load(Relaxed) - 1, Relaxed),
+        if let (true, false) | (false, true) = (old == Entry::Empty, entry == Entry::Empty) {
+            let live = leaf.live.get();
+            leaf.live.set(if old == Entry::Empty {
+                live + 1
+            } else {
+                live - 1
+            });
+        }
+        self.recount(old, entry);
+    }
+
+    /// An entry of this segment is another than it was: I4.
+    pub(crate) fn recount(&self, old: Entry, new: Entry) {
+        let recount = |count: &Word, of: fn(Entry) -> bool| match (of(old), of(new)) {
+            (false, true) => count.set(count.get() + 1),
+            (true, false) => count.set(count.get() - 1),
             _ => {}
         };
-        recount(&leaf.live, |entry| entry != Entry::Empty);
         recount(&self.segment.committed, Entry::is_committed);
         recount(&self.segment.content, Entry::is_content);
     }
 
+    /// The queue that pages of this segment enter.
+    pub(crate) fn queue(&self) -> Queue {
+        match self.segment.latency_sensitive.get() {
+            0 => Queue::Reclaim,
+            _ => Queue::HighPriority,
+        }
+    }
+
     /// Pages held by entries of this segment (I4).
     pub(crate) fn committed(&self) -> u32 {
-        self.segment.committed.load(Relaxed)
+        self.segment.committed.get()
     }
 
     /// Entries of this segment that remember anything but zeros (I4).
     pub(crate) fn content(&self) -> u32 {
-        self.segment.content.load(Relaxed)
+        self.segment.content.get()
     }
 }
 
@@ -210,10 +182,31 @@ impl<R: RawMutex> Entries<'_, R> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner(pub u32);
 
+/// Holds the lock of a VMO, and of all that share pages with it.
+pub(crate) struct Held<'a, H: Host> {
+    guard: &'a Segment<H::RawLock>,
+    id: SegmentId,
+}
+
+impl<H: Host> Held<'_, H> {
+    /// The segment in which the lock lies.
+    pub(crate) fn id(&self) -> SegmentId {
+        self.id
+    }
+}
+
+impl<H: Host> Drop for Held<'_, H> {
+    fn drop(&mut self) {
+        // SAFETY: locked when this was made.
+        unsafe { self.guard.lock().unlock() };
+        lock::give::<H::RawLock>(rank::VMO);
+    }
+}
+
 /// The entries of one segment, and the lock that guards them.
 pub(crate) struct PageList<'a, H: Host> {
     entries: Entries<'a, H::RawLock>,
-    guard: &'a Segment<H::RawLock>,
+    _held: Held<'a, H>,
 }
 
 impl<'a, H: Host> Deref for PageList<'a, H> {
@@ -224,48 +217,70 @@ impl<'a, H: Host> Deref for PageList<'a, H> {
     }
 }
 
-impl<H: Host> Drop for PageList<'_, H> {
-    fn drop(&mut self) {
-        // SAFETY: locked when this was made.
-        unsafe { self.guard.lock().unlock() };
-        lock::give::<H::RawLock>(rank::VMO);
-    }
-}
-
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
-    /// Locks `segment` and gives its page list.
+    /// Locks `segment`, which is in use, and gives its page list.
     pub(crate) fn page_list(&self, segment: SegmentId) -> PageList<'_, H> {
-        lock::take::<H::RawLock>(rank::VMO);
-        let guard = self.guard_of(segment);
-        guard.lock().lock();
-        self.page_list_locked(segment, guard)
+        self.page_list_if_there(segment).expect("a segment in use")
+    }
+
+    /// The same for a segment that may have been freed, or freed and used again for something else.
+    pub(crate) fn page_list_if_there(&self, segment: SegmentId) -> Option<PageList<'_, H>> {
+        loop {
+            let guard = self.segments.get(segment).locked_by();
+            if guard == 0 {
+                return None;
+            }
+            let held = self.hold(guard);
+            if self.segments.get(segment).locked_by() == guard {
+                return Some(self.list_of(held, segment));
+            }
+        }
     }
 
     /// The same where that needs no waiting; what the caller holds does not matter then.
     pub(crate) fn try_page_list(&self, segment: SegmentId) -> Option<PageList<'_, H>> {
-        let guard = self.guard_of(segment);
-        guard.lock().try_lock().then(|| {
-            lock::take_tried::<H::RawLock>(rank::VMO);
-            self.page_list_locked(segment, guard)
-        })
+        let id = self.segments.get(segment).locked_by();
+        if id == 0 {
+            return None;
+        }
+        let guard = self.segments.get(id);
+        if !guard.lock().try_lock() {
+            return None;
+        }
+        lock::take_tried::<H::RawLock>(rank::VMO);
+        let held = Held { guard, id };
+        let is_it = self.segments.get(segment).locked_by() == id;
+        is_it.then(|| self.list_of(held, segment))
     }
 
-    fn guard_of(&self, segment: SegmentId) -> &Segment<H::RawLock> {
-        self.segments
-            .get(self.segments.get(segment).locked_by.load(Relaxed))
+    /// Takes the lock that lies in segment `id`.
+    pub(crate) fn hold(&self, id: SegmentId) -> Held<'_, H> {
+        lock::take::<H::RawLock>(rank::VMO);
+        let guard = self.segments.get(id);
+        guard.lock().lock();
+        Held { guard, id }
     }
 
-    fn page_list_locked<'a>(
-        &'a self,
-        segment: SegmentId,
-        guard: &'a Segment<H::RawLock>,
-    ) -> PageList<'a, H> {
+    /// The page list of a segment that the held lock guards.
+    pub(crate) fn list_of<'a>(&'a self, held: Held<'a, H>, segment: SegmentId) -> PageList<'a, H> {
         PageList {
-            entries: Entries {
-                segment: self.segments.get(segment),
-                leaves: &self.leaves,
-            },
-            guard,
+            entries: self.entries(&held, segment),
+            _held: held,
+        }
+    }
+
+    /// The entries of a segment that the held lock guards.
+    pub(crate) fn entries(
+        &self,
+        held: &Held<'_, H>,
+        segment: SegmentId,
+    ) -> Entries<'_, H::RawLock> {
+        let segment = self.segments.get(segment);
+        debug_assert_eq!(segment.locked_by(), held.id, "guarded by another lock");
+        Entries {
+            segment,
+            leaves: &self.leaves,
+            counts: &self.counts,
         }
     }
 
@@ -276,9 +291,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         if leaf == 0 || leaf > self.leaves.handed_out() {
             return None;
         }
-        let home = self.leaves.get(leaf).home.load(Relaxed);
-        let (segment, at) = (home / LEAVES as u32, home % LEAVES as u32);
-        (segment != 0).then_some((segment, at * LEAF_PAGES + place))
+        let (segment, at) = self.leaves.get(leaf).home()?;
+        Some((segment, at * LEAF_PAGES + place))
     }
 
     /// Makes sure that `segment` has a leaf for page `index`. `false`: no memory. With `grow` unset
@@ -303,8 +317,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
         match self.leaves.take() {
             Some(leaf) => {
-                let home = segment * LEAVES as u32 + index / LEAF_PAGES;
-                self.leaves.get(leaf).home.store(home, Relaxed);
+                self.leaves.get(leaf).set_home(segment, index / LEAF_PAGES);
                 slot.store(leaf, Release);
                 true
             }

@@ -76,7 +76,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     }
 
     fn harvest_leaf(&self, host: &H, segment: SegmentId, first: PageIndex, found: &mut Harvested) {
-        let list = self.page_list(segment);
+        let Some(list) = self.page_list_if_there(segment) else {
+            return;
+        };
         let pages = pages_in_place(&list, first);
         if pages == 0 {
             return;

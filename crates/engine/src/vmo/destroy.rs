@@ -1,0 +1,154 @@
+//! The end of a VMO, and what becomes of the hidden node above it.
+//!
+//! ```text
+//!      G                  G
+//!      │                  │
+//!      H      V ends      │        H has one child left: S takes over its entries,
+//!     / \    ───────▶     S        its parent and the bounds of its sight
+//!    V   S
+//! ```
+//!
+//! First V lets go of all it sees above. Every entry that is left in H is then seen by S or by VMOs
+//! below it (V2), so S has none of its own there; it gets them as they are, in whole segments and
+//! leaves where it has none. That needs no memory, so no VMO fails to end.
+
+use super::family::Family;
+use super::object::{Kind, NodeId};
+use super::{VmoError, VmoId, Vmos};
+use crate::LEAF_PAGES;
+use crate::entry::Entry;
+use crate::memory::Memory;
+use coldpress_codec::PageCodec;
+use coldpress_storage::CompressedStorage;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+
+impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
+    /// Ends a VMO: what only it sees is freed, also what is being compressed or restored in this
+    /// moment. Refused while pages are pinned.
+    pub fn destroy(&self, host: &M, id: VmoId) -> Result<(), VmoError> {
+        let (family, node) = self.lock(id)?;
+        let object = family.object(node);
+        let (base, end) = (object.base.get(), object.end_position());
+        if family.is_pinned(node, base, end) {
+            return Err(VmoError::BadState);
+        }
+        family.let_go_inherited(host, node, base, end);
+        family.free_own(host, node, base, end);
+        let hidden = object.parent.get();
+        object.end();
+        self.give_object(node);
+        let mut alive = family.leave();
+        if hidden != 0 {
+            family.merge(host, hidden, node);
+            self.objects.get(hidden).end();
+            self.give_object(hidden);
+            alive = family.leave();
+        }
+        if !alive {
+            self.end_family(family);
+        }
+        Ok(())
+    }
+}
+
+impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
+    /// Hands everything of `hidden` down to the child that is not `gone`.
+    fn merge(&self, host: &M, hidden: NodeId, gone: NodeId) {
+        let object = self.object(hidden);
+        let [first, second] = &object.children;
+        let heir = if first.get() == gone { second } else { first }.get();
+        let below = self.object(heir);
+        let mut next = 0;
+        while let Some((number, segment)) = self.directory(hidden).at_or_after(next) {
+            self.directory(hidden).remove(number);
+            self.inherit_segment(host, heir, number, segment);
+            match number.checked_add(1) {
+                Some(number) => next = number,
+                None => break,
+            }
+        }
+        let parent = object.parent.get();
+        below.parent.set(parent);
+        let limit = below.parent_limit.get().min(object.parent_limit.get());
+        below.parent_limit.set(limit);
+        if parent != 0 {
+            let slot = self.object(parent).children.iter();
+            for slot in slot.filter(|slot| slot.get() == hidden) {
+                slot.set(heir);
+            }
+        }
+    }
+
+    /// Gives a segment of a hidden node, which is in no directory any more, to `heir`.
+    fn inherit_segment(&self, host: &M, heir: NodeId, number: u32, segment: u32) {
+        let shares = self.object(heir).kind() == Kind::Hidden;
+        let Some(own) = self.directory(heir).find(number) else {
+            self.directory(heir).insert(segment);
+            if !shares {
+                let leaves = self.engine().segments.get(segment).leaves.len();
+                (0..leaves as u32).for_each(|leaf| self.free_counts(segment, leaf));
+            }
+            return;
+        };
+        let from = self.engine().segments.get(segment);
+        let to = self.engine().segments.get(own);
+        for (leaf, (from, to)) in from.leaves.iter().zip(&to.leaves).enumerate() {
+            let (leaf, number) = (leaf as u32, from.load(Relaxed));
+            if number == 0 {
+                continue;
+            }
+            let empty = self.entries(segment).live(leaf * LEAF_PAGES) == 0;
+            if !empty && to.load(Relaxed) == 0 {
+                self.inherit_leaf(host, segment, own, leaf);
+                if !shares {
+                    self.free_counts(own, leaf);
+                }
+                continue;
+            }
+            if !empty {
+                self.inherit_entries(host, segment, own, leaf);
+            }
+            self.free_leaf(segment, leaf);
+        }
+        self.free_segment(segment);
+    }
+
+    /// Hangs a leaf into another segment.
+    fn inherit_leaf(&self, host: &M, from: u32, to: u32, leaf: u32) {
+        let engine = self.engine();
+        let slot = |segment| &engine.segments.get(segment).leaves[leaf as usize];
+        let number = slot(from).load(Relaxed);
+        // The counts of both segments follow (page list I4).
+        for index in leaf * LEAF_PAGES..(leaf + 1) * LEAF_PAGES {
+            self.entries(from)
+                .recount(self.get((from, index)), Entry::Empty);
+            self.entries(to)
+                .recount(Entry::Empty, self.get((from, index)));
+        }
+        slot(from).store(0, Relaxed);
+        engine.leaves.get(number).set_home(to, leaf);
+        slot(to).store(number, Release);
+        let target = self.entries(to);
+        for index in leaf * LEAF_PAGES..(leaf + 1) * LEAF_PAGES {
+            match target.get(index) {
+                // Its owner is the leaf, and that is the same.
+                Entry::Empty | Entry::Compressed(_) => {}
+                entry => {
+                    engine.follow(host, entry, (to, index), target.owner(index));
+                    self.moved(host, entry, (from, index), (to, index));
+                }
+            }
+        }
+    }
+
+    /// Moves the entries of one leaf to another, which has none at the same places.
+    fn inherit_entries(&self, host: &M, from: u32, to: u32, leaf: u32) {
+        for index in leaf * LEAF_PAGES..(leaf + 1) * LEAF_PAGES {
+            if self.get((from, index)) != Entry::Empty {
+                let shares = self.count((from, index));
+                self.relocate(host, (from, index), (to, index));
+                self.entries(to).set_count(index, shares);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Families: VMOs that share pages, under one lock.
+//!
+//! A VMO that is created begins a family; its snapshots, and theirs, are of the same. Families never
+//! merge, and a member never changes to another. The lock lies in a segment that has no pages and
+//! counts the members; it goes with the last of them.
+
+use super::Vmos;
+use super::object::{NodeId, Object};
+use crate::memory::Memory;
+use crate::page_list::{Entries, Held};
+use crate::{Engine, Host, SegmentId};
+use coldpress_codec::PageCodec;
+use coldpress_storage::CompressedStorage;
+
+/// The VMOs of one family, while its lock is held.
+pub(super) struct Family<'a, M: Memory, C: PageCodec, S: CompressedStorage> {
+    pub(super) vmos: &'a Vmos<M, C, S>,
+    held: Held<'a, M>,
+}
+
+impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
+    pub(super) fn engine(&self) -> &'a Engine<M, C, S> {
+        &self.vmos.engine
+    }
+
+    pub(super) fn object(&self, node: NodeId) -> &'a Object {
+        let object = self.vmos.objects.get(node);
+        debug_assert!(
+            node != 0 && object.family() == self.id(),
+            "of another family"
+        );
+        object
+    }
+
+    pub(super) fn entries(&self, segment: SegmentId) -> Entries<'a, M::RawLock> {
+        self.engine().entries(&self.held, segment)
+    }
+
+    /// The lock alone.
+    pub(super) fn into_held(self) -> Held<'a, M> {
+        self.held
+    }
+
+    /// The segment in which the lock lies.
+    pub(super) fn id(&self) -> SegmentId {
+        self.held.id()
+    }
+
+    /// Counts new members.
+    pub(super) fn join(&self, members: u32) {
+        let count = &self.engine().segments.get(self.id()).members;
+        count.set(count.get() + members);
+    }
+
+    /// Counts a member that has ended. `false`: it was the last, and the caller has to
+    /// [end](Vmos::end_family) the family.
+    #[must_use]
+    pub(super) fn leave(&self) -> bool {
+        let count = &self.engine().segments.get(self.id()).members;
+        count.set(count.get() - 1);
+        count.get() > 0
+    }
+}
+
+impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
+    /// A family without members, locked.
+    pub(super) fn new_family(&self, host: &M) -> Option<Family<'_, M, C, S>> {
+        let id = self.engine.create_segment(host)?;
+        Some(self.hold_family(id))
+    }
+
+    pub(super) fn hold_family(&self, id: SegmentId) -> Family<'_, M, C, S> {
+        Family {
+            vmos: self,
+            held: self.engine.hold(id),
+        }
+    }
+
+    /// Gives the lock of a family back that has no members any more.
+    pub(super) fn end_family(&self, family: Family<'_, M, C, S>) {
+        let id = family.id();
+        self.engine.segments.get(id).retire();
+        drop(family);
+        self.engine.give_segment(id);
+    }
+}
+
+impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
+    /// Has so many segments ready. `false`: no memory.
+    pub(super) fn prepare_segments(&self, host: &H, segments: u32) -> bool {
+        let _tables = self.tables.lock();
+        self.segments.reserve(host, segments)
+    }
+
+    /// A segment that is guarded by another's lock, which is held. `None`: none is ready.
+    pub(super) fn take_segment(&self, locked_by: SegmentId, number: u32) -> Option<SegmentId> {
+        let id = {
+            let _tables = self.tables.lock();
+            self.segments.take()?
+        };
+        self.segments.get(id).clear(locked_by, number);
+        Some(id)
+    }
+
+    /// Gives a segment back that was retired.
+    pub(super) fn give_segment(&self, id: SegmentId) {
+        let _tables = self.tables.lock();
+        self.segments.give(id);
+    }
+}

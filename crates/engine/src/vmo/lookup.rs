@@ -1,0 +1,214 @@
+//! Looking things up in a family: one entry, the next one, the one that a VMO sees.
+
+use super::directory::Directory;
+use super::family::Family;
+use super::object::NodeId;
+use crate::entry::Entry;
+use crate::memory::{Memory, Place};
+use crate::{LEAF_PAGES, SEGMENT_PAGES};
+use coldpress_codec::PageCodec;
+use coldpress_storage::CompressedStorage;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// An entry, and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) node: NodeId,
+    pub(super) place: Place,
+    pub(super) entry: Entry,
+}
+
+/// The number of the segment of a position.
+pub(super) fn number(at: u64) -> u32 {
+    (at / u64::from(SEGMENT_PAGES)) as u32
+}
+
+/// The index of a position in its segment.
+pub(super) fn index(at: u64) -> u32 {
+    (at % u64::from(SEGMENT_PAGES)) as u32
+}
+
+impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
+    pub(super) fn directory(&self, node: NodeId) -> Directory<'a, M::RawLock> {
+        Directory {
+            segments: &self.engine().segments,
+            root: &self.object(node).root,
+        }
+    }
+
+    /// Where the entry of `node` at a position stands, if there is a segment for it.
+    pub(super) fn place(&self, node: NodeId, at: u64) -> Option<Place> {
+        let segment = self.directory(node).find(number(at))?;
+        Some((segment, index(at)))
+    }
+
+    /// The entry at a place.
+    pub(super) fn get(&self, place: Place) -> Entry {
+        self.entries(place.0).get(place.1)
+    }
+
+    /// The counter of the entry at a place.
+    pub(super) fn count(&self, place: Place) -> u32 {
+        self.entries(place.0).count(place.1)
+    }
+
+    /// The entry of `node` itself at a position.
+    pub(super) fn own(&self, node: NodeId, at: u64) -> Option<Found> {
+        let place = self.place(node, at)?;
+        match self.get(place) {
+            Entry::Empty => None,
+            entry => Some(Found { node, place, entry }),
+        }
+    }
+
+    /// The first entry of `node` itself that is not empty, in `from..end`.
+    pub(super) fn next_own(&self, node: NodeId, from: u64, end: u64) -> Option<(u64, Found)> {
+        let mut from = from;
+        while from < end {
+            let (at, segment) = self.directory(node).at_or_after(number(from))?;
+            let first = u64::from(at) * u64::from(SEGMENT_PAGES);
+            if first > from {
+                from = first;
+                continue;
+            }
+            match self.entries(segment).next(index(from)) {
+                Some((index, entry)) => {
+                    let at = first + u64::from(index);
+                    let found = Found {
+                        node,
+                        place: (segment, index),
+                        entry,
+                    };
+                    return (at < end).then_some((at, found));
+                }
+                None => from = first + u64::from(SEGMENT_PAGES),
+            }
+        }
+        None
+    }
+
+    /// What `node` sees at a position: its own entry, or the nearest above.
+    pub(super) fn find(&self, node: NodeId, at: u64) -> Option<Found> {
+        self.own(node, at).or_else(|| self.find_above(node, at))
+    }
+
+    /// What `node` would see at a position if it had no entry there itself.
+    pub(super) fn find_above(&self, node: NodeId, at: u64) -> Option<Found> {
+        let mut object = self.object(node);
+        while object.parent.get() != 0 && at < object.parent_limit.get() {
+            let parent = object.parent.get();
+            if let Some(found) = self.own(parent, at) {
+                return Some(found);
+            }
+            object = self.object(parent);
+        }
+        None
+    }
+
+    /// The first position in `from..end` at which `node` sees an entry of another, and that entry.
+    pub(super) fn next_inherited(&self, node: NodeId, from: u64, end: u64) -> Option<(u64, Found)> {
+        let mut from = from;
+        loop {
+            // The first position at which anybody above has one; of several, the nearest.
+            let (mut object, mut end, mut first) = (self.object(node), end, None);
+            while object.parent.get() != 0 {
+                end = end.min(object.parent_limit.get());
+                if let Some((at, found)) = self.next_own(object.parent.get(), from, end) {
+                    first = Some((at, found));
+                    end = at;
+                }
+                object = self.object(object.parent.get());
+            }
+            let (at, found) = first?;
+            if self.own(node, at).is_none() {
+                return Some((at, found));
+            }
+            from = at + 1;
+        }
+    }
+
+    /// The first position in `from..end` at which `node` sees an entry, and that entry.
+    pub(super) fn next_seen(&self, node: NodeId, from: u64, end: u64) -> Option<(u64, Found)> {
+        let own = self.next_own(node, from, end);
+        let end = own.map_or(end, |(at, _)| at);
+        self.next_inherited(node, from, end).or(own)
+    }
+
+    /// Makes a place for an entry of `node` from the tables that are ready. `None`: none is.
+    pub(super) fn make_place(&self, host: &M, node: NodeId, at: u64) -> Option<Place> {
+        let segment = match self.directory(node).find(number(at)) {
+            Some(segment) => segment,
+            None => {
+                let segment = self.engine().take_segment(self.id(), number(at))?;
+                self.directory(node).insert(segment);
+                segment
+            }
+        };
+        let ready = self.engine().ensure_leaf(host, segment, index(at), false);
+        ready.then_some((segment, index(at)))
+    }
+
+    /// Gives leaves and segments of `node` back that hold nothing, of those in `from..end`.
+    pub(super) fn prune(&self, node: NodeId, from: u64, end: u64) {
+        let mut next = number(from);
+        while let Some((at, id)) = self.directory(node).at_or_after(next) {
+            let first = u64::from(at) * u64::from(SEGMENT_PAGES);
+            if first >= end {
+                return;
+            }
+            let last = end.min(first + u64::from(SEGMENT_PAGES)) - 1;
+            let leaves = index(from.max(first)) / LEAF_PAGES..=index(last) / LEAF_PAGES;
+            leaves.for_each(|leaf| self.prune_leaf(id, leaf));
+            let segment = self.engine().segments.get(id);
+            if segment.leaves.iter().all(|leaf| leaf.load(Relaxed) == 0) {
+                self.directory(node).remove(at);
+                self.free_segment(id);
+            }
+            match at.checked_add(1) {
+                Some(number) => next = number,
+                None => return,
+            }
+        }
+    }
+
+    fn prune_leaf(&self, segment: u32, leaf: u32) {
+        if self.entries(segment).live(leaf * LEAF_PAGES) == 0 {
+            self.free_leaf(segment, leaf);
+        }
+    }
+
+    /// Gives a leaf back whose entries are all empty, with its counters.
+    pub(super) fn free_leaf(&self, segment: u32, leaf: u32) {
+        let engine = self.engine();
+        let slot = &engine.segments.get(segment).leaves[leaf as usize];
+        let number = slot.load(Relaxed);
+        if number != 0 {
+            self.free_counts(segment, leaf);
+            slot.store(0, Relaxed);
+            engine.leaves.get(number).orphan();
+            let _tables = engine.tables.lock();
+            engine.leaves.give(number);
+        }
+    }
+
+    /// Gives the counters of a leaf back.
+    pub(super) fn free_counts(&self, segment: u32, leaf: u32) {
+        let engine = self.engine();
+        let number = engine.segments.get(segment).leaves[leaf as usize].load(Relaxed);
+        if number == 0 {
+            return;
+        }
+        let counts = engine.leaves.get(number).counts.get();
+        if counts != 0 {
+            engine.leaves.get(number).counts.set(0);
+            let _tables = engine.tables.lock();
+            engine.counts.give(counts);
+        }
+    }
+
+    /// Gives a segment without leaves back, which is in no directory.
+    pub(super) fn free_segment(&self, id: u32) {
+        self.engine().segments.get(id).retire();
+        self.engine().give_segment(id);
+    }
+}
