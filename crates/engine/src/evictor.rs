@@ -103,7 +103,7 @@ impl Target {
     }
 
     /// Takes from the source until the target is reached, or no more can be had.
-    fn reach(&self, source: &mut impl Source) -> Freed {
+    pub(crate) fn reach(&self, source: &mut impl Source) -> Freed {
         let mut freed = Freed::default();
         let mut fruitless = 0;
         while fruitless < FRUITLESS_STEPS {

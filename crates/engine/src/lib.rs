@@ -35,6 +35,7 @@
 #![no_std]
 #![deny(missing_docs)]
 
+pub mod caretaker;
 pub mod change;
 mod compaction;
 pub mod compress;

@@ -67,7 +67,7 @@ pub struct Bounds {
 
 impl Bounds {
     /// Those that are set.
-    pub fn from_tunables(tunables: &Tunables) -> Self {
+    pub const fn from_tunables(tunables: &Tunables) -> Self {
         const PAGES_A_MIB: u64 = 256;
         Self {
             warning: tunables.warning_mb * PAGES_A_MIB,
@@ -117,6 +117,11 @@ impl Pressure {
     /// The level.
     pub fn level(&self) -> Level {
         self.level
+    }
+
+    /// Other bounds, from the next update on.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
     }
 
     /// So many pages are free now. The new level, if it has changed.

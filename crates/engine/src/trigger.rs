@@ -33,16 +33,22 @@ pub(crate) struct Victim {
 }
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
+    /// Whether anything can be compressed, whatever the trigger.
+    pub fn can_compress(&self) -> bool {
+        let t = &self.tunables;
+        let built = t.strategy() != Strategy::None && t.storage_strategy() != StorageStrategy::None;
+        built && t.enable_eviction()
+    }
+
     /// Whether this trigger compresses pages.
     pub fn compresses(&self, trigger: Trigger) -> bool {
         let t = &self.tunables;
-        let built = t.strategy() != Strategy::None && t.storage_strategy() != StorageStrategy::None;
         let switched_on = match trigger {
             Trigger::Eager => t.lru_action().compresses(),
             Trigger::Pressure => t.at_memory_pressure(),
             Trigger::Critical => t.at_critical(),
         };
-        built && switched_on && t.enable_eviction()
+        switched_on && self.can_compress()
     }
 
     /// Whether this trigger evicts pager-backed pages.

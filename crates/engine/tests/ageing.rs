@@ -242,6 +242,41 @@ fn pages_that_are_always_needed_are_passed_over_until_memory_is_critical() {
 }
 
 #[test]
+fn neighbours_that_are_always_needed_are_not_taken_along() {
+    let s = system(1, 64);
+    let (mut w, mut r) = (worker(1), reclaimer(2));
+    for index in 0..6 {
+        s.write(&mut w, 1, index, &content(Kind::Text, index.into()));
+    }
+    assert!(s.engine.mark_page(1, 2, Mark::AlwaysNeed, true));
+    for rotations in [0, 3] {
+        for _ in 0..rotations {
+            s.engine.rotate(&s.machine);
+        }
+        s.engine.move_page(1, 0, Queue::DontNeed);
+        while s.reclaim(&mut r, 64).taken > 0 {}
+        assert!(s.is_resident(1, 2), "after {rotations} rotations");
+        s.read(&mut w, 1, 0);
+    }
+    assert!(!s.is_resident(1, 1) && !s.is_resident(1, 5));
+}
+
+#[test]
+fn marks_end_with_the_page() {
+    let s = system_of(1);
+    for mark in [Mark::PagerBacked, Mark::AlwaysNeed] {
+        assert!(s.engine.mark_page(1, 0, mark, true));
+        s.decommit(1, 0, 1);
+        s.write(&mut worker(1), 1, 0, &content(Kind::Text, 0));
+        for _ in 0..3 {
+            s.engine.rotate(&s.machine);
+        }
+        assert_eq!(s.reclaim(&mut reclaimer(2), 1).taken, 1, "{mark:?}");
+        s.read(&mut worker(1), 1, 0);
+    }
+}
+
+#[test]
 fn the_later_of_two_hints_counts() {
     let s = system_of(1);
     let mut r = reclaimer(2);

@@ -373,6 +373,7 @@ fn evictor_pager_backed_and_discardable_test() {
     assert!(freed.compressed > 0 && freed.evicted > 0, "{freed:?}");
     for n in 0..40 {
         let gone = !s.is_resident(1, n * 64);
+        assert_eq!(gone, n < 20, "page {n}: the oldest go, of either kind");
         assert_eq!(s.is_compressed(1, n * 64), gone && n % 2 == 0, "page {n}");
     }
     let all = reach(s, Trigger::Pressure, 40, target(0, 1000));
@@ -428,6 +429,16 @@ fn levels_bound_how_young_pages_may_be() {
         rotate(s, 1);
     }
     assert_eq!(reach(s, Trigger::Pressure, 4, only_oldest).pages(), 4);
+    // Pages that cannot be taken do not lead on to younger ones.
+    let s = pages_in_place(2, false);
+    s.write(&mut worker(1), 1, 1, &content(Kind::Text, 1));
+    (0..2).for_each(|index| s.machine.place(1, index).pinned = true);
+    rotate(s, 4);
+    s.engine.mark_accessed(1, 64);
+    rotate(s, 3);
+    let freed = reach(s, Trigger::Pressure, 4, only_oldest);
+    assert_eq!((freed.pages(), s.engine.failed_pages()), (0, 2));
+    assert_eq!(reach(s, Trigger::Pressure, 4, target(0, 9)).pages(), 1);
     let s = pages_in_place(4, true);
     rotate(s, 1);
     assert_eq!(reach(s, Trigger::Critical, 4, target(0, 9)).pages(), 0);

@@ -28,6 +28,17 @@ pub struct Harvest {
     pub rounds: u64,
 }
 
+impl Harvest {
+    /// From the beginning.
+    pub const fn new() -> Self {
+        Self {
+            segment: 0,
+            first: 0,
+            rounds: 0,
+        }
+    }
+}
+
 /// What a harvest has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Harvested {
@@ -56,7 +67,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             if harvest.segment >= self.segments.handed_out() {
                 *harvest = Harvest {
                     rounds: harvest.rounds + 1,
-                    ..Harvest::default()
+                    ..Harvest::new()
                 };
                 break;
             }

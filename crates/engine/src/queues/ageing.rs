@@ -31,8 +31,8 @@ pub struct Ageing {
     pub interval_ns: u64,
     /// Under pressure, when no inactive page is left, this long after the last.
     pub pressed_interval_ns: u64,
-    /// Failed pages are tried again after half this long to this long, in nanoseconds; never
-    /// (only once they are accessed) with `u64::MAX`.
+    /// Failed pages are tried again after half this long to this long, in nanoseconds; only once
+    /// they are accessed with `u64::MAX`, which no clock reaches.
     pub retry_failed_ns: u64,
 }
 
@@ -98,7 +98,7 @@ impl Queues {
 
     fn retry_failed(&mut self, pages: &Pool<PageRecord>, after_ns: u64, now_ns: u64) {
         let failed = &mut self.lists[FAILED];
-        if after_ns == u64::MAX || now_ns.saturating_sub(failed.closed_ns) < after_ns / 2 {
+        if now_ns.saturating_sub(failed.closed_ns) < after_ns / 2 {
             return;
         }
         failed.closed_ns = now_ns;

@@ -26,6 +26,15 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
+    /// What was picked at random, and whatever else is offered before all generations.
+    pub(crate) const PICKED: Self = Self {
+        touched_before_ns: u64::MAX,
+        anonymous: true,
+        pager_backed: false,
+        oldest: 0,
+        ignore_hints: false,
+    };
+
     fn is_kind(&self, pager_backed: bool) -> bool {
         match pager_backed {
             true => self.pager_backed,
@@ -65,12 +74,6 @@ impl Queues {
         OFFERED_FIRST.into_iter().chain(self.inactive())
     }
 
-    /// Whether all pages of an offered queue were last known to be touched before this time. Hints
-    /// beat age.
-    fn is_old(&self, queue: usize, touched_before_ns: u64) -> bool {
-        matches!(queue, PICKED | DONT_NEED) || self.lists[queue].closed_ns <= touched_before_ns
-    }
-
     /// The page that goes next among those that are wanted. Those that are passed over because
     /// of their kind go to the young end of their queue, and those that their owners always need
     /// become young: so that the next search comes further, and none takes long.
@@ -78,8 +81,9 @@ impl Queues {
         let mut left = PASSED_AT_ONCE;
         for queue in self.offered() {
             let generation = queue < GENERATIONS;
+            // The queues of hints are never closed, so these beat age.
             if generation && self.age_of(queue) + wanted.oldest < GENERATIONS
-                || !self.is_old(queue, wanted.touched_before_ns)
+                || self.lists[queue].closed_ns > wanted.touched_before_ns
             {
                 break;
             }
@@ -133,11 +137,12 @@ impl Queues {
         }
     }
 
-    /// Whether a record's page is one that is reclaimed sooner or later (not among the failed,
-    /// and so on).
+    /// Whether a record's page is one that is reclaimed sooner or later (not among the failed, and
+    /// so on), and its owner has not said that it needs it.
     pub(crate) fn is_ageing(&self, pages: &Pool<PageRecord>, record: u32) -> bool {
-        let queue = pages.get(record).queue();
-        queue < GENERATIONS || OFFERED_FIRST.contains(&queue)
+        let page = pages.get(record);
+        let ages = page.queue() < GENERATIONS || OFFERED_FIRST.contains(&page.queue());
+        ages && !page.has(ALWAYS_NEED)
     }
 
     /// Pages that go first: the oldest generations and what is offered before them.
