@@ -6,6 +6,7 @@
 //! | [`demo`] | the demonstration on redis: fill, read back, compare, measure |
 //! | [`mod@test`] | everything that must pass before a change is kept |
 //! | [`miri`], [`fuzz`] | the codecs and storages under Miri, the codecs under libFuzzer |
+//! | [`sim`] | the engine on a simulated machine, a program of its own |
 //! | [`steps`] | cargo commands in order, and counting what tests say they did |
 //! | [`mod@bench`] | measurements beside kernel zram |
 //! | [`corpus`] | pages captured of real programs, for `coldpress eval` |
@@ -29,6 +30,7 @@ mod managed;
 mod miri;
 mod process;
 mod progress;
+mod sim;
 mod steps;
 mod test;
 mod text;
@@ -58,6 +60,8 @@ enum Task {
     Corpus(corpus::Options),
     /// Run the tests of the codecs and storages under Miri.
     Miri(miri::Options),
+    /// Run the engine on a simulated machine, with faults of every kind.
+    Sim(sim::Options),
     /// Fuzz the codecs, one target after the other.
     Fuzz(fuzz::Options),
 }
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
         Task::Bench(which) => bench::run(&which),
         Task::Corpus(options) => corpus::run(&options),
         Task::Miri(options) => miri::run(&options),
+        Task::Sim(options) => sim::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
     };
     let code = match outcome {

@@ -1,0 +1,185 @@
+//! What goes wrong, by name: each kind has a rate and a count, and a run has to show that every
+//! kind fired.
+//!
+//! Two sorts. *Injected*: the machine does what a machine may do at the worst moment. *Aimed*: the
+//! program does something to a page while it stands at a certain step of a compression or of a
+//! restoration; the driver aims at such pages, and the kind is counted when the page really stood
+//! there.
+
+use crate::random::Random;
+use std::cell::{Cell, RefCell};
+
+/// In which mode of the machine a kind can fire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// In both.
+    Both,
+    /// With pages moved by another kernel, behind a gate.
+    Linux,
+    /// With pages owned, under the locks of VMOs.
+    Kernel,
+}
+
+macro_rules! kinds {
+    ($($name:ident = $text:literal, $place:ident, $rate:literal;)*) => {
+        /// A kind of fault.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        #[allow(missing_docs, reason = "each has its text")]
+        pub enum Kind { $(#[doc = $text] $name,)* }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// In words.
+            pub fn text(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// Its name, as an option takes it.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name),)* }
+            }
+
+            /// Where it can fire.
+            pub fn place(self) -> Where {
+                match self { $(Self::$name => Where::$place,)* }
+            }
+
+            /// Once in how many opportunities; 0: it is aimed, or follows from something else.
+            fn rate(self) -> u32 {
+                match self { $(Self::$name => $rate,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    StorageNoFrame = "no frame for storage", Both, 50;
+    StorageLimit = "no frame for storage: memory limit reached", Both, 0;
+    InstallNoFrame = "no frame to put a page in place", Kernel, 60;
+    InstallLimit = "no frame to put a page in place: memory limit reached", Kernel, 0;
+    LimitLowered = "memory limit lowered", Both, 0;
+    ChunkSegments = "no chunk for a segment", Both, 0;
+    ChunkLeaves = "no chunk for leaves", Both, 0;
+    ChunkRecords = "no chunk for page records", Both, 0;
+    ChunkStorage = "no chunk for storage tables", Both, 0;
+    CodecRefuses = "codec refuses what it could compress", Both, 40;
+    CodecAtBound = "codec's result just reaches the target size", Both, 40;
+    CodecPastBound = "codec finds out at the bound that it does not fit", Both, 60;
+    SlowCompress = "compression takes very long", Both, 30;
+    SlowDecompress = "decompression takes very long", Both, 40;
+    SlowWriter = "writer stops in the middle of a page", Both, 12;
+    FlipPayload = "bit flipped in stored bytes", Both, 0;
+    FlipChecksum = "bit flipped in a stored checksum", Both, 0;
+    FlipTime = "bit flipped in a stored time or form", Both, 0;
+    FlipOwner = "bit flipped in a stored owner", Both, 0;
+    FlipLink = "bit flipped in the link of a split object", Both, 0;
+    Poisoned = "damaged page stopped, no byte given out", Both, 0;
+    ClockJump = "clock jumps forward", Both, 0;
+    ClockStill = "clock stands still", Both, 0;
+    ClockWraps = "clock passes the end of the header's time", Both, 0;
+    LostWake = "wake-up lost", Both, 150;
+    DoubledWake = "wake-up doubled", Both, 50;
+    SpuriousWake = "sleeper woken for nothing", Both, 0;
+    LockPreempted = "thread stopped while it holds a lock", Both, 700;
+    StablePreempted = "thread stopped inside a stable section", Linux, 200;
+    TakeRefused = "take refuses a page (pinned)", Both, 0;
+    TakePart = "take stops early and says nothing of the rest", Linux, 12;
+    TakeHole = "take meets a page dropped unannounced", Linux, 0;
+    TakeChanging = "take moves nothing: the address space is changing", Linux, 0;
+    InstallChanging = "install says Changing", Linux, 60;
+    InstallGone = "install says Gone", Linux, 0;
+    InstallPresent = "install says AlreadyPresent", Linux, 0;
+    InstallRefused = "install refused for no reason; page poisoned", Linux, 3000;
+    LateZap = "memory dropped long after it was announced", Linux, 4;
+    ReadBeforeApplied = "change goes on while its event is being applied", Linux, 0;
+    Stillness = "everything stopped for a fork, all pages looked at", Linux, 0;
+    StillTouch = "page restored while the engine is still", Linux, 0;
+    AccessedLate = "accessed bit set late", Kernel, 4;
+    Compaction = "storage compacted in between", Both, 0;
+    TouchTaken = "touch of a page being taken out", Both, 0;
+    TouchStaged = "touch of a page waiting in staging", Both, 0;
+    TouchInCodec = "touch of a page in the compressor", Both, 0;
+    TouchStoring = "touch of a page being stored", Both, 0;
+    TouchRestoring = "touch of a page being restored", Both, 0;
+    DropTaken = "decommit announced for a page being taken out", Linux, 0;
+    DropStaged = "decommit of a page waiting in staging", Both, 0;
+    DropInCodec = "decommit of a page in the compressor", Both, 0;
+    DropStoring = "decommit of a page being stored", Both, 0;
+    DropRestoring = "decommit of a page being restored", Both, 0;
+    MoveTaken = "transfer of a page being taken out", Linux, 0;
+    MoveStaged = "transfer of a page waiting in staging", Both, 0;
+    MoveInCodec = "transfer of a page in the compressor", Both, 0;
+    MoveStoring = "transfer of a page being stored", Both, 0;
+    MoveRestoring = "transfer of a page being restored", Both, 0;
+    OntoTaken = "transfer onto a page being taken out", Linux, 0;
+    OntoStaged = "transfer onto a page on its way into storage", Linux, 0;
+    OntoRestoring = "transfer onto a page being restored", Linux, 0;
+}
+
+/// How often each kind fired, and how often it shall.
+pub struct Injections {
+    rates: Vec<Cell<u32>>,
+    counts: Vec<Cell<u64>>,
+    forbidden: RefCell<Vec<Kind>>,
+}
+
+impl Injections {
+    /// Every kind at its own rate, none fired.
+    pub fn new() -> Self {
+        Self {
+            rates: Kind::ALL
+                .iter()
+                .map(|kind| Cell::new(kind.rate()))
+                .collect(),
+            counts: Kind::ALL.iter().map(|_| Cell::new(0)).collect(),
+            forbidden: RefCell::default(),
+        }
+    }
+
+    /// Whether it happens now. It is counted then.
+    #[inline]
+    pub fn fires(&self, random: &Random, kind: Kind) -> bool {
+        let fires = random.one_in(self.rates[kind as usize].get());
+        if fires {
+            self.note(kind);
+        }
+        fires
+    }
+
+    /// Whether whoever causes it otherwise than by chance may do so.
+    pub fn allows(&self, kind: Kind) -> bool {
+        !self.forbidden.borrow().contains(&kind)
+    }
+
+    /// It never happens.
+    pub fn forbid(&self, kind: Kind) {
+        self.set_rate(kind, 0);
+        self.forbidden.borrow_mut().push(kind);
+    }
+
+    /// It has happened.
+    #[inline]
+    pub fn note(&self, kind: Kind) {
+        let count = &self.counts[kind as usize];
+        count.set(count.get() + 1);
+    }
+
+    /// How often it happened.
+    pub fn count(&self, kind: Kind) -> u64 {
+        self.counts[kind as usize].get()
+    }
+
+    /// Once in so many opportunities from now on; 0: never.
+    pub fn set_rate(&self, kind: Kind, rate: u32) {
+        self.rates[kind as usize].set(rate);
+    }
+}
+
+impl Default for Injections {
+    fn default() -> Self {
+        Self::new()
+    }
+}

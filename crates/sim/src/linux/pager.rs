@@ -1,0 +1,119 @@
+//! The pager's threads: handlers, reclaimers, discovery.
+
+use super::World;
+use super::host::{HANDLERS, key_of};
+use crate::codec::SimCodec;
+use crate::failure::fail;
+use crate::machine::Table;
+use crate::schedule::{block, doze, random, step, wake};
+use crate::trace::What;
+use coldpress_engine::{Ageing, FaultOutcome, Reclaimer, Trigger, Worker};
+
+/// Generations open quickly: time is short here.
+const AGEING: Ageing = Ageing {
+    interval_ns: 400_000,
+    pressed_interval_ns: 60_000,
+    retry_failed_ns: 4_000_000,
+};
+
+impl World {
+    pub(super) fn handler(&self, n: usize, mut worker: Worker<SimCodec>) {
+        while !self.is_over() {
+            self.goes_on();
+            if random().one_in(2) && self.read_change() {
+                continue;
+            }
+            let message = match self.hold.get() {
+                true => None,
+                false => self.machine.messages.borrow_mut().pop_front(),
+            };
+            self.busy[n].set(message);
+            let Some(message) = message else {
+                if !self.read_change() {
+                    block(HANDLERS, Some(100));
+                }
+                continue;
+            };
+            step(What::Serve, message.place.0, message.place.1, 0);
+            match self.still.get() {
+                true => self.serve_still(&mut worker, message.place),
+                false => self.serve(&mut worker, message.place, message.written),
+            }
+            self.busy[n].set(None);
+        }
+        wake(HANDLERS);
+    }
+
+    pub(super) fn serve(&self, worker: &mut Worker<SimCodec>, place: (u32, u32), written: bool) {
+        let outcome = self
+            .engine
+            .fault(self.machine, worker, place.0, place.1, written);
+        step(What::Serve, place.0, place.1, outcome as u32 + 1);
+        if outcome == FaultOutcome::NoMemory {
+            fail(place, "this machine never lacks frames for pages");
+        }
+    }
+
+    pub(super) fn reclaim(&self, mut reclaimer: Reclaimer<SimCodec>) {
+        self.machine.chunks.growing(Table::Storage);
+        while !self.is_over() {
+            self.goes_on();
+            self.rest_if_told();
+            let machine = self.machine;
+            let pressed = random().one_in(2);
+            let inactive = self.engine.age(machine, &AGEING, pressed);
+            let pages = random().between(1, 70) as u32;
+            let before = match random().below(4) {
+                0..=2 => u64::MAX,
+                _ => machine
+                    .clock
+                    .now_ns()
+                    .saturating_sub(random().below(1_000_000)),
+            };
+            let trigger = random().pick(&[Trigger::Eager, Trigger::Pressure, Trigger::Critical]);
+            let batch = self
+                .engine
+                .reclaim_batch(machine, &mut reclaimer, pages, before, trigger);
+            assert!(batch.taken < pages + 64 && batch.kept <= batch.taken);
+            match inactive == 0 || batch.taken == 0 {
+                true => {
+                    machine.clock.jump(random().below(300_000));
+                    doze(300);
+                }
+                false => doze(60),
+            }
+        }
+    }
+
+    /// Tracks what the program has populated without the pager's help, and keeps tables ready.
+    pub(super) fn discovery(&self) {
+        let (machine, engine) = (self.machine, self.engine);
+        while !self.is_over() {
+            self.goes_on();
+            self.rest_if_told();
+            machine.chunks.growing(Table::Leaves);
+            engine.prepare_for(machine, 16, 0);
+            machine.chunks.growing(Table::Records);
+            engine.prepare_for(machine, 0, 600);
+            let (segment, first) = self.any_place();
+            let end = (first + 40).min(machine.pages);
+            for index in first..end {
+                let entry = machine.at((segment, index));
+                if entry.frame.get() != 0 && !entry.registered.get() {
+                    let stable = machine.gate.enter(true);
+                    // It may have been registered, and dropped, since.
+                    if entry.frame.get() != 0 && !entry.registered.get() {
+                        engine.track_known(machine, segment, index, true);
+                    }
+                    drop(stable);
+                }
+            }
+            doze(2_000);
+        }
+    }
+
+    /// Wakes who waits for a page, whoever asks for that.
+    pub(super) fn wake_for_nothing(&self, place: (u32, u32)) {
+        wake(key_of(place));
+    }
+}
