@@ -23,7 +23,7 @@ fn stored(worker: &mut dyn Worker, page: &Page) -> Option<Vec<u8>> {
 
 /// Decompresses over two different earlier pages, between fences, with a worker that has seen
 /// other bytes, and with a fresh one. Each time the outcome must be the same, and so must the page if
-/// there is one.
+/// there is one. Under Miri, which has fences at both ends at once, one less.
 fn decompress(
     subject: &Subject,
     worker: &mut dyn Worker,
@@ -41,11 +41,20 @@ fn decompress(
             .decompress(source, target)
             .map(|()| Box::new(*target))
     };
-    let [first, second] = ENDS.map(|at| run(worker, if at == At::Front { 0x5a } else { 0xc3 }, at));
-    let third = run(&mut *subject.worker(), 0x00, At::Back);
-    let same = first == second && second == third;
-    assert!(same, "I4: {} shows what was before", subject.name);
+    let first = run(&mut *subject.worker(), 0x00, At::Back);
+    let again = &ENDS[..if cfg!(miri) { 1 } else { 2 }];
+    for at in again {
+        let before = if *at == At::Front { 0x5a } else { 0xc3 };
+        let same = first == run(worker, before, *at);
+        assert!(same, "I4: {} shows what was before", subject.name);
+    }
     first
+}
+
+/// Every codec. Under Miri once: to decompress, it is all the same what it tells.
+fn subjects() -> impl Iterator<Item = Subject> {
+    let all = codecs().into_iter();
+    all.filter(|subject| !cfg!(miri) || !subject.tells_same_filled)
 }
 
 /// Runs `check` on every codec's bytes for the page.
@@ -57,6 +66,9 @@ fn with_stored(page: &Page, mut check: impl FnMut(&Subject, &mut dyn Worker, Vec
         }
     }
 }
+
+/// Each byte is a strategy to proptest, which Miri takes long for.
+const GARBAGE: usize = if cfg!(miri) { 200 } else { 2 * PAGE_SIZE };
 
 proptest! {
     #![proptest_config(config(100))]
@@ -98,8 +110,9 @@ proptest! {
         seed: u64,
         at in 0..PAGE_SIZE,
     ) {
+        let behind = page(Kind::ManySequences, seed);
         with_stored(&page(kind, seed), |subject, worker, mut bytes| {
-            if let Some(other) = stored(worker, &page(Kind::ManySequences, seed)) {
+            if let Some(other) = stored(worker, &behind) {
                 bytes.truncate(at % bytes.len());
                 bytes.extend(&other[at % other.len()..]);
                 let _ = decompress(subject, worker, &bytes);
@@ -108,8 +121,8 @@ proptest! {
     }
 
     #[test]
-    fn garbage(bytes in prop::collection::vec(any::<u8>(), 0..2 * PAGE_SIZE)) {
-        for subject in codecs() {
+    fn garbage(bytes in prop::collection::vec(any::<u8>(), 0..GARBAGE)) {
+        for subject in subjects() {
             let mut worker = subject.worker();
             let outcome = decompress(&subject, &mut *worker, &bytes);
             // No page is stored in more bytes than it has (I2): such bytes are none of ours.
@@ -123,7 +136,7 @@ proptest! {
         let mut random = Random(seed);
         let few = [0, 0, 1, 0x11, 0x20, 0xff, random.next() as u8, random.next() as u8];
         let bytes: Vec<u8> = (0..len).map(|_| few[random.below(few.len())]).collect();
-        for subject in codecs() {
+        for subject in subjects() {
             let _ = decompress(&subject, &mut *subject.worker(), &bytes);
         }
     }
@@ -135,7 +148,7 @@ fn every_bit_flipped() {
     let mut page = page(Kind::Pointers, 11);
     page[1500..].fill(3);
     with_stored(&page, |subject, worker, mut bytes| {
-        let step = if cfg!(miri) { 997 } else { 1 };
+        let step = if cfg!(miri) { 7993 } else { 1 };
         for bit in (0..8 * bytes.len()).step_by(step) {
             bytes[bit / 8] ^= 1 << (bit % 8);
             let _ = decompress(subject, worker, &bytes);
@@ -147,7 +160,7 @@ fn every_bit_flipped() {
 
 #[test]
 fn nothing_is_corrupt() {
-    for subject in codecs() {
+    for subject in subjects() {
         assert_eq!(
             decompress(&subject, &mut *subject.worker(), &[]),
             Err(Corrupt)

@@ -68,7 +68,7 @@ fn compress_twice(
     let first = compress(&mut *subject.worker(), page, limit, 0x00, At::Back);
     let mut worker = subject.worker();
     let mut random = Random(seed);
-    for _ in 0..3 {
+    for _ in 0..if cfg!(miri) { 1 } else { 3 } {
         let other = common::page(KINDS[random.below(KINDS.len())], random.next());
         let (_, stored) = compress(
             &mut *worker,
@@ -88,6 +88,15 @@ fn compress_twice(
     first
 }
 
+/// Every codec. Under Miri without telling same-filled pages, which it sees in tests of its own.
+fn subjects() -> impl Iterator<Item = Subject> {
+    let all = codecs().into_iter();
+    all.filter(|subject| !cfg!(miri) || !subject.tells_same_filled)
+}
+
+/// Each byte is a strategy to proptest, which Miri takes long for.
+const ANY_BYTES: usize = if cfg!(miri) { 100 } else { PAGE_SIZE };
+
 proptest! {
     #![proptest_config(config(50))]
     #[test]
@@ -96,19 +105,21 @@ proptest! {
         seed: u64,
         limit in 0..=2 * PAGE_SIZE,
     ) {
-        for subject in codecs() {
-            compress_twice(&subject, &page(kind, seed), limit, seed);
+        let page = page(kind, seed);
+        for subject in subjects() {
+            compress_twice(&subject, &page, limit, seed);
         }
     }
 
     #[test]
     fn comes_back_whatever_the_bytes(
-        bytes in prop::collection::vec(any::<u8>(), PAGE_SIZE),
-        period in 1..=PAGE_SIZE,
+        bytes in prop::collection::vec(any::<u8>(), ANY_BYTES),
+        period in 1..=ANY_BYTES,
         flips in 0..40_usize,
     ) {
         // Any bytes, repeated with any period, and then disturbed.
-        let mut page: Page = bytes.try_into().unwrap();
+        let mut page = [0; PAGE_SIZE];
+        page[..ANY_BYTES].copy_from_slice(&bytes);
         for i in period..PAGE_SIZE {
             page[i] = page[i - period];
         }
@@ -116,7 +127,7 @@ proptest! {
         for _ in 0..flips {
             page[random.below(PAGE_SIZE)] ^= 1 << random.below(8);
         }
-        for subject in codecs() {
+        for subject in subjects() {
             compress_twice(&subject, &page, PAGE_SIZE, 7);
         }
     }
@@ -134,15 +145,16 @@ fn every_bound_is_kept() {
             false => 32,
         };
         let mut worker = subject.worker();
-        for kind in [
+        let kinds = [
             Kind::Text,
             Kind::Pointers,
+            Kind::Random,
             Kind::ManySequences,
             Kind::NearlyConstant,
             Kind::LengthLimits,
-            Kind::Random,
-        ] {
-            let page = page(kind, 3);
+        ];
+        for kind in &kinds[..if cfg!(miri) { 2 } else { kinds.len() }] {
+            let page = page(*kind, 3);
             let full = compress(&mut *worker, &page, 2 * PAGE_SIZE, 0, At::Back);
             let needed = match full.0 {
                 Compressed::Stored(len) => len,
@@ -201,6 +213,9 @@ fn outcomes_are_told_apart() {
                 }
             }
         }
+        if cfg!(miri) && subject.tells_same_filled {
+            continue; // as without
+        }
         for kind in [Kind::NearlyConstant, Kind::Pointers] {
             let outcome = outcome(kind);
             assert!(
@@ -241,8 +256,8 @@ fn decompresses_in_parallel() {
                     let mut worker = subject.worker();
                     for _ in 0..rounds {
                         let page = page(KINDS[random.below(KINDS.len())], random.next());
-                        for at in ENDS {
-                            compress(&mut *worker, &page, PAGE_SIZE, thread as u8, at);
+                        for at in &ENDS[..if cfg!(miri) { 1 } else { 2 }] {
+                            compress(&mut *worker, &page, PAGE_SIZE, thread as u8, *at);
                         }
                     }
                 });

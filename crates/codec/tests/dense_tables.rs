@@ -1,0 +1,47 @@
+//! Promise: press-dense's tables are bytes and point nowhere: a copy of them, in other memory or
+//! in another program, serves as well.
+//!
+//! Under Miri the copy is the one that the same test left in a file outside of it.
+
+mod common;
+
+use coldpress_codec::press_dense::{DenseTables, PressDense};
+use coldpress_codec::{Compressed, PAGE_SIZE, Page, PageCodec};
+use common::{Kind, page, tables, zeroed};
+
+fn compress(tables: &DenseTables, page: &Page) -> Vec<u8> {
+    let dense = PressDense::new(tables).expect("trained");
+    let mut out = [0; PAGE_SIZE];
+    match dense.compress(&mut zeroed(), page, &mut out) {
+        Compressed::Stored(len) => out[..len].to_vec(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn decompress(tables: &DenseTables, stored: &[u8]) -> Page {
+    let dense = PressDense::new(tables).expect("trained");
+    let mut page = [0x5a; PAGE_SIZE];
+    dense
+        .decompress(&mut zeroed(), stored, &mut page)
+        .expect("just stored");
+    page
+}
+
+#[test]
+fn a_copy_of_the_tables_serves_as_well() {
+    let original = match cfg!(miri) {
+        true => tables::made_before(),
+        false => tables::made(),
+    };
+    let copy = tables::of_bytes(&tables::bytes_of(&original));
+    for kind in [Kind::Text, Kind::Pointers] {
+        let page = page(kind, 77);
+        let stored = compress(&original, &page);
+        assert_eq!(compress(&copy, &page), stored, "{kind:?}");
+        assert!(decompress(&copy, &stored) == page, "{kind:?}");
+    }
+    drop(original);
+    if !cfg!(miri) {
+        tables::leave(&copy);
+    }
+}
