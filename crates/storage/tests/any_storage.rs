@@ -49,12 +49,13 @@ fn names_are_those_of_the_storages() {
 #[test]
 fn every_kind_stores_frees_and_compacts() {
     for kind in StorageKind::ALL {
-        let host = Host::new(400);
+        let (objects, frames) = if cfg!(miri) { (12, 40) } else { (40, 400) };
+        let host = Host::new(frames);
         let mut storage = Box::new(AnyStorage::new(kind));
-        common::with_tables(&mut *storage, 400);
+        common::with_tables(&mut *storage, frames);
         let mut model = Model::default();
         let chains = kind == StorageKind::SizeClass;
-        for n in 0..40 {
+        for n in 0..objects {
             model.store(&host, &mut *storage, 100 + n * 31);
         }
         for index in (0..model.objects.len()).rev().step_by(2) {
@@ -62,6 +63,6 @@ fn every_kind_stores_frees_and_compacts() {
         }
         model.compact_pass(&host, &mut *storage, 4096, usize::MAX);
         model.check(&host, &*storage, chains);
-        assert!(storage.usage().objects > 10, "{kind}");
+        assert!(storage.usage().objects > objects / 4, "{kind}");
     }
 }
