@@ -1,9 +1,11 @@
 //! A process we started: waited for without blocking its end, and never left behind.
 //!
 //! `coldpress run` starts the program as its child, so ending the process we started is not
-//! enough: [`Running::program`] names the program proper, which is ended first.
+//! enough: [`Running::program`] names the program proper, which is ended first. What starts any number
+//! of programs, as cargo does, is started by [`Running::start_group`], and ended with all of them.
 
 use crate::cleanup;
+use crate::group::Group;
 use crate::process::Identity;
 use anyhow::{Context, Result, bail};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 struct Inner {
     child: Child,
     program: Option<Identity>,
+    group: Option<Group>,
 }
 
 /// A started process. Dropped, it is killed together with its program, and reaped.
@@ -25,15 +28,34 @@ pub struct Running {
 impl Running {
     /// Starts `command`; `what` names it in messages.
     pub fn start(command: &mut Command, what: &str) -> Result<Running> {
+        Running::start_as(command, what, |_| Ok(None))
+    }
+
+    /// Starts `command` in a group of its own, which ends with us even where we are killed.
+    pub fn start_group(command: &mut Command, what: &str) -> Result<Running> {
+        Group::lead(command);
+        Running::start_as(command, what, |leader| Group::watch(leader).map(Some))
+    }
+
+    fn start_as(
+        command: &mut Command,
+        what: &str,
+        watch: impl FnOnce(u32) -> Result<Option<Group>>,
+    ) -> Result<Running> {
         let (inner, guard) = cleanup::acquire(
             what,
             || {
-                let child = command.spawn().with_context(|| {
+                let mut child = command.spawn().with_context(|| {
                     format!("cannot start {}", command.get_program().to_string_lossy())
+                })?;
+                let group = watch(child.id()).inspect_err(|_| {
+                    let _ = child.kill();
+                    let _ = child.wait();
                 })?;
                 Ok(Arc::new(Mutex::new(Inner {
                     child,
                     program: None,
+                    group,
                 })))
             },
             |inner| end(&inner),
@@ -127,8 +149,12 @@ fn end(inner: &Mutex<Inner>) -> Result<()> {
         if inner.program.is_some() {
             std::thread::sleep(Duration::from_millis(200));
         }
+        if let Some(group) = &inner.group {
+            group.kill();
+        }
         let _ = inner.child.kill();
         inner.child.wait()?;
     }
+    inner.group = None;
     Ok(())
 }

@@ -175,7 +175,7 @@ fn make_seeds() -> Result<()> {
     ];
     eprintln!("making the seeds: cargo {}", arguments.join(" "));
     let mut command = workspace::cargo();
-    let running = Running::start(command.args(arguments), "the seeds")?;
+    let running = Running::start_group(command.args(arguments), "the seeds")?;
     if !running.wait()?.success() {
         bail!("no seeds; repeat it with: cargo {}", arguments.join(" "));
     }
@@ -194,7 +194,10 @@ fn fuzz(target: &str, seconds: u32) -> Result<Report> {
     build
         .args(["+nightly", "fuzz", "build", target])
         .envs(C_COMPILER);
-    if !Running::start(&mut build, "the build")?.wait()?.success() {
+    if !Running::start_group(&mut build, "the build")?
+        .wait()?
+        .success()
+    {
         return Ok(report);
     }
     let mut command = program_of(target, seconds)?;

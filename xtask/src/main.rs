@@ -13,7 +13,7 @@
 //! | [`cleanup`] | what is undone on every way out, Ctrl-C and panics included |
 //! | [`install`] | missing programs by `apt-get`, missing toolchain parts by `rustup` and `cargo` |
 //! | [`workspace`] | where things are, and building them |
-//! | [`child`], [`process`] | processes we start, and what `/proc` says of any process |
+//! | [`child`], [`group`], [`process`] | processes we start, alone or with all that they start, and what `/proc` says of any process |
 //! | [`managed`] | the command line of `coldpress run` and the statistics it leaves |
 //! | [`text`] | tables, bars, sparklines, byte and time units; [`progress`] the moving line |
 //!
@@ -25,6 +25,7 @@ mod cleanup;
 mod corpus;
 mod demo;
 mod fuzz;
+mod group;
 mod install;
 mod managed;
 mod miri;

@@ -175,7 +175,7 @@ type Pipe = Box<dyn Read + Send>;
 
 fn start(command: &mut Command, what: &str) -> Result<(Running, Pipe, Pipe)> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let running = Running::start(command, what)?;
+    let running = Running::start_group(command, what)?;
     let (output, messages) = running.outputs().expect("both were piped");
     Ok((running, Box::new(output), Box::new(messages)))
 }
