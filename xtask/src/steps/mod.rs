@@ -3,7 +3,8 @@
 //! The first step that fails ends the run with the command that repeats it. A step may need
 //! something installed: where that cannot be had it is skipped, loudly, counted among the skips,
 //! and with `COLDPRESS_FORBID_SKIPS=1` a failure. Tests that say `SKIPPED:` themselves are counted
-//! by [`tally`] from what they print.
+//! by [`tally`] from what they print. What a step leaves out for good ([`Step::leaves_out`]) is told and counted
+//! alike, and never a failure.
 
 mod tally;
 
@@ -24,6 +25,7 @@ pub struct Step {
     environment: Vec<(&'static str, String)>,
     /// Installs what the step needs, where it is missing.
     need: Option<fn() -> Result<()>>,
+    left_out: Vec<String>,
 }
 
 /// How a step ended.
@@ -42,6 +44,7 @@ impl Step {
             arguments: arguments.split(' ').collect(),
             environment: Vec::new(),
             need: None,
+            left_out: Vec::new(),
         }
     }
 
@@ -54,6 +57,12 @@ impl Step {
     /// Only where `need` says Ok.
     pub fn needs(mut self, need: fn() -> Result<()>) -> Step {
         self.need = Some(need);
+        self
+    }
+
+    /// Says that something is left out, and why.
+    pub fn leaves_out(mut self, what: &str, why: &str) -> Step {
+        self.left_out.push(format!("SKIPPED: {what}: {why}"));
         self
     }
 
@@ -100,6 +109,10 @@ pub fn run(steps: &[Step]) -> Result<u8> {
             step.headline,
             step.line()
         );
+        for line in &step.left_out {
+            println!("{line}");
+            tally.lock().expect("no reader panicked").line(line);
+        }
         let begun = Instant::now();
         let outcome = match step.skip_line() {
             None => perform(step, &tally)?,
@@ -214,6 +227,16 @@ mod tests {
         let mut tally = Tally::default();
         tally.line(&line);
         assert_eq!((tally.passed(), tally.failed(), tally.skipped()), (0, 0, 1));
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted_and_the_step_goes_on() {
+        let step = Step::new("Some", "--version").leaves_out("others.rs", "too slow");
+        assert_eq!(step.skip_line(), None);
+        let mut tally = Tally::default();
+        step.left_out.iter().for_each(|line| tally.line(line));
+        assert_eq!(tally.skip_lines(), ["SKIPPED: others.rs: too slow"]);
+        assert_eq!((tally.failed(), tally.skipped()), (0, 1));
     }
 
     #[test]
