@@ -223,9 +223,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             batch.refused += run.refused;
         }
         batch.taken += taken;
-        if taken > 0 && !self.storage.lock().reserve(host, taken) {
+        let reserved = taken == 0 || self.storage.lock().reserve(host, taken);
+        if !reserved {
             add(&self.counters.no_metadata, 1);
-            add(&self.counters.no_storage_metadata, 1);
         }
         for slot in 0..slots {
             let (word, bit) = (usize::from(slot) / 64, 1 << (slot % 64));
@@ -238,7 +238,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 _ => Origin::PagerBacked,
             };
             let slot = StagingSlot(start + slot);
-            if self.compress_slot(host, reclaimer, slot, trigger, origin) {
+            if self.compress_slot(host, reclaimer, slot, trigger, origin, reserved) {
                 batch.kept += 1;
             }
         }
@@ -406,7 +406,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         })
     }
 
-    /// Compresses the page in `slot`. Whether it is now held without a page.
+    /// Compresses the page in `slot`. Whether it is now held without a page. `reserved`: the
+    /// tables of storage have room for it.
     fn compress_slot(
         &self,
         host: &H,
@@ -414,6 +415,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         slot: StagingSlot,
         trigger: Trigger,
         origin: Origin,
+        reserved: bool,
     ) -> bool {
         let c = &self.counters;
         // SAFETY: the slot was filled by this batch and is released at its end only.
@@ -436,8 +438,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let entry = match stored {
             Ok(entry) => entry,
             Err(reason) => {
-                add(reason, 1);
-                add(&c.failed_compressions, 1);
+                c.failed(reason, reserved);
                 self.put_back(host, &reclaimer.worker, slot);
                 return false;
             }
@@ -448,8 +449,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
         self.published(entry);
         if !finalized {
-            add(&c.raced, 1);
-            add(&c.failed_compressions, 1);
+            c.failed(&c.raced, reserved);
             return false;
         }
         c.kept(trigger, origin, entry);

@@ -7,7 +7,8 @@
 //!
 //! * I1 `compression_attempts` = `failed_compressions` + the three of the triggers: a page that is
 //!   tried is kept for one reason or given back for one.
-//! * I2 `failed_compressions` = `incompressible` + `no_storage` + `raced`.
+//! * I2 `failed_compressions` = `incompressible` + `no_storage` + `raced`, and `no_storage` =
+//!   `no_frame` + `no_storage_metadata`.
 //! * I3 What was kept, by trigger, by origin and by form, is the same sum three times.
 //! * I4 `decompressions` = the sum of the nine buckets of residency ([`crate::metrics`]).
 //! * I5 `kept_stored` = `compressed_pages` + `decompressions` + `freed_compressed`: what entered
@@ -103,8 +104,12 @@ counters! {
     failed_compressions: counter pages,
     /// Failed compressions: the page did not reach the target size.
     incompressible: counter pages,
-    /// Failed compressions: no frame or no metadata for the result.
+    /// Failed compressions: no room in storage for the result, for whatever reason.
     no_storage: counter pages,
+    /// Failed compressions: no frame for the result.
+    no_frame: counter pages,
+    /// Failed compressions: no room for the result where the tables of storage could not grow.
+    no_storage_metadata: counter pages,
     /// Failed compressions: the page was touched or freed meanwhile.
     raced: counter pages,
     /// Compressions by the eager trigger that were kept.
@@ -138,6 +143,8 @@ counters! {
     faults_same_filled: counter times,
     /// Faults answered with a fresh zero page.
     faults_zero: counter times,
+    /// Faults that found no frame for a page: what is remembered stays as it is.
+    faults_no_frame: counter times,
     /// Faults on a page that was in place already, or that another worker was restoring.
     faults_present: counter times,
     /// Restores repeated because the address space was changing.
@@ -149,9 +156,6 @@ counters! {
     /// Pages that could not be tracked, and batches that could not be stored whole, for want of
     /// metadata.
     no_metadata: counter times,
-    /// Batches that began although the tables of storage could not grow for all of their
-    /// pages.
-    no_storage_metadata: counter times,
     /// Stored objects moved by compaction.
     compaction_moves: counter times,
     /// Frames that compaction gave back.
@@ -186,6 +190,19 @@ impl Counters {
         add(&self.compression_attempts, 1);
         add(&self.compression_time_ns, ns);
         self.compression_latency.record(ns);
+    }
+
+    /// What was tried is not kept, for this reason. `reserved`: the tables of storage had room.
+    pub(crate) fn failed(&self, reason: &AtomicU64, reserved: bool) {
+        if core::ptr::eq(reason, &self.no_storage) {
+            let missing = match reserved {
+                true => &self.no_frame,
+                false => &self.no_storage_metadata,
+            };
+            add(missing, 1);
+        }
+        add(reason, 1);
+        add(&self.failed_compressions, 1);
     }
 
     /// A page was decompressed and verified, or found damaged, which took so long.

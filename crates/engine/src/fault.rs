@@ -188,7 +188,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 add(&c.faults_present, 1);
                 Some(FaultOutcome::Present)
             }
-            Ok(Installed::NoFrame) | Err(Installed::NoFrame) => Some(FaultOutcome::NoMemory),
+            Ok(Installed::NoFrame) | Err(Installed::NoFrame) => {
+                add(&c.faults_no_frame, 1);
+                Some(FaultOutcome::NoMemory)
+            }
             Ok(Installed::Gone | Installed::Refused)
             | Err(Installed::Gone | Installed::Refused) => {
                 host.wake(segment, index);

@@ -130,6 +130,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         };
         let committed = self.commit(host, worker.id, source, Into::Newest);
         if committed == Committed::NoFrame {
+            add(&c.faults_no_frame, 1);
             return Some(FaultOutcome::NoMemory);
         }
         match loaded {

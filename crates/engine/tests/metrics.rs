@@ -32,6 +32,8 @@ fn check_sums(s: &System) {
     );
     let reasons = sum(&["incompressible", "no_storage", "raced"]);
     assert_eq!(f["failed_compressions"], reasons, "I2");
+    let no_room = sum(&["no_frame", "no_storage_metadata"]);
+    assert_eq!(f["no_storage"], no_room, "I2");
     let origins = sum(&["kept_anonymous", "kept_zero_fork", "kept_pager_backed"]);
     let forms = sum(&["kept_zero", "kept_same_filled", "kept_stored"]);
     assert_eq!((origins, forms), (kept, kept), "I3");
@@ -297,6 +299,24 @@ fn what_came_in_during_a_fork_has_a_bucket() {
     s.engine.acknowledge_present(&s.machine, 1, 5);
     let residency = Residency::read(&s.engine.counters().decompressed_within_log_seconds);
     assert_eq!(residency.0, [0, 0, 0, 1, 0, 0, 0, 0, 0]);
+    check_sums(s);
+}
+
+#[test]
+fn no_frame_and_no_table_are_told_apart() {
+    let s = system(1, 64);
+    let (mut w, mut r) = (worker(1), reclaimer(2));
+    s.write(&mut w, 1, 0, &content(Kind::Text, 1));
+    s.machine.chunks.store(0, Relaxed);
+    s.send_away(&mut r);
+    let f = figures(s);
+    assert_eq!((f["no_frame"], f["no_storage_metadata"]), (0, 1));
+    s.machine.chunks.store(10, Relaxed);
+    s.machine.frames.refuse.store(true, Relaxed);
+    s.write(&mut w, 1, 1, &content(Kind::Text, 2));
+    s.send_away(&mut r);
+    let f = figures(s);
+    assert_eq!((f["no_frame"], f["no_storage_metadata"]), (1, 1));
     check_sums(s);
 }
 
