@@ -19,7 +19,7 @@
 //! Invariants:
 //! * I1 The lock is not held while a source is asked; targets may be combined meanwhile, and count
 //!   for the next run.
-//! * I2 A run ends: the source has nothing more, or it was asked [`FRUITLESS_STEPS`] times in vain.
+//! * I2 A run ends: the source has nothing more, or it was asked several times in vain.
 
 use crate::compress::{Reclaimer, Trigger};
 use crate::lock::{HeldRanks, Lock, rank};
