@@ -44,9 +44,9 @@ fn steps() -> Result<Vec<Step>> {
         ),
         Step::new("Documentation", "doc --workspace --no-deps").with("RUSTDOCFLAGS", "-D warnings"),
         Step::new(
-            "The codecs and storages without vectors, C and a standard library",
-            "build -p coldpress-codec -p coldpress-storage --no-default-features \
-             --target x86_64-unknown-none",
+            "Codecs, storages and the engine without vectors, C and a standard library",
+            "build -p coldpress-codec -p coldpress-storage -p coldpress-engine \
+             --no-default-features --target x86_64-unknown-none",
         )
         .needs(|| install::target("x86_64-unknown-none")),
         Step::new(
