@@ -213,4 +213,11 @@ impl Counts {
     pub(crate) fn set(&self, index: PageIndex, count: u32) {
         self.of[(index % LEAF_PAGES) as usize].store(count, Relaxed);
     }
+
+    /// Sets all counters to 0.
+    pub(crate) fn clear(&self) {
+        for count in &self.of {
+            count.store(0, Relaxed);
+        }
+    }
 }

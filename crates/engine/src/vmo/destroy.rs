@@ -58,6 +58,8 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         let [first, second] = &object.children;
         let heir = if first.get() == gone { second } else { first }.get();
         let below = self.object(heir);
+        // What is left are leaves of which somebody below sees an entry.
+        self.prune(hidden, 0, u64::MAX);
         let mut next = 0;
         while let Some((number, segment)) = self.directory(hidden).at_or_after(next) {
             self.directory(hidden).remove(number);
@@ -97,18 +99,15 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
             if number == 0 {
                 continue;
             }
-            let empty = self.entries(segment).live(leaf * LEAF_PAGES) == 0;
-            if !empty && to.load(Relaxed) == 0 {
+            if to.load(Relaxed) == 0 {
                 self.inherit_leaf(host, segment, own, leaf);
                 if !shares {
                     self.free_counts(own, leaf);
                 }
-                continue;
-            }
-            if !empty {
+            } else {
                 self.inherit_entries(host, segment, own, leaf);
+                self.free_leaf(segment, leaf);
             }
-            self.free_leaf(segment, leaf);
         }
         self.free_segment(segment);
     }

@@ -38,6 +38,7 @@
 //! [`Memory`]), zero-sized intervals, slices.
 
 mod access;
+mod check;
 mod destroy;
 mod directory;
 mod error;
@@ -48,14 +49,15 @@ mod moves;
 mod object;
 mod resize;
 mod resolve;
+mod snapshot;
 mod zero;
 
 pub use error::VmoError;
 pub use object::VmoId;
 
-use crate::Engine;
 use crate::lock::{Lock, rank};
 use crate::memory::Memory;
+use crate::{Engine, SEGMENT_PAGES};
 use coldpress_arena::Pool;
 use coldpress_codec::{PAGE_SIZE, PageCodec};
 use coldpress_storage::CompressedStorage;
@@ -63,6 +65,9 @@ use object::Object;
 
 /// The most pages that a VMO can have: 16 TiB.
 pub const MAX_PAGES: u64 = 1 << 32;
+
+/// Positions in a family: so much that the number of a segment fits into 32 bits.
+const MAX_POSITION: u64 = (1 << 32) * SEGMENT_PAGES as u64;
 
 /// All VMOs of one security domain, on an engine of their own.
 pub struct Vmos<M: Memory, C: PageCodec, S: CompressedStorage> {

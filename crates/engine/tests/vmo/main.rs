@@ -12,5 +12,7 @@ mod spin_lock;
 mod commit;
 mod destroying;
 mod mapped;
+mod model;
 mod ranges;
 mod read_write;
+mod snapshots;

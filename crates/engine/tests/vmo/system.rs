@@ -174,16 +174,14 @@ impl System {
             if let Some(byte) = self.machine.touch(address, offset, write) {
                 return byte;
             }
-            self.vmos
-                .fault(
-                    &self.machine,
-                    worker,
-                    id,
-                    page,
-                    write.is_some(),
-                    |place, writable| self.machine.map(address, place, writable),
-                )
-                .unwrap();
+            let show = |place, writable| self.machine.map(address, place, writable);
+            let written = write.is_some();
+            let machine = &self.machine;
+            match self.vmos.fault(machine, worker, id, page, written, show) {
+                // What a kernel does beforehand, now and then.
+                Err(VmoError::NoMemory) => assert!(self.vmos.prepare_for(machine, 1, 1, 1)),
+                done => done.unwrap(),
+            }
         }
         panic!("faults for ever");
     }

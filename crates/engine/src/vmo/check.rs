@@ -1,0 +1,109 @@
+//! Checking the invariants, for tests.
+
+use super::Vmos;
+use super::family::Family;
+use super::object::{Kind, NodeId};
+use crate::entry::Entry;
+use crate::memory::Memory;
+use coldpress_codec::PageCodec;
+use coldpress_storage::CompressedStorage;
+
+impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
+    /// Looks at everything, family by family, and counts again what is counted: for tests.
+    ///
+    /// # Panics
+    /// If an invariant does not hold.
+    pub fn check_invariants(&self) {
+        for node in 1..=self.objects.handed_out() {
+            let lock = self.objects.get(node).family();
+            if lock == 0 {
+                continue;
+            }
+            let family = self.hold_family(lock);
+            if self.objects.get(node).family() == lock {
+                family.check(node);
+            }
+        }
+    }
+}
+
+impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
+    fn members(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let objects = &self.vmos.objects;
+        (1..=objects.handed_out()).filter(|&node| objects.get(node).family() == self.id())
+    }
+
+    fn check(&self, node: NodeId) {
+        let object = self.object(node);
+        let members = self.engine().segments.get(self.id()).members.get();
+        assert_eq!(members as usize, self.members().count(), "members");
+        let parent = object.parent.get();
+        if parent != 0 {
+            assert_eq!(self.object(parent).kind(), Kind::Hidden);
+            let children = &self.object(parent).children;
+            let slots = children.iter().filter(|slot| slot.get() == node);
+            assert_eq!(slots.count(), 1, "V1: a child of its parent");
+        }
+        match object.kind() {
+            Kind::Free => panic!("a member that is free"),
+            Kind::Vmo => {
+                assert!(
+                    parent == 0 || object.parent_limit.get() <= object.end_position(),
+                    "V3: sees its parent beyond its end"
+                );
+            }
+            Kind::Hidden => {
+                for child in &object.children {
+                    assert_eq!(self.object(child.get()).parent.get(), node, "V1");
+                }
+            }
+        }
+        let mut next = 0;
+        while let Some((at, found)) = self.next_own(node, next, u64::MAX) {
+            next = at + 1;
+            if let Entry::Page(record) = found.entry {
+                let backlink = self.engine().pages.get(record).backlink();
+                assert_eq!(backlink, found.place, "page list I2");
+            }
+            let viewers = self.members().filter(|&viewer| {
+                let viewer_object = self.object(viewer);
+                let range = viewer_object.base.get()..viewer_object.end_position();
+                let sees = || self.find(viewer, at).map(|seen| seen.place);
+                viewer_object.kind() == Kind::Vmo
+                    && range.contains(&at)
+                    && sees() == Some(found.place)
+            });
+            let viewers = viewers.count() as u32;
+            match object.kind() {
+                Kind::Hidden => {
+                    let has_counts = self.entries(found.place.0).counts(found.place.1).is_some();
+                    assert!(has_counts, "V4: a hidden leaf without counters");
+                    let count = self.count(found.place);
+                    assert!(viewers > 0, "V2: position {at} is seen by nobody");
+                    assert_eq!(count, viewers - 1, "V2: position {at}");
+                }
+                _ => assert_eq!(viewers, 1, "V3: position {at} is its owner's"),
+            }
+        }
+        self.check_segments(node);
+    }
+
+    fn check_segments(&self, node: NodeId) {
+        let mut number = 0;
+        while let Some((at, segment)) = self.directory(node).at_or_after(number) {
+            let entries = self.entries(segment);
+            let (mut committed, mut content, mut next) = (0, 0, 0);
+            while let Some((index, entry)) = entries.next(next) {
+                committed += u32::from(entry.is_committed());
+                content += u32::from(entry.is_content());
+                next = index + 1;
+            }
+            assert_eq!(
+                (entries.committed(), entries.content()),
+                (committed, content),
+                "page list I4"
+            );
+            number = at + 1;
+        }
+    }
+}

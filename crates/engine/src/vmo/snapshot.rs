@@ -1,0 +1,180 @@
+//! Snapshots: what a VMO, or a part of it, holds now, as a VMO of its own.
+//!
+//! ```text
+//!    G                G
+//!    │                │
+//!    V    snapshot    H    takes V's page list whole: nothing is copied, no entry is written;
+//!         of V        ├──┐ mappings of its pages lose the right to write
+//!                     V  C
+//! ```
+//!
+//! Every entry of V becomes one of H; those inside C's part are seen by V and C (count 1), the others
+//! by V alone (count 0). What V saw further up, C now sees too, as far as its part goes: those counts
+//! rise by one. So a snapshot takes a time in proportion to what it shares, and a table of counters for
+//! each leaf of V; nothing is decompressed.
+
+use super::family::Family;
+use super::object::{Kind, NodeId};
+use super::{MAX_PAGES, MAX_POSITION, VmoError, VmoId, Vmos};
+use crate::entry::Entry;
+use crate::memory::Memory;
+use crate::segment::LEAVES;
+use crate::{Engine, Host};
+use coldpress_codec::PageCodec;
+use coldpress_storage::CompressedStorage;
+use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
+
+impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
+    /// A VMO that holds what pages `pages` of `id` hold now. It may reach beyond the end of `id`, but
+    /// not begin there; what is beyond reads as zeros. Refused while pages of `id` are pinned.
+    pub fn snapshot(&self, host: &M, id: VmoId, pages: Range<u64>) -> Result<VmoId, VmoError> {
+        if pages.start > pages.end || pages.end - pages.start > MAX_PAGES {
+            return Err(VmoError::OutOfRange);
+        }
+        let hidden = self.new_object(host).ok_or(VmoError::NoMemory)?;
+        let Some(child) = self.new_object(host) else {
+            self.give_object(hidden);
+            return Err(VmoError::NoMemory);
+        };
+        let done = self.snapshot_into(host, id, pages, hidden, child);
+        if done.is_err() {
+            self.give_object(hidden);
+            self.give_object(child);
+        }
+        done
+    }
+
+    fn snapshot_into(
+        &self,
+        host: &M,
+        id: VmoId,
+        pages: Range<u64>,
+        hidden: NodeId,
+        child: NodeId,
+    ) -> Result<VmoId, VmoError> {
+        loop {
+            let (family, node) = self.lock(id)?;
+            let object = family.object(node);
+            let base = object.base.get() + pages.start;
+            let end = base + (pages.end - pages.start);
+            if pages.start > object.pages.get() || end > MAX_POSITION {
+                return Err(VmoError::OutOfRange);
+            }
+            if family.is_pinned(node, object.base.get(), object.end_position()) {
+                return Err(VmoError::BadState);
+            }
+            let wanting = family.add_counts(node);
+            if wanting > 0 {
+                drop(family);
+                if !self.engine.prepare_counts(host, wanting) {
+                    return Err(VmoError::NoMemory);
+                }
+                continue;
+            }
+            family.hide(node, hidden);
+            let child = {
+                let object = self.objects.get(child);
+                let pages = end - base;
+                object.begin(Kind::Vmo, base, pages, family.id());
+                object.parent.set(hidden);
+                object
+                    .parent_limit
+                    .set(end.min(family.object(node).end_position()));
+                child
+            };
+            family.object(hidden).children[1].set(child);
+            family.join(2);
+            family.share(host, hidden, child);
+            return Ok(self.id_of(child));
+        }
+    }
+}
+
+impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
+    /// Puts `hidden` in the place of `node`, with all that it holds and sees, and `node` below it.
+    fn hide(&self, node: NodeId, hidden: NodeId) {
+        let below = self.object(node);
+        let object = self.vmos.objects.get(hidden);
+        object.begin(Kind::Hidden, below.base.get(), 0, self.id());
+        object.root.set(below.root.get());
+        object.parent.set(below.parent.get());
+        object.parent_limit.set(below.parent_limit.get());
+        object.children[0].set(node);
+        if below.parent.get() != 0 {
+            let slots = self.object(below.parent.get()).children.iter();
+            for slot in slots.filter(|slot| slot.get() == node) {
+                slot.set(hidden);
+            }
+        }
+        below.root.set(0);
+        below.parent.set(hidden);
+        below.parent_limit.set(below.end_position());
+    }
+
+    /// Counts `child` among those that see what `hidden` holds and sees.
+    fn share(&self, host: &M, hidden: NodeId, child: NodeId) {
+        let part = {
+            let child = self.object(child);
+            child.base.get()..child.parent_limit.get()
+        };
+        let mut next = 0;
+        while let Some((at, found)) = self.next_own(hidden, next, u64::MAX) {
+            if let Entry::Page(_) = found.entry {
+                host.protect(found.place);
+            }
+            let shares = u32::from(part.contains(&at));
+            self.entries(found.place.0).set_count(found.place.1, shares);
+            next = at + 1;
+        }
+        let mut next = part.start;
+        while let Some((at, found)) = self.next_inherited(hidden, next, part.end) {
+            let entries = self.entries(found.place.0);
+            entries.set_count(found.place.1, entries.count(found.place.1) + 1);
+            next = at + 1;
+        }
+    }
+
+    /// Gives every leaf of `node` counters, all 0, or none of them any: how many are wanting.
+    fn add_counts(&self, node: NodeId) -> u32 {
+        let engine = self.engine();
+        let _tables = engine.tables.lock();
+        let wanting = self.leaves_without_counts(node, |_| {});
+        if engine.counts.available() < wanting {
+            return wanting;
+        }
+        self.leaves_without_counts(node, |leaf| {
+            let counts = engine.counts.take().expect("as many as there were");
+            engine.counts.get(counts).clear();
+            engine.leaves.get(leaf).counts.set(counts);
+        });
+        0
+    }
+
+    fn leaves_without_counts(&self, node: NodeId, mut act: impl FnMut(u32)) -> u32 {
+        let engine = self.engine();
+        let (mut number, mut found) = (0, 0);
+        while let Some((at, segment)) = self.directory(node).at_or_after(number) {
+            let segment = engine.segments.get(segment);
+            for leaf in (0..LEAVES).map(|leaf| segment.leaves[leaf].load(Relaxed)) {
+                if leaf != 0 && engine.leaves.get(leaf).counts.get() == 0 {
+                    found += 1;
+                    act(leaf);
+                }
+            }
+            match at.checked_add(1) {
+                Some(next) => number = next,
+                None => break,
+            }
+        }
+        found
+    }
+}
+
+impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
+    /// Has so many tables of counters ready. `false`: no memory.
+    pub(super) fn prepare_counts(&self, host: &H, tables: u32) -> bool {
+        let _tables = self.tables.lock();
+        self.counts.reserve(host, tables)
+    }
+}
