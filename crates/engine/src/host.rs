@@ -107,8 +107,8 @@ pub unsafe trait Host: ChunkSource + Sync {
 
     /// Which of the pages in place from `first`, those whose bit is set in `pages`, were accessed
     /// since this was asked last. A machine without accessed bits says none. Called in a stable
-    /// section; where [`MAX_RUN`](Host::MAX_RUN) is 1 also before the page is taken, with the lock
-    /// of its VMO held.
+    /// section, or with the lock of the VMO held: where [`UNDER_LOCK`](Host::UNDER_LOCK) is set, and,
+    /// where [`MAX_RUN`](Host::MAX_RUN) is 1, before the page is taken.
     fn harvest_accessed(&self, segment: SegmentId, first: PageIndex, pages: u64) -> u64 {
         let _ = (segment, first, pages);
         0

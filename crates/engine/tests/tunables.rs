@@ -18,8 +18,8 @@ fn document() -> String {
          ```console\n\
          $ COLDPRESS_WRITE_DOCS=1 cargo test -p coldpress-engine --test tunables\n\
          ```\n\n\
-         Names that begin with `kernel.` are those of Zircon, where RFC-0219 was implemented. What this table\n\
-         says of the Linux runtime: its own options and `COLDPRESS_*` variables set budget, codec and storage.\n\n\
+         Names that begin with `kernel.` are those of Zircon, where RFC-0219 was implemented. The Linux runtime\n\
+         works by the defaults; its options and `COLDPRESS_*` variables set budget, codec and storage.\n\n\
          | name | field of `Tunables` | values | default | meaning |\n|---|---|---|---|---|\n",
     );
     for row in TABLE {

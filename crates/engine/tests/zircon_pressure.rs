@@ -204,7 +204,7 @@ impl Frames {
     fn new() -> Self {
         let memory = Box::leak(Box::new([[0; FRAME_BYTES]; 3]));
         Self {
-            memory: NonNull::from(&mut memory[0]),
+            memory: NonNull::from(memory).cast(),
             free: Mutex::new(vec![1, 2, 3]),
         }
     }
