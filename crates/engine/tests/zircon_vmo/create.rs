@@ -1,0 +1,90 @@
+//! Creating VMOs, and their sizes.
+
+use crate::kit::*;
+use crate::system::*;
+use coldpress_engine::vmo::{MAX_PAGES, VmoError, pages_of};
+
+/// A new VMO is nothing but a size. (All of ours can be resized; who hands out rights decides.)
+#[test]
+fn vmo_create_test() {
+    let s = system(10);
+    let vmo = s.create(16);
+    assert_eq!(s.vmos.pages(vmo), Ok(16));
+    assert_eq!(forms(s, vmo), "-".repeat(16));
+    assert_eq!(s.in_place(vmo), []);
+    assert_eq!(s.machine.pages_in_place(), 0);
+    assert_eq!(s.vmos.objects(), 1);
+    assert_eq!(s.vmos.tables_in_use(), (1, 0, 0), "its lock");
+    // No page is pinned: nothing is in the way of these.
+    s.decommit(vmo, 0..16).unwrap();
+    assert_eq!(s.vmos.pages(vmo), Ok(16));
+    end(s, &[vmo]);
+}
+
+#[test]
+fn vmo_create_maximum_size() {
+    let s = system(10);
+    let mut w = worker(0);
+    let vmo = s.create(MAX_PAGES);
+    assert_eq!(s.vmos.pages(vmo), Ok(MAX_PAGES));
+    for pages in [MAX_PAGES + 1, u64::MAX] {
+        let refused = s.vmos.create(&s.machine, pages);
+        assert_eq!(refused, Err(VmoError::OutOfRange));
+    }
+    assert_eq!(s.resize(vmo, MAX_PAGES + 1), Err(VmoError::OutOfRange));
+    // It can be used to its end.
+    s.write_page(&mut w, vmo, MAX_PAGES - 1, &text(1));
+    assert_eq!(s.read_page(&mut w, vmo, MAX_PAGES - 1), text(1));
+    end(s, &[vmo]);
+}
+
+#[test]
+fn vmo_unaligned_size_test() {
+    for bytes in [1, PAGE - 1, PAGE + 1, 8 * PAGE + 15, u64::MAX] {
+        assert_eq!(pages_of(bytes), Err(VmoError::NotAligned), "{bytes}");
+    }
+    assert_eq!(pages_of(8 * PAGE), Ok(8));
+    assert_eq!(pages_of(0), Ok(0));
+}
+
+#[test]
+fn vmo_read_write_smoke_test() {
+    let s = system(100);
+    let mut w = worker(0);
+    let pages = 4;
+    let bytes = pages * PAGE;
+    let vmo = s.create(pages);
+    let pattern: Vec<u8> = (0..bytes).map(|n| (n * 31 % 251) as u8).collect();
+    let write =
+        |w: &mut TestWorker, at: u64, bytes: &[u8]| s.vmos.write(&s.machine, w, vmo, at, bytes);
+    let read = |w: &mut TestWorker, at: u64, len: usize| {
+        let mut into = vec![0xA5; len];
+        s.vmos
+            .read(&s.machine, w, vmo, at, &mut into)
+            .map(|()| into)
+    };
+    assert_eq!(
+        read(&mut w, 0, bytes as usize).unwrap(),
+        vec![0; bytes as usize]
+    );
+    write(&mut w, 0, &pattern).unwrap();
+    assert_eq!(read(&mut w, 0, bytes as usize).unwrap(), pattern);
+    // Across a bound, at odd places.
+    write(&mut w, PAGE - 37, &pattern[..127]).unwrap();
+    assert_eq!(read(&mut w, PAGE - 37, 127).unwrap(), pattern[..127]);
+    let mut expected = pattern.clone();
+    expected[PAGE as usize - 37..][..127].copy_from_slice(&pattern[..127]);
+    assert_eq!(read(&mut w, 0, bytes as usize).unwrap(), expected);
+    // To the last byte, and not beyond.
+    write(&mut w, bytes - 3, &[7; 3]).unwrap();
+    assert_eq!(write(&mut w, bytes - 3, &[9; 4]), Err(VmoError::OutOfRange));
+    assert_eq!(write(&mut w, bytes + 1, &[9]), Err(VmoError::OutOfRange));
+    assert_eq!(write(&mut w, u64::MAX, &[9; 2]), Err(VmoError::OutOfRange));
+    assert_eq!(read(&mut w, bytes, 1), Err(VmoError::OutOfRange));
+    assert_eq!(write(&mut w, bytes, &[]), Ok(()), "nothing, at the end");
+    assert_eq!(
+        read(&mut w, bytes - 4, 4).unwrap(),
+        [expected[bytes as usize - 4], 7, 7, 7]
+    );
+    end(s, &[vmo]);
+}

@@ -1,0 +1,91 @@
+//! What many cases do.
+#![allow(dead_code, reason = "each test file uses what it needs")]
+
+use crate::system::*;
+use coldpress_engine::queues::standing::Standing;
+use coldpress_engine::vmo::VmoId;
+use coldpress_engine::{Entry, Place};
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A snapshot of all of a VMO.
+pub fn snapshot(s: &System, id: VmoId) -> VmoId {
+    let pages = s.vmos.pages(id).unwrap();
+    slice(s, id, 0..pages)
+}
+
+/// A snapshot of a part.
+pub fn slice(s: &System, id: VmoId, pages: Range<u64>) -> VmoId {
+    let child = s.vmos.snapshot(&s.machine, id, pages).unwrap();
+    s.vmos.check_invariants();
+    child
+}
+
+/// Where the page is that a VMO sees, if it is in place.
+pub fn place(s: &System, id: VmoId, page: u64) -> Option<Place> {
+    let mut at = None;
+    let show = |_, place, _| at = Some(place);
+    s.vmos.lookup(id, page..page + 1, show).unwrap();
+    at
+}
+
+/// In which queue the page stands that a VMO sees.
+pub fn standing(s: &System, id: VmoId, page: u64) -> Standing {
+    let (segment, index) = place(s, id, page).expect("in place");
+    s.vmos.engine().check_queues();
+    s.vmos.engine().standing(segment, index).unwrap()
+}
+
+/// Opens so many generations.
+pub fn rotate(s: &System, times: u32) {
+    (0..times).for_each(|_| s.vmos.engine().rotate(&s.machine));
+}
+
+/// The pages that a VMO sees, in place or not, by what their entries are.
+pub fn forms(s: &System, id: VmoId) -> String {
+    let pages = s.vmos.pages(id).unwrap();
+    (0..pages)
+        .map(|page| match s.entry(id, page) {
+            Entry::Empty => '-',
+            Entry::Page(_) => 'P',
+            Entry::Zero => '0',
+            Entry::Compressed(_) => 'C',
+            Entry::SameFilled(_) => 'S',
+            Entry::Temporary(_) => 'T',
+            Entry::Request(_) => 'R',
+            _ => '!',
+        })
+        .collect()
+}
+
+/// Sends everything away, also what was accessed a moment ago.
+pub fn all_away(s: &System, r: &mut TestReclaimer) {
+    for _ in 0..4 {
+        s.send_away(r);
+    }
+    assert_eq!(s.machine.pages_in_place(), 0);
+}
+
+/// Pages that were decompressed so far.
+pub fn decompressed(s: &System) -> u64 {
+    s.codec.decompressed.load(Relaxed)
+}
+
+/// Writes `text(seed)` into each of the pages, whose seed is its number plus `seed`.
+pub fn fill(s: &System, w: &mut TestWorker, id: VmoId, pages: Range<u64>, seed: u64) {
+    pages.for_each(|page| s.write_page(w, id, page, &text(seed + page)));
+}
+
+/// The pages are as [`fill`] has left them.
+pub fn assert_filled(s: &System, w: &mut TestWorker, id: VmoId, pages: Range<u64>, seed: u64) {
+    pages.for_each(|page| assert_eq!(s.read_page(w, id, page), text(seed + page), "page {page}"));
+}
+
+/// Ends VMOs one by one, and nothing is held afterwards.
+pub fn end(s: &System, vmos: &[VmoId]) {
+    for &vmo in vmos {
+        s.destroy(vmo);
+        s.vmos.check_invariants();
+    }
+    s.assert_nothing_is_held();
+}

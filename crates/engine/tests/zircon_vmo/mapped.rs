@@ -1,0 +1,186 @@
+//! VMOs in address spaces.
+
+use crate::kit::*;
+use crate::space::*;
+use crate::system::*;
+use std::sync::atomic::Ordering::Relaxed;
+
+const PAGES: u64 = 16;
+
+/// A byte for each page, so that no page passes for another.
+fn pattern(page: u64) -> u8 {
+    (page * 7 + 3) as u8
+}
+
+fn write_pattern(space: &Space, w: &mut TestWorker, base: u64) {
+    (0..PAGES).for_each(|page| space.write(w, base + page, 99, pattern(page)));
+}
+
+fn check_pattern(space: &Space, w: &mut TestWorker, base: u64, from: u64) {
+    for page in from..PAGES {
+        assert_eq!(space.read(w, base + page - from, 99), pattern(page));
+    }
+}
+
+#[test]
+fn vmo_precommitted_map_test() {
+    let s = system(100);
+    let mut w = worker(0);
+    let vmo = handle(s, s.create(PAGES));
+    s.commit(&mut w, vmo.id, 0..PAGES).unwrap();
+    let mut space = Space::new(s);
+    space.map(1000, &vmo, 0..PAGES);
+    assert_eq!(space.show_in_place(1000..1000 + PAGES), PAGES);
+    // From here on nothing faults: the machine alone answers.
+    for page in 1000..1000 + PAGES {
+        assert!(space.shown(page).is_some_and(|shown| shown.writable));
+    }
+    write_pattern(&space, &mut w, 1000);
+    check_pattern(&space, &mut w, 1000, 0);
+    assert_eq!(s.read_page(&mut w, vmo.id, 5)[99], pattern(5));
+    drop((vmo, space));
+    s.assert_nothing_is_held();
+}
+
+#[test]
+fn vmo_demand_paged_map_test() {
+    let s = system(100);
+    let mut w = worker(0);
+    let vmo = handle(s, s.create(PAGES));
+    let mut space = Space::new(s);
+    space.map(1000, &vmo, 0..PAGES);
+    assert!(s.vmos.prepare_for(&s.machine, 1, 1, PAGES as u32));
+    // No system call commits anything, and no fault asks for tables.
+    s.machine.armed.store(true, Relaxed);
+    for page in 0..PAGES {
+        assert_eq!(space.shown(1000 + page), None);
+        space.write(&mut w, 1000 + page, 99, pattern(page));
+        assert_eq!(s.machine.pages_in_place() as u64, page + 1);
+    }
+    s.machine.armed.store(false, Relaxed);
+    check_pattern(&space, &mut w, 1000, 0);
+    drop((vmo, space));
+    s.assert_nothing_is_held();
+}
+
+#[test]
+fn vmo_dropped_ref_test() {
+    let s = system(100);
+    let mut w = worker(0);
+    let vmo = handle(s, s.create(PAGES));
+    let id = vmo.id;
+    let mut space = Space::new(s);
+    space.map(1000, &vmo, 0..PAGES);
+    write_pattern(&space, &mut w, 1000);
+    drop(vmo);
+    assert_eq!(s.vmos.pages(id), Ok(PAGES), "the mapping keeps it");
+    check_pattern(&space, &mut w, 1000, 0);
+    space.unmap(1000..1000 + PAGES);
+    assert!(s.vmos.pages(id).is_err());
+    s.assert_nothing_is_held();
+}
+
+#[test]
+fn vmo_remap_test() {
+    let s = system(100);
+    let (mut w, mut r) = (worker(0), reclaimer(1));
+    let vmo = handle(s, s.create(PAGES));
+    let mut space = Space::new(s);
+    space.map(1000, &vmo, 0..PAGES);
+    write_pattern(&space, &mut w, 1000);
+    space.unmap(1000..1000 + PAGES);
+    let touched = space.touch(&mut w, 1000, 99, None);
+    assert_eq!(touched, Err(Violation::NotMapped));
+    // Also if it was away meanwhile.
+    all_away(s, &mut r);
+    space.map(5000, &vmo, 0..PAGES);
+    check_pattern(&space, &mut w, 5000, 0);
+    drop((vmo, space));
+    s.assert_nothing_is_held();
+}
+
+#[test]
+fn vmo_double_remap_test() {
+    let s = system(100);
+    let (mut w, mut r) = (worker(0), reclaimer(1));
+    let vmo = handle(s, s.create(PAGES));
+    let mut space = Space::new(s);
+    space.map(1000, &vmo, 0..PAGES);
+    space.map(2000, &vmo, 0..PAGES);
+    space.map(3000, &vmo, 4..PAGES);
+    write_pattern(&space, &mut w, 1000);
+    for _ in 0..2 {
+        check_pattern(&space, &mut w, 2000, 0);
+        check_pattern(&space, &mut w, 3000, 4);
+        all_away(s, &mut r);
+        for page in [1000, 2000, 3000] {
+            assert_eq!(space.shown(page), None, "gone from all of them");
+        }
+    }
+    // What is written through one is read through the others.
+    space.write(&mut w, 3000, 5, 42);
+    assert_eq!(space.read(&mut w, 1004, 5), 42);
+    assert_eq!(space.read(&mut w, 2004, 5), 42);
+    drop((vmo, space));
+    s.assert_nothing_is_held();
+}
+
+#[test]
+fn vmo_clone_removes_write_test() {
+    let s = system(100);
+    let mut w = worker(0);
+    let vmo = handle(s, s.create(2));
+    let mut space = Space::new(s);
+    space.map(1000, &vmo, 0..2);
+    space.write(&mut w, 1000, 1, 1);
+    let before = space.shown(1000).unwrap();
+    assert!(before.writable);
+    let child = snapshot(s, vmo.id);
+    let shown = space.shown(1000).expect("still shown");
+    assert!(!shown.writable, "but not to be written");
+    assert_eq!(s.machine.pages_in_place(), 1);
+    space.write(&mut w, 1000, 1, 2);
+    assert_eq!(s.machine.pages_in_place(), 2);
+    assert_eq!(s.read_page(&mut w, child, 0)[1], 1);
+    assert_eq!(s.read_page(&mut w, vmo.id, 0)[1], 2);
+    s.destroy(child);
+    drop((vmo, space));
+    s.assert_nothing_is_held();
+}
+
+/// What a child has itself does not change with its parent: its mappings stay as they are.
+#[test]
+fn vmo_skip_range_update_test() {
+    let s = system(100);
+    let mut w = worker(0);
+    let vmo = handle(s, s.create(4));
+    fill(s, &mut w, vmo.id, 0..4, 1);
+    let child = handle(s, snapshot(s, vmo.id));
+    let mut space = Space::new(s);
+    space.map(1000, &child, 0..4);
+    space.map(2000, &vmo, 0..4);
+    (0..4).for_each(|page| _ = space.read(&mut w, 2000 + page, 0));
+    for page in [1, 3] {
+        space.write(&mut w, 1000 + page, 0, 9);
+    }
+    for page in [0, 2] {
+        space.read(&mut w, 1000 + page, 0);
+    }
+    let shown = |base: u64| [0, 1, 2, 3].map(|page| space.shown(base + page));
+    let before = shown(1000);
+    assert!(before.iter().all(Option::is_some));
+    s.zero(vmo.id, 0..4).unwrap();
+    assert_eq!(shown(2000), [None; 4]);
+    let after = shown(1000);
+    assert_eq!(
+        (after[1], after[3]),
+        (before[1], before[3]),
+        "the child's own"
+    );
+    for (page, byte) in [(0, text(1)[0]), (1, 9), (2, text(3)[0]), (3, 9)] {
+        assert_eq!(space.read(&mut w, 1000 + page, 0), byte);
+        assert_eq!(space.read(&mut w, 2000 + page, 0), 0);
+    }
+    drop((child, vmo, space));
+    s.assert_nothing_is_held();
+}
