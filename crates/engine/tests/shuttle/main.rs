@@ -104,9 +104,11 @@ unsafe impl<T> Sync for Lent<T> {}
 
 impl<T> Lent<T> {
     fn new() -> Self {
+        let mut memory = Box::<T>::new_uninit();
         // SAFETY: only used for types of which zeroed memory is a value.
         Self(Box::into_raw(unsafe {
-            Box::<T>::new_zeroed().assume_init()
+            memory.as_mut_ptr().write_bytes(0, 1);
+            memory.assume_init()
         }))
     }
 
