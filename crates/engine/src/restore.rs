@@ -23,6 +23,7 @@ use crate::fault::FaultOutcome;
 use crate::host::{Doubt, Host, Installed, StagingSlot};
 use crate::memory::Place;
 use crate::page_list::PageList;
+use crate::queues::standing::Queue;
 use crate::stored::{Header, residency_bucket, stored_ms};
 use crate::worker::{Worker, Workspace};
 use crate::{Engine, PageIndex, SegmentId};
@@ -276,6 +277,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             let entry = match record {
                 Some(record) => {
                     self.pages.get(record).set_backlink(segment, index);
+                    let into = match list.queue() {
+                        Queue::Reclaim => into,
+                        _ => Into::Newest,
+                    };
                     match into {
                         Into::Newest => queues.push_to(&self.pages, record, list.queue()),
                         Into::Failed => queues.push_failed(&self.pages, record),

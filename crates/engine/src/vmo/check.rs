@@ -5,6 +5,7 @@ use super::family::Family;
 use super::object::{Kind, NodeId};
 use crate::entry::Entry;
 use crate::memory::Memory;
+use crate::queues::standing::{Queue, Standing};
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
 
@@ -58,10 +59,35 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
                 }
             }
         }
+        if object.kind() == Kind::Hidden {
+            let marks = object
+                .children
+                .iter()
+                .map(|child| self.object(child.get()).marks.get());
+            assert_eq!(object.marks.get(), marks.sum::<u32>(), "marks");
+        } else {
+            assert_eq!(object.pinned.get(), self.count_pinned(node), "pinned");
+        }
         let mut next = 0;
         while let Some((at, found)) = self.next_own(node, next, u64::MAX) {
             next = at + 1;
+            let entries = self.entries(found.place.0);
+            let sensitive = entries.queue() == Queue::HighPriority;
+            assert_eq!(
+                sensitive,
+                object.marks.get() > 0,
+                "the queue of its segment"
+            );
             if let Entry::Page(record) = found.entry {
+                let engine = self.engine();
+                let standing = engine.queues.lock().standing(&engine.pages, record);
+                let pinned = object.kind() == Kind::Vmo && self.count(found.place) > 0;
+                match standing {
+                    Standing::In(Queue::Wired) => assert!(pinned, "wired, not pinned"),
+                    Standing::In(Queue::HighPriority) => assert!(sensitive && !pinned),
+                    Standing::In(Queue::Dirty) => assert!(!pinned),
+                    _ => assert!(!pinned && !sensitive, "{standing:?}"),
+                }
                 let backlink = self.engine().pages.get(record).backlink();
                 assert_eq!(backlink, found.place, "page list I2");
             }

@@ -140,6 +140,9 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
             Some(segment) => segment,
             None => {
                 let segment = self.engine().take_segment(self.id(), number(at))?;
+                let sensitive = self.object(node).marks.get() > 0;
+                let flag = &self.engine().segments.get(segment).latency_sensitive;
+                flag.set(sensitive.into());
                 self.directory(node).insert(segment);
                 segment
             }

@@ -47,6 +47,8 @@ mod fault;
 mod lookup;
 mod moves;
 mod object;
+mod pin;
+mod priority;
 mod resize;
 mod resolve;
 mod snapshot;
@@ -54,6 +56,7 @@ mod zero;
 
 pub use error::VmoError;
 pub use object::VmoId;
+pub use pin::MAX_PINS;
 
 use crate::lock::{Lock, rank};
 use crate::memory::Memory;

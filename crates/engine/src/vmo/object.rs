@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     Hidden = 2,
 }
 
-/// A VMO or a hidden node: 72 bytes. All but the first three words are read and written under the
+/// A VMO or a hidden node. All but the first three words are read and written under the
 /// family's lock.
 #[repr(C)]
 pub(crate) struct Object {
@@ -54,6 +54,10 @@ pub(crate) struct Object {
     pub(crate) pages: Long,
     /// The parent is seen below this position only.
     pub(crate) parent_limit: Long,
+    /// Its pages that are pinned.
+    pub(crate) pinned: Long,
+    /// How often it is marked as latency-sensitive; of a hidden node, how often all VMOs below are.
+    pub(crate) marks: Word,
 }
 
 // SAFETY: atomics; zero is valid.
@@ -83,7 +87,7 @@ impl Object {
     }
 
     pub(crate) fn begin(&self, kind: Kind, base: u64, pages: u64, family: SegmentId) {
-        for word in [&self.parent, &self.root] {
+        for word in [&self.parent, &self.root, &self.marks] {
             word.set(0);
         }
         for child in &self.children {
@@ -92,6 +96,7 @@ impl Object {
         self.base.set(base);
         self.pages.set(pages);
         self.parent_limit.set(0);
+        self.pinned.set(0);
         self.kind.set(kind as u32);
         self.family.store(family, Release);
     }

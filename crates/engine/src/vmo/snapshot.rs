@@ -100,6 +100,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         object.root.set(below.root.get());
         object.parent.set(below.parent.get());
         object.parent_limit.set(below.parent_limit.get());
+        object.marks.set(below.marks.get());
         object.children[0].set(node);
         if below.parent.get() != 0 {
             let slots = self.object(below.parent.get()).children.iter();

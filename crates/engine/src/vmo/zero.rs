@@ -111,16 +111,4 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         self.let_go(host, above);
         Ok(())
     }
-
-    /// Whether `node` has pinned pages in a range.
-    pub(super) fn is_pinned(&self, node: NodeId, from: u64, end: u64) -> bool {
-        let mut next = from;
-        while let Some((at, own)) = self.next_own(node, next, end) {
-            if self.count(own.place) > 0 {
-                return true;
-            }
-            next = at + 1;
-        }
-        false
-    }
 }

@@ -11,8 +11,10 @@ mod spin_lock;
 
 mod commit;
 mod destroying;
+mod latency;
 mod mapped;
 mod model;
+mod pinning;
 mod ranges;
 mod read_write;
 mod snapshots;

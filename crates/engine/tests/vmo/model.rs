@@ -44,6 +44,10 @@ enum Step {
     Decommit(usize, u64, u64),
     Resize(usize, u64),
     Commit(usize, u64),
+    Pin(usize, u64),
+    Unpin(usize),
+    /// Sets the latency mark, or takes it off.
+    Mark(usize),
     Prefetch(usize),
     Reclaim(u32),
     Rotate,
@@ -72,7 +76,10 @@ fn act() -> impl Strategy<Value = Step> {
         2 => (which.clone(), page(), len).prop_map(|(v, p, n)| Step::Decommit(v, p, n)),
         3 => (which.clone(), page()).prop_map(|(v, p)| Step::Resize(v, p)),
         2 => (which.clone(), page()).prop_map(|(v, p)| Step::Commit(v, p)),
-        1 => which.prop_map(Step::Prefetch),
+        1 => which.clone().prop_map(Step::Prefetch),
+        2 => (which.clone(), page()).prop_map(|(v, p)| Step::Pin(v, p)),
+        3 => which.clone().prop_map(Step::Unpin),
+        2 => which.prop_map(Step::Mark),
     ]
 }
 
@@ -95,6 +102,15 @@ struct Model {
     name: u32,
     pages: u64,
     contents: BTreeMap<u64, Page>,
+    pinned: Option<u64>,
+    marked: bool,
+}
+
+impl Model {
+    /// Whether a pinned page is in the way of a change of these pages.
+    fn is_pinned(&self, pages: std::ops::Range<u64>) -> bool {
+        self.pinned.is_some_and(|page| pages.contains(&page))
+    }
 }
 
 #[derive(Default)]
@@ -192,8 +208,13 @@ impl Run {
             }
             Step::Destroy(which) => {
                 if let Some((model, _)) = self.pick(which) {
-                    s.destroy(model.id);
-                    self.models().vmos.retain(|other| other.id != model.id);
+                    let done = s.vmos.destroy(m, model.id);
+                    if model.pinned.is_some() {
+                        assert_eq!(done, Err(VmoError::BadState));
+                    } else {
+                        done.unwrap();
+                        self.models().vmos.retain(|other| other.id != model.id);
+                    }
                 }
             }
             Step::Snapshot(which, first, pages) => {
@@ -206,6 +227,10 @@ impl Run {
                 let child = s.vmos.snapshot(m, model.id, first..first + pages);
                 if first > model.pages {
                     assert_eq!(child, Err(VmoError::OutOfRange));
+                    return;
+                }
+                if model.pinned.is_some() {
+                    assert_eq!(child, Err(VmoError::BadState));
                     return;
                 }
                 let part = model.contents.range(first..first + pages);
@@ -250,6 +275,8 @@ impl Run {
                 };
                 if range.start > range.end {
                     assert_eq!(done, Err(VmoError::OutOfRange));
+                } else if !zero && model.is_pinned(range.clone()) {
+                    assert_eq!(done, Err(VmoError::BadState));
                 } else {
                     done.unwrap();
                     self.change(model.id, |model| {
@@ -259,7 +286,12 @@ impl Run {
             }
             Step::Resize(which, pages) => {
                 if let Some((model, _)) = self.pick(which) {
-                    s.resize(model.id, pages).unwrap();
+                    let done = s.resize(model.id, pages);
+                    if model.is_pinned(pages..u64::MAX) {
+                        assert_eq!(done, Err(VmoError::BadState));
+                        return;
+                    }
+                    done.unwrap();
                     self.change(model.id, |model| {
                         model.pages = pages;
                         model.contents.retain(|&page, _| page < pages);
@@ -277,6 +309,42 @@ impl Run {
                 if let Some((model, _)) = self.pick(which) {
                     let all = 0..model.pages;
                     let done = self.with_worker(|w| s.vmos.prefetch(m, w, model.id, all));
+                    self.check_done(model.id, done);
+                }
+            }
+            Step::Pin(which, page) => {
+                let Some((model, _)) = self.pick(which) else {
+                    return;
+                };
+                if model.pinned.is_none() && page < model.pages {
+                    let range = page..page + 1;
+                    let done = self.with_worker(|w| s.vmos.pin(m, w, model.id, range));
+                    if done.is_ok() {
+                        self.change(model.id, |model| model.pinned = Some(page));
+                    }
+                    self.check_done(model.id, done);
+                }
+            }
+            Step::Unpin(which) => {
+                if let Some((model, _)) = self.pick(which)
+                    && let Some(page) = model.pinned
+                {
+                    s.vmos.unpin(model.id, page..page + 1).unwrap();
+                    self.change(model.id, |model| model.pinned = None);
+                }
+            }
+            Step::Mark(which) => {
+                let Some((model, _)) = self.pick(which) else {
+                    return;
+                };
+                if model.marked {
+                    s.vmos.unmark_latency_sensitive(model.id).unwrap();
+                    self.change(model.id, |model| model.marked = false);
+                } else {
+                    let done = self.with_worker(|w| s.vmos.mark_latency_sensitive(m, w, model.id));
+                    if done.is_ok() {
+                        self.change(model.id, |model| model.marked = true);
+                    }
                     self.check_done(model.id, done);
                 }
             }
@@ -323,6 +391,8 @@ impl Run {
             name,
             pages,
             contents,
+            pinned: None,
+            marked: false,
         });
     }
 
@@ -380,6 +450,7 @@ fn run(steps: &[Step]) {
     run.read_all();
     s.vmos.check_invariants();
     while !run.models().vmos.is_empty() {
+        run.apply(&Step::Unpin(steps.len()));
         run.apply(&Step::Destroy(steps.len()));
         s.vmos.check_invariants();
         run.read_all();
