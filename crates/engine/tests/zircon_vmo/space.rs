@@ -9,6 +9,9 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+/// Pages that one fault shows at most.
+pub const FAULT_AROUND: u64 = 16;
+
 /// A handle of a VMO: it lives as long as one does, or a mapping.
 pub type Handle = Rc<Owned>;
 
@@ -20,6 +23,16 @@ pub struct Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         self.s.destroy(self.id);
+    }
+}
+
+/// A mark of latency sensitivity, for as long as a part of the mapping is left that set it.
+pub struct Mark(Handle);
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        let vmos = &self.0.s.vmos;
+        vmos.unmark_latency_sensitive(self.0.id).unwrap();
     }
 }
 
@@ -37,6 +50,7 @@ pub struct Mapping {
     /// The page of the VMO that it begins with.
     pub offset: u64,
     pub writable: bool,
+    mark: Option<Rc<Mark>>,
     /// By what the machine knows it. No two mappings have the same, so that nothing of an old one is
     /// left in a new one.
     key: u32,
@@ -60,15 +74,54 @@ pub enum Violation {
     NotWritable,
 }
 
+/// A region of addresses, with mappings and regions in it.
 pub struct Space {
     s: &'static System,
+    w: TestWorker,
     pub mappings: Vec<Mapping>,
+    pub regions: Vec<Space>,
+    latency_sensitive: bool,
 }
 
 impl Space {
     pub fn new(s: &'static System) -> Self {
-        let mappings = Vec::new();
-        Self { s, mappings }
+        Self {
+            s,
+            w: worker(200),
+            mappings: Vec::new(),
+            regions: Vec::new(),
+            latency_sensitive: false,
+        }
+    }
+
+    /// A region in it, which is as latency-sensitive as it is itself. Its number.
+    pub fn add_region(&mut self) -> usize {
+        let mut region = Self::new(self.s);
+        region.latency_sensitive = self.latency_sensitive;
+        self.regions.push(region);
+        self.regions.len() - 1
+    }
+
+    /// Says whether everything mapped here, and in the regions below, is latency-sensitive.
+    pub fn set_latency_sensitive(&mut self, on: bool) {
+        self.latency_sensitive = on;
+        for n in 0..self.mappings.len() {
+            let mark = self.mark_for(&self.mappings[n].vmo.clone());
+            self.mappings[n].mark = mark;
+        }
+        let regions = self.regions.iter_mut();
+        regions.for_each(|region| region.set_latency_sensitive(on));
+    }
+
+    fn mark_for(&mut self, vmo: &Handle) -> Option<Rc<Mark>> {
+        if !self.latency_sensitive {
+            return None;
+        }
+        let Self { s, w, .. } = self;
+        s.vmos
+            .mark_latency_sensitive(&s.machine, w, vmo.id)
+            .unwrap();
+        Some(Rc::new(Mark(vmo.clone())))
     }
 
     /// Shows pages of a VMO at `base`, instead of what was there.
@@ -81,12 +134,14 @@ impl Space {
         let (offset, pages) = (pages.start, pages.end - pages.start);
         assert!(offset + pages <= self.s.vmos.pages(vmo.id).unwrap());
         self.unmap(base..base + pages);
+        let mark = self.mark_for(vmo);
         self.mappings.push(Mapping {
             base,
             pages,
             vmo: vmo.clone(),
             offset,
             writable,
+            mark,
             key: KEYS.fetch_add(1, Relaxed),
         });
         self.mappings.sort_by_key(|mapping| mapping.base);
@@ -164,5 +219,29 @@ impl Space {
             self.s.vmos.lookup(mapping.vmo.id, pages, show).unwrap();
         }
         shown
+    }
+
+    /// A page is read or written, and up to `FAULT_AROUND` pages from it on that are in place are
+    /// shown at once. How many.
+    pub fn touch_around(&self, w: &mut TestWorker, page: u64, write: Option<u8>) -> u64 {
+        self.touch(w, page, 0, write).unwrap();
+        let end = self.find(page).unwrap().end();
+        self.show_in_place(page..end.min(page + FAULT_AROUND))
+    }
+
+    /// Touches the first byte of each page of a range, as if they faulted together. How many could be,
+    /// and why no more.
+    pub fn touch_range(
+        &self,
+        w: &mut TestWorker,
+        range: Range<u64>,
+        write: Option<u8>,
+    ) -> (u64, Option<Violation>) {
+        for page in range.clone() {
+            if let Err(why) = self.touch(w, page, 0, write) {
+                return (page - range.start, Some(why));
+            }
+        }
+        (range.end - range.start, None)
     }
 }
