@@ -223,7 +223,6 @@ fn vm_mapping_page_fault_range_test() {
     let s = system(100);
     let mut w = worker(0);
     let vmo = handle(s, s.create(16));
-    let child;
     let mut space = Space::new(s);
     space.map(1000, &vmo, 0..8);
     space.map_with(2000, &vmo, 0..8, false);
@@ -252,7 +251,7 @@ fn vm_mapping_page_fault_range_test() {
     });
     assert_eq!(gone, Err(coldpress_engine::vmo::VmoError::OutOfRange));
     // After a snapshot reading shows the shared pages, and writing copies them, one by one.
-    child = snapshot(s, vmo.id);
+    let child = snapshot(s, vmo.id);
     assert_eq!(space.touch_range(&mut w, 1000..1006, None), (6, None));
     assert_eq!(s.machine.pages_in_place(), 6);
     assert_eq!(space.touch_range(&mut w, 1000..1003, Some(1)), (3, None));
