@@ -35,6 +35,7 @@
 #![no_std]
 #![deny(missing_docs)]
 
+mod account;
 pub mod caretaker;
 pub mod change;
 mod compaction;
@@ -74,6 +75,7 @@ pub use queues::Ageing;
 pub use tunables::{TunableError, Tunables};
 pub use worker::{Worker, Workspace};
 
+use account::Account;
 use coldpress_arena::Pool;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
@@ -144,8 +146,9 @@ pub struct Engine<H: Host, C: PageCodec, S: CompressedStorage> {
     segments: Pool<Segment<H::RawLock>>,
     leaves: Pool<Leaf>,
     counts: Pool<Counts>,
+    accounts: Pool<Account>,
     pages: Pool<PageRecord>,
-    /// Guards the pools `segments`, `leaves` and `counts`; a leaf of the order.
+    /// Guards the pools `segments`, `leaves`, `counts` and `accounts`; a leaf of the order.
     tables: Lock<H::RawLock, (), { rank::LEAF }>,
     /// Guards the page queues and the pool `pages`; a leaf of the order, held for a few stores.
     queues: Lock<H::RawLock, Queues, { rank::LEAF }>,
@@ -170,6 +173,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             segments: Pool::new(),
             leaves: Pool::new(),
             counts: Pool::new(),
+            accounts: Pool::new(),
             pages: Pool::new(),
             tables: Lock::new(()),
             queues: Lock::new(Queues::new()),
@@ -236,6 +240,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let own = self.segments.touched_bytes()
             + self.leaves.touched_bytes()
             + self.counts.touched_bytes()
+            + self.accounts.touched_bytes()
             + self.pages.touched_bytes();
         own + self.storage.lock().usage().metadata_bytes
     }

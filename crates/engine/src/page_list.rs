@@ -18,10 +18,11 @@
 //! managed at one time): entries come and go far too often to give leaves back. VMOs give theirs
 //! back when a range of them is emptied (`vmo`).
 
+use crate::account::Account;
 use crate::entry::Entry;
 use crate::lock::{self, rank};
 use crate::queues::standing::Queue;
-use crate::segment::{Counts, Leaf, Segment, Word};
+use crate::segment::{Counts, Leaf, Segment};
 use crate::{Engine, Host, LEAF_PAGES, PageIndex, SEGMENT_PAGES, SegmentId};
 use coldpress_arena::Pool;
 use coldpress_codec::PageCodec;
@@ -35,6 +36,7 @@ pub(crate) struct Entries<'a, R> {
     segment: &'a Segment<R>,
     leaves: &'a Pool<Leaf>,
     counts: &'a Pool<Counts>,
+    accounts: Option<&'a Pool<Account>>,
 }
 
 impl<R: RawMutex> Entries<'_, R> {
@@ -149,13 +151,20 @@ impl<R: RawMutex> Entries<'_, R> {
 
     /// An entry of this segment is another than it was: I4.
     pub(crate) fn recount(&self, old: Entry, new: Entry) {
-        let recount = |count: &Word, of: fn(Entry) -> bool| match (of(old), of(new)) {
-            (false, true) => count.set(count.get() + 1),
-            (true, false) => count.set(count.get() - 1),
-            _ => {}
-        };
-        recount(&self.segment.committed, Entry::is_committed);
-        recount(&self.segment.content, Entry::is_content);
+        let change = |of: fn(Entry) -> bool| i32::from(of(new)) - i32::from(of(old));
+        let (committed, content) = (change(Entry::is_committed), change(Entry::is_content));
+        if (committed, content) == (0, 0) {
+            return;
+        }
+        let segment = self.segment;
+        let counts = [(&segment.committed, committed), (&segment.content, content)];
+        for (count, change) in counts {
+            count.set(count.get().wrapping_add_signed(change));
+        }
+        if let (Some(accounts), account @ 1..) = (self.accounts, segment.account.get()) {
+            let account = accounts.get(account);
+            account.change(committed.into(), content.into());
+        }
     }
 
     /// The queue that pages of this segment enter.
@@ -281,6 +290,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             segment,
             leaves: &self.leaves,
             counts: &self.counts,
+            accounts: Some(&self.accounts),
         }
     }
 

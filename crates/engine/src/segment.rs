@@ -70,6 +70,8 @@ pub(crate) struct Segment<R> {
     /// Page list I4.
     pub(crate) committed: Word,
     pub(crate) content: Word,
+    /// The account that counts along, or 0.
+    pub(crate) account: Word,
     /// How many VMOs and snapshots it guards, where it is nothing but their lock (`vmo/family.rs`).
     pub(crate) members: Word,
     /// Not 0: the pages are of a latency-sensitive VMO, and are never compressed.
@@ -103,6 +105,7 @@ impl<R: RawMutex> Segment<R> {
         let words = [
             &self.committed,
             &self.content,
+            &self.account,
             &self.members,
             &self.latency_sensitive,
             &self.left,

@@ -111,11 +111,14 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
                 _ => assert_eq!(viewers, 1, "V3: position {at} is its owner's"),
             }
         }
-        self.check_segments(node);
+        let segments = self.check_segments(node);
+        let account = self.engine().account(object.account.get()).now();
+        let counted = (account.committed_pages, account.content_pages);
+        assert_eq!(counted, segments, "the account");
     }
 
-    fn check_segments(&self, node: NodeId) {
-        let mut number = 0;
+    fn check_segments(&self, node: NodeId) -> (u64, u64) {
+        let (mut number, mut sum) = (0, (0, 0));
         while let Some((at, segment)) = self.directory(node).at_or_after(number) {
             let entries = self.entries(segment);
             let (mut committed, mut content, mut next) = (0, 0, 0);
@@ -129,7 +132,9 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
                 (committed, content),
                 "page list I4"
             );
+            sum = (sum.0 + u64::from(committed), sum.1 + u64::from(content));
             number = at + 1;
         }
+        sum
     }
 }

@@ -87,6 +87,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         let shares = self.object(heir).kind() == Kind::Hidden;
         let Some(own) = self.directory(heir).find(number) else {
             self.directory(heir).insert(segment);
+            self.change_account(segment, self.object(heir).account.get());
             if !shares {
                 let leaves = self.engine().segments.get(segment).leaves.len();
                 (0..leaves as u32).for_each(|leaf| self.free_counts(segment, leaf));
@@ -111,6 +112,16 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
             }
         }
         self.free_segment(segment);
+    }
+
+    /// Has what a segment holds counted for another account.
+    fn change_account(&self, segment: u32, account: u32) {
+        let (engine, entries) = (self.engine(), self.entries(segment));
+        let held = [entries.committed(), entries.content()].map(i64::from);
+        let slot = &engine.segments.get(segment).account;
+        engine.account(slot.get()).change(-held[0], -held[1]);
+        engine.account(account).change(held[0], held[1]);
+        slot.set(account);
     }
 
     /// Hangs a leaf into another segment.

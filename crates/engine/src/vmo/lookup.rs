@@ -141,8 +141,9 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
             None => {
                 let segment = self.engine().take_segment(self.id(), number(at))?;
                 let sensitive = self.object(node).marks.get() > 0;
-                let flag = &self.engine().segments.get(segment).latency_sensitive;
-                flag.set(sensitive.into());
+                let new = self.engine().segments.get(segment);
+                new.latency_sensitive.set(sensitive.into());
+                new.account.set(self.object(node).account.get());
                 self.directory(node).insert(segment);
                 segment
             }

@@ -38,6 +38,7 @@
 //! [`Memory`]), zero-sized intervals, slices.
 
 mod access;
+mod attribution;
 mod check;
 mod destroy;
 mod directory;
@@ -54,6 +55,8 @@ mod resolve;
 mod snapshot;
 mod zero;
 
+pub use crate::account::Usage;
+pub use attribution::{Attribution, Shares};
 pub use error::VmoError;
 pub use object::VmoId;
 pub use pin::MAX_PINS;

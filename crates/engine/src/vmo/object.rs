@@ -54,6 +54,8 @@ pub(crate) struct Object {
     pub(crate) pages: Long,
     /// The parent is seen below this position only.
     pub(crate) parent_limit: Long,
+    /// What it holds itself.
+    pub(crate) account: Word,
     /// Its pages that are pinned.
     pub(crate) pinned: Long,
     /// How often it is marked as latency-sensitive; of a hidden node, how often all VMOs below are.
@@ -144,15 +146,25 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
 
     /// A record that nothing is stored in yet.
     pub(super) fn new_object(&self, host: &M) -> Option<NodeId> {
-        let _table = self.table.lock();
-        match self.objects.reserve(host, 1) {
-            true => self.objects.take(),
-            false => None,
+        let account = self.engine.new_account(host)?;
+        let node = {
+            let _table = self.table.lock();
+            match self.objects.reserve(host, 1) {
+                true => self.objects.take(),
+                false => None,
+            }
+        };
+        match node {
+            Some(node) => self.objects.get(node).account.set(account),
+            None => self.engine.give_account(account),
         }
+        node
     }
 
     /// Gives a record back whose object has ended.
     pub(super) fn give_object(&self, node: NodeId) {
+        self.engine
+            .give_account(self.objects.get(node).account.get());
         let _table = self.table.lock();
         self.objects.give(node);
     }

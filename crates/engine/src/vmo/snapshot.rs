@@ -102,6 +102,10 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         object.parent_limit.set(below.parent_limit.get());
         object.marks.set(below.marks.get());
         object.children[0].set(node);
+        // The segments go on counting for the same account.
+        let fresh = object.account.get();
+        object.account.set(below.account.get());
+        below.account.set(fresh);
         if below.parent.get() != 0 {
             let slots = self.object(below.parent.get()).children.iter();
             for slot in slots.filter(|slot| slot.get() == node) {

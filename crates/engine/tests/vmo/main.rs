@@ -9,6 +9,7 @@ mod frames;
 #[path = "../machine/spin_lock.rs"]
 mod spin_lock;
 
+mod attributions;
 mod commit;
 mod destroying;
 mod latency;

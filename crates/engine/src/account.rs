@@ -1,0 +1,151 @@
+//! What the segments of one page list hold together, counted continuously.
+
+use crate::segment::Long;
+use crate::{Engine, Host};
+use coldpress_arena::{Link, Zeroable};
+use coldpress_codec::PageCodec;
+use coldpress_storage::CompressedStorage;
+use core::sync::atomic::AtomicU32;
+
+/// Pages of a page list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Entries that hold a page.
+    pub committed_pages: u64,
+    /// Entries that remember anything but zeros.
+    pub content_pages: u64,
+}
+
+/// The count of one page list, under its lock: every segment of it names the account.
+#[repr(C)]
+pub(crate) struct Account {
+    link: AtomicU32,
+    committed: Long,
+    content: Long,
+    peak_committed: Long,
+    peak_content: Long,
+}
+
+// SAFETY: atomics; zero is valid.
+unsafe impl Zeroable for Account {}
+
+impl Link for Account {
+    fn link(&self) -> &AtomicU32 {
+        &self.link
+    }
+}
+
+impl Account {
+    /// Nothing is held, nor was.
+    pub(crate) fn clear(&self) {
+        for count in [&self.committed, &self.content] {
+            count.set(0);
+        }
+        self.take_peak();
+    }
+
+    /// Counts a change.
+    pub(crate) fn change(&self, committed: i64, content: i64) {
+        let counts = [
+            (&self.committed, &self.peak_committed, committed),
+            (&self.content, &self.peak_content, content),
+        ];
+        for (count, peak, change) in counts {
+            let now = count.get().checked_add_signed(change);
+            let now = now.expect("fewer than none");
+            count.set(now);
+            peak.set(peak.get().max(now));
+        }
+    }
+
+    pub(crate) fn now(&self) -> Usage {
+        Usage {
+            committed_pages: self.committed.get(),
+            content_pages: self.content.get(),
+        }
+    }
+
+    /// The highest values since this was called last.
+    pub(crate) fn take_peak(&self) -> Usage {
+        let peak = Usage {
+            committed_pages: self.peak_committed.get(),
+            content_pages: self.peak_content.get(),
+        };
+        self.peak_committed.set(self.committed.get());
+        self.peak_content.set(self.content.get());
+        peak
+    }
+}
+
+impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
+    pub(crate) fn account(&self, account: u32) -> &Account {
+        self.accounts.get(account)
+    }
+
+    /// A fresh account. `None`: no memory.
+    pub(crate) fn new_account(&self, host: &H) -> Option<u32> {
+        let _tables = self.tables.lock();
+        if !self.accounts.reserve(host, 1) {
+            return None;
+        }
+        let account = self.accounts.take()?;
+        self.account(account).clear();
+        Some(account)
+    }
+
+    pub(crate) fn give_account(&self, account: u32) {
+        let _tables = self.tables.lock();
+        self.accounts.give(account);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account() -> Account {
+        Account {
+            link: AtomicU32::new(0),
+            committed: Long::default(),
+            content: Long::default(),
+            peak_committed: Long::default(),
+            peak_content: Long::default(),
+        }
+    }
+
+    #[test]
+    fn a_new_account_is_zero_and_so_is_its_peak() {
+        let account = account();
+        assert_eq!(account.now(), Usage::default());
+        assert_eq!(account.take_peak(), Usage::default());
+    }
+
+    #[test]
+    fn the_peak_is_the_highest_value_since_it_was_last_read() {
+        let account = account();
+        let committed = |pages| Usage {
+            committed_pages: pages,
+            content_pages: 0,
+        };
+        account.change(5, 0);
+        account.change(-3, 0);
+        assert_eq!(account.now(), committed(2));
+        assert_eq!(account.take_peak(), committed(5));
+        assert_eq!(account.take_peak(), committed(2));
+        account.change(1, 0);
+        account.change(-3, 0);
+        assert_eq!(account.take_peak(), committed(3));
+        assert_eq!(account.now(), committed(0));
+    }
+
+    #[test]
+    fn more_pages_than_32_bits_can_count_are_counted() {
+        let account = account();
+        account.change(i64::from(u32::MAX) + 1, i64::from(u32::MAX));
+        let most = Usage {
+            committed_pages: 1 << 32,
+            content_pages: (1 << 32) - 1,
+        };
+        assert_eq!((account.now(), account.take_peak()), (most, most));
+    }
+}
