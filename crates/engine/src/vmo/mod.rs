@@ -53,6 +53,7 @@ mod priority;
 mod resize;
 mod resolve;
 mod snapshot;
+mod transfer;
 mod zero;
 
 pub use crate::account::Usage;
@@ -60,6 +61,7 @@ pub use attribution::{Attribution, Shares};
 pub use error::VmoError;
 pub use object::VmoId;
 pub use pin::MAX_PINS;
+pub use transfer::SpliceList;
 
 use crate::lock::{Lock, rank};
 use crate::memory::Memory;

@@ -19,3 +19,4 @@ mod pinning;
 mod ranges;
 mod read_write;
 mod snapshots;
+mod transfers;

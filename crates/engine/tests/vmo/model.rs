@@ -5,6 +5,7 @@
 
 use crate::system::*;
 use coldpress_codec::Page;
+use coldpress_engine::Entry;
 use coldpress_engine::vmo::{VmoError, VmoId};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -49,6 +50,8 @@ enum Step {
     /// Sets the latency mark, or takes it off.
     Mark(usize),
     Prefetch(usize),
+    /// From which page of which VMO how many pages go to which page of which other.
+    Transfer((usize, u64), u64, (usize, u64)),
     Reclaim(u32),
     Rotate,
     Compact,
@@ -73,13 +76,15 @@ fn act() -> impl Strategy<Value = Step> {
         16 => (which.clone(), page(), kind).prop_map(|(v, p, k)| Step::Write(v, p, k)),
         4 => (which.clone(), page()).prop_map(|(v, p)| Step::Touch(v, p)),
         3 => (which.clone(), page(), len.clone()).prop_map(|(v, p, n)| Step::Zero(v, p, n)),
-        2 => (which.clone(), page(), len).prop_map(|(v, p, n)| Step::Decommit(v, p, n)),
+        2 => (which.clone(), page(), len.clone()).prop_map(|(v, p, n)| Step::Decommit(v, p, n)),
         3 => (which.clone(), page()).prop_map(|(v, p)| Step::Resize(v, p)),
         2 => (which.clone(), page()).prop_map(|(v, p)| Step::Commit(v, p)),
         1 => which.clone().prop_map(Step::Prefetch),
         2 => (which.clone(), page()).prop_map(|(v, p)| Step::Pin(v, p)),
         3 => which.clone().prop_map(Step::Unpin),
-        2 => which.prop_map(Step::Mark),
+        2 => which.clone().prop_map(Step::Mark),
+        4 => ((which.clone(), page()), len.clone(), (which, page()))
+            .prop_map(|(from, pages, to)| Step::Transfer(from, pages, to)),
     ]
 }
 
@@ -312,6 +317,11 @@ impl Run {
                     self.check_done(model.id, done);
                 }
             }
+            Step::Transfer((from, first), pages, (to, to_first)) => {
+                if let (Some((from, _)), Some((to, _))) = (self.pick(from), self.pick(to)) {
+                    self.transfer((&from, first), pages, (&to, to_first));
+                }
+            }
             Step::Pin(which, page) => {
                 let Some((model, _)) = self.pick(which) else {
                     return;
@@ -380,6 +390,72 @@ impl Run {
         self.change(model.id, |model| {
             model.contents.entry(page).or_insert([0; 4096])[offset] = byte;
         });
+    }
+
+    fn transfer(&self, (from, first): (&Model, u64), pages: u64, (to, to_first): (&Model, u64)) {
+        let s = self.system;
+        let end = (first + pages).min(from.pages);
+        let end = end.min((first + to.pages).saturating_sub(to_first));
+        if first >= end || to_first >= to.pages {
+            return;
+        }
+        let taken = self.with_worker(|w| s.vmos.take(&s.machine, w, from.id, first..end));
+        s.vmos.check_invariants();
+        let mut list = match taken {
+            Ok(list) => list,
+            Err(error) => {
+                let gone = !self.models().vmos.iter().any(|model| model.id == from.id);
+                assert!(gone || matches!(error, VmoError::BadState | VmoError::OutOfRange));
+                return;
+            }
+        };
+        // What steps within have written meanwhile may be in the list or not: such lists are not
+        // supplied, and neither is compared.
+        let taken = first..first + list.pages();
+        let mut contents = BTreeMap::new();
+        let unchanged = |model: &&mut Model| model.contents == from.contents;
+        let mut models = self.models();
+        let source = models.vmos.iter_mut().find(|model| model.id == from.id);
+        let Some(source) = source.filter(unchanged) else {
+            drop(models);
+            s.vmos.discard(&s.machine, list);
+            self.reread(from.id);
+            return;
+        };
+        for page in taken {
+            if let Some(content) = source.contents.remove(&page) {
+                contents.insert(page - first, content);
+            }
+        }
+        drop(models);
+        let done = self.with_worker(|w| s.vmos.transfer(&s.machine, w, to.id, to_first, &mut list));
+        let supplied = list.supplied();
+        s.vmos.check_invariants();
+        s.vmos.discard(&s.machine, list);
+        match done {
+            Ok(()) => self.change(to.id, |model| {
+                let range = to_first..to_first + supplied;
+                model.contents.retain(|page, _| !range.contains(page));
+                let moved = contents.iter();
+                let moved = moved.map(|(page, content)| (to_first + page, *content));
+                model.contents.extend(moved);
+                model.contents.retain(|&page, _| page < model.pages);
+            }),
+            Err(_) => self.reread(to.id),
+        }
+    }
+
+    /// Takes over what a VMO holds: a step within was in the way of this one.
+    fn reread(&self, id: VmoId) {
+        let s = self.system;
+        let mut contents = BTreeMap::new();
+        let Ok(pages) = s.vmos.pages(id) else {
+            return;
+        };
+        for page in (0..pages).filter(|&page| !matches!(s.entry(id, page), Entry::Empty)) {
+            contents.insert(page, self.with_worker(|w| s.read_page(w, id, page)));
+        }
+        self.change(id, |model| model.contents = contents);
     }
 
     fn add(&self, id: VmoId, pages: u64, contents: BTreeMap<u64, Page>) {
