@@ -20,7 +20,7 @@ mod system;
 
 use coldpress_engine::queues::access::Harvest;
 use coldpress_engine::queues::standing::{Queue, Standing};
-use coldpress_engine::vmo::MAX_PAGES;
+use coldpress_engine::vmo::{MAX_PAGES, Shares};
 use kit::*;
 use space::*;
 use std::sync::atomic::Ordering::Relaxed;
@@ -36,7 +36,7 @@ fn stands_high(s: &System, vmo: &Handle, page: u64) -> bool {
 }
 
 /// A VMO of pages that are in place.
-fn committed(s: &'static System, w: &mut TestWorker, pages: u64) -> Handle {
+fn filled(s: &'static System, w: &mut TestWorker, pages: u64) -> Handle {
     let vmo = handle(s, s.create(pages));
     s.commit(w, vmo.id, 0..pages).unwrap();
     vmo
@@ -46,7 +46,7 @@ fn committed(s: &'static System, w: &mut TestWorker, pages: u64) -> Handle {
 fn vmaspace_priority_propagation_test() {
     let s = system(100);
     let mut w = worker(0);
-    let [before, after, below] = [(); 3].map(|()| committed(s, &mut w, 2));
+    let [before, after, below] = [(); 3].map(|()| filled(s, &mut w, 2));
     let mut space = Space::new(s);
     let region = space.add_region();
     space.map(1000, &before, 0..2);
@@ -77,7 +77,7 @@ fn vmaspace_priority_propagation_test() {
 fn vmaspace_priority_unmap_test() {
     let s = system(100);
     let mut w = worker(0);
-    let vmo = committed(s, &mut w, 8);
+    let vmo = filled(s, &mut w, 8);
     let mut space = Space::new(s);
     space.set_latency_sensitive(true);
     space.map(1000, &vmo, 0..8);
@@ -101,7 +101,7 @@ fn vmaspace_priority_unmap_test() {
 fn vmaspace_priority_mapping_overwrite_test() {
     let s = system(100);
     let mut w = worker(0);
-    let [old, new] = [(); 2].map(|()| committed(s, &mut w, 2));
+    let [old, new] = [(); 2].map(|()| filled(s, &mut w, 2));
     let mut space = Space::new(s);
     space.set_latency_sensitive(true);
     space.map(1000, &old, 0..2);
@@ -119,7 +119,7 @@ fn vmaspace_priority_mapping_overwrite_test() {
 fn vmaspace_priority_bidir_clone_test() {
     let s = system(100);
     let mut w = worker(0);
-    let vmo = committed(s, &mut w, 3);
+    let vmo = filled(s, &mut w, 3);
     let child = handle(s, snapshot(s, vmo.id));
     s.write_page(&mut w, vmo.id, 0, &text(1));
     s.write_page(&mut w, child.id, 1, &text(2));
@@ -151,6 +151,113 @@ fn vmaspace_priority_bidir_clone_test() {
     assert!(is_marked(s, &vmo) && !is_marked(s, &child));
     assert!(stands_high(s, &child, 2), "the other still sees it");
     drop((vmo, child, space));
+    s.assert_nothing_is_held();
+}
+
+/// Bytes of the mappings here and in the regions below: committed, content.
+fn bytes(s: &System, space: &Space) -> (u64, u64) {
+    let own = space.mappings.iter().map(|mapping| {
+        let seen = s.vmos.attribution(mapping.vmo.id, mapping.range()).unwrap();
+        let all = |shares: Shares| shares.private_bytes + shares.shared_bytes;
+        (all(seen.committed), all(seen.content))
+    });
+    let below = space.regions.iter().map(|region| bytes(s, region));
+    own.chain(below)
+        .fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
+}
+
+fn page_counts(s: &System, space: &Space) -> (u64, u64) {
+    let (committed, content) = bytes(s, space);
+    assert_eq!((committed % PAGE, content % PAGE), (0, 0));
+    (committed / PAGE, content / PAGE)
+}
+
+#[test]
+fn vmaspace_nested_attribution_test() {
+    let s = system(100);
+    let (mut w, mut r) = (worker(0), reclaimer(1));
+    let mut space = Space::new(s);
+    let middle = space.add_region();
+    let deep = space.regions[middle].add_region();
+    let vmo = handle(s, s.create(8));
+    space.regions[middle].regions[deep].map(1000, &vmo, 0..4);
+    let levels = |space: &Space| {
+        let region = &space.regions[middle];
+        [space, region, &region.regions[deep]].map(|space| page_counts(s, space))
+    };
+    assert_eq!(levels(&space), [(0, 0); 3]);
+    fill(s, &mut w, vmo.id, 0..8, 1);
+    assert_eq!(levels(&space), [(4, 4); 3], "seen in everything around it");
+    let other = handle(s, s.create(2));
+    s.write_page(&mut w, other.id, 1, &text(9));
+    space.regions[middle].map(5000, &other, 0..2);
+    assert_eq!(levels(&space), [(5, 5), (5, 5), (4, 4)]);
+    all_away(s, &mut r);
+    assert_eq!(levels(&space), [(0, 5), (0, 5), (0, 4)]);
+    space.regions[middle].regions[deep].read(&mut w, 1001, 0);
+    assert_eq!(levels(&space), [(1, 5), (1, 5), (1, 4)]);
+    space.regions[middle].regions[deep].unmap(1000..1002);
+    assert_eq!(levels(&space), [(0, 3), (0, 3), (0, 2)]);
+    drop((vmo, other, space));
+    s.assert_nothing_is_held();
+}
+
+#[test]
+fn vm_mapping_attribution_commit_decommit_test() {
+    let s = system(100);
+    let mut w = worker(0);
+    let vmo = handle(s, s.create(32));
+    let mut space = Space::new(s);
+    space.map(1000, &vmo, 8..16);
+    s.commit(&mut w, vmo.id, 0..32).unwrap();
+    assert_eq!(page_counts(s, &space), (8, 8));
+    for (range, left) in [(0..8, 8), (4..10, 6), (15..20, 5), (20..32, 5), (0..32, 0)] {
+        s.decommit(vmo.id, range).unwrap();
+        assert_eq!(page_counts(s, &space), (left, left));
+    }
+    for (range, left) in [(0..8, 0), (6..11, 3), (15..32, 4), (0..32, 8)] {
+        s.commit(&mut w, vmo.id, range).unwrap();
+        assert_eq!(page_counts(s, &space), (left, left));
+    }
+    drop((vmo, space));
+    s.assert_nothing_is_held();
+}
+
+#[test]
+fn vm_mapping_attribution_map_unmap_test() {
+    let s = system(100);
+    let mut w = worker(0);
+    let vmo = handle(s, s.create(8));
+    fill(s, &mut w, vmo.id, 0..6, 1);
+    let mut space = Space::new(s);
+    space.map(1000, &vmo, 0..8);
+    assert_eq!(page_counts(s, &space), (6, 6));
+    for (range, left) in [
+        (1000..1001, 5),
+        (1003..1004, 4),
+        (1007..1008, 4),
+        (1005..1007, 3),
+    ] {
+        space.unmap(range);
+        assert_eq!(page_counts(s, &space), (left, left));
+        assert_eq!(
+            committed(s, vmo.id),
+            pages(6, 0, 6 * PAGE),
+            "the VMO's are the same"
+        );
+    }
+    space.map(1000, &vmo, 0..8);
+    assert_eq!(page_counts(s, &space), (6, 6));
+    space.map(2000, &vmo, 5..8);
+    assert_eq!(
+        page_counts(s, &space),
+        (7, 7),
+        "mapped twice, counted twice"
+    );
+    space.unmap(0..9999);
+    assert_eq!(page_counts(s, &space), (0, 0));
+    assert_eq!(committed(s, vmo.id), pages(6, 0, 6 * PAGE));
+    drop((vmo, space));
     s.assert_nothing_is_held();
 }
 

@@ -3,7 +3,7 @@
 
 use crate::system::*;
 use coldpress_engine::queues::standing::Standing;
-use coldpress_engine::vmo::VmoId;
+use coldpress_engine::vmo::{Attribution, Shares, VmoId};
 use coldpress_engine::{Entry, Place};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -69,6 +69,30 @@ pub fn all_away(s: &System, r: &mut TestReclaimer) {
 /// Pages that were decompressed so far.
 pub fn decompressed(s: &System) -> u64 {
     s.codec.decompressed.load(Relaxed)
+}
+
+/// So many pages that one VMO alone sees, and that it shares with others; and what its part is.
+pub fn pages(private: u64, shared: u64, scaled_bytes: u64) -> Shares {
+    Shares {
+        private_bytes: private * PAGE,
+        shared_bytes: shared * PAGE,
+        scaled_bytes,
+    }
+}
+
+fn attribution(s: &System, id: VmoId) -> Attribution {
+    let pages = s.vmos.pages(id).unwrap();
+    s.vmos.attribution(id, 0..pages).unwrap()
+}
+
+/// What a VMO sees of what is held in pages.
+pub fn committed(s: &System, id: VmoId) -> Shares {
+    attribution(s, id).committed
+}
+
+/// What a VMO sees of what is remembered in any form.
+pub fn content(s: &System, id: VmoId) -> Shares {
+    attribution(s, id).content
 }
 
 /// Writes `text(seed)` into each of the pages, whose seed is its number plus `seed`.

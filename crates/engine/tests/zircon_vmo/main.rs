@@ -15,6 +15,7 @@ mod spin_lock;
 #[allow(dead_code, reason = "each test file uses what it needs")]
 mod system;
 
+mod attribution;
 mod clones;
 mod commit;
 mod create;
@@ -23,4 +24,5 @@ mod locks;
 mod lookup;
 mod mapped;
 mod pins;
+mod transfer;
 mod zeros;
