@@ -4,7 +4,7 @@
 //! it. The preload library has no standard library and its own panic handler, so it is checked
 //! on its own and is not under the test harness. The codecs and storages are built once more for
 //! a target that has neither vectors nor C nor a standard library: the pager's crates must not
-//! lean on any of them. The promises are tests of the finished command on real programs: they run
+//! lean on any of them. The simulation runs the engine for some ten million steps on each of its machines. The promises are tests of the finished command on real programs: they run
 //! in release, one at a time, because they measure memory and time.
 
 use crate::install::{self, Package, Probe, program};
@@ -57,6 +57,10 @@ fn steps() -> Result<Vec<Step>> {
             "Tests of the crates",
             "test --workspace --exclude coldpress-preload --exclude coldpress-promises \
              --no-fail-fast -- --show-output",
+        ),
+        Step::new(
+            "The engine on simulated machines, with faults of every kind",
+            "run --quiet --profile sim -p coldpress-sim -- --seed 1 --steps 40000000",
         ),
         Step::new(
             "Promises, on real programs",

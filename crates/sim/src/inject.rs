@@ -59,12 +59,15 @@ kinds! {
     StorageNoFrame = "no frame for storage", Both, 50;
     StorageLimit = "no frame for storage: memory limit reached", Both, 0;
     InstallNoFrame = "no frame to put a page in place", Kernel, 60;
+    ReserveGone = "copy of a staged page put in place after its slot was released", Kernel, 0;
     InstallLimit = "no frame to put a page in place: memory limit reached", Kernel, 0;
     LimitLowered = "memory limit lowered", Both, 0;
     ChunkSegments = "no chunk for a segment", Both, 0;
     ChunkLeaves = "no chunk for leaves", Both, 0;
     ChunkRecords = "no chunk for page records", Both, 0;
     ChunkStorage = "no chunk for storage tables", Both, 0;
+    ChunkObjects = "no chunk for VMOs", Kernel, 0;
+    ChunkCounts = "no chunk for counters of shares", Kernel, 0;
     CodecRefuses = "codec refuses what it could compress", Both, 40;
     CodecAtBound = "codec's result just reaches the target size", Both, 40;
     CodecPastBound = "codec finds out at the bound that it does not fit", Both, 60;
@@ -80,26 +83,27 @@ kinds! {
     ClockJump = "clock jumps forward", Both, 0;
     ClockStill = "clock stands still", Both, 0;
     ClockWraps = "clock passes the end of the header's time", Both, 0;
-    LostWake = "wake-up lost", Both, 150;
-    DoubledWake = "wake-up doubled", Both, 50;
+    LostWake = "wake-up lost", Both, 40;
+    DoubledWake = "wake-up doubled", Both, 20;
     SpuriousWake = "sleeper woken for nothing", Both, 0;
     LockPreempted = "thread stopped while it holds a lock", Both, 700;
     StablePreempted = "thread stopped inside a stable section", Linux, 200;
-    TakeRefused = "take refuses a page (pinned)", Both, 0;
+    TakeRefused = "take refuses a page: pinned, or no frame to reserve", Both, 0;
+    TakeRefusedAtRandom = "take refuses a page at random", Kernel, 60;
     TakePart = "take stops early and says nothing of the rest", Linux, 12;
     TakeHole = "take meets a page dropped unannounced", Linux, 0;
     TakeChanging = "take moves nothing: the address space is changing", Linux, 0;
     InstallChanging = "install says Changing", Linux, 60;
     InstallGone = "install says Gone", Linux, 0;
     InstallPresent = "install says AlreadyPresent", Linux, 0;
-    InstallRefused = "install refused for no reason; page poisoned", Linux, 3000;
+    InstallRefused = "install refused for no reason; page poisoned", Both, 1500;
     LateZap = "memory dropped long after it was announced", Linux, 4;
     ReadBeforeApplied = "change goes on while its event is being applied", Linux, 0;
     Stillness = "everything stopped for a fork, all pages looked at", Linux, 0;
     StillTouch = "page restored while the engine is still", Linux, 0;
     AccessedLate = "accessed bit set late", Kernel, 4;
     Compaction = "storage compacted in between", Both, 0;
-    TouchTaken = "touch of a page being taken out", Both, 0;
+    TouchTaken = "touch of a page being taken out", Linux, 0;
     TouchStaged = "touch of a page waiting in staging", Both, 0;
     TouchInCodec = "touch of a page in the compressor", Both, 0;
     TouchStoring = "touch of a page being stored", Both, 0;
@@ -109,11 +113,22 @@ kinds! {
     DropInCodec = "decommit of a page in the compressor", Both, 0;
     DropStoring = "decommit of a page being stored", Both, 0;
     DropRestoring = "decommit of a page being restored", Both, 0;
+    ZeroInFlight = "zeroing of a page being compressed or restored", Kernel, 0;
+    ResizeInFlight = "resize over a page being compressed or restored", Kernel, 0;
+    SnapshotStaged = "snapshot of a page waiting in staging", Kernel, 0;
+    SnapshotInCodec = "snapshot of a page in the compressor", Kernel, 0;
+    SnapshotStoring = "snapshot of a page being stored", Kernel, 0;
+    SnapshotRestoring = "snapshot of a page being restored", Kernel, 0;
+    DestroyStaged = "destruction of a VMO with a page waiting in staging", Kernel, 0;
+    DestroyInCodec = "destruction of a VMO with a page in the compressor", Kernel, 0;
+    DestroyStoring = "destruction of a VMO with a page being stored", Kernel, 0;
+    DestroyRestoring = "destruction of a VMO with a page being restored", Kernel, 0;
+    TouchOfEnded = "operation on a VMO that ends meanwhile", Kernel, 0;
     MoveTaken = "transfer of a page being taken out", Linux, 0;
-    MoveStaged = "transfer of a page waiting in staging", Both, 0;
-    MoveInCodec = "transfer of a page in the compressor", Both, 0;
-    MoveStoring = "transfer of a page being stored", Both, 0;
-    MoveRestoring = "transfer of a page being restored", Both, 0;
+    MoveStaged = "transfer of a page waiting in staging", Linux, 0;
+    MoveInCodec = "transfer of a page in the compressor", Linux, 0;
+    MoveStoring = "transfer of a page being stored", Linux, 0;
+    MoveRestoring = "transfer of a page being restored", Linux, 0;
     OntoTaken = "transfer onto a page being taken out", Linux, 0;
     OntoStaged = "transfer onto a page on its way into storage", Linux, 0;
     OntoRestoring = "transfer onto a page being restored", Linux, 0;
@@ -158,6 +173,11 @@ impl Injections {
     pub fn forbid(&self, kind: Kind) {
         self.set_rate(kind, 0);
         self.forbidden.borrow_mut().push(kind);
+    }
+
+    /// Nothing happens by chance any more.
+    pub fn calm(&self) {
+        self.rates.iter().for_each(|rate| rate.set(0));
     }
 
     /// It has happened.

@@ -31,6 +31,7 @@ mod content;
 mod damage;
 mod failure;
 pub mod inject;
+pub mod kernel;
 mod lifetime;
 pub mod linux;
 mod lock;
@@ -42,6 +43,7 @@ mod schedule;
 mod settings;
 mod strategy;
 mod trace;
+mod versions;
 
 pub use failure::Failure;
 pub use report::Report;
@@ -60,6 +62,7 @@ pub fn run(settings: &Settings, mut progress: impl FnMut(&Report)) -> Result<Rep
     let world_steps = settings.world_steps.min(settings.steps);
     while report.steps < settings.steps {
         let simulation = Simulation::new(mix(settings.seed ^ mix(world)), world_steps);
+        simulation.trace.follow.set(settings.follow);
         for &kind in &settings.without {
             simulation.injections.forbid(kind);
         }
@@ -67,6 +70,7 @@ pub fn run(settings: &Settings, mut progress: impl FnMut(&Report)) -> Result<Rep
         let entered = unsafe { simulation.enter() };
         let result = match settings.mode {
             Mode::Linux => schedule::caught(|| linux::run(&simulation, settings)),
+            Mode::Kernel => schedule::caught(|| kernel::run(&simulation, settings)),
         };
         if let Err(found) = result {
             let failure = Failure::of(&simulation, found, settings.seed, world);

@@ -40,6 +40,9 @@ struct Arguments {
     /// A kind of fault that shall not happen.
     #[arg(long, value_parser = kind)]
     without: Vec<Kind>,
+    /// Tell every step that concerns this segment or VMO (as a report numbers them), as it happens.
+    #[arg(long, default_value_t = 0)]
+    follow: u32,
     /// Also flip bits of the links of split objects: what then happens is known to be wrong.
     #[arg(long)]
     damage_links: bool,
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
             storage: arguments.storage,
             world_steps: arguments.world_steps,
             first_world: arguments.world,
+            follow: arguments.follow,
             ..Settings::new(mode, arguments.seed, steps)
         };
         if arguments.damage_links {

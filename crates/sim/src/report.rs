@@ -53,6 +53,7 @@ impl Report {
     pub fn kinds(&self) -> impl Iterator<Item = (Kind, u64)> + '_ {
         let elsewhere = match self.mode {
             Mode::Linux => Where::Kernel,
+            Mode::Kernel => Where::Linux,
         };
         let all = Kind::ALL.iter().zip(&self.counts);
         all.map(|(&kind, &count)| (kind, count))

@@ -2,6 +2,7 @@
 
 use crate::codec::Inner;
 use crate::inject::Kind;
+use crate::kernel;
 use crate::linux::Sabotage;
 use crate::random::Random;
 use coldpress_storage::StorageKind;
@@ -11,16 +12,19 @@ use coldpress_storage::StorageKind;
 pub enum Mode {
     /// Another kernel owns the pages: the runtime's Linux.
     Linux,
+    /// It is a kernel: VMOs, pages under their locks.
+    Kernel,
 }
 
 impl Mode {
     /// Every one.
-    pub const ALL: [Self; 1] = [Self::Linux];
+    pub const ALL: [Self; 2] = [Self::Linux, Self::Kernel];
 
     /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Linux => "linux",
+            Self::Kernel => "kernel",
         }
     }
 }
@@ -44,8 +48,12 @@ pub struct Settings {
     pub first_world: u64,
     /// Kinds of fault that shall not happen.
     pub without: Vec<Kind>,
-    /// What is wrong with the machine on purpose.
+    /// Tell every step that concerns this segment or VMO, as it happens.
+    pub follow: u32,
+    /// What is wrong with the Linux machine on purpose.
     pub sabotage: Sabotage,
+    /// What is wrong with the kernel machine on purpose.
+    pub kernel_sabotage: kernel::Sabotage,
 }
 
 impl Settings {
@@ -63,7 +71,9 @@ impl Settings {
             // give the object back, ends the program where it can tell and goes wrong where it
             // cannot: a known gap.
             without: vec![Kind::FlipLink],
+            follow: 0,
             sabotage: Sabotage::None,
+            kernel_sabotage: kernel::Sabotage::None,
         }
     }
 

@@ -129,6 +129,8 @@ pub struct Trace {
     /// By a hash of the page, a ring each; the ring's place is in `next_of`.
     of_pages: Box<[Cell<Event>]>,
     next_of: Box<[Cell<u8>]>,
+    /// Every step of this segment, or VMO, is told as it happens.
+    pub follow: Cell<SegmentId>,
 }
 
 fn row(segment: SegmentId, index: PageIndex) -> usize {
@@ -145,6 +147,7 @@ impl Trace {
             next: Cell::new(0),
             of_pages: events(PAGES * OF_EACH_PAGE),
             next_of: (0..PAGES).map(|_| Cell::new(0)).collect(),
+            follow: Cell::new(0),
         }
     }
 
@@ -162,6 +165,9 @@ impl Trace {
         self.latest[next % LATEST].set(event);
         self.next.set(next + 1);
         if event.segment != 0 {
+            if event.segment == self.follow.get() {
+                eprintln!("{event}");
+            }
             let row = row(event.segment, event.index);
             let at = self.next_of[row].get();
             self.of_pages[row * OF_EACH_PAGE + at as usize % OF_EACH_PAGE].set(event);

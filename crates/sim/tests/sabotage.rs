@@ -1,28 +1,39 @@
 //! The model can fail: each machine that breaks one rule on which the protocol relies is found out.
 
 use coldpress_sim::linux::Sabotage;
-use coldpress_sim::{Failure, Mode, Settings, run};
+use coldpress_sim::{Failure, Mode, Settings, kernel, run};
 
 /// Steps within which every sabotage is noticed.
 const STEPS: u64 = 2_000_000;
 
-fn found(sabotage: Sabotage) -> Box<Failure> {
-    let settings = Settings {
-        sabotage,
-        ..Settings::new(Mode::Linux, 1, STEPS)
-    };
-    let result = run(&settings, |_| ());
-    let failure = result.expect_err(&format!("{sabotage:?} went unnoticed"));
+fn failure_of(settings: &Settings, what: &str) -> Box<Failure> {
+    let failure = run(settings, |_| ()).expect_err(what);
     println!(
-        "{sabotage:?}: world {}, step {}: {}",
+        "{what}: world {}, step {}: {}",
         failure.world, failure.step, failure.found
     );
     failure
 }
 
+fn on_linux(sabotage: Sabotage) -> Box<Failure> {
+    let settings = Settings {
+        sabotage,
+        ..Settings::new(Mode::Linux, 1, STEPS)
+    };
+    failure_of(&settings, &format!("{sabotage:?}"))
+}
+
+fn on_kernel(kernel_sabotage: kernel::Sabotage) -> Box<Failure> {
+    let settings = Settings {
+        kernel_sabotage,
+        ..Settings::new(Mode::Kernel, 1, STEPS)
+    };
+    failure_of(&settings, &format!("{kernel_sabotage:?}"))
+}
+
 #[test]
 fn a_take_that_loses_a_write() {
-    let failure = found(Sabotage::TakeLosesWrites);
+    let failure = on_linux(Sabotage::TakeLosesWrites);
     assert!(failure.found.contains("must be"), "{}", failure.found);
     assert!(
         failure.transitions.contains("takes a page out"),
@@ -32,24 +43,30 @@ fn a_take_that_loses_a_write() {
 
 #[test]
 fn an_install_that_replaces_what_is_there() {
-    found(Sabotage::InstallReplaces);
+    on_linux(Sabotage::InstallReplaces);
 }
 
 #[test]
 fn an_install_in_the_middle_of_a_change() {
-    found(Sabotage::InstallsWhileChanging);
+    on_linux(Sabotage::InstallsWhileChanging);
 }
 
 #[test]
 fn a_change_delivered_inside_a_stable_section() {
-    found(Sabotage::GateBroken);
+    on_linux(Sabotage::GateBroken);
 }
 
 #[test]
 fn a_sleeper_that_nobody_wakes() {
-    let failure = found(Sabotage::NeverWakes);
+    let failure = on_linux(Sabotage::NeverWakes);
     assert!(
         failure.found.contains("nobody will wake"),
+        "{}",
+        failure.found
+    );
+    let failure = on_kernel(kernel::Sabotage::NeverWakes);
+    assert!(
+        failure.found.contains("nobody has woken"),
         "{}",
         failure.found
     );
@@ -57,13 +74,39 @@ fn a_sleeper_that_nobody_wakes() {
 
 #[test]
 fn staging_that_changes_while_it_is_compressed() {
-    found(Sabotage::StagingOverwritten);
+    on_linux(Sabotage::StagingOverwritten);
+    let failure = on_kernel(kernel::Sabotage::StagingOverwritten);
+    assert!(
+        failure.found.contains("holds something else"),
+        "{}",
+        failure.found
+    );
+}
+
+#[test]
+fn a_page_that_is_taken_out_and_stays_mapped() {
+    on_kernel(kernel::Sabotage::TakeKeepsMappings);
+}
+
+#[test]
+fn a_snapshot_that_is_written_through_an_old_mapping() {
+    let failure = on_kernel(kernel::Sabotage::ProtectIgnored);
+    assert!(
+        failure.found.contains("holds something else"),
+        "{}",
+        failure.found
+    );
+}
+
+#[test]
+fn a_mapping_that_goes_on_showing_what_it_showed() {
+    on_kernel(kernel::Sabotage::UnmapIgnored);
 }
 
 #[test]
 fn a_failure_comes_back() {
-    let first = found(Sabotage::TakeLosesWrites);
-    let again = found(Sabotage::TakeLosesWrites);
+    let first = on_linux(Sabotage::TakeLosesWrites);
+    let again = on_linux(Sabotage::TakeLosesWrites);
     assert_eq!(
         (first.world, first.step, first.found),
         (again.world, again.step, again.found)

@@ -173,7 +173,7 @@ pub fn run(simulation: &Simulation, settings: &Settings) -> Result<(), String> {
     let count = (segments * pages) as usize;
     let limit = Rc::new(Limit::new(usize::MAX >> 1));
     let frames = StorageFrames::new(count + 64, limit.clone());
-    let refused = random.pick(&Table::ALL);
+    let refused = random.pick(&Table::CORE);
     let chunks = Chunks::new(refused, random.below(6) as u32);
     let clock = Clock::new(match random.one_in(4) {
         // The header's time is 31 bits of milliseconds: it ends during the run.
@@ -233,7 +233,7 @@ impl World {
     fn prepare(&self, segments: u32, pages: u32) {
         let (machine, engine) = (self.machine, self.engine);
         let leaves = segments * pages.div_ceil(64);
-        machine.chunks.growing(Table::Segments);
+        machine.chunks.growing(&[Table::Segments]);
         for id in 1..=segments {
             let created = (0..100).find_map(|_| engine.create_segment(machine));
             assert_eq!(created, Some(id), "a segment after enough tries");
@@ -242,13 +242,13 @@ impl World {
         if random().one_in(3) {
             return;
         }
-        let prepare = |table, leaves, records| {
-            machine.chunks.growing(table);
+        let prepare = |tables, leaves, records| {
+            machine.chunks.growing(tables);
             let ready = (0..100).any(|_| engine.prepare_for(machine, leaves, records));
             assert!(ready, "tables after enough tries");
         };
-        prepare(Table::Leaves, leaves, 0);
-        prepare(Table::Records, 0, segments * pages);
+        prepare(&[Table::Leaves], leaves, 0);
+        prepare(&[Table::Records], 0, segments * pages);
         for place in machine.all() {
             // Registered from the start, as memory is that was fenced.
             machine.at(place).registered.set(random().one_in(2));

@@ -55,7 +55,7 @@ impl World {
     }
 
     pub(super) fn reclaim(&self, mut reclaimer: Reclaimer<SimCodec>) {
-        self.machine.chunks.growing(Table::Storage);
+        self.machine.chunks.growing(&[Table::Storage]);
         while !self.is_over() {
             self.goes_on();
             self.rest_if_told();
@@ -91,9 +91,9 @@ impl World {
         while !self.is_over() {
             self.goes_on();
             self.rest_if_told();
-            machine.chunks.growing(Table::Leaves);
+            machine.chunks.growing(&[Table::Leaves]);
             engine.prepare_for(machine, 16, 0);
-            machine.chunks.growing(Table::Records);
+            machine.chunks.growing(&[Table::Records]);
             engine.prepare_for(machine, 0, 600);
             let (segment, first) = self.any_place();
             let end = (first + 40).min(machine.pages);

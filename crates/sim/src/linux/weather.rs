@@ -86,7 +86,9 @@ impl World {
             return;
         };
         step(What::Weather, place.0, place.1, 0);
-        if self.engine.entry(place.0, place.1) != Entry::Compressed(reference) {
+        // With a change unread, the content may belong elsewhere already.
+        let is_there = self.engine.entry(place.0, place.1) == Entry::Compressed(reference);
+        if !is_there || self.machine.changing.get() > 0 {
             return;
         }
         if crate::damage::flip(&self.machine.frames, reference) {

@@ -20,11 +20,25 @@ pub enum Table {
     Records,
     /// Those of storage.
     Storage,
+    /// That of VMOs.
+    Objects,
+    /// That of shares.
+    Counts,
 }
 
 impl Table {
-    /// Every one.
-    pub const ALL: [Self; 4] = [Self::Segments, Self::Leaves, Self::Records, Self::Storage];
+    /// Those of the engine's core.
+    pub const CORE: [Self; 4] = [Self::Segments, Self::Leaves, Self::Records, Self::Storage];
+
+    /// Those of VMOs too.
+    pub const ALL: [Self; 6] = [
+        Self::Segments,
+        Self::Leaves,
+        Self::Records,
+        Self::Storage,
+        Self::Objects,
+        Self::Counts,
+    ];
 
     fn kind(self) -> Kind {
         match self {
@@ -32,6 +46,8 @@ impl Table {
             Self::Leaves => Kind::ChunkLeaves,
             Self::Records => Kind::ChunkRecords,
             Self::Storage => Kind::ChunkStorage,
+            Self::Objects => Kind::ChunkObjects,
+            Self::Counts => Kind::ChunkCounts,
         }
     }
 }
@@ -39,8 +55,10 @@ impl Table {
 /// Chunks handed out, and refused.
 pub struct Chunks {
     given: RefCell<Vec<NonNull<u8>>>,
-    /// The table for which each thread asks, as far as the driver knows.
-    growing: Vec<Cell<Table>>,
+    /// The tables for which each thread asks, in this order, as far as the driver knows.
+    growing: Vec<Cell<&'static [Table]>>,
+    /// Which have got memory, a bit each: one chunk is more than any world needs.
+    served: Cell<u32>,
     /// The table that is refused its memory, and how often still.
     refused: Cell<(Table, u32)>,
 }
@@ -55,19 +73,26 @@ impl Chunks {
     pub fn new(table: Table, times: u32) -> Self {
         Self {
             given: RefCell::new(Vec::new()),
-            growing: (0..=NOBODY).map(|_| Cell::new(Table::Storage)).collect(),
+            growing: (0..=NOBODY)
+                .map(|_| Cell::new(&[Table::Storage][..]))
+                .collect(),
+            served: Cell::new(0),
             refused: Cell::new((table, times)),
         }
     }
 
     /// What the calling thread asks for from now on.
-    pub fn growing(&self, table: Table) {
-        self.growing[simulation().current()].set(table);
+    pub fn growing(&self, tables: &'static [Table]) {
+        self.growing[simulation().current()].set(tables);
     }
 
     /// A fresh chunk.
     pub fn chunk(&self) -> Option<NonNull<u8>> {
-        let table = self.growing[simulation().current()].get();
+        let mut tables = self.growing[simulation().current()].get().iter().copied();
+        let served = |table: &Table| self.served.get() & 1 << *table as u32 != 0;
+        let table = tables
+            .find(|table| !served(table))
+            .unwrap_or(Table::Storage);
         step(What::Chunk, 0, 0, table as u32);
         let (refused, times) = self.refused.get();
         if table == refused && times > 0 {
@@ -75,6 +100,7 @@ impl Chunks {
             note(table.kind());
             return None;
         }
+        self.served.set(self.served.get() | 1 << table as u32);
         // SAFETY: the layout is not empty.
         let chunk = NonNull::new(unsafe { alloc_zeroed(LAYOUT) })?;
         self.given.borrow_mut().push(chunk);

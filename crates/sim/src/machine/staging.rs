@@ -95,6 +95,11 @@ impl Staging {
         Some(slot.from.get())
     }
 
+    /// How many slots there are.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Slots that are filled.
     pub fn filled(&self) -> usize {
         self.filled.get()

@@ -1,0 +1,531 @@
+//! The machine as a kernel is: it owns the pages, and takes and installs them under the VMO's lock.
+//!
+//! ```text
+//!  places     (segment, index) ──▶ frame │ accessed │ how often woken
+//!  mappings   address ──▶ place, writable
+//!  staging    slot ──▶ frame, and one frame more that is reserved for who touches the page
+//! ```
+//!
+//! Frames are limited: `install` may say that there is none, `take` that none can be reserved.
+
+use super::Sabotage;
+use super::mappings::{Address, Mappings};
+use crate::damage;
+use crate::failure::fail;
+use crate::inject::Kind;
+use crate::lock::SimLock;
+use crate::machine::{Chunks, Clock, FrameNumber, Limit, Ram, Staging, StorageFrames};
+use crate::schedule::{self, NOBODY, block, doze, fires, note, random, simulation, step};
+use crate::trace::What;
+use coldpress_arena::ChunkSource;
+use coldpress_codec::Page;
+use coldpress_engine::lock::{HeldRanks, rank};
+use coldpress_engine::{
+    Doubt, Entry, Host, Installed, Memory, PageIndex, Place, SegmentId, StagingSlot, Taken,
+};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What the machine knows of a place.
+#[derive(Clone, Copy, Default)]
+struct AtPlace {
+    frame: FrameNumber,
+    accessed: bool,
+    wakes: u32,
+}
+
+/// Looks at entries of the engine without a lock.
+pub trait Looker {
+    /// The entry of a page.
+    fn entry(&self, place: Place) -> Entry;
+}
+
+/// The machine.
+pub struct Kernel {
+    places: RefCell<BTreeMap<Place, AtPlace>>,
+    /// What programs have mapped.
+    pub mappings: Mappings,
+    /// Page frames.
+    pub ram: Ram,
+    /// How many frames of any kind there may be.
+    pub limit: Rc<Limit>,
+    /// Frames of storage.
+    pub frames: StorageFrames,
+    /// Staging slots.
+    pub staging: Staging,
+    /// Slots whose reserved frame was not used yet.
+    reserved: Vec<Cell<bool>>,
+    /// Memory for tables.
+    pub chunks: Chunks,
+    /// The clock.
+    pub clock: Clock,
+    /// Accessed bits that the processor has not written yet.
+    late_bits: RefCell<Vec<Place>>,
+    /// Pages to be woken once more, later.
+    pub second_wakes: RefCell<Vec<Place>>,
+    /// Whether bits of stored objects are flipped; and how many were.
+    pub damages: bool,
+    flips: Cell<u64>,
+    links: Cell<usize>,
+    /// The engine's entries.
+    pub looker: OnceCell<&'static dyn Looker>,
+    /// What is wrong with the machine on purpose.
+    pub sabotage: Sabotage,
+}
+
+// SAFETY: a simulation is one thread of the system; nothing of it is given to another.
+unsafe impl Sync for Kernel {}
+
+const PAGE_KEY: u64 = 1 << 63;
+
+/// How long somebody waits who is not woken, in steps.
+const WAIT_STEPS: u64 = 40_000;
+
+fn key_of((segment, index): Place) -> u64 {
+    PAGE_KEY | u64::from(segment) << 32 | u64::from(index)
+}
+
+impl Kernel {
+    /// A machine with so many frames at most.
+    pub fn new(
+        limit: Rc<Limit>,
+        (pages, storage): (usize, StorageFrames),
+        chunks: Chunks,
+        clock: Clock,
+        damages: bool,
+        sabotage: Sabotage,
+    ) -> Self {
+        let staging = Staging::new();
+        Self {
+            places: RefCell::default(),
+            mappings: Mappings::new(),
+            ram: Ram::new(pages),
+            limit,
+            frames: storage,
+            reserved: (0..staging.slots()).map(|_| Cell::new(false)).collect(),
+            staging,
+            chunks,
+            clock,
+            late_bits: RefCell::default(),
+            second_wakes: RefCell::default(),
+            damages,
+            flips: Cell::new(0),
+            links: Cell::new(0),
+            looker: OnceCell::new(),
+            sabotage,
+        }
+    }
+
+    fn at(&self, place: Place) -> AtPlace {
+        self.places
+            .borrow()
+            .get(&place)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    fn set(&self, place: Place, act: impl FnOnce(&mut AtPlace)) {
+        act(self.places.borrow_mut().entry(place).or_default());
+    }
+
+    /// The frame in place; there is one.
+    fn frame(&self, place: Place) -> FrameNumber {
+        match self.at(place).frame {
+            0 => fail(place, "there is no page"),
+            frame => frame,
+        }
+    }
+
+    /// Pages in place.
+    pub fn pages_in_place(&self) -> usize {
+        self.places
+            .borrow()
+            .values()
+            .filter(|at| at.frame != 0)
+            .count()
+    }
+
+    /// Bits flipped so far, and of these in links.
+    pub fn damaged(&self) -> (u64, usize) {
+        (self.flips.get(), self.links.get())
+    }
+
+    fn assert_locked(&self, place: Place) {
+        let held = SimLock::held().expect("all are checked").load(Relaxed);
+        if cfg!(debug_assertions) && held >> rank::VMO & 1 == 0 {
+            fail(place, "acted upon without its VMO's lock");
+        }
+    }
+
+    /// Acts on what an address shows. `None`: it faults.
+    pub fn access<R>(
+        &self,
+        address: Address,
+        write: bool,
+        act: impl FnOnce(&mut Page) -> R,
+    ) -> Option<R> {
+        let (place, writable) = self.mappings.get(address)?;
+        if write && !writable {
+            return None;
+        }
+        match fires(Kind::AccessedLate) {
+            true => self.late_bits.borrow_mut().push(place),
+            false => self.set(place, |at| at.accessed = true),
+        }
+        Some(self.ram.with(self.frame(place), act))
+    }
+
+    /// The processor writes accessed bits that it owes.
+    pub fn write_late_bits(&self) {
+        for place in self.late_bits.take() {
+            if self.at(place).frame != 0 {
+                self.set(place, |at| at.accessed = true);
+            }
+        }
+    }
+
+    /// A frame of those that are left.
+    fn take_frame(&self) -> bool {
+        if fires(Kind::InstallNoFrame) {
+            return false;
+        }
+        let had = self.limit.take();
+        if !had {
+            note(Kind::InstallLimit);
+        }
+        had
+    }
+
+    /// Puts content in place; its frame was taken from the limit.
+    fn put(&self, place: Place, content: &Page) -> Installed {
+        let frame = self.ram.allocate_with(content);
+        self.put_frame(place, frame);
+        Installed::Done
+    }
+
+    fn put_frame(&self, place: Place, frame: FrameNumber) {
+        if self.at(place).frame != 0 {
+            fail(place, "M1: two frames at one place");
+        }
+        self.set(place, |at| at.frame = frame);
+        self.wake_sleepers(place);
+    }
+
+    fn remove(&self, place: Place) -> FrameNumber {
+        let frame = self.frame(place);
+        self.mappings.unmap(place);
+        self.set(place, |at| {
+            at.frame = 0;
+            at.accessed = false;
+        });
+        frame
+    }
+
+    fn wake_sleepers(&self, place: Place) {
+        if self.sabotage == Sabotage::NeverWakes {
+            return;
+        }
+        self.set(place, |at| at.wakes += 1);
+        if simulation().who_waits(key_of(place)) == 0 {
+            return;
+        }
+        if fires(Kind::LostWake) {
+            return;
+        }
+        if fires(Kind::DoubledWake) {
+            self.second_wakes.borrow_mut().push(place);
+        }
+        schedule::wake(key_of(place));
+    }
+
+    /// Wakes somebody who sleeps, for nothing.
+    pub fn wake_for_nothing(&self) {
+        let second = self.second_wakes.borrow_mut().pop();
+        let place = second.or_else(|| {
+            let places = self.places.borrow();
+            let mut all = places.keys();
+            all.find(|&&place| simulation().who_waits(key_of(place)) != 0)
+                .copied()
+        });
+        if let Some(place) = place {
+            if second.is_none() {
+                note(Kind::SpuriousWake);
+            }
+            schedule::wake(key_of(place));
+        }
+    }
+
+    /// Flips a bit of something stored of the same segment, whose lock is held: so the entry that
+    /// names it does.
+    fn damage_something(&self, segment: SegmentId, near: PageIndex) {
+        let Some(looker) = self.looker.get() else {
+            return;
+        };
+        let start = near & !31;
+        for index in start..start + 32 {
+            if let Entry::Compressed(reference) = looker.entry((segment, index)) {
+                self.flips.set(self.flips.get() + 1);
+                if damage::flip(&self.frames, reference) {
+                    self.links.set(self.links.get() + 1);
+                }
+                return;
+            }
+        }
+    }
+}
+
+// SAFETY: fresh zeroed memory of the promised size and alignment, freed with the machine.
+unsafe impl ChunkSource for Kernel {
+    fn chunk(&self) -> Option<NonNull<u8>> {
+        self.chunks.chunk()
+    }
+}
+
+// SAFETY: pages change their place between two steps; staged frames are written in `release` only.
+unsafe impl Host for Kernel {
+    type RawLock = SimLock;
+    type Frames = StorageFrames;
+    type Stable<'a> = ();
+    const UNDER_LOCK: bool = true;
+    const MAX_RUN: u32 = 1;
+
+    fn stable(&self) {}
+
+    fn frames(&self) -> &StorageFrames {
+        &self.frames
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    fn take(&self, segment: SegmentId, first: PageIndex, wanted: u64, slot: StagingSlot) -> Taken {
+        let place = (segment, first);
+        assert_eq!(wanted, 1, "one page at a time");
+        step(What::Take, segment, first, slot.0.into());
+        self.assert_locked(place);
+        if self.damages && random().one_in(40) {
+            self.damage_something(segment, first);
+        }
+        // A frame for who touches the page while it is compressed.
+        if fires(Kind::TakeRefusedAtRandom) || !self.limit.take() {
+            note(Kind::TakeRefused);
+            return Taken {
+                refused: 1,
+                ..Taken::default()
+            };
+        }
+        self.reserved[slot.0 as usize].set(true);
+        let frame = match self.sabotage {
+            Sabotage::TakeKeepsMappings => {
+                let frame = self.frame(place);
+                self.set(place, |at| at.frame = 0);
+                frame
+            }
+            _ => self.remove(place),
+        };
+        self.staging.fill(slot, frame, place);
+        Taken {
+            moved: 1,
+            ..Taken::default()
+        }
+    }
+
+    unsafe fn staging(&self, slot: StagingSlot) -> &Page {
+        step(What::Staging, 0, 0, slot.0.into());
+        let frame = self.staging.frame(slot);
+        if self.sabotage == Sabotage::StagingOverwritten && random().one_in(64) {
+            self.ram.with(frame, |page| page[7] ^= 1);
+        }
+        // SAFETY: in use and not written until it is released (staging G1).
+        unsafe { self.ram.address(frame).as_ref() }
+    }
+
+    fn release(&self, slot: StagingSlot, count: usize) {
+        step(What::Release, 0, 0, count as u32);
+        for n in slot.0..slot.0 + count as u16 {
+            let frame = self.staging.empty(StagingSlot(n));
+            if frame != 0 {
+                self.ram.free(frame);
+                self.limit.give();
+            }
+            if self.reserved[n as usize].replace(false) {
+                self.limit.give();
+            }
+        }
+    }
+
+    fn harvest_accessed(&self, segment: SegmentId, first: PageIndex, pages: u64) -> u64 {
+        step(What::Harvest, segment, first, pages.count_ones());
+        let mut accessed = 0;
+        let mut places = self.places.borrow_mut();
+        for (place, at) in places.range_mut((segment, first)..(segment, first + 64)) {
+            let bit = 1 << (place.1 - first);
+            if pages & bit != 0 && std::mem::take(&mut at.accessed) {
+                accessed |= bit;
+            }
+        }
+        accessed
+    }
+
+    fn install(&self, segment: SegmentId, index: PageIndex, content: &Page) -> Installed {
+        step(What::Install, segment, index, 0);
+        self.assert_locked((segment, index));
+        if fires(Kind::InstallRefused) {
+            self.flips.set(self.flips.get() + 1);
+            return Installed::Refused;
+        }
+        match self.take_frame() {
+            true => self.put((segment, index), content),
+            false => Installed::NoFrame,
+        }
+    }
+
+    fn install_copy(
+        &self,
+        segment: SegmentId,
+        index: PageIndex,
+        content: &Page,
+        slot: StagingSlot,
+    ) -> Installed {
+        step(What::Install, segment, index, 1);
+        self.assert_locked((segment, index));
+        if !self.reserved[slot.0 as usize].replace(false) {
+            note(Kind::ReserveGone);
+            self.limit.take_anyway();
+        }
+        self.put((segment, index), content)
+    }
+
+    unsafe fn put_back(
+        &self,
+        segment: SegmentId,
+        index: PageIndex,
+        slot: StagingSlot,
+    ) -> Installed {
+        step(What::Install, segment, index, 2);
+        self.assert_locked((segment, index));
+        let frame = self.staging.empty(slot);
+        assert!(frame != 0, "an empty slot is put back");
+        self.put_frame((segment, index), frame);
+        Installed::Done
+    }
+
+    fn install_zero(&self, segment: SegmentId, index: PageIndex, written: bool) -> Installed {
+        step(What::InstallZero, segment, index, written.into());
+        self.assert_locked((segment, index));
+        match self.take_frame() {
+            true => self.put((segment, index), &[0; 4096]),
+            false => Installed::NoFrame,
+        }
+    }
+
+    fn wake(&self, segment: SegmentId, index: PageIndex) {
+        step(What::Wake, segment, index, 0);
+        self.wake_sleepers((segment, index));
+    }
+
+    fn poison(&self, segment: SegmentId, index: PageIndex, doubt: Doubt) -> Installed {
+        step(What::Poison, segment, index, doubt as u32);
+        if self.flips.get() == 0 {
+            fail((segment, index), "poisoned, and nothing was damaged");
+        }
+        note(Kind::Poisoned);
+        self.wake_sleepers((segment, index));
+        Installed::Done
+    }
+
+    fn let_changes_in(&self) {
+        step(What::LetIn, 0, 0, 0);
+        doze(20);
+    }
+}
+
+// SAFETY: each method acts between two steps; pages keep their bytes.
+unsafe impl Memory for Kernel {
+    fn read(&self, place: Place, offset: usize, into: &mut [u8]) {
+        step(What::Memory, place.0, place.1, 1);
+        self.assert_locked(place);
+        self.ram.with(self.frame(place), |page| {
+            into.copy_from_slice(&page[offset..][..into.len()]);
+        });
+    }
+
+    fn write(&self, place: Place, offset: usize, bytes: &[u8]) {
+        step(What::Memory, place.0, place.1, 2);
+        self.assert_locked(place);
+        self.ram.with(self.frame(place), |page| {
+            page[offset..][..bytes.len()].copy_from_slice(bytes);
+        });
+    }
+
+    fn zero(&self, place: Place) {
+        self.write(place, 0, &[0; 4096]);
+    }
+
+    fn drop_page(&self, place: Place) {
+        step(What::Memory, place.0, place.1, 3);
+        self.assert_locked(place);
+        let frame = self.remove(place);
+        self.ram.free(frame);
+        self.limit.give();
+    }
+
+    fn rename(&self, from: Place, to: Place) {
+        step(What::Memory, from.0, from.1, 4);
+        step(What::Memory, to.0, to.1, 5);
+        self.assert_locked(from);
+        let frame = self.remove(from);
+        self.put_frame(to, frame);
+    }
+
+    fn copy(&self, from: Place, to: Place) -> Installed {
+        step(What::Memory, from.0, from.1, 6);
+        step(What::Memory, to.0, to.1, 7);
+        self.assert_locked(from);
+        if !self.take_frame() {
+            return Installed::NoFrame;
+        }
+        // SAFETY: in use; the frame that is allocated is another one.
+        let content = unsafe { self.ram.address(self.frame(from)).as_ref() };
+        self.put(to, content)
+    }
+
+    fn protect(&self, place: Place) {
+        step(What::Memory, place.0, place.1, 8);
+        if self.sabotage != Sabotage::ProtectIgnored {
+            self.mappings.protect(place);
+        }
+    }
+
+    fn unmap(&self, place: Place) {
+        step(What::Memory, place.0, place.1, 9);
+        if self.sabotage != Sabotage::UnmapIgnored {
+            self.mappings.unmap(place);
+        }
+    }
+
+    fn wakes(&self, place: Place) -> u32 {
+        self.at(place).wakes
+    }
+
+    fn wait(&self, place: Place, _worker: u16, seen: u32) {
+        assert_ne!(simulation().current(), NOBODY, "nobody else can help");
+        step(What::Wait, place.0, place.1, seen);
+        let held = SimLock::held().expect("all are checked").load(Relaxed);
+        assert!(
+            !cfg!(debug_assertions) || held == 0,
+            "waits with a lock held"
+        );
+        if self.wakes(place) != seen || block(key_of(place), Some(WAIT_STEPS)) {
+            return;
+        }
+        let looker = self.looker.get().expect("set before the first thread runs");
+        if self.wakes(place) == seen && !matches!(looker.entry(place), Entry::Request(_)) {
+            fail(place, "a thread waits that nobody has woken");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The mode of a kernel: VMOs over pages that the machine owns.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `host.rs`, `mappings.rs` | the machine |
+//! | `object.rs` | a VMO as the driver knows it: what each page may hold |
+//! | `user.rs` | threads that use VMOs |
+//! | `service.rs` | reclaimers, weather, checks |
+
+mod host;
+mod mappings;
+mod object;
+mod service;
+mod user;
+
+use crate::codec::{SimCodec, Watcher};
+use crate::inject::Kind;
+use crate::lifetime::Held;
+use crate::machine::{Chunks, Clock, Limit, Stage, StorageFrames, Table};
+use crate::schedule::{Body, MAX_THREADS, Simulation, note, random, simulation};
+use crate::settings::Settings;
+use crate::trace::What;
+use coldpress_codec::Page;
+use coldpress_engine::vmo::Vmos;
+use coldpress_engine::{Entry, Place};
+use coldpress_storage::AnyStorage;
+use host::Kernel;
+use object::Object;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+
+/// What is wrong with the machine on purpose, to show that it is noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sabotage {
+    /// Nothing.
+    #[default]
+    None,
+    /// A page that is taken out stays mapped.
+    TakeKeepsMappings,
+    /// Pages that are shared by a snapshot can still be written to.
+    ProtectIgnored,
+    /// A mapping goes on showing what it must not show any more.
+    UnmapIgnored,
+    /// Who waits for a page is never woken.
+    NeverWakes,
+    /// Staging is written to while the compressor owns it.
+    StagingOverwritten,
+}
+
+type SimVmos = Vmos<Kernel, SimCodec, AnyStorage>;
+
+/// Threads that use VMOs.
+const USERS: usize = 7;
+
+/// A machine, VMOs on it, and what each must hold.
+struct World {
+    machine: &'static Kernel,
+    vmos: &'static SimVmos,
+    objects: RefCell<Vec<Rc<Object>>>,
+    /// Sleepers are woken for nothing. (Elsewhere a sleeper that nobody wakes is found.)
+    spurious: bool,
+    /// A page that is away, or was when somebody looked: where threads meet.
+    spot: RefCell<Option<(Rc<Object>, u64)>>,
+    /// VMOs ever made.
+    made: Cell<u32>,
+    users: Cell<u32>,
+    frames: usize,
+    /// When each thread began what it does: reads since then may return what was true then.
+    began: Vec<Cell<u64>>,
+}
+
+struct StageWatcher(OnceCell<&'static Kernel>);
+
+impl Watcher for StageWatcher {
+    fn advance(&self, page: *const Page, stage: Stage) -> Option<Place> {
+        let machine = self.0.get()?;
+        machine.staging.advance(&machine.ram, page, stage)
+    }
+}
+
+impl host::Looker for World {
+    fn entry(&self, (segment, index): Place) -> Entry {
+        self.vmos.engine().entry(segment, index)
+    }
+}
+
+impl World {
+    fn is_over(&self) -> bool {
+        self.users.get() == 0
+    }
+
+    /// Now, as the model counts time.
+    fn now(&self) -> u64 {
+        simulation().steps()
+    }
+
+    /// The thread begins something; says when.
+    fn begins(&self) -> u64 {
+        crate::schedule::step(What::Idle, 0, 0, 0);
+        simulation().begins_anew();
+        let now = self.now();
+        self.began[simulation().current()].set(now);
+        now
+    }
+
+    /// A number for a VMO that is made.
+    fn next_number(&self) -> u32 {
+        self.made.set(self.made.get() + 1);
+        self.made.get()
+    }
+
+    /// The thread has ended it.
+    fn ends(&self) {
+        self.began[simulation().current()].set(u64::MAX);
+    }
+
+    /// When the oldest thing began that is under way.
+    fn oldest(&self) -> u64 {
+        self.began.iter().map(Cell::get).min().unwrap_or(u64::MAX)
+    }
+
+    /// Counts at which stage a page is met.
+    fn note_stage(&self, entry: Entry, [staged, in_codec, storing, restoring]: [Kind; 4]) {
+        match entry {
+            Entry::Temporary(slot) => note(match self.machine.staging.stage(slot) {
+                Stage::Waiting => staged,
+                Stage::InCodec => in_codec,
+                Stage::Storing => storing,
+            }),
+            Entry::Request(_) => note(restoring),
+            _ => {}
+        }
+    }
+}
+
+/// Runs one world of so many steps to its end.
+///
+/// # Errors
+/// What was found.
+pub fn run(simulation: &Simulation, settings: &Settings) -> Result<(), String> {
+    let random = &simulation.random;
+    let frames = match random.one_in(2) {
+        true => random.between(40, 400),
+        false => random.between(400, 1200),
+    } as usize;
+    let limit = Rc::new(Limit::new(frames));
+    let storage_frames = StorageFrames::new(2 * frames, limit.clone());
+    let refused = random.pick(&Table::ALL);
+    let chunks = Chunks::new(refused, random.below(6) as u32);
+    let clock = Clock::new(match random.one_in(4) {
+        // The header's time is 31 bits of milliseconds: it ends during the run.
+        true => ((1 << 31) - random.between(1, 1000)) * 1_000_000,
+        false => random.between(1_000, 1 << 40),
+    });
+    let held = Held::default();
+    let machine = held.keep(Kernel::new(
+        limit,
+        (2 * frames, storage_frames),
+        chunks,
+        clock,
+        random.one_in(2),
+        settings.kernel_sabotage,
+    ));
+    let watcher = held.keep(StageWatcher(OnceCell::from(machine)));
+    let storage = AnyStorage::new(settings.storage(random));
+    let vmos = held.keep(Vmos::new(SimCodec::new(settings.codec, watcher), storage));
+    let world = held.keep(World {
+        machine,
+        vmos,
+        objects: RefCell::default(),
+        spurious: random.one_in(2),
+        spot: RefCell::default(),
+        made: Cell::new(0),
+        users: Cell::new(USERS as u32),
+        frames,
+        began: (0..=MAX_THREADS).map(|_| Cell::new(u64::MAX)).collect(),
+    });
+    let _ = machine.looker.set(world);
+    let result = simulation.run(world.threads(&held));
+    match result {
+        Ok(()) => {
+            world.check_to_the_end();
+            Ok(())
+        }
+        Err(found) => {
+            // Threads stand in the middle of everything: what they use stays.
+            std::mem::forget(held);
+            Err(found)
+        }
+    }
+}
+
+impl World {
+    fn threads(&'static self, held: &Held) -> Vec<(&'static str, Body)> {
+        let mut threads: Vec<(&'static str, Body)> = Vec::new();
+        let mut id = 0;
+        for n in 0..USERS {
+            let worker = held.worker(id);
+            id += 1;
+            threads.push(("user", Box::new(move || self.user(n, worker))));
+        }
+        for n in 0..random().between(1, 4) as u16 {
+            let reclaimer = held.reclaimer(id, n * 4..n * 4 + 1 + n);
+            id += 1;
+            threads.push(("reclaimer", Box::new(|| self.reclaim(reclaimer))));
+        }
+        threads.push(("weather", Box::new(|| self.weather())));
+        threads.push(("checker", Box::new(|| self.checker())));
+        threads
+    }
+}

@@ -1,0 +1,117 @@
+//! A VMO as the driver knows it: what each page may hold, and how large it may be.
+
+use crate::versions::Versions;
+use coldpress_codec::{PAGE_SIZE, Page};
+use coldpress_engine::vmo::VmoId;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Content of a page; none: zeros.
+pub type Content = Option<Rc<Page>>;
+
+static ZEROS: Page = [0; PAGE_SIZE];
+
+/// The bytes of it.
+pub fn bytes(content: &Content) -> &Page {
+    content.as_deref().unwrap_or(&ZEROS)
+}
+
+/// The number of the first VMO, beyond those of segments.
+const FIRST_NUMBER: u32 = 1 << 20;
+
+/// A VMO.
+pub struct Object {
+    /// Its name.
+    pub id: VmoId,
+    /// Its number, beyond those of segments: where the trace has what was done to it.
+    pub number: u32,
+    /// Its size.
+    pub size: Versions<u64>,
+    /// Its position in its family, so that it stays small.
+    pub base: u64,
+    pages: RefCell<BTreeMap<u64, Rc<Versions<Content>>>>,
+    /// Ranges that are being made zeros, and since when.
+    zeroing: RefCell<Vec<(Range<u64>, u64)>>,
+    /// Its end has begun.
+    pub ending: Cell<bool>,
+    /// Changes of content under way.
+    pub changes: Cell<u32>,
+    /// A change is under way that needs to know what it changes.
+    pub exclusive: Cell<bool>,
+}
+
+impl Object {
+    /// A VMO that was just created.
+    pub fn new(id: VmoId, number: u32, pages: u64, base: u64, now: u64) -> Self {
+        Self {
+            id,
+            number: FIRST_NUMBER + number,
+            size: Versions::new(pages, now),
+            base,
+            pages: RefCell::default(),
+            zeroing: RefCell::default(),
+            ending: Cell::new(false),
+            changes: Cell::new(0),
+            exclusive: Cell::new(false),
+        }
+    }
+
+    /// What a page may hold; nothing was ever written to one that is not here.
+    pub fn page(&self, page: u64) -> Rc<Versions<Content>> {
+        let mut pages = self.pages.borrow_mut();
+        let fresh = || {
+            let versions = Versions::new(None, 0);
+            for (range, began) in &*self.zeroing.borrow() {
+                if range.contains(&page) {
+                    versions.begin(None, *began, 0);
+                }
+            }
+            Rc::new(versions)
+        };
+        pages.entry(page).or_insert_with(fresh).clone()
+    }
+
+    /// The pages of a range that were ever written to.
+    pub fn known(&self, range: Range<u64>) -> Vec<(u64, Rc<Versions<Content>>)> {
+        let pages = self.pages.borrow();
+        pages
+            .range(range)
+            .map(|(&page, versions)| (page, versions.clone()))
+            .collect()
+    }
+
+    /// Pages of a range begin to become zeros.
+    pub fn begin_zeros(&self, range: Range<u64>, began: u64, oldest: u64) {
+        for (_, versions) in self.known(range.clone()) {
+            versions.begin(None, began, oldest);
+        }
+        self.zeroing.borrow_mut().push((range, began));
+    }
+
+    /// They have become zeros; or, if that is not `sure`, some of them.
+    pub fn end_zeros(&self, range: Range<u64>, began: u64, now: u64, sure: bool) {
+        for (_, versions) in self.known(range.clone()) {
+            match sure {
+                true => versions.end(began, now),
+                false => versions.end_in_doubt(began, now),
+            }
+        }
+        self.zeroing
+            .borrow_mut()
+            .retain(|change| *change != (range.clone(), began));
+    }
+
+    /// Sets what a page may hold.
+    pub fn set_page(&self, page: u64, versions: Versions<Content>) {
+        self.pages.borrow_mut().insert(page, Rc::new(versions));
+    }
+
+    /// The sizes that it may have had.
+    pub fn sizes(&self, from: u64, to: u64) -> (u64, u64) {
+        let sizes = self.size.possible(from, to);
+        let (min, max) = (sizes.iter().min(), sizes.iter().max());
+        (*min.expect("some size"), *max.expect("some size"))
+    }
+}

@@ -1,0 +1,170 @@
+//! What the kernel's own threads do, what disturbs the machine, and what is checked.
+
+use super::World;
+use crate::codec::SimCodec;
+use crate::inject::Kind;
+use crate::lifetime::Held;
+use crate::machine::Table;
+use crate::schedule::{doze, note, random};
+use coldpress_engine::queues::access::Harvest;
+use coldpress_engine::{Ageing, Reclaimer, Trigger};
+use coldpress_storage::CompressedStorage;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Generations open quickly: time is short here.
+const AGEING: Ageing = Ageing {
+    interval_ns: 400_000,
+    pressed_interval_ns: 60_000,
+    retry_failed_ns: 4_000_000,
+};
+
+impl World {
+    pub(super) fn reclaim(&self, mut reclaimer: Reclaimer<SimCodec>) {
+        let (machine, engine) = (self.machine, self.vmos.engine());
+        machine.chunks.growing(&[Table::Storage]);
+        while !self.is_over() {
+            self.begins();
+            self.ends();
+            if random().one_in(4) {
+                engine.rotate(machine);
+            }
+            let inactive = engine.age(machine, &AGEING, random().one_in(2));
+            let pages = random().between(1, 40) as u32;
+            let before = match random().below(4) {
+                0..=2 => u64::MAX,
+                _ => machine
+                    .clock
+                    .now_ns()
+                    .saturating_sub(random().below(1_000_000)),
+            };
+            let trigger = random().pick(&[Trigger::Eager, Trigger::Pressure, Trigger::Critical]);
+            let batch = engine.reclaim_batch(machine, &mut reclaimer, pages, before, trigger);
+            assert!(batch.kept <= batch.taken);
+            match inactive == 0 || batch.taken == 0 {
+                true => {
+                    machine.clock.jump(random().below(300_000));
+                    doze(300);
+                }
+                false => doze(60),
+            }
+        }
+    }
+
+    pub(super) fn weather(&self) {
+        let mut harvest = Harvest::new();
+        let (machine, engine) = (self.machine, self.vmos.engine());
+        while !self.is_over() {
+            self.begins();
+            self.ends();
+            match random().below(12) {
+                0 => self.lower_limit(),
+                1..=2 => self.disturb_clock(),
+                3..=4 if self.spurious => machine.wake_for_nothing(),
+                5..=7 => {
+                    machine.write_late_bits();
+                    engine.harvest(machine, &mut harvest, 40);
+                }
+                _ => {
+                    let budget = random().between(1, 20_000) as usize;
+                    let done = engine.compact(machine, budget);
+                    if done.is_some_and(|done| done.objects > 0) {
+                        note(Kind::Compaction);
+                    }
+                }
+            }
+            doze(300);
+        }
+        machine.limit.set(self.frames);
+    }
+
+    fn lower_limit(&self) {
+        let limit = &self.machine.limit;
+        let used = limit.used() as u64;
+        limit.set(random().below(used + 8) as usize);
+        note(Kind::LimitLowered);
+        doze(3_000);
+        limit.set(self.frames);
+    }
+
+    fn disturb_clock(&self) {
+        let clock = &self.machine.clock;
+        if random().one_in(3) {
+            note(Kind::ClockStill);
+            clock.stand_still(random().below(200) as u32);
+            return;
+        }
+        note(Kind::ClockJump);
+        let before = clock.milliseconds();
+        clock.jump(match random().below(3) {
+            0 => random().below(2_000_000),
+            1 => random().below(2_000_000_000),
+            _ => random().below(300_000_000_000),
+        });
+        if clock.milliseconds() >> 31 != before >> 31 {
+            note(Kind::ClockWraps);
+        }
+    }
+
+    /// Looks at all tables from time to time, in the middle of everything.
+    pub(super) fn checker(&self) {
+        while !self.is_over() {
+            doze(20_000);
+            self.begins();
+            self.ends();
+            self.vmos.check_invariants();
+            self.vmos.engine().check_queues();
+        }
+    }
+
+    /// All threads have ended: looks at everything, then gives everything back.
+    pub(super) fn check_to_the_end(&self) {
+        let (machine, vmos, engine) = (self.machine, self.vmos, self.vmos.engine());
+        let damaged = machine.damaged().0 > 0;
+        vmos.check_invariants();
+        engine.check_queues();
+        engine.with_storage_locked(|storage| storage.check_invariants());
+        machine.limit.set(usize::MAX >> 1);
+        let held = Held::default();
+        let mut worker = held.worker(200);
+        // Nothing goes wrong any more: every page is read.
+        crate::schedule::simulation().injections.calm();
+        for object in self.objects.take() {
+            let now = self.now() + 1;
+            for (page, versions) in object.known(0..object.sizes(now, now).0) {
+                let mut found = [0; 4096];
+                let read = vmos.read(machine, &mut worker, object.id, page * 4096, &mut found);
+                match read {
+                    Ok(()) => {
+                        let possible = versions.possible(now, now);
+                        let is = |content| *super::object::bytes(content) == found;
+                        assert!(possible.iter().any(is), "page {page} at the end");
+                    }
+                    Err(error) => assert!(damaged, "{error:?} at the end"),
+                }
+            }
+            vmos.destroy(machine, object.id).expect("a VMO ends");
+        }
+        let c = engine.counters();
+        let usage = engine.storage_usage();
+        assert_eq!(vmos.objects(), 0, "VMOs at the end");
+        assert_eq!(
+            c.compressed_pages.load(Relaxed),
+            0,
+            "compressed pages at the end"
+        );
+        assert_eq!(c.same_filled_pages.load(Relaxed), 0, "markers at the end");
+        assert_eq!(machine.staging.filled(), 0, "staging at the end");
+        assert_eq!(machine.pages_in_place(), 0, "pages at the end");
+        assert_eq!(engine.resident_pages(), 0, "records at the end");
+        assert_eq!(vmos.tables_in_use(), (0, 0, 0), "tables at the end");
+        assert!(
+            damaged || c.corrupt.load(Relaxed) == 0,
+            "damaged, and nobody did it"
+        );
+        engine.check_queues();
+        if machine.damaged().1 == 0 {
+            let left = (usage.objects, machine.frames.lent(), machine.limit.used());
+            assert_eq!(left, (0, 0, 0), "storage and frames at the end");
+        }
+    }
+}
