@@ -18,12 +18,15 @@
 //! * M2 What reads or writes through a mapping reaches the frame that is in place, or faults.
 
 use crate::host::{Host, Installed};
+use crate::vmo::VmoId;
 use crate::{PageIndex, SegmentId};
+use core::ops::Range;
 
 /// Where a page is in place.
 pub type Place = (SegmentId, PageIndex);
 
-/// A host that owns the pages. All methods but [`wait`](Memory::wait) are called with the lock of
+/// A host that owns the pages. All methods but [`wait`](Memory::wait) and
+/// [`request`](Memory::request) are called with the lock of
 /// the page's VMO held: they are short and call nothing of the engine. So is
 /// [`wake`](Host::wake), sometimes; it may name a place that is used no more. That a page is
 /// [poisoned](Host::poison) stands in its entry, which moves with the page: the machine need not
@@ -58,6 +61,25 @@ pub unsafe trait Memory: Host {
 
     /// Takes the page in place from every mapping: the next touch faults.
     fn unmap(&self, place: Place);
+
+    /// Asks the user pager of a VMO for a page, and waits until [`answers`](Memory::answers) is no
+    /// longer `seen`; may return early. `false`: it will not be supplied. No lock is held. A machine
+    /// without pagers supplies none.
+    fn request(&self, vmo: VmoId, page: u64, seen: u32) -> bool {
+        let _ = (vmo, page, seen);
+        false
+    }
+
+    /// How often [`answered`](Memory::answered) was called for this VMO, or for any.
+    fn answers(&self, vmo: VmoId) -> u32 {
+        let _ = vmo;
+        0
+    }
+
+    /// Pages were supplied, or will never be: who waits for one shall look again.
+    fn answered(&self, vmo: VmoId, pages: Range<u64>) {
+        let _ = (vmo, pages);
+    }
 
     /// How often those who wait for the page were [woken](Host::wake), by an installation too; the
     /// same number for several pages, or for all, will do.

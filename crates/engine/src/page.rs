@@ -18,7 +18,8 @@ pub struct PageRecord {
     /// Segment in the low 24 bits, queue in the next 5, then [`PAGER_BACKED`], [`ALWAYS_NEED`] and
     /// [`FROM_ZERO`].
     segment_and_queue: AtomicU32,
-    /// Index of the page in its segment.
+    /// Index of the page in its segment in the low 16 bits; in the highest two what the pager of its
+    /// VMO knows of the content.
     index: AtomicU32,
 }
 
@@ -35,6 +36,21 @@ const SEGMENT_BITS: u32 = 24;
 const SEGMENT_MASK: u32 = (1 << SEGMENT_BITS) - 1;
 const QUEUE_MASK: u32 = 0x1F << SEGMENT_BITS;
 
+const INDEX_MASK: u32 = 0xFFFF;
+const DIRTY: u32 = 1 << 31;
+const AWAITING_CLEAN: u32 = 1 << 30;
+
+/// What the pager of a VMO knows of the content of a page. Pages of other VMOs are always clean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dirtiness {
+    /// It has the content.
+    Clean,
+    /// The page was written, and the pager does not have that.
+    Dirty,
+    /// The pager is writing it back, and the page was not written since that began.
+    AwaitingClean,
+}
+
 /// A mark: the content can be had again from a pager, so the page can be evicted.
 pub(crate) const PAGER_BACKED: u32 = 1 << 29;
 /// A mark: the owner has said that it will need the page.
@@ -47,7 +63,7 @@ impl PageRecord {
     pub fn backlink(&self) -> (u32, u32) {
         (
             self.segment_and_queue.load(Relaxed) & SEGMENT_MASK,
-            self.index.load(Relaxed),
+            self.index.load(Relaxed) & INDEX_MASK,
         )
     }
 
@@ -56,7 +72,28 @@ impl PageRecord {
         debug_assert!(segment <= SEGMENT_MASK);
         let queue = self.segment_and_queue.load(Relaxed) & !SEGMENT_MASK;
         self.segment_and_queue.store(queue | segment, Relaxed);
-        self.index.store(index, Relaxed);
+        let dirtiness = self.index.load(Relaxed) & !INDEX_MASK;
+        self.index.store(dirtiness | index, Relaxed);
+    }
+
+    /// What the pager knows of the page's content.
+    pub(crate) fn dirtiness(&self) -> Dirtiness {
+        match self.index.load(Relaxed) & !INDEX_MASK {
+            0 => Dirtiness::Clean,
+            DIRTY => Dirtiness::Dirty,
+            _ => Dirtiness::AwaitingClean,
+        }
+    }
+
+    /// Under the lock of the VMO that has the page, and the queue lock.
+    pub(crate) fn set_dirtiness(&self, dirtiness: Dirtiness) {
+        let bits = match dirtiness {
+            Dirtiness::Clean => 0,
+            Dirtiness::Dirty => DIRTY,
+            Dirtiness::AwaitingClean => AWAITING_CLEAN,
+        };
+        let index = self.index.load(Relaxed) & INDEX_MASK;
+        self.index.store(index | bits, Relaxed);
     }
 
     /// Queue the page is in; [`NO_QUEUE`](crate::queues::NO_QUEUE) is none.
@@ -82,10 +119,11 @@ impl PageRecord {
         self.segment_and_queue.store(word, Relaxed);
     }
 
-    /// As a page begins its life: without marks, in no queue.
+    /// As a page begins its life: without marks, clean, in no queue.
     pub(crate) fn begin(&self) {
         self.segment_and_queue
             .store((crate::queues::NO_QUEUE as u32) << SEGMENT_BITS, Relaxed);
+        self.index.store(0, Relaxed);
     }
 
     pub(crate) fn next(&self) -> &AtomicU32 {

@@ -175,6 +175,11 @@ impl<R: RawMutex> Entries<'_, R> {
         }
     }
 
+    /// Whether a pager supplies the pages of this segment.
+    pub(crate) fn is_pager_backed(&self) -> bool {
+        self.segment.pager_backed.get() != 0
+    }
+
     /// Pages held by entries of this segment (I4).
     pub(crate) fn committed(&self) -> u32 {
         self.segment.committed.get()
@@ -215,7 +220,14 @@ impl<H: Host> Drop for Held<'_, H> {
 /// The entries of one segment, and the lock that guards them.
 pub(crate) struct PageList<'a, H: Host> {
     entries: Entries<'a, H::RawLock>,
-    _held: Held<'a, H>,
+    held: Held<'a, H>,
+}
+
+impl<'a, H: Host> PageList<'a, H> {
+    /// The lock alone.
+    pub(crate) fn into_held(self) -> Held<'a, H> {
+        self.held
+    }
 }
 
 impl<'a, H: Host> Deref for PageList<'a, H> {
@@ -274,7 +286,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     pub(crate) fn list_of<'a>(&'a self, held: Held<'a, H>, segment: SegmentId) -> PageList<'a, H> {
         PageList {
             entries: self.entries(&held, segment),
-            _held: held,
+            held,
         }
     }
 

@@ -22,6 +22,7 @@ use crate::entry::Entry;
 use crate::fault::FaultOutcome;
 use crate::host::{Doubt, Host, Installed, StagingSlot};
 use crate::memory::Place;
+use crate::page::PAGER_BACKED;
 use crate::page_list::PageList;
 use crate::queues::standing::Queue;
 use crate::stored::{Header, residency_bucket, stored_ms};
@@ -276,7 +277,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             };
             let entry = match record {
                 Some(record) => {
-                    self.pages.get(record).set_backlink(segment, index);
+                    let page = self.pages.get(record);
+                    page.set_backlink(segment, index);
+                    page.set_mark(PAGER_BACKED, list.is_pager_backed());
                     let into = match list.queue() {
                         Queue::Reclaim => into,
                         _ => Into::Newest,

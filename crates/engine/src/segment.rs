@@ -76,6 +76,8 @@ pub(crate) struct Segment<R> {
     pub(crate) members: Word,
     /// Not 0: the pages are of a latency-sensitive VMO, and are never compressed.
     pub(crate) latency_sensitive: Word,
+    /// Not 0: the pages are of a pager-backed VMO.
+    pub(crate) pager_backed: Word,
     /// Which piece of its page list this is; its place in the directory (`vmo/directory.rs`).
     pub(crate) number: Word,
     pub(crate) left: Word,
@@ -108,6 +110,7 @@ impl<R: RawMutex> Segment<R> {
             &self.account,
             &self.members,
             &self.latency_sensitive,
+            &self.pager_backed,
             &self.left,
             &self.right,
         ];

@@ -7,8 +7,10 @@
 use crate::counters::{add, sub};
 use crate::entry::Entry;
 use crate::host::Host;
+use crate::page::PAGER_BACKED;
 use crate::page_list::{Entries, PageList};
 use crate::queues::Queues;
+use crate::queues::standing::Queue;
 use crate::{Engine, PageIndex, SegmentId};
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
@@ -92,16 +94,24 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         self.queues.lock().send_away(&self.pages, record.0);
     }
 
-    /// The page at this place, just put there, has this record. The VMO's lock is held.
+    /// The page at this place, just put there, has this record; `from_zero`: it is a page of zeros. The
+    /// VMO's lock is held.
     pub(crate) fn attach(
         &self,
         list: &Entries<'_, H::RawLock>,
         (segment, index): (SegmentId, PageIndex),
         record: Fresh,
+        from_zero: bool,
     ) {
         let mut queues = self.queues.lock();
-        self.pages.get(record.0).set_backlink(segment, index);
-        queues.push_to(&self.pages, record.0, list.queue());
+        let page = self.pages.get(record.0);
+        page.set_backlink(segment, index);
+        page.set_mark(PAGER_BACKED, list.is_pager_backed());
+        let queue = match list.queue() {
+            Queue::Reclaim if from_zero => Queue::ZeroFork,
+            queue => queue,
+        };
+        queues.push_to(&self.pages, record.0, queue);
         drop(queues);
         if list.get(index) == Entry::Zero {
             sub(&self.counters.same_filled_pages, 1);

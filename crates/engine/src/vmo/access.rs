@@ -53,7 +53,8 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
         Ok(())
     }
 
-    /// Has every page of the range in place and the VMO's own: fresh ones, copies, decompressed ones.
+    /// Has every page of the range in place and the VMO's own: fresh ones, copies, decompressed ones,
+    /// supplied ones.
     pub fn commit(
         &self,
         host: &M,
@@ -62,8 +63,12 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
         pages: Range<u64>,
     ) -> Result<(), VmoError> {
         self.check_pages(id, &pages)?;
+        let paged = self.is_pager_backed(id)?;
         for page in pages {
-            self.writable(host, worker, id, page, Growth::Allowed)?;
+            match paged {
+                true => self.commit_paged(host, worker, id, page)?,
+                false => drop(self.writable(host, worker, id, page, Growth::Allowed)?),
+            }
         }
         Ok(())
     }

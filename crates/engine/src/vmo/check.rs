@@ -85,7 +85,9 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
                 match standing {
                     Standing::In(Queue::Wired) => assert!(pinned, "wired, not pinned"),
                     Standing::In(Queue::HighPriority) => assert!(sensitive && !pinned),
-                    Standing::In(Queue::Dirty) => assert!(!pinned),
+                    Standing::In(Queue::Dirty) => {
+                        assert!(!pinned && self.queue_of(found.place) == Queue::Dirty);
+                    }
                     _ => assert!(!pinned && !sensitive, "{standing:?}"),
                 }
                 let backlink = self.engine().pages.get(record).backlink();

@@ -35,6 +35,9 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
         family.let_go_inherited(host, node, base, end);
         family.free_own(host, node, base, end);
         family.mark(node, object.marks.get(), u32::wrapping_sub);
+        if family.is_pager_backed(node) {
+            host.answered(id, 0..object.pages.get());
+        }
         let hidden = object.parent.get();
         object.end();
         self.give_object(node);

@@ -18,6 +18,8 @@ pub enum VmoError {
     NoMemory,
     /// What was remembered of a page is lost or in doubt: nothing of it is returned.
     Poisoned,
+    /// The pager of the VMO does not supply the page.
+    NotSupplied,
     /// This kind of VMO does not do it.
     NotSupported,
 }
@@ -31,6 +33,7 @@ impl fmt::Display for VmoError {
             VmoError::BadState => "the state of the VMO does not allow it",
             VmoError::NoMemory => "no memory",
             VmoError::Poisoned => "the content of a page is lost or in doubt",
+            VmoError::NotSupplied => "its pager does not supply the page",
             VmoError::NotSupported => "this kind of VMO does not support it",
         })
     }

@@ -76,6 +76,11 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
         }
     }
 
+    /// The family whose lock is held.
+    pub(super) fn family_of<'a>(&'a self, held: Held<'a, M>) -> Family<'a, M, C, S> {
+        Family { vmos: self, held }
+    }
+
     /// Gives the lock of a family back that has no members any more.
     pub(super) fn end_family(&self, family: Family<'_, M, C, S>) {
         let id = family.id();

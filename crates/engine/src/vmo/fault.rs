@@ -25,9 +25,9 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
         map: impl FnOnce(Place, bool),
     ) -> Result<(), VmoError> {
         if !written {
-            let (_family, readable) = self.readable(host, worker, id, page)?;
+            let (family, readable) = self.readable(host, worker, id, page)?;
             if let Readable::Page(place, own) = readable {
-                map(place, own);
+                map(place, own && !family.is_clean(place));
                 return Ok(());
             }
         }

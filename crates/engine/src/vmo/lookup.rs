@@ -144,6 +144,7 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
                 let new = self.engine().segments.get(segment);
                 new.latency_sensitive.set(sensitive.into());
                 new.account.set(self.object(node).account.get());
+                new.pager_backed.set(self.object(node).pager_backed.get());
                 self.directory(node).insert(segment);
                 segment
             }

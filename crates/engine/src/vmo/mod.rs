@@ -48,6 +48,7 @@ mod fault;
 mod lookup;
 mod moves;
 mod object;
+mod pager;
 mod pin;
 mod priority;
 mod resize;
@@ -57,6 +58,7 @@ mod transfer;
 mod zero;
 
 pub use crate::account::Usage;
+pub use crate::page::Dirtiness;
 pub use attribution::{Attribution, Shares};
 pub use error::VmoError;
 pub use object::VmoId;

@@ -52,8 +52,11 @@ pub(crate) struct Object {
     pub(crate) base: Long,
     /// Its size. Of a hidden node: unused.
     pub(crate) pages: Long,
-    /// The parent is seen below this position only.
+    /// The parent is seen below this position only; of a pager-backed VMO, which has no parent: what
+    /// its pager knows.
     pub(crate) parent_limit: Long,
+    /// Not 0: a pager supplies its pages.
+    pub(crate) pager_backed: Word,
     /// What it holds itself.
     pub(crate) account: Word,
     /// Its pages that are pinned.
@@ -89,7 +92,8 @@ impl Object {
     }
 
     pub(crate) fn begin(&self, kind: Kind, base: u64, pages: u64, family: SegmentId) {
-        for word in [&self.parent, &self.root, &self.marks] {
+        let words = [&self.parent, &self.root, &self.marks, &self.pager_backed];
+        for word in words {
             word.set(0);
         }
         for child in &self.children {

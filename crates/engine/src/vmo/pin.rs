@@ -123,7 +123,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         if pins == 0 {
             let pinned = &self.object(node).pinned;
             pinned.set(pinned.get() - 1);
-            self.stand(place, entries.queue());
+            self.stand(place, self.queue_of(place));
         }
     }
 

@@ -23,6 +23,9 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
             family.let_go_inherited(host, node, end, old_end);
             family.free_own(host, node, end, old_end);
             object.parent_limit.set(object.parent_limit.get().min(end));
+            if family.is_pager_backed(node) {
+                host.answered(id, pages..object.pages.get());
+            }
         }
         object.pages.set(pages);
         Ok(())

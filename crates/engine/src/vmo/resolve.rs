@@ -43,7 +43,7 @@ struct Look<'a, M: Memory, C: PageCodec, S: CompressedStorage> {
 }
 
 /// Why there is no page yet.
-enum Missing {
+pub(super) enum Missing {
     /// There is no room in tables.
     Tables,
     /// The machine has no frame.
@@ -80,10 +80,14 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
             let Look {
                 family,
                 node,
+                at,
                 found,
-                ..
             } = self.look(id, page)?;
             let Some(found) = found else {
+                if family.is_absent(node, at) {
+                    self.request(host, id, page, family)?;
+                    continue;
+                }
                 return Ok((family, Readable::Filled(0)));
             };
             match found.entry {
@@ -120,6 +124,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
                     Entry::Page(record) if found.node == node => {
                         let engine = family.engine();
                         engine.queues.lock().touch(&engine.pages, record);
+                        family.written(found.place);
                         return Ok((family, found.place));
                     }
                     Entry::Page(_) => family.page_from(host, node, at, found),
@@ -129,10 +134,17 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
                         continue;
                     }
                 },
+                None if family.is_absent(node, at) => {
+                    self.request(host, id, page, family)?;
+                    continue;
+                }
                 None => family.page_of_zeros(host, node, at, None),
             };
             match had {
-                Ok(place) => return Ok((family, place)),
+                Ok(place) => {
+                    family.written(place);
+                    return Ok((family, place));
+                }
                 Err(Missing::Frame) => return Err(VmoError::NoMemory),
                 Err(Missing::Tables) if growth == Growth::Forbidden => {
                     return Err(VmoError::NoMemory);
@@ -185,7 +197,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
 
 impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
     /// Gives `node` a page of zeros, where it sees nothing or a marker.
-    fn page_of_zeros(
+    pub(super) fn page_of_zeros(
         &self,
         host: &M,
         node: NodeId,
@@ -212,7 +224,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
                 return Err(Missing::Frame);
             }
         }
-        engine.attach(&self.entries(place.0), place, record);
+        engine.attach(&self.entries(place.0), place, record, true);
         if let (None, Some(marker)) = (own, marker) {
             self.let_go(host, marker);
         }
@@ -232,7 +244,8 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
             self.engine().give_record(record);
             return Err(Missing::Frame);
         }
-        self.engine().attach(&self.entries(place.0), place, record);
+        self.engine()
+            .attach(&self.entries(place.0), place, record, false);
         self.let_go(host, found);
         Ok(place)
     }

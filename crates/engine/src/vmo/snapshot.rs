@@ -61,6 +61,9 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
             if pages.start > object.pages.get() || end > MAX_POSITION {
                 return Err(VmoError::OutOfRange);
             }
+            if family.is_pager_backed(node) {
+                return Err(VmoError::NotSupported);
+            }
             if family.is_pinned(node, object.base.get(), object.end_position()) {
                 return Err(VmoError::BadState);
             }

@@ -20,6 +20,7 @@ use super::resolve::Growth;
 use super::{VmoError, VmoId, Vmos};
 use crate::entry::Entry;
 use crate::memory::{Memory, Place};
+use crate::page::PAGER_BACKED;
 use crate::worker::Worker;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
@@ -91,6 +92,9 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
         pages: Range<u64>,
     ) -> Result<SpliceList, VmoError> {
         self.check_pages(id, &pages)?;
+        if self.is_pager_backed(id)? {
+            return Err(VmoError::NotSupported);
+        }
         let node = self.new_object(host).ok_or(VmoError::NoMemory)?;
         {
             let (family, from) = match self.lock(id) {
@@ -181,6 +185,9 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
         first: u64,
         list: &mut SpliceList,
     ) -> Result<(), VmoError> {
+        if self.is_pager_backed(id)? {
+            return Err(VmoError::NotSupported);
+        }
         let end = first.checked_add(list.pages).ok_or(VmoError::OutOfRange)?;
         self.decommit(host, id, first + list.supplied..end)?;
         self.move_list(host, worker, id, first, list, Present::Goes)
@@ -290,6 +297,9 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
         if let Some(hidden) = hidden {
             family.let_go(host, hidden);
         }
+        if family.is_pager_backed(node) {
+            host.answered(id, page..page + 1);
+        }
         Ok(())
     }
 }
@@ -352,7 +362,9 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         match in_hand.entry {
             Entry::Page(record) => {
                 let mut queues = engine.queues.lock();
-                engine.pages.get(record).set_backlink(place.0, place.1);
+                let page = engine.pages.get(record);
+                page.set_backlink(place.0, place.1);
+                page.set_mark(PAGER_BACKED, entries.is_pager_backed());
                 queues.push_to(&engine.pages, record, entries.queue());
             }
             Entry::Compressed(_) => {

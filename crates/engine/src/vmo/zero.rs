@@ -22,6 +22,9 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
     /// Has the pages of a range read as zeros, without keeping pages for them.
     pub fn zero(&self, host: &M, id: VmoId, pages: Range<u64>) -> Result<(), VmoError> {
         self.check_pages(id, &pages)?;
+        if self.is_pager_backed(id)? {
+            return self.zero_paged(host, id, pages);
+        }
         let mut page = pages.start;
         loop {
             let (family, node) = self.lock(id)?;
@@ -69,7 +72,10 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
                 return Err(VmoError::BadState);
             }
         }
-        self.zero(host, id, pages)
+        match self.is_pager_backed(id)? {
+            true => self.decommit_paged(host, id, pages),
+            false => self.zero(host, id, pages),
+        }
     }
 }
 

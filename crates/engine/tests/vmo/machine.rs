@@ -10,6 +10,7 @@ use crate::spin_lock::SpinLock;
 use coldpress_arena::{CHUNK_BYTES, ChunkSource};
 use coldpress_codec::Page;
 use coldpress_engine::lock::{HeldRanks, rank};
+use coldpress_engine::vmo::VmoId;
 use coldpress_engine::{
     Doubt, Host, Installed, Memory, PageIndex, Place, STAGING_SLOTS, SegmentId, StagingSlot, Taken,
 };
@@ -18,7 +19,7 @@ use std::cell::UnsafeCell;
 use std::collections::{BTreeMap, HashMap};
 use std::ptr::NonNull;
 use std::sync::atomic::{
-    AtomicBool, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -56,6 +57,14 @@ pub struct Memories {
     accessed: HashMap<Place, bool>,
 }
 
+/// What the user pager of all VMOs does when it is asked.
+#[derive(Default)]
+pub enum Pager {
+    #[default]
+    None,
+    Supplies(Box<dyn Fn(VmoId, u64) + Send>),
+}
+
 struct Slot {
     filled: AtomicBool,
     page: UnsafeCell<Option<Box<Page>>>,
@@ -74,6 +83,9 @@ pub struct Machine {
     pub armed: AtomicBool,
     wakes: Mutex<u32>,
     woken: Condvar,
+    pub pager: Mutex<Pager>,
+    pub requests: AtomicU64,
+    answers: AtomicU32,
     /// Instead of the first wait.
     pub on_wait: Hook,
     pub waits: AtomicU64,
@@ -100,6 +112,9 @@ impl Machine {
             armed: AtomicBool::new(false),
             wakes: Mutex::new(0),
             woken: Condvar::new(),
+            pager: Mutex::default(),
+            requests: AtomicU64::new(0),
+            answers: AtomicU32::new(0),
             on_wait: Hook::default(),
             waits: AtomicU64::new(0),
         }
@@ -359,6 +374,27 @@ unsafe impl Memory for Machine {
     fn unmap(&self, place: Place) {
         let mut memories = self.guarded();
         memories.mappings.retain(|_, mapped| mapped.place != place);
+    }
+
+    fn request(&self, vmo: VmoId, page: u64, seen: u32) -> bool {
+        let held = SpinLock::held().unwrap().load(Relaxed);
+        assert_eq!(held, 0, "waits with a lock held");
+        let Pager::Supplies(supply) = &*self.pager.lock().unwrap() else {
+            return false;
+        };
+        self.requests.fetch_add(1, Relaxed);
+        supply(vmo, page);
+        assert_ne!(self.answers.load(Relaxed), seen, "who waits is not told");
+        true
+    }
+
+    fn answers(&self, _vmo: VmoId) -> u32 {
+        self.answers.load(Relaxed)
+    }
+
+    fn answered(&self, _vmo: VmoId, pages: std::ops::Range<u64>) {
+        assert!(!pages.is_empty());
+        self.answers.fetch_add(1, Relaxed);
     }
 
     fn wakes(&self, _place: Place) -> u32 {

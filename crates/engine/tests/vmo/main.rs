@@ -15,6 +15,7 @@ mod destroying;
 mod latency;
 mod mapped;
 mod model;
+mod paged;
 mod pinning;
 mod ranges;
 mod read_write;
