@@ -74,7 +74,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
     }
 
     /// Has everything that is remembered of the range in place, without copying or committing what
-    /// is zeros.
+    /// is zeros. The pager is asked for what it has.
     pub fn prefetch(
         &self,
         host: &M,
@@ -83,6 +83,23 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
         pages: Range<u64>,
     ) -> Result<(), VmoError> {
         self.check_pages(id, &pages)?;
+        if !self.is_pager_backed(id)? {
+            return self.bring_all_back(host, worker, id, pages);
+        }
+        for page in pages {
+            self.readable(host, worker, id, page)?;
+        }
+        Ok(())
+    }
+
+    /// Has everything that the engine remembers of the range in place, as far as the VMO reaches.
+    pub(super) fn bring_all_back(
+        &self,
+        host: &M,
+        worker: &mut Worker<C>,
+        id: VmoId,
+        pages: Range<u64>,
+    ) -> Result<(), VmoError> {
         let mut page = pages.start;
         loop {
             let (family, node) = self.lock(id)?;

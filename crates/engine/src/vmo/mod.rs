@@ -35,7 +35,7 @@
 //! VMO may be smaller or gone by then, which is an [error](VmoError) like any other.
 //!
 //! What it deliberately does not have: handles and rights, mappings (the machine's, told through
-//! [`Memory`]), zero-sized intervals, slices.
+//! [`Memory`]), slices, references.
 
 mod access;
 mod attribution;

@@ -32,21 +32,11 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
             family.mark(node, 1, u32::wrapping_add);
             family.object(node).pages.get()
         };
-        match self.prefetch(host, worker, id, 0..pages) {
-            Ok(()) => Ok(()),
-            // It became smaller meanwhile.
-            Err(VmoError::OutOfRange) => self.mark_again(host, worker, id),
-            Err(error) => {
-                self.unmark_latency_sensitive(id)?;
-                Err(error)
-            }
+        let done = self.bring_all_back(host, worker, id, 0..pages);
+        if done.is_err() {
+            self.unmark_latency_sensitive(id)?;
         }
-    }
-
-    fn mark_again(&self, host: &M, worker: &mut Worker<C>, id: VmoId) -> Result<(), VmoError> {
-        let marked = self.mark_latency_sensitive(host, worker, id);
-        self.unmark_latency_sensitive(id)?;
-        marked
+        done
     }
 
     /// Takes one mark away. [`VmoError::BadState`] where there is none.

@@ -11,6 +11,7 @@ mod spin_lock;
 
 mod attributions;
 mod commit;
+mod damage;
 mod destroying;
 mod latency;
 mod mapped;
@@ -20,4 +21,5 @@ mod pinning;
 mod ranges;
 mod read_write;
 mod snapshots;
+mod threads;
 mod transfers;

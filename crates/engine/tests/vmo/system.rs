@@ -7,7 +7,7 @@ use coldpress_engine::{Entry, Reclaimer, STAGING_SLOTS, Trigger, Worker, Workspa
 use coldpress_storage::{AnyStorage, StorageKind};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 pub const PAGE: u64 = 4096;
 
@@ -17,6 +17,16 @@ pub struct CodecHooks {
     pub on_compress: Hook,
     pub on_decompress: Hook,
     pub decompressed: AtomicU64,
+    /// Codecs take their time: others get the processor in the middle.
+    pub slow: AtomicBool,
+}
+
+impl CodecHooks {
+    fn pause(&self) {
+        if self.slow.load(Relaxed) {
+            std::thread::sleep(std::time::Duration::from_micros(20));
+        }
+    }
 }
 
 pub struct HookedLz4(Arc<CodecHooks>);
@@ -28,11 +38,13 @@ impl PageCodec for HookedLz4 {
 
     fn compress(&self, state: &mut Lz4State, page: &Page, out: &mut [u8]) -> Compressed {
         self.0.on_compress.run();
+        self.0.pause();
         Lz4::default().compress(state, page, out)
     }
 
     fn decompress(&self, (): &mut (), stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
         self.0.on_decompress.run();
+        self.0.pause();
         self.0.decompressed.fetch_add(1, Relaxed);
         Lz4::default().decompress(&mut (), stored, page)
     }
