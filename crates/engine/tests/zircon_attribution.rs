@@ -201,6 +201,28 @@ fn continuous_attribution_tracker_hidden_no_parent_content() {
 }
 
 #[test]
+fn continuous_attribution_tracker_reclaim_page() {
+    let s = system(100);
+    let mut w = worker(0);
+    let vmo = paged(s, 4);
+    s.commit(&mut w, vmo, 0..3).unwrap();
+    assert_eq!(usage(s, vmo), (3, 3));
+    for (page, left) in [(1, 2), (0, 1), (0, 1), (2, 0)] {
+        let at = place(s, vmo, page);
+        let evicted = at.is_some_and(|at| s.vmos.evict(&s.machine, at));
+        assert_eq!(evicted, at.is_some());
+        assert_eq!(
+            usage(s, vmo),
+            (left, left),
+            "from both: its pager has it still"
+        );
+    }
+    assert!(s.read_page(&mut w, vmo, 1) == text(1));
+    assert_eq!((usage(s, vmo), peak(s, vmo)), ((1, 1), (3, 3)));
+    end(s, &[vmo]);
+}
+
+#[test]
 fn continuous_attribution_tracker_zero_page_compression() {
     let s = system(100);
     let (mut w, mut r) = (worker(0), reclaimer(1));

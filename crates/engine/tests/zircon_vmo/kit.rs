@@ -1,6 +1,7 @@
 //! What many cases do.
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
+use crate::machine::Pager;
 use crate::system::*;
 use coldpress_engine::queues::standing::Standing;
 use coldpress_engine::vmo::{Attribution, Shares, VmoId};
@@ -39,6 +40,22 @@ pub fn standing(s: &System, id: VmoId, page: u64) -> Standing {
 /// Opens so many generations.
 pub fn rotate(s: &System, times: u32) {
     (0..times).for_each(|_| s.vmos.engine().rotate(&s.machine));
+}
+
+/// A VMO whose pager supplies `text(page)` when it is asked.
+pub fn paged(s: &'static System, pages: u64) -> VmoId {
+    let vmo = s.vmos.create_pager_backed(&s.machine, pages).unwrap();
+    let supply = move |id, page: u64| {
+        let (mut w, from) = (worker(201), s.create(1));
+        s.write_page(&mut w, from, 0, &text(page));
+        let mut list = s.vmos.take(&s.machine, &mut w, from, 0..1).unwrap();
+        let supplied = s.vmos.supply(&s.machine, &mut w, id, page, &mut list);
+        supplied.unwrap();
+        s.vmos.discard(&s.machine, list);
+        s.destroy(from);
+    };
+    *s.machine.pager.lock().unwrap() = Pager::Supplies(Box::new(supply));
+    vmo
 }
 
 /// The pages that a VMO sees, in place or not, by what their entries are.

@@ -23,6 +23,7 @@ mod hints;
 mod locks;
 mod lookup;
 mod mapped;
+mod paged;
 mod pins;
 mod transfer;
 mod zeros;
