@@ -210,7 +210,10 @@ impl<'a> Reader<'a> {
     fn read_here(&mut self, symbols: &mut [u8], decoder: &Decoder) {
         let n = symbols.len();
         let whole = n / 4;
-        let [mut a, mut b, mut c, mut d] = parts(n).map(|start| symbols[start..].as_mut_ptr());
+        // All of one borrow: a slice for each would end the ones before it.
+        let first = symbols.as_mut_ptr();
+        // SAFETY: no part begins behind the symbols.
+        let [mut a, mut b, mut c, mut d] = parts(n).map(|start| unsafe { first.add(start) });
         // SAFETY: of each call below: each part has `whole` symbols, the first n % 4 one more.
         let put = |to: &mut *mut u8, symbol: u8| unsafe {
             **to = symbol;
