@@ -8,7 +8,7 @@
 //!    V   S
 //! ```
 //!
-//! First V lets go of all it sees above. Every entry that is left in H is then seen by S or by VMOs
+//! Where more than one child is left, H stays. First V lets go of all it sees above. Every entry that is left in H is then seen by S or by VMOs
 //! below it (V2), so S has none of its own there; it gets them as they are, in whole segments and
 //! leaves where it has none. That needs no memory, so no VMO fails to end.
 
@@ -39,11 +39,16 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
             host.answered(id, 0..object.pages.get());
         }
         let hidden = object.parent.get();
+        if hidden != 0 {
+            family.disown(node);
+        }
         object.end();
         self.give_object(node);
         let mut alive = family.leave();
-        if hidden != 0 {
-            family.merge(host, hidden, node);
+        if hidden != 0
+            && let Some(heir) = family.only_child(hidden)
+        {
+            family.merge(host, hidden, heir);
             self.objects.get(hidden).end();
             self.give_object(hidden);
             alive = family.leave();
@@ -56,11 +61,9 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
 }
 
 impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
-    /// Hands everything of `hidden` down to the child that is not `gone`.
-    fn merge(&self, host: &M, hidden: NodeId, gone: NodeId) {
+    /// Hands everything of `hidden` down to its only child.
+    fn merge(&self, host: &M, hidden: NodeId, heir: NodeId) {
         let object = self.object(hidden);
-        let [first, second] = &object.children;
-        let heir = if first.get() == gone { second } else { first }.get();
         let below = self.object(heir);
         // What is left are leaves of which somebody below sees an entry.
         self.prune(hidden, 0, u64::MAX);
@@ -73,16 +76,10 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
                 None => break,
             }
         }
-        let parent = object.parent.get();
-        below.parent.set(parent);
+        self.disown(heir);
+        self.replace(hidden, heir);
         let limit = below.parent_limit.get().min(object.parent_limit.get());
         below.parent_limit.set(limit);
-        if parent != 0 {
-            let slot = self.object(parent).children.iter();
-            for slot in slot.filter(|slot| slot.get() == hidden) {
-                slot.set(heir);
-            }
-        }
     }
 
     /// Gives a segment of a hidden node, which is in no directory any more, to `heir`.

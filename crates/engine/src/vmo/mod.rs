@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A *snapshot* of v freezes v's page list: a *hidden node* takes it over whole, and v and the snapshot
-//! become its children, both empty. A page of a VMO is the first entry that is not empty on the way
+//! become children of it, both empty. A page of a VMO is the first entry that is not empty on the way
 //! up from the VMO; where there is none, it is zeros. Who writes first copies the page down to itself,
 //! or takes it, if nobody else sees it any more. All VMOs that are related in this way are a *family*
 //! and have one lock ([`family`]), so there is no order between locks of VMOs.
@@ -21,7 +21,7 @@
 //! leaves and segments change their owner.
 //!
 //! Invariants (under the family's lock):
-//! * V1 A hidden node has exactly two children.
+//! * V1 A hidden node has at least two children.
 //! * V2 An entry of a hidden node that is not empty is seen by at least one VMO; its counter is the
 //!   number of VMOs that see it, less one. The counters lie beside the leaf, and know nothing of
 //!   what the entry holds: a page, a temporary reference, a compressed one, a marker.
@@ -55,6 +55,7 @@ mod resize;
 mod resolve;
 mod snapshot;
 mod transfer;
+mod tree;
 mod zero;
 
 pub use crate::account::Usage;

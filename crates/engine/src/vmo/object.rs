@@ -44,8 +44,10 @@ pub(crate) struct Object {
     kind: Word,
     /// The hidden node above, or 0.
     pub(crate) parent: Word,
-    /// Of a hidden node: both below it.
-    pub(crate) children: [Word; 2],
+    /// Of a hidden node: the first of those below it.
+    pub(crate) first_child: Word,
+    /// Those beside it below its parent: before and after it.
+    pub(crate) siblings: [Word; 2],
     /// Root of the directory of segments.
     pub(crate) root: Word,
     /// The position of its first page.
@@ -92,12 +94,15 @@ impl Object {
     }
 
     pub(crate) fn begin(&self, kind: Kind, base: u64, pages: u64, family: SegmentId) {
-        let words = [&self.parent, &self.root, &self.marks, &self.pager_backed];
-        for word in words {
+        let words = [
+            &self.parent,
+            &self.first_child,
+            &self.root,
+            &self.marks,
+            &self.pager_backed,
+        ];
+        for word in words.into_iter().chain(&self.siblings) {
             word.set(0);
-        }
-        for child in &self.children {
-            child.set(0);
         }
         self.base.set(base);
         self.pages.set(pages);

@@ -10,7 +10,7 @@
 //!
 //! Every entry of V becomes one of H; those inside C's part are seen by V and C (count 1), the others
 //! by V alone (count 0). What V saw further up, C now sees too, as far as its part goes: those counts
-//! rise by one. So a snapshot takes a time in proportion to what it shares, and a table of counters for
+//! rise by one. Where V holds nothing itself, C stands beside it, and there is no H. So a snapshot takes a time in proportion to what it shares, and a table of counters for
 //! each leaf of V; nothing is decompressed.
 
 use super::family::Family;
@@ -37,6 +37,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
             self.give_object(hidden);
             return Err(VmoError::NoMemory);
         };
+        // What is not needed of them goes back.
         let done = self.snapshot_into(host, id, pages, hidden, child);
         if done.is_err() {
             self.give_object(hidden);
@@ -67,6 +68,17 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
             if family.is_pinned(node, object.base.get(), object.end_position()) {
                 return Err(VmoError::BadState);
             }
+            if family.next_own(node, 0, u64::MAX).is_none() {
+                // All that it sees stands above already: they are side by side.
+                self.give_object(hidden);
+                family.begin_child(node, child, base..end);
+                if object.parent.get() != 0 {
+                    family.adopt(object.parent.get(), child);
+                }
+                family.join(1);
+                family.share_above(node, child);
+                return Ok(self.id_of(child));
+            }
             let wanting = family.add_counts(node);
             if wanting > 0 {
                 drop(family);
@@ -76,19 +88,11 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
                 continue;
             }
             family.hide(node, hidden);
-            let child = {
-                let object = self.objects.get(child);
-                let pages = end - base;
-                object.begin(Kind::Vmo, base, pages, family.id());
-                object.parent.set(hidden);
-                object
-                    .parent_limit
-                    .set(end.min(family.object(node).end_position()));
-                child
-            };
-            family.object(hidden).children[1].set(child);
+            family.begin_child(node, child, base..end);
+            family.adopt(hidden, child);
             family.join(2);
-            family.share(host, hidden, child);
+            family.share_own(host, hidden, child);
+            family.share_above(hidden, child);
             return Ok(self.id_of(child));
         }
     }
@@ -101,31 +105,36 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         let object = self.vmos.objects.get(hidden);
         object.begin(Kind::Hidden, below.base.get(), 0, self.id());
         object.root.set(below.root.get());
-        object.parent.set(below.parent.get());
         object.parent_limit.set(below.parent_limit.get());
         object.marks.set(below.marks.get());
-        object.children[0].set(node);
         // The segments go on counting for the same account.
         let fresh = object.account.get();
         object.account.set(below.account.get());
         below.account.set(fresh);
-        if below.parent.get() != 0 {
-            let slots = self.object(below.parent.get()).children.iter();
-            for slot in slots.filter(|slot| slot.get() == node) {
-                slot.set(hidden);
-            }
-        }
+        self.replace(node, hidden);
+        self.adopt(hidden, node);
         below.root.set(0);
-        below.parent.set(hidden);
         below.parent_limit.set(below.end_position());
     }
 
-    /// Counts `child` among those that see what `hidden` holds and sees.
-    fn share(&self, host: &M, hidden: NodeId, child: NodeId) {
-        let part = {
-            let child = self.object(child);
-            child.base.get()..child.parent_limit.get()
-        };
+    /// Makes a VMO of `child`, for these positions, which sees as far as `node` does.
+    fn begin_child(&self, node: NodeId, child: NodeId, at: Range<u64>) {
+        let below = self.object(node);
+        let object = self.vmos.objects.get(child);
+        object.begin(Kind::Vmo, at.start, at.end - at.start, self.id());
+        let limit = below.parent_limit.get().min(below.end_position());
+        object.parent_limit.set(at.end.min(limit));
+    }
+
+    /// The positions at which a VMO sees what is above it.
+    fn sight(&self, child: NodeId) -> Range<u64> {
+        let child = self.object(child);
+        child.base.get()..child.parent_limit.get()
+    }
+
+    /// Counts `child` among those that see what `hidden` holds.
+    fn share_own(&self, host: &M, hidden: NodeId, child: NodeId) {
+        let part = self.sight(child);
         let mut next = 0;
         while let Some((at, found)) = self.next_own(hidden, next, u64::MAX) {
             if let Entry::Page(_) = found.entry {
@@ -135,8 +144,13 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
             self.entries(found.place.0).set_count(found.place.1, shares);
             next = at + 1;
         }
+    }
+
+    /// Counts `child` among those that see what `node` sees of those above it.
+    fn share_above(&self, node: NodeId, child: NodeId) {
+        let part = self.sight(child);
         let mut next = part.start;
-        while let Some((at, found)) = self.next_inherited(hidden, next, part.end) {
+        while let Some((at, found)) = self.next_inherited(node, next, part.end) {
             let entries = self.entries(found.place.0);
             entries.set_count(found.place.1, entries.count(found.place.1) + 1);
             next = at + 1;

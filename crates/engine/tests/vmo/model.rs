@@ -367,6 +367,33 @@ impl Run {
         }
     }
 
+    /// Whether a step, done in the middle of a decompression, would wait for that: it is done by the
+    /// same thread.
+    fn waits(&self, step: &Step) -> bool {
+        let requested = |model: &Model, page| {
+            let entry = self.system.vmos.entry(model.id, page);
+            matches!(entry, Ok(Entry::Request(_)))
+        };
+        match *step {
+            Step::Write(which, page, _) => {
+                let picked = self.pick(which);
+                picked.is_some_and(|(model, _)| requested(&model, page))
+            }
+            // A mapping that is touched could restore pages itself, with this hook in it.
+            Step::Touch(..) => true,
+            Step::Commit(..)
+            | Step::Pin(..)
+            | Step::Prefetch(_)
+            | Step::Mark(_)
+            | Step::Transfer(..) => {
+                let models = self.models().vmos.clone();
+                let any = |model: &Model| (0..model.pages).any(|page| requested(model, page));
+                models.iter().any(any)
+            }
+            _ => false,
+        }
+    }
+
     /// An operation that a step within may have overtaken.
     fn check_done(&self, id: VmoId, done: Result<(), VmoError>) {
         if self.models().vmos.iter().any(|model| model.id == id) {
@@ -498,8 +525,7 @@ fn run(steps: &[Step]) {
         let later = |step: &Step| {
             let (run, step) = (run.clone(), step.clone());
             move || {
-                // A mapping that is touched could restore pages itself, with this hook in it.
-                if !matches!(step, Step::Touch(..)) {
+                if !run.waits(&step) {
                     run.apply(&step);
                     run.system.vmos.check_invariants();
                 }

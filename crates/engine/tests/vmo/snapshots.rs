@@ -282,3 +282,51 @@ fn without_tables_there_is_no_snapshot_and_nothing_is_changed() {
     }
     s.assert_nothing_is_held();
 }
+
+#[test]
+fn snapshots_of_what_is_not_written_stand_side_by_side() {
+    let s = system(2000);
+    let mut w = worker(0);
+    let vmo = s.create(70);
+    (60..70).for_each(|page| s.write_page(&mut w, vmo, page, &text(page)));
+    let children: Vec<VmoId> = (0..300)
+        .map(|_| s.vmos.snapshot(&s.machine, vmo, 60..70).unwrap())
+        .collect();
+    s.vmos.check_invariants();
+    assert_eq!(s.vmos.objects(), 302, "one hidden node for all of them");
+    for (n, &child) in (0..).zip(&children) {
+        s.write_page(&mut w, child, n % 10, &text(1000 + n));
+        let grandchild = s.vmos.snapshot(&s.machine, child, 0..10).unwrap();
+        assert_eq!(s.read_page(&mut w, grandchild, n % 10), text(1000 + n));
+        s.destroy(grandchild);
+    }
+    s.vmos.check_invariants();
+    s.destroy(vmo);
+    s.vmos.check_invariants();
+    for (n, child) in (0..).zip(children) {
+        assert_eq!(s.read_page(&mut w, child, n % 10), text(1000 + n));
+        assert_eq!(
+            s.read_page(&mut w, child, (n + 1) % 10),
+            text(60 + (n + 1) % 10)
+        );
+        s.destroy(child);
+    }
+    s.assert_nothing_is_held();
+}
+
+#[test]
+fn a_snapshot_of_nothing_shares_nothing() {
+    let s = system(100);
+    let mut w = worker(0);
+    let vmo = s.create(4);
+    let child = snapshot(s, vmo, 1..9);
+    assert_eq!(s.vmos.objects(), 2);
+    s.write_page(&mut w, vmo, 2, &text(1));
+    s.write_page(&mut w, child, 7, &text(2));
+    assert_eq!(s.read_page(&mut w, child, 1), [0; 4096]);
+    s.destroy(vmo);
+    s.vmos.check_invariants();
+    assert_eq!(s.read_page(&mut w, child, 7), text(2));
+    s.destroy(child);
+    s.assert_nothing_is_held();
+}
