@@ -68,6 +68,7 @@ kinds! {
     ChunkStorage = "no chunk for storage tables", Both, 0;
     ChunkObjects = "no chunk for VMOs", Kernel, 0;
     ChunkCounts = "no chunk for counters of shares", Kernel, 0;
+    ChunkAccounts = "no chunk for figures of VMOs", Kernel, 0;
     CodecRefuses = "codec refuses what it could compress", Both, 40;
     CodecAtBound = "codec's result just reaches the target size", Both, 40;
     CodecPastBound = "codec finds out at the bound that it does not fit", Both, 60;
@@ -123,6 +124,12 @@ kinds! {
     DestroyInCodec = "destruction of a VMO with a page in the compressor", Kernel, 0;
     DestroyStoring = "destruction of a VMO with a page being stored", Kernel, 0;
     DestroyRestoring = "destruction of a VMO with a page being restored", Kernel, 0;
+    Pinned = "pages pinned for a while", Kernel, 0;
+    PinInFlight = "pin of a page being compressed or restored", Kernel, 0;
+    MetPin = "operation refused since a page is pinned", Kernel, 0;
+    Spliced = "pages taken out, and given to another VMO", Kernel, 0;
+    SpliceInFlight = "taking out of a page being compressed or restored", Kernel, 0;
+    Marked = "VMO marked as latency-sensitive for a while", Kernel, 0;
     TouchOfEnded = "operation on a VMO that ends meanwhile", Kernel, 0;
     MoveTaken = "transfer of a page being taken out", Linux, 0;
     MoveStaged = "transfer of a page waiting in staging", Linux, 0;

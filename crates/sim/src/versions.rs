@@ -35,18 +35,23 @@ impl<T: Clone> Versions<T> {
     /// A change begins; `begin` names it. What was overwritten before `oldest`, at which the oldest
     /// read began that is still under way, is forgotten.
     pub fn begin(&self, value: T, begin: u64, oldest: u64) {
+        self.begin_one_of(vec![value], begin, oldest);
+    }
+
+    /// The same for a change to one of these.
+    pub fn begin_one_of(&self, values: Vec<T>, begin: u64, oldest: u64) {
         let mut versions = self.0.borrow_mut();
         let surely = |version: &Version<T>| !version.weak && version.end < oldest;
         let last = versions.iter().filter(|v| surely(v)).map(|v| v.begin).max();
         if let Some(last) = last {
             versions.retain(|version| version.end >= last);
         }
-        versions.push(Version {
+        versions.extend(values.into_iter().map(|value| Version {
             value,
             begin,
             end: u64::MAX,
             weak: false,
-        });
+        }));
     }
 
     /// A change has been made.
@@ -68,11 +73,11 @@ impl<T: Clone> Versions<T> {
         versions.retain(|version| (version.begin, version.end) != (begin, u64::MAX));
     }
 
-    fn with(&self, begin: u64, act: impl FnOnce(&mut Version<T>)) {
+    fn with(&self, begin: u64, act: impl Fn(&mut Version<T>)) {
         let mut versions = self.0.borrow_mut();
         let is_meant =
             |version: &&mut Version<T>| (version.begin, version.end) == (begin, u64::MAX);
-        act(versions.iter_mut().find(is_meant).expect("it has begun"));
+        versions.iter_mut().filter(is_meant).for_each(act);
     }
 
     /// All that a read from `from` to `to` may return.

@@ -35,6 +35,7 @@ struct AtPlace {
     frame: FrameNumber,
     accessed: bool,
     wakes: u32,
+    pins: u32,
 }
 
 /// Looks at entries of the engine without a lock.
@@ -214,8 +215,23 @@ impl Kernel {
         self.wake_sleepers(place);
     }
 
+    /// A page must stay where it is.
+    pub fn pin(&self, place: Place) {
+        self.frame(place);
+        self.set(place, |at| at.pins += 1);
+    }
+
+    /// It need not any more.
+    pub fn unpin(&self, place: Place) {
+        self.frame(place);
+        self.set(place, |at| at.pins -= 1);
+    }
+
     fn remove(&self, place: Place) -> FrameNumber {
         let frame = self.frame(place);
+        if self.at(place).pins > 0 {
+            fail(place, "it is pinned, and goes");
+        }
         self.mappings.unmap(place);
         self.set(place, |at| {
             at.frame = 0;

@@ -4,11 +4,12 @@
 //! |---|---|
 //! | `host.rs`, `mappings.rs` | the machine |
 //! | `object.rs` | a VMO as the driver knows it: what each page may hold |
-//! | `user.rs` | threads that use VMOs |
+//! | `user.rs`, `moving.rs` | threads that use VMOs |
 //! | `service.rs` | reclaimers, weather, checks |
 
 mod host;
 mod mappings;
+mod moving;
 mod object;
 mod service;
 mod user;

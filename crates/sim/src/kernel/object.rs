@@ -36,6 +36,9 @@ pub struct Object {
     zeroing: RefCell<Vec<(Range<u64>, u64)>>,
     /// Its end has begun.
     pub ending: Cell<bool>,
+    /// Pins, under way or standing, and until when some stood.
+    pins: Cell<u32>,
+    pinned_until: Cell<u64>,
     /// Changes of content under way.
     pub changes: Cell<u32>,
     /// A change is under way that needs to know what it changes.
@@ -53,6 +56,8 @@ impl Object {
             pages: RefCell::default(),
             zeroing: RefCell::default(),
             ending: Cell::new(false),
+            pins: Cell::new(0),
+            pinned_until: Cell::new(0),
             changes: Cell::new(0),
             exclusive: Cell::new(false),
         }
@@ -80,6 +85,22 @@ impl Object {
             .range(range)
             .map(|(&page, versions)| (page, versions.clone()))
             .collect()
+    }
+
+    /// Pages may be pinned from now on.
+    pub fn begin_pin(&self) {
+        self.pins.set(self.pins.get() + 1);
+    }
+
+    /// They are not any more.
+    pub fn end_pin(&self, now: u64) {
+        self.pins.set(self.pins.get() - 1);
+        self.pinned_until.set(now);
+    }
+
+    /// Whether some may have been pinned since.
+    pub fn was_pinned(&self, since: u64) -> bool {
+        self.pins.get() > 0 || self.pinned_until.get() >= since
     }
 
     /// Pages of a range begin to become zeros.

@@ -116,6 +116,23 @@ impl World {
         }
     }
 
+    /// What all VMOs see, each its part, is what there is.
+    fn check_attribution(&self) {
+        let objects = self.objects.borrow();
+        let seen = objects.iter().map(|object| {
+            let size = self.vmos.pages(object.id).expect("it is there");
+            let seen = self.vmos.attribution(object.id, 0..size);
+            seen.expect("it is there").committed.scaled_bytes
+        });
+        let (seen, held) = (
+            seen.sum::<u64>(),
+            self.machine.pages_in_place() as u64 * 4096,
+        );
+        // Each loses less than a byte.
+        let most = held.saturating_sub(objects.len() as u64)..=held;
+        assert!(most.contains(&seen), "{seen} bytes are seen of {held}");
+    }
+
     /// All threads have ended: looks at everything, then gives everything back.
     pub(super) fn check_to_the_end(&self) {
         let (machine, vmos, engine) = (self.machine, self.vmos, self.vmos.engine());
@@ -126,6 +143,7 @@ impl World {
         machine.limit.set(usize::MAX >> 1);
         let held = Held::default();
         let mut worker = held.worker(200);
+        self.check_attribution();
         // Nothing goes wrong any more: every page is read.
         crate::schedule::simulation().injections.calm();
         for object in self.objects.take() {

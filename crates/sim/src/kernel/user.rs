@@ -60,10 +60,10 @@ type Mapping = Option<(Rc<Object>, u64)>;
 const MAPPINGS: usize = 6;
 const _: () = assert!(USERS * MAPPINGS <= super::mappings::ADDRESSES);
 
-struct User<'a> {
-    world: &'a World,
+pub(super) struct User<'a> {
+    pub(super) world: &'a World,
     number: usize,
-    worker: Worker<SimCodec>,
+    pub(super) worker: Worker<SimCodec>,
     mappings: Vec<Mapping>,
 }
 
@@ -86,7 +86,7 @@ impl World {
     }
 
     /// Whether an operation on this VMO may have been answered so.
-    fn excuses(&self, object: &Object, error: VmoError, began: u64, last_page: u64) {
+    pub(super) fn excuses(&self, object: &Object, error: VmoError, began: u64, last_page: u64) {
         let excused = match error {
             VmoError::NoSuchVmo => {
                 note(Kind::TouchOfEnded);
@@ -94,6 +94,10 @@ impl World {
             }
             VmoError::OutOfRange => object.sizes(began, self.now()).0 < last_page,
             VmoError::NoMemory => true,
+            VmoError::BadState => {
+                note(Kind::MetPin);
+                object.was_pinned(began)
+            }
             VmoError::Poisoned => self.machine.damaged().0 > 0,
             _ => false,
         };
@@ -147,15 +151,19 @@ impl User<'_> {
             160..=165 => self.zeros(&object, page, false),
             166..=171 => self.zeros(&object, page, true),
             172..=175 => self.resize(&object),
-            176..=183 => self.snapshot(&object),
-            184..=187 => self.destroy(&object),
-            188..=193 => self.create(),
+            176..=181 => self.snapshot(&object),
+            182..=184 => self.destroy(&object),
+            185..=189 => self.create(),
+            190..=191 => self.pin(&object, page),
+            192..=196 => self.splice(&object, page),
+            197 => self.mark(&object),
+            198 => self.world.check_usage(&object),
             _ => doze(500),
         }
     }
 
     /// A page to act on: often one that is away, and that others act on too.
-    fn target(&self) -> Option<(Rc<Object>, u64)> {
+    pub(super) fn target(&self) -> Option<(Rc<Object>, u64)> {
         match random().below(4) {
             0 => {
                 let spot = self.world.spot.borrow().clone();
@@ -215,7 +223,7 @@ impl User<'_> {
     }
 
     /// Counts in which state the pages of a range are met.
-    fn note_stages(&self, object: &Object, pages: Range<u64>, kinds: [Kind; 4]) {
+    pub(super) fn note_stages(&self, object: &Object, pages: Range<u64>, kinds: [Kind; 4]) {
         // Only where something is in flight at all.
         if self.world.machine.staging.filled() == 0 && random().below(4) != 0 {
             return;
@@ -236,7 +244,7 @@ impl User<'_> {
         world
             .machine
             .chunks
-            .growing(&[Table::Segments, Table::Objects]);
+            .growing(&[Table::Segments, Table::Accounts, Table::Objects]);
         let pages = match random().one_in(5) {
             true => FAR + random().below(NEAR / 2),
             false => random().between(1, NEAR + 1),
@@ -279,7 +287,7 @@ impl User<'_> {
     }
 
     /// The operation was refused; what was damaged is dropped.
-    fn take_error(&mut self, object: &Object, error: VmoError, began: u64, page: u64) {
+    pub(super) fn take_error(&mut self, object: &Object, error: VmoError, began: u64, page: u64) {
         let world = self.world;
         world.excuses(object, error, began, page + 1);
         match error {
@@ -293,7 +301,7 @@ impl User<'_> {
     }
 
     /// A change of content begins, once no other needs to be alone.
-    fn begin_change(&self, object: &Object, alone: bool) -> bool {
+    pub(super) fn begin_change(&self, object: &Object, alone: bool) -> bool {
         if alone && (object.changes.get() > 0 || object.exclusive.get()) {
             return false;
         }
@@ -305,7 +313,7 @@ impl User<'_> {
         true
     }
 
-    fn end_change(&self, object: &Object) {
+    pub(super) fn end_change(&self, object: &Object) {
         object.exclusive.set(false);
         object.changes.set(object.changes.get() - 1);
     }
@@ -554,7 +562,7 @@ impl User<'_> {
         world
             .machine
             .chunks
-            .growing(&[Table::Objects, Table::Counts]);
+            .growing(&[Table::Accounts, Table::Objects, Table::Counts]);
         let began = world.begins();
         step(What::Change, object.number, start as u32, end as u32);
         let made = world.vmos.snapshot(world.machine, object.id, start..end);
@@ -585,8 +593,12 @@ impl User<'_> {
         self.note_stages(object, 0..NEAR, ENDS);
         let began = world.begins();
         step(What::Change, object.number, 0, 0xE);
-        if let Err(error) = world.vmos.destroy(world.machine, object.id) {
-            panic!("a VMO cannot end: {error:?}, since {began}");
+        loop {
+            match world.vmos.destroy(world.machine, object.id) {
+                Ok(()) => break,
+                Err(VmoError::BadState) if object.was_pinned(began) => doze(300),
+                Err(error) => panic!("a VMO cannot end: {error:?}"),
+            }
         }
         if fires(Kind::SlowWriter) {
             doze(100);

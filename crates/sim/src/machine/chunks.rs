@@ -24,6 +24,8 @@ pub enum Table {
     Objects,
     /// That of shares.
     Counts,
+    /// That of figures of VMOs.
+    Accounts,
 }
 
 impl Table {
@@ -31,13 +33,14 @@ impl Table {
     pub const CORE: [Self; 4] = [Self::Segments, Self::Leaves, Self::Records, Self::Storage];
 
     /// Those of VMOs too.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Segments,
         Self::Leaves,
         Self::Records,
         Self::Storage,
         Self::Objects,
         Self::Counts,
+        Self::Accounts,
     ];
 
     fn kind(self) -> Kind {
@@ -48,6 +51,7 @@ impl Table {
             Self::Storage => Kind::ChunkStorage,
             Self::Objects => Kind::ChunkObjects,
             Self::Counts => Kind::ChunkCounts,
+            Self::Accounts => Kind::ChunkAccounts,
         }
     }
 }
