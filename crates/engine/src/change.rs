@@ -47,7 +47,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Gives up what an entry holds; its list's lock is held.
     pub(crate) fn forget(&self, host: &H, entry: Entry) {
         match entry {
-            Entry::Empty | Entry::Poisoned => {}
+            Entry::Empty | Entry::Poisoned | Entry::ZeroInterval(..) => {}
             Entry::Page(record) => {
                 let mut queues = self.queues.lock();
                 queues.remove(&self.pages, record);

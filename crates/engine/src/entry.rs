@@ -4,7 +4,8 @@
 //!  63                                             3 2   0
 //! │                    data                        │type │
 //!  type 0  data 0: empty; else a page: index of its record
-//!       1  zero marker, data 0: content that is all zero
+//!       1  zero marker, data 0: content that is all zero; else a part of a zero interval
+//!          (`interval.rs`): a run of pages that are all zero
 //!       2  compressed reference: the token of compressed storage
 //!       3  same-filled: bits 59 and 60 tell the form of the word in the low 59 bits:
 //!          0 as it is · 1 its low half, repeated · 2 shifted right by 5 · 3 inverted
@@ -17,6 +18,7 @@
 //! touch finds zeros, as in fresh anonymous memory.
 
 use crate::host::StagingSlot;
+use crate::interval::{self, Bound, DirtyState};
 use coldpress_storage::Reference;
 
 /// A page list entry, decoded.
@@ -28,6 +30,8 @@ pub enum Entry {
     Page(u32),
     /// Content that is all zero, held without a page.
     Zero,
+    /// A part of a zero interval: see [`interval`](crate::interval).
+    ZeroInterval(Bound, DirtyState),
     /// Content held by compressed storage.
     Compressed(Reference),
     /// Content that repeats one word.
@@ -92,7 +96,7 @@ impl Entry {
 
     /// Whether anything but zeros is remembered.
     pub(crate) fn is_content(self) -> bool {
-        !matches!(self, Entry::Empty | Entry::Zero)
+        !matches!(self, Entry::Empty | Entry::Zero | Entry::ZeroInterval(..))
     }
 
     pub(crate) fn encode(self) -> u64 {
@@ -100,6 +104,7 @@ impl Entry {
             Entry::Empty => 0,
             Entry::Page(record) => u64::from(record) << 3 | PAGE,
             Entry::Zero => ZERO,
+            Entry::ZeroInterval(bound, state) => interval::encode(bound, state) << 3 | ZERO,
             Entry::Compressed(reference) => reference.to_bits() << 3 | COMPRESSED,
             Entry::SameFilled(word) => {
                 let data = encode_word(word).expect("made by Entry::same_filled");
@@ -116,7 +121,11 @@ impl Entry {
         match bits & 7 {
             PAGE if data == 0 => Entry::Empty,
             PAGE => Entry::Page(data as u32),
-            ZERO => Entry::Zero,
+            ZERO if data == 0 => Entry::Zero,
+            ZERO => {
+                let (bound, state) = interval::decode(data);
+                Entry::ZeroInterval(bound, state)
+            }
             COMPRESSED => Entry::Compressed(
                 Reference::from_bits(data).expect("61 bits of data make a reference"),
             ),

@@ -38,7 +38,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         index: PageIndex,
     ) -> Content<'w> {
         match self.entry(segment, index) {
-            Entry::Empty => return Content::Nothing,
+            Entry::Empty | Entry::ZeroInterval(..) => return Content::Nothing,
             Entry::Page(_) | Entry::Temporary(_) | Entry::Request(_) => return Content::Present,
             Entry::Poisoned => return Content::Doubtful,
             Entry::Zero => worker.workspace.spare.fill(0),

@@ -48,6 +48,7 @@ pub mod fork;
 pub mod frame_budget;
 pub mod freed_frames;
 pub mod host;
+pub mod interval;
 pub mod lock;
 pub mod memory;
 pub mod metrics;

@@ -39,7 +39,21 @@ pub(crate) struct Entries<'a, R> {
     accounts: Option<&'a Pool<Account>>,
 }
 
-impl<R: RawMutex> Entries<'_, R> {
+impl<'a, R: RawMutex> Entries<'a, R> {
+    /// The entries of a segment of which the caller holds the lock, or which it is alone with.
+    pub(crate) fn new(
+        segment: &'a Segment<R>,
+        leaves: &'a Pool<Leaf>,
+        counts: &'a Pool<Counts>,
+    ) -> Self {
+        Self {
+            segment,
+            leaves,
+            counts,
+            accounts: None,
+        }
+    }
+
     fn leaf(&self, index: PageIndex) -> Option<&Leaf> {
         match self.segment.leaf_number(index) {
             0 => None,

@@ -151,7 +151,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             Entry::Request(worker) => {
                 self.targets[worker as usize].cancelled.store(true, Relaxed);
             }
-            Entry::Empty | Entry::Poisoned => {
+            Entry::Empty | Entry::Poisoned | Entry::ZeroInterval(..) => {
                 let Some(Fresh(record)) = self.take_record() else {
                     return false;
                 };

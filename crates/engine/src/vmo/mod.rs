@@ -49,6 +49,7 @@ mod lookup;
 mod moves;
 mod object;
 mod pager;
+pub mod pages;
 mod pin;
 mod priority;
 mod resize;
