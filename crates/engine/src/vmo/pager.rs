@@ -15,7 +15,8 @@
 //! written meanwhile is dirty again, and the end of that write-back does not clean it.
 //!
 //! The pager knows the VMO up to the size that it was created with, less what a resize cut off: what is
-//! behind is zeros, and dirty once it is written. Snapshots of pager-backed VMOs, taking pages out of
+//! behind is zeros, and dirty once it is written. When that was written back the pager knows the VMO up to
+//! there, and is asked for what is absent. Nothing can be supplied that it does not know. Snapshots of pager-backed VMOs, taking pages out of
 //! them and transferring over them are not supported.
 //!
 //! Invariant:
@@ -121,9 +122,11 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
 
     /// The pager has written back what it began to: what was not written since is clean.
     pub fn writeback_end(&self, id: VmoId, pages: Range<u64>) -> Result<(), VmoError> {
-        self.each_paged(id, pages, |family, _, found| {
+        self.each_paged(id, pages, |family, page, found| {
             if family.dirtiness(found.entry) == Dirtiness::AwaitingClean {
                 family.set_dirtiness(found.place, Dirtiness::Clean);
+                let known = &family.object(found.node).parent_limit;
+                known.set(known.get().max(page + 1));
             }
         })
     }
@@ -215,7 +218,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         self.object(node).pager_backed.get() != 0
     }
 
-    /// Whether an empty entry of `node` there means that its pager has to be asked.
+    /// Whether an entry of `node` that is empty there means that its pager has to be asked.
     pub(super) fn is_absent(&self, node: NodeId, at: u64) -> bool {
         self.is_pager_backed(node) && at < self.object(node).parent_limit.get()
     }
@@ -270,6 +273,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
             && !matches!(entry, Entry::Poisoned);
         if goes {
             self.free(host, place, entry);
+            self.engine().reclaimed(place.0);
         }
         goes
     }

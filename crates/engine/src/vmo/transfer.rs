@@ -264,6 +264,10 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
             return Err(Unplaced::Refused(VmoError::OutOfRange));
         }
         let at = object.base.get() + page;
+        if family.is_pager_backed(node) && !family.is_absent(node, at) {
+            // It would be lost when it is evicted.
+            return Err(Unplaced::Refused(VmoError::OutOfRange));
+        }
         let own = family.own(node, at);
         match own {
             Some(own) if present == Present::Goes => {

@@ -52,6 +52,35 @@ fn a_fault_asks_for_no_tables() {
 }
 
 #[test]
+fn no_fault_asks_for_memory_for_tables_whatever_it_finds() {
+    let s = system(100);
+    let (mut w, mut r) = (worker(0), reclaimer(1));
+    let vmo = s.create(6);
+    (0..3).for_each(|page| s.write_page(&mut w, vmo, page, &text(page)));
+    s.write_page(&mut w, vmo, 3, &[0; 4096]);
+    s.write_page(&mut w, vmo, 4, &[4; 4096]);
+    let child = s.vmos.snapshot(&s.machine, vmo, 0..6).unwrap();
+    assert_eq!(s.send_away(&mut r), 5);
+    assert!(s.vmos.prepare_for(&s.machine, 2, 2, 20));
+    s.machine.armed.store(true, Relaxed);
+    // Compressed and shared, the last viewer's, markers, nothing; copies and moves.
+    for (address, vmo) in [(1, vmo), (2, child)] {
+        for page in 0..6 {
+            let before = s.touch(&mut w, (address, page), (vmo, page), 9, None);
+            let expected = [text(0)[9], text(1)[9], text(2)[9], 0, 4, 0];
+            assert_eq!(before, expected[page as usize]);
+            s.touch(&mut w, (address, page), (vmo, page), 9, Some(200));
+        }
+    }
+    assert_eq!(s.send_away(&mut r), 12);
+    assert_eq!(s.touch(&mut w, (1, 0), (vmo, 0), 9, None), 200);
+    s.destroy(child);
+    s.vmos.check_invariants();
+    s.destroy(vmo);
+    s.assert_nothing_is_held();
+}
+
+#[test]
 fn a_page_that_goes_away_faults_and_comes_back() {
     let s = system(100);
     let (mut w, mut r) = (worker(0), reclaimer(1));

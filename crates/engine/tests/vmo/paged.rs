@@ -251,6 +251,30 @@ fn zeros_are_not_asked_for() {
 }
 
 #[test]
+fn what_was_written_behind_what_the_pager_knew_is_asked_for_once_it_knows() {
+    let s = system(100);
+    let mut w = worker(0);
+    let vmo = paged(s, 4);
+    s.resize(vmo, 8).unwrap();
+    let from = s.create(1);
+    s.write_page(&mut w, from, 0, &text(1));
+    let mut list = s.vmos.take(&s.machine, &mut w, from, 0..1).unwrap();
+    let refused = s.vmos.supply(&s.machine, &mut w, vmo, 6, &mut list);
+    assert_eq!(refused, Err(VmoError::OutOfRange));
+    s.vmos.discard(&s.machine, list);
+    s.write_page(&mut w, vmo, 6, &text(6));
+    s.vmos.writeback_begin(&s.machine, vmo, 0..8).unwrap();
+    assert_eq!(s.read_page(&mut w, vmo, 5), [0; 4096]);
+    s.vmos.writeback_end(vmo, 0..8).unwrap();
+    assert_eq!(s.vmos.evict_pages(&s.machine, vmo, 0..8), Ok(1));
+    assert_eq!(s.read_page(&mut w, vmo, 6), text(106), "what the pager has");
+    assert_eq!(s.read_page(&mut w, vmo, 7), [0; 4096]);
+    s.destroy(vmo);
+    s.destroy(from);
+    s.assert_nothing_is_held();
+}
+
+#[test]
 fn a_pinned_page_stays_wired_whatever_its_pager_does() {
     let s = system(100);
     let mut w = worker(0);

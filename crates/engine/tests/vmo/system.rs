@@ -201,18 +201,17 @@ impl System {
     /// Makes everything old and sends it away: compresses all that can be. A page that was accessed
     /// is spared the first time.
     pub fn send_away(&self, reclaimer: &mut TestReclaimer) -> u32 {
-        let mut kept = 0;
-        loop {
+        let (mut kept, mut vain) = (0, 0);
+        while vain < 2 {
             (0..9).for_each(|_| self.vmos.engine().rotate(&self.machine));
             let mut any = false;
             while let Some(more) = self.reclaim(reclaimer, 64) {
                 kept += more;
                 any = true;
             }
-            if !any {
-                return kept;
-            }
+            vain = if any { 0 } else { vain + 1 };
         }
+        kept
     }
 
     /// Compresses up to so many of the oldest pages. `None`: there are none.
