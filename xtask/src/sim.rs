@@ -18,9 +18,20 @@ pub struct Options {
 /// Builds the simulation and runs it; 1 if it found something or a kind of fault never fired.
 pub fn run(options: &Options) -> Result<u8> {
     let status = workspace::cargo()
-        .args(["run", "--quiet", "--profile", "sim", "-p", "coldpress-sim", "--"])
+        .args([
+            "run",
+            "--quiet",
+            "--profile",
+            "sim",
+            "-p",
+            "coldpress-sim",
+            "--",
+        ])
         .args(&options.arguments)
         .status()
         .context("cannot start cargo")?;
-    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+    Ok(status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(1))
 }

@@ -59,7 +59,6 @@ kinds! {
     StorageNoFrame = "no frame for storage", Both, 50;
     StorageLimit = "no frame for storage: memory limit reached", Both, 0;
     InstallNoFrame = "no frame to put a page in place", Kernel, 60;
-    ReserveGone = "copy of a staged page put in place after its slot was released", Kernel, 0;
     InstallLimit = "no frame to put a page in place: memory limit reached", Kernel, 0;
     LimitLowered = "memory limit lowered", Both, 0;
     ChunkSegments = "no chunk for a segment", Both, 0;
