@@ -267,3 +267,48 @@ fn vmo_high_priority_reclaim_test() {
     assert_filled(s, &mut w, vmo, 0..2, 1);
     end(s, &[vmo]);
 }
+
+#[test]
+fn vmo_pinned_wrapper_test() {
+    let s = system(100);
+    let mut w = worker(0);
+    let vmo = s.create(4);
+    let refused = Err(VmoError::BadState);
+    let mut pinned = |pages: Range<u64>| s.vmos.pinned(&s.machine, &mut w, vmo, pages).unwrap();
+    // What is dropped is unpinned.
+    let guard = pinned(0..1);
+    assert_eq!((guard.vmo(), guard.pages()), (vmo, 0..1));
+    assert_eq!(s.decommit(vmo, 0..1), refused);
+    drop(guard);
+    assert_eq!(s.decommit(vmo, 0..1), Ok(()));
+    // Made anew in place of itself: pinned all the time, and once at the end.
+    let mut guard = pinned(1..2);
+    for _ in 0..3 {
+        guard = pinned(1..2);
+        assert_eq!(s.decommit(vmo, 1..2), refused);
+    }
+    drop(guard);
+    assert_eq!(s.decommit(vmo, 1..2), Ok(()));
+    // Moved: only the place that it moved to counts.
+    let from = pinned(2..3);
+    let to = Some(from);
+    assert_eq!(s.decommit(vmo, 2..3), refused);
+    drop(to);
+    assert_eq!(s.decommit(vmo, 2..3), Ok(()));
+    // Exchanged: each ends with what it holds then.
+    let (mut one, mut two) = (pinned(0..2), pinned(2..4));
+    std::mem::swap(&mut one, &mut two);
+    assert_eq!((one.pages(), two.pages()), (2..4, 0..2));
+    drop(one);
+    assert_eq!(s.decommit(vmo, 2..4), Ok(()));
+    assert_eq!(s.decommit(vmo, 0..1), refused);
+    std::mem::swap(&mut two, &mut pinned(2..3));
+    assert_eq!(s.decommit(vmo, 0..2), Ok(()), "what it held has ended");
+    assert_eq!(s.decommit(vmo, 2..3), refused);
+    drop(two);
+    assert_eq!(s.vmos.unpin(vmo, 2..3), refused, "nothing is pinned twice");
+    let none = s.vmos.pinned(&s.machine, &mut w, vmo, 3..5);
+    assert!(none.is_err());
+    s.vmos.check_invariants();
+    end(s, &[vmo]);
+}
