@@ -1,7 +1,7 @@
 //! What the segments of one page list hold together, counted continuously.
 
 use crate::segment::Long;
-use crate::{Engine, Host};
+use crate::{Engine, Host, SegmentId};
 use coldpress_arena::{Link, Zeroable};
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
@@ -24,6 +24,8 @@ pub(crate) struct Account {
     content: Long,
     peak_committed: Long,
     peak_content: Long,
+    /// How often reclaim took a page away.
+    reclaimed: Long,
 }
 
 // SAFETY: atomics; zero is valid.
@@ -38,7 +40,7 @@ impl Link for Account {
 impl Account {
     /// Nothing is held, nor was.
     pub(crate) fn clear(&self) {
-        for count in [&self.committed, &self.content] {
+        for count in [&self.committed, &self.content, &self.reclaimed] {
             count.set(0);
         }
         self.take_peak();
@@ -56,6 +58,22 @@ impl Account {
             count.set(now);
             peak.set(peak.get().max(now));
         }
+    }
+
+    /// Counts a page that reclaim took away.
+    pub(crate) fn reclaimed(&self) {
+        self.reclaimed.set(self.reclaimed.get() + 1);
+    }
+
+    /// How often reclaim took a page away.
+    pub(crate) fn reclaims(&self) -> u64 {
+        self.reclaimed.get()
+    }
+
+    /// What was reclaimed for another, which ends, counts here.
+    pub(crate) fn inherit_reclaims(&self, from: &Self) {
+        self.reclaimed
+            .set(self.reclaimed.get() + from.reclaimed.get());
     }
 
     pub(crate) fn now(&self) -> Usage {
@@ -93,6 +111,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         Some(account)
     }
 
+    /// Reclaim has taken a page of this segment away. Under its lock.
+    pub(crate) fn reclaimed(&self, segment: SegmentId) {
+        if let account @ 1.. = self.segments.get(segment).account.get() {
+            self.account(account).reclaimed();
+        }
+    }
+
     pub(crate) fn give_account(&self, account: u32) {
         let _tables = self.tables.lock();
         self.accounts.give(account);
@@ -110,6 +135,7 @@ mod tests {
             content: Long::default(),
             peak_committed: Long::default(),
             peak_content: Long::default(),
+            reclaimed: Long::default(),
         }
     }
 

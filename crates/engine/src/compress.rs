@@ -497,7 +497,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// stored object names.
     fn finalize(&self, host: &H, slot: StagingSlot, entry: Entry, owner: Owner) -> bool {
         let _stable = self.stable(host);
-        let Some(((_, index), list)) = self.page_list_of_slot(slot) else {
+        let Some(((segment, index), list)) = self.page_list_of_slot(slot) else {
             return false;
         };
         match entry {
@@ -511,6 +511,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             _ => add(&self.counters.same_filled_pages, 1),
         }
         list.set(index, entry);
+        self.reclaimed(segment);
         true
     }
 

@@ -90,6 +90,20 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
         Ok(account.take_peak())
     }
 
+    /// How often reclaim took a page away from what a VMO holds or stands below: compressed it, found
+    /// that it is one word, or evicted it. So often did its committed bytes change, or could have, without
+    /// anybody asking for it. Never falls.
+    pub fn reclaims(&self, id: VmoId) -> Result<u64, VmoError> {
+        let (family, mut node) = self.lock(id)?;
+        let mut reclaims = 0;
+        while node != 0 {
+            let object = family.object(node);
+            reclaims += self.engine.account(object.account.get()).reclaims();
+            node = object.parent.get();
+        }
+        Ok(reclaims)
+    }
+
     /// What a VMO, a mapping of it, or any range sees, and who else sees it. A process is the sum of its
     /// mappings.
     pub fn attribution(&self, id: VmoId, pages: Range<u64>) -> Result<Attribution, VmoError> {

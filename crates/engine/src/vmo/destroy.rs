@@ -13,7 +13,7 @@
 //! leaves where it has none. That needs no memory, so no VMO fails to end.
 
 use super::family::Family;
-use super::object::{Kind, NodeId};
+use super::object::{Kind, NodeId, Object};
 use super::{VmoError, VmoId, Vmos};
 use crate::LEAF_PAGES;
 use crate::entry::Entry;
@@ -65,6 +65,8 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
     fn merge(&self, host: &M, hidden: NodeId, heir: NodeId) {
         let object = self.object(hidden);
         let below = self.object(heir);
+        let account = |object: &Object| self.engine().account(object.account.get());
+        account(below).inherit_reclaims(account(object));
         // What is left are leaves of which somebody below sees an entry.
         self.prune(hidden, 0, u64::MAX);
         let mut next = 0;

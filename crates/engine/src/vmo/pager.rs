@@ -273,6 +273,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
             && !matches!(entry, Entry::Poisoned);
         if goes {
             self.free(host, place, entry);
+            self.engine().reclaimed(place.0);
         }
         goes
     }
