@@ -65,12 +65,12 @@ pub fn forms(s: &System, id: VmoId) -> String {
         .map(|page| match s.entry(id, page) {
             Entry::Empty => '-',
             Entry::Page(_) => 'P',
-            Entry::Zero => '0',
+            Entry::Zero | Entry::ZeroInterval(..) => '0',
             Entry::Compressed(_) => 'C',
             Entry::SameFilled(_) => 'S',
             Entry::Temporary(_) => 'T',
             Entry::Request(_) => 'R',
-            _ => '!',
+            Entry::Poisoned => '!',
         })
         .collect()
 }

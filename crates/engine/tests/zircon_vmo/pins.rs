@@ -302,7 +302,7 @@ fn vmo_pinned_wrapper_test() {
     drop(one);
     assert_eq!(s.decommit(vmo, 2..4), Ok(()));
     assert_eq!(s.decommit(vmo, 0..1), refused);
-    std::mem::swap(&mut two, &mut pinned(2..3));
+    drop(std::mem::replace(&mut two, pinned(2..3)));
     assert_eq!(s.decommit(vmo, 0..2), Ok(()), "what it held has ended");
     assert_eq!(s.decommit(vmo, 2..3), refused);
     drop(two);
