@@ -101,36 +101,58 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
         self.aim(worker, segment, index);
         list.set(index, Entry::Request(worker.id));
-        drop(list);
 
         let mut loaded = Ok(());
-        let outcome = match entry {
-            Entry::Compressed(reference) => {
-                let started = host.now_ns();
-                loaded = self.load(host, worker.workspace, reference);
-                let ns = host.now_ns().saturating_sub(started);
-                c.decompressed(ns);
-                worker.decompression_ns += ns;
-                FaultOutcome::Decompressed
+        let (outcome, committed) = match entry {
+            Entry::Temporary(slot) => {
+                let source = Source::Copied(&worker.workspace.spare, slot);
+                let committed = match H::UNDER_LOCK {
+                    // The copy goes into the frame that is reserved for it while the slot is
+                    // certain not to be released: with the lock still held.
+                    true => self
+                        .put_in_place(
+                            host,
+                            worker.id,
+                            Some(list),
+                            (segment, index),
+                            source,
+                            Into::Newest,
+                        )
+                        .expect("nothing changes under the lock"),
+                    false => {
+                        drop(list);
+                        self.commit(host, worker.id, source, Into::Newest)
+                    }
+                };
+                (FaultOutcome::Copied, committed)
             }
-            Entry::SameFilled(word) => {
-                same_filled::fill(&mut worker.workspace.spare, word);
-                FaultOutcome::SameFilled
+            entry => {
+                drop(list);
+                let outcome = match entry {
+                    Entry::Compressed(reference) => {
+                        let started = host.now_ns();
+                        loaded = self.load(host, worker.workspace, reference);
+                        let ns = host.now_ns().saturating_sub(started);
+                        c.decompressed(ns);
+                        worker.decompression_ns += ns;
+                        FaultOutcome::Decompressed
+                    }
+                    Entry::SameFilled(word) => {
+                        same_filled::fill(&mut worker.workspace.spare, word);
+                        FaultOutcome::SameFilled
+                    }
+                    _ => {
+                        worker.workspace.spare.fill(0);
+                        FaultOutcome::SameFilled
+                    }
+                };
+                let source = match loaded {
+                    Ok(()) => Source::Restored(&worker.workspace.spare, entry),
+                    Err(_) => Source::Damaged,
+                };
+                (outcome, self.commit(host, worker.id, source, Into::Newest))
             }
-            Entry::Zero => {
-                worker.workspace.spare.fill(0);
-                FaultOutcome::SameFilled
-            }
-            _ => FaultOutcome::Copied,
         };
-
-        let content = &worker.workspace.spare;
-        let source = match (loaded, entry) {
-            (Err(_), _) => Source::Damaged,
-            (Ok(()), Entry::Temporary(slot)) => Source::Copied(content, slot),
-            (Ok(()), entry) => Source::Restored(content, entry),
-        };
-        let committed = self.commit(host, worker.id, source, Into::Newest);
         if committed == Committed::NoFrame {
             add(&c.faults_no_frame, 1);
             return Some(FaultOutcome::NoMemory);
@@ -209,7 +231,6 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         source: Source<'_>,
         into: Into,
     ) -> Committed {
-        let c = &self.counters;
         let target = &self.targets[worker as usize];
         let mut spins = 0;
         loop {
@@ -236,78 +257,97 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 }
                 continue;
             }
-            let (installed, doubt) = match install(host, place, source) {
-                Some(Installed::Refused) => (
-                    host.poison(segment, index, Doubt::Refused),
-                    Some(&c.refused_installs),
-                ),
-                Some(installed) => (installed, None),
-                None => (
-                    host.poison(segment, index, Doubt::Damaged),
-                    Some(&c.corrupt),
-                ),
-            };
-            if installed == Installed::Changing {
-                drop(list);
-                drop(stable);
-                add(&self.counters.copy_again, 1);
-                self.let_changes_in(host);
-                continue;
-            }
-            let list = list.unwrap_or_else(|| self.page_list(segment));
-            debug_assert_eq!(list.get(index), Entry::Request(worker));
-            if installed == Installed::NoFrame {
-                let Source::Restored(_, entry) = source else {
-                    unreachable!("a frame was reserved for a page in staging");
-                };
-                if let Entry::Compressed(reference) = entry {
-                    self.write_owner(host, reference, list.owner(index));
+            match self.put_in_place(host, worker, list, place, source, into) {
+                Some(committed) => return committed,
+                None => {
+                    drop(stable);
+                    add(&self.counters.copy_again, 1);
+                    self.let_changes_in(host);
                 }
-                list.set(index, entry);
-                drop(list);
-                host.wake(segment, index);
-                return Committed::NoFrame;
             }
-            let mut queues = self.queues.lock();
-            let record = if doubt.is_none() && installed != Installed::Gone {
-                queues.bring_back(&self.pages)
-            } else {
-                queues.forget_away();
-                None
+        }
+    }
+
+    /// The end of a commit: has the host put `source` in place and writes the entry. In a stable
+    /// section, and with the VMO's lock held where pages are installed under it (`list`). `None`:
+    /// the address space is changing.
+    fn put_in_place(
+        &self,
+        host: &H,
+        worker: u16,
+        list: Option<PageList<'_, H>>,
+        (segment, index): Place,
+        source: Source<'_>,
+        into: Into,
+    ) -> Option<Committed> {
+        let c = &self.counters;
+        let (installed, doubt) = match install(host, (segment, index), source) {
+            Some(Installed::Refused) => (
+                host.poison(segment, index, Doubt::Refused),
+                Some(&c.refused_installs),
+            ),
+            Some(installed) => (installed, None),
+            None => (
+                host.poison(segment, index, Doubt::Damaged),
+                Some(&c.corrupt),
+            ),
+        };
+        if installed == Installed::Changing {
+            return None;
+        }
+        let list = list.unwrap_or_else(|| self.page_list(segment));
+        debug_assert_eq!(list.get(index), Entry::Request(worker));
+        if installed == Installed::NoFrame {
+            let Source::Restored(_, entry) = source else {
+                unreachable!("a frame was reserved for a page in staging");
             };
-            let entry = match record {
-                Some(record) => {
-                    let page = self.pages.get(record);
-                    page.set_backlink(segment, index);
-                    page.set_mark(PAGER_BACKED, list.is_pager_backed());
-                    let into = match list.queue() {
-                        Queue::Reclaim => into,
-                        _ => Into::Newest,
-                    };
-                    match into {
-                        Into::Newest => queues.push_to(&self.pages, record, list.queue()),
-                        Into::Failed => queues.push_failed(&self.pages, record),
-                    }
-                    Entry::Page(record)
-                }
-                None if H::UNDER_LOCK && doubt.is_some() => Entry::Poisoned,
-                None => Entry::Empty,
-            };
-            drop(queues);
+            if let Entry::Compressed(reference) = entry {
+                self.write_owner(host, reference, list.owner(index));
+            }
             list.set(index, entry);
             drop(list);
-            return match (installed, doubt) {
-                (Installed::Gone, _) => {
-                    host.wake(segment, index);
-                    Committed::Gone
-                }
-                (_, Some(counter)) => {
-                    add(counter, 1);
-                    Committed::Poisoned
-                }
-                _ => Committed::Done,
-            };
+            host.wake(segment, index);
+            return Some(Committed::NoFrame);
         }
+        let mut queues = self.queues.lock();
+        let record = if doubt.is_none() && installed != Installed::Gone {
+            queues.bring_back(&self.pages)
+        } else {
+            queues.forget_away();
+            None
+        };
+        let entry = match record {
+            Some(record) => {
+                let page = self.pages.get(record);
+                page.set_backlink(segment, index);
+                page.set_mark(PAGER_BACKED, list.is_pager_backed());
+                let into = match list.queue() {
+                    Queue::Reclaim => into,
+                    _ => Into::Newest,
+                };
+                match into {
+                    Into::Newest => queues.push_to(&self.pages, record, list.queue()),
+                    Into::Failed => queues.push_failed(&self.pages, record),
+                }
+                Entry::Page(record)
+            }
+            None if H::UNDER_LOCK && doubt.is_some() => Entry::Poisoned,
+            None => Entry::Empty,
+        };
+        drop(queues);
+        list.set(index, entry);
+        drop(list);
+        Some(match (installed, doubt) {
+            (Installed::Gone, _) => {
+                host.wake(segment, index);
+                Committed::Gone
+            }
+            (_, Some(counter)) => {
+                add(counter, 1);
+                Committed::Poisoned
+            }
+            _ => Committed::Done,
+        })
     }
 
     /// Frees what the replaced entry held, and keeps the gauges right.

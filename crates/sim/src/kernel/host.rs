@@ -409,12 +409,8 @@ unsafe impl Host for Kernel {
     ) -> Installed {
         step(What::Install, segment, index, 1);
         self.assert_locked((segment, index));
-        // The slot may have been released since the page was copied from it, and its reserved frame
-        // with it: the engine puts the copy in place later, and not under the lock under which it
-        // copied. Then there is one frame more than the limit allows, for a moment.
-        if !self.reserved[slot.0 as usize].replace(false) {
-            self.limit.take_anyway();
-        }
+        let reserved = self.reserved[slot.0 as usize].replace(false);
+        assert!(reserved, "a copy comes after its slot was released");
         self.put((segment, index), content)
     }
 

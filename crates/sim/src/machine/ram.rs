@@ -36,11 +36,6 @@ impl Limit {
         fits
     }
 
-    /// Takes one, whatever the limit.
-    pub fn take_anyway(&self) {
-        self.used.set(self.used.get() + 1);
-    }
-
     /// Gives one back.
     pub fn give(&self) {
         self.used.set(self.used.get() - 1);

@@ -1,0 +1,218 @@
+//! The story of a page, in words and numbers: written, aged, compressed, moved by compaction,
+//! shared by a snapshot, brought back by a read, parted by a write, zeroed.
+//!
+//! `cargo run --release -p coldpress-engine --example story_of_a_page`
+
+#[path = "../common_overhead/machine.rs"]
+mod machine;
+
+use coldpress_codec::Page;
+use coldpress_codec::press::Press;
+use coldpress_engine::vmo::{VmoId, Vmos};
+use coldpress_engine::{Entry, Reclaimer, Trigger, Worker, Workspace};
+use machine::Machine;
+use std::sync::atomic::Ordering::Relaxed;
+
+type Storage = coldpress_storage::Press;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// The page that we follow, and its neighbours: 64 records of 64 bytes, as a program has them.
+fn records(seed: u64) -> Page {
+    let mut page = [0; 4096];
+    for (n, record) in page.as_chunks_mut::<64>().0.iter_mut().enumerate() {
+        let (id, next) = (
+            seed * 64 + n as u64,
+            0x7F00_0000_0000 + seed * 4096 + n as u64 * 64,
+        );
+        record[..8].copy_from_slice(&id.to_le_bytes());
+        record[8..16].copy_from_slice(&next.to_le_bytes());
+        record[16..24].copy_from_slice(&(id * id % 1009).to_le_bytes());
+        record[24..29].copy_from_slice(b"state");
+    }
+    page
+}
+
+struct Story {
+    vmos: Box<Vmos<Machine, Press, Storage>>,
+    machine: Machine,
+    worker: Worker<Press>,
+    reclaimer: Reclaimer<Press>,
+    chapter: u32,
+}
+
+fn worker(id: u16) -> Worker<Press> {
+    let workspace = Box::leak(Box::<Workspace<Press>>::new_uninit());
+    // SAFETY: zeroed memory is a workspace (`Zeroable`).
+    Worker::new(id, unsafe {
+        workspace.as_mut_ptr().write_bytes(0, 1);
+        workspace.assume_init_mut()
+    })
+}
+
+impl Story {
+    fn new() -> Self {
+        Self {
+            vmos: Box::new(Vmos::new(Press::default(), Storage::new())),
+            machine: Machine::new(4096),
+            worker: worker(0),
+            reclaimer: Reclaimer::new(
+                Box::leak(Box::default()),
+                Box::leak(Box::new([0; 4096])),
+                worker(1),
+                0..1,
+            ),
+            chapter: 0,
+        }
+    }
+
+    fn tell(&mut self, what: &str) {
+        self.chapter += 1;
+        println!("\n{}. {what}", self.chapter);
+    }
+
+    /// What the page list of a VMO says of page 7.
+    fn show(&self, who: &str, vmo: VmoId) {
+        let entry = match self.vmos.entry(vmo, 7).expect("it is there") {
+            Entry::Empty => "empty: whoever looks goes on to the parent, or finds zeros".to_owned(),
+            Entry::Page(record) => format!("a page, with record {record}"),
+            Entry::Zero => "a zero marker: no memory at all".to_owned(),
+            Entry::Compressed(reference) => format!(
+                "a compressed reference: {} bytes, checksum, time and owner included, at byte {} of frame {}",
+                reference.len(),
+                reference.offset(),
+                reference.frame().0
+            ),
+            other => format!("{other:?}"),
+        };
+        let usage = self.vmos.usage(vmo).expect("it is there");
+        println!("   {who}: {entry}");
+        println!(
+            "   {who} itself holds: {} pages in memory, {} with content",
+            usage.committed_pages, usage.content_pages
+        );
+    }
+
+    fn show_storage(&self) {
+        let usage = self.vmos.engine().storage_usage();
+        println!(
+            "   storage: {} objects, {} bytes in {} frames of 4096; {} bytes of tables",
+            usage.objects,
+            usage.payload_bytes,
+            usage.storage_bytes / 4096,
+            usage.metadata_bytes
+        );
+    }
+
+    fn write(&mut self, vmo: VmoId, page: u64, bytes: &[u8]) {
+        self.vmos
+            .write(&self.machine, &mut self.worker, vmo, page * 4096, bytes)
+            .expect("memory");
+    }
+
+    fn read(&mut self, vmo: VmoId) -> Page {
+        let mut page = [0; 4096];
+        self.vmos
+            .read(&self.machine, &mut self.worker, vmo, 7 * 4096, &mut page)
+            .expect("content");
+        page
+    }
+
+    /// Two generations pass, and what is old is compressed.
+    fn grow_cold(&mut self) {
+        for _ in 0..8 {
+            self.machine.leap(SECOND);
+            self.vmos.engine().rotate(&self.machine);
+        }
+        let batch = self.vmos.engine().reclaim_batch(
+            &self.machine,
+            &mut self.reclaimer,
+            4096,
+            u64::MAX,
+            Trigger::Eager,
+        );
+        println!("   {} pages taken, {} compressed", batch.taken, batch.kept);
+    }
+}
+
+fn main() {
+    let mut story = Story::new();
+    let vmo = story.vmos.create(&story.machine, 256).expect("memory");
+    story.tell("A VMO of 256 pages. Nothing has been written.");
+    story.show("the VMO", vmo);
+
+    story.tell("A program writes all of them; we follow page 7.");
+    for page in 0..256 {
+        story.write(vmo, page, &records(page));
+    }
+    story.show("the VMO", vmo);
+
+    story.tell("Nobody touches them. Generations pass; the compressor takes the oldest.");
+    story.grow_cold();
+    story.show("the VMO", vmo);
+    story.show_storage();
+
+    story.tell("A snapshot. No page comes back for it: both see the page of a hidden parent.");
+    let snapshot = story
+        .vmos
+        .snapshot(&story.machine, vmo, 0..256)
+        .expect("memory");
+    story.show("the VMO", vmo);
+    story.show("the snapshot", snapshot);
+
+    story.tell("Somebody reads page 7 through the snapshot: it is decompressed, for both.");
+    assert!(story.read(snapshot) == records(7));
+    story.show("the snapshot", snapshot);
+    story.show_storage();
+
+    story.tell("The snapshot writes to it, and has a page of its own from now on.");
+    story.write(snapshot, 7, b"parted");
+    story.show("the snapshot", snapshot);
+    assert!(story.read(vmo) == records(7));
+
+    story.tell("The VMO goes. What only it saw goes with it; the rest is the snapshot's alone.");
+    story
+        .vmos
+        .destroy(&story.machine, vmo)
+        .expect("it is there");
+    story.show("the snapshot", snapshot);
+    story.show_storage();
+
+    story.tell("Two pages of three are dropped, and storage closes the holes.");
+    for page in (0..256).filter(|page| page % 3 != 1) {
+        let range = page..page + 1;
+        story
+            .vmos
+            .decommit(&story.machine, snapshot, range)
+            .expect("not pinned");
+    }
+    story.show_storage();
+    let mut moved = 0;
+    while let Some(step) = story.vmos.engine().compact(&story.machine, 4096) {
+        moved += step.objects;
+        if step.pass_ended {
+            break;
+        }
+    }
+    println!("   {moved} objects moved, and their entries with them");
+    story.show_storage();
+
+    story.tell("Page 7 is zeroed, and grows cold: a page of zeros becomes a marker.");
+    story.write(snapshot, 7, &[0; 4096]);
+    story.grow_cold();
+    story.show("the snapshot", snapshot);
+    assert!(story.read(snapshot) == [0; 4096]);
+
+    story.tell("All is given back.");
+    story
+        .vmos
+        .destroy(&story.machine, snapshot)
+        .expect("it is there");
+    story.show_storage();
+    let counters = story.vmos.engine().counters();
+    println!(
+        "   in all: {} compressions tried, {} decompressions",
+        counters.compression_attempts.load(Relaxed),
+        counters.decompressions.load(Relaxed)
+    );
+}
