@@ -4,6 +4,7 @@ use super::Vmos;
 use super::family::Family;
 use super::object::{Kind, NodeId};
 use crate::entry::Entry;
+use crate::interval::Bound;
 use crate::memory::Memory;
 use crate::queues::standing::{Queue, Standing};
 use coldpress_codec::PageCodec;
@@ -65,6 +66,8 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         } else {
             assert_eq!(object.pinned.get(), self.count_pinned(node), "pinned");
         }
+        let flagged = object.kind() == Kind::Vmo && object.intervals.get() != 0;
+        self.check_intervals(node, flagged);
         let mut next = 0;
         while let Some((at, found)) = self.next_own(node, next, u64::MAX) {
             next = at + 1;
@@ -114,6 +117,26 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         let account = self.engine().account(object.account.get()).now();
         let counted = (account.committed_pages, account.content_pages);
         assert_eq!(counted, segments, "the account");
+    }
+
+    /// V5, and Z1 of page lists (`pages`).
+    fn check_intervals(&self, node: NodeId, may_be_there: bool) {
+        let (mut next, mut open) = (0, None);
+        while let Some((at, found)) = self.next_in(node, &self.object(node).root, next, u64::MAX) {
+            next = at + 1;
+            let part = match found.entry {
+                Entry::ZeroInterval(bound, state) => Some((bound, state)),
+                _ => None,
+            };
+            assert!(part.is_none() || may_be_there, "V5: position {at}");
+            match (open.take(), part) {
+                (None, Some((Bound::Start, state))) => open = Some(state),
+                (Some(before), Some((Bound::End, state))) => assert_eq!(before, state, "Z1"),
+                (None, None | Some((Bound::One, _))) => {}
+                wrong => panic!("Z1: position {at}: {wrong:?}"),
+            }
+        }
+        assert_eq!(open, None, "Z1");
     }
 
     fn check_segments(&self, node: NodeId) -> (u64, u64) {

@@ -82,6 +82,9 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         self.replace(hidden, heir);
         let limit = below.parent_limit.get().min(object.parent_limit.get());
         below.parent_limit.set(limit);
+        if below.parent.get() == 0 {
+            self.drop_intervals(heir);
+        }
     }
 
     /// Gives a segment of a hidden node, which is in no directory any more, to `heir`.

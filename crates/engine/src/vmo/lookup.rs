@@ -3,8 +3,10 @@
 use super::directory::Directory;
 use super::family::Family;
 use super::object::NodeId;
+use super::pages;
 use crate::entry::Entry;
 use crate::memory::{Memory, Place};
+use crate::segment::Word;
 use crate::{LEAF_PAGES, SEGMENT_PAGES};
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
@@ -30,9 +32,16 @@ pub(super) fn index(at: u64) -> u32 {
 
 impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
     pub(super) fn directory(&self, node: NodeId) -> Directory<'a, M::RawLock> {
+        self.directory_at(&self.object(node).root)
+    }
+
+    pub(super) fn directory_at<'r>(&self, root: &'r Word) -> Directory<'r, M::RawLock>
+    where
+        'a: 'r,
+    {
         Directory {
             segments: &self.engine().segments,
-            root: &self.object(node).root,
+            root,
         }
     }
 
@@ -52,44 +61,53 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
         self.entries(place.0).count(place.1)
     }
 
-    /// The entry of `node` itself at a position.
+    /// The entry of `node` itself at a position; parts of intervals are none.
     pub(super) fn own(&self, node: NodeId, at: u64) -> Option<Found> {
         let place = self.place(node, at)?;
         match self.get(place) {
-            Entry::Empty => None,
+            Entry::Empty | Entry::ZeroInterval(..) => None,
             entry => Some(Found { node, place, entry }),
         }
     }
 
-    /// The first entry of `node` itself that is not empty, in `from..end`.
+    /// The first entry of `node` itself, but for parts of intervals, in `from..end`.
     pub(super) fn next_own(&self, node: NodeId, from: u64, end: u64) -> Option<(u64, Found)> {
         let mut from = from;
-        while from < end {
-            let (at, segment) = self.directory(node).at_or_after(number(from))?;
-            let first = u64::from(at) * u64::from(SEGMENT_PAGES);
-            if first > from {
-                from = first;
-                continue;
-            }
-            match self.entries(segment).next(index(from)) {
-                Some((index, entry)) => {
-                    let at = first + u64::from(index);
-                    let found = Found {
-                        node,
-                        place: (segment, index),
-                        entry,
-                    };
-                    return (at < end).then_some((at, found));
-                }
-                None => from = first + u64::from(SEGMENT_PAGES),
+        loop {
+            let (at, found) = self.next_in(node, &self.object(node).root, from, end)?;
+            match found.entry {
+                Entry::ZeroInterval(..) => from = at + 1,
+                _ => return Some((at, found)),
             }
         }
-        None
+    }
+
+    /// The first entry that is not empty, in `from..end`, of the page list with this root, which is
+    /// that of `node`.
+    pub(super) fn next_in(
+        &self,
+        node: NodeId,
+        root: &Word,
+        from: u64,
+        end: u64,
+    ) -> Option<(u64, Found)> {
+        let directory = self.directory_at(root);
+        let entries = |segment| self.entries(segment);
+        let (at, place, entry) = pages::next_in(&directory, entries, from, end)?;
+        Some((at, Found { node, place, entry }))
     }
 
     /// What `node` sees at a position: its own entry, or the nearest above.
     pub(super) fn find(&self, node: NodeId, at: u64) -> Option<Found> {
-        self.own(node, at).or_else(|| self.find_above(node, at))
+        self.own(node, at).or_else(|| self.inherited(node, at))
+    }
+
+    /// What `node` sees at a position of another, where it has no entry itself.
+    pub(super) fn inherited(&self, node: NodeId, at: u64) -> Option<Found> {
+        match self.interval_at(node, at) {
+            Some(_) => None,
+            None => self.find_above(node, at),
+        }
     }
 
     /// What `node` would see at a position if it had no entry there itself.
@@ -120,10 +138,11 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
                 object = self.object(object.parent.get());
             }
             let (at, found) = first?;
-            if self.own(node, at).is_none() {
-                return Some((at, found));
-            }
-            from = at + 1;
+            from = match self.interval_at(node, at) {
+                Some(last) => last + 1,
+                None if self.own(node, at).is_some() => at + 1,
+                None => return Some((at, found)),
+            };
         }
     }
 
@@ -134,9 +153,18 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
         self.next_inherited(node, from, end).or(own)
     }
 
-    /// Makes a place for an entry of `node` from the tables that are ready. `None`: none is.
+    /// Makes a place for an entry of `node` from the tables that are ready. `None`: none is. Inside an
+    /// interval it is a slot, which hides what is above until something is put there.
     pub(super) fn make_place(&self, host: &M, node: NodeId, at: u64) -> Option<Place> {
-        let segment = match self.directory(node).find(number(at)) {
+        let place = self.place_at(host, node, &self.object(node).root, at)?;
+        let opened = self.list(host, node).isolate(&(at..at + 1));
+        opened.is_ok().then_some(place)
+    }
+
+    /// Makes a place for an entry of the page list of `node` with this root.
+    pub(super) fn place_at(&self, host: &M, node: NodeId, root: &Word, at: u64) -> Option<Place> {
+        let directory = self.directory_at(root);
+        let segment = match directory.find(number(at)) {
             Some(segment) => segment,
             None => {
                 let segment = self.engine().take_segment(self.id(), number(at))?;
@@ -145,7 +173,7 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
                 new.latency_sensitive.set(sensitive.into());
                 new.account.set(self.object(node).account.get());
                 new.pager_backed.set(self.object(node).pager_backed.get());
-                self.directory(node).insert(segment);
+                directory.insert(segment);
                 segment
             }
         };
@@ -155,8 +183,14 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
 
     /// Gives leaves and segments of `node` back that hold nothing, of those in `from..end`.
     pub(super) fn prune(&self, node: NodeId, from: u64, end: u64) {
+        self.prune_at(&self.object(node).root, from, end);
+    }
+
+    /// The same for the page list with this root.
+    pub(super) fn prune_at(&self, root: &Word, from: u64, end: u64) {
+        let directory = self.directory_at(root);
         let mut next = number(from);
-        while let Some((at, id)) = self.directory(node).at_or_after(next) {
+        while let Some((at, id)) = directory.at_or_after(next) {
             let first = u64::from(at) * u64::from(SEGMENT_PAGES);
             if first >= end {
                 return;
@@ -166,7 +200,7 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
             leaves.for_each(|leaf| self.prune_leaf(id, leaf));
             let segment = self.engine().segments.get(id);
             if segment.leaves.iter().all(|leaf| leaf.load(Relaxed) == 0) {
-                self.directory(node).remove(at);
+                directory.remove(at);
                 self.free_segment(id);
             }
             match at.checked_add(1) {

@@ -28,7 +28,8 @@
 //! * V3 A VMO sees its parent's entries only below its `parent_limit`, which is never above its end;
 //!   it holds no entries beyond its end itself.
 //! * V4 Leaves of hidden nodes have counters (shares); those of VMOs have some where pages are pinned.
-//! * V5 A page that stands in a hidden node is mapped by nobody for writing.
+//! * V5 Zero intervals stand in VMOs, never in hidden nodes: what is above them is not seen (`hide`).
+//! * V6 A page that stands in a hidden node is mapped by nobody for writing.
 //!
 //! Nobody decompresses, waits or allocates with the lock held. Each operation looks, and if what it
 //! found needs any of the three, gives the lock back, does that, and looks again from the beginning: the
@@ -45,6 +46,7 @@ mod directory;
 mod error;
 mod family;
 mod fault;
+mod hide;
 mod hint;
 mod lookup;
 mod moves;
@@ -71,9 +73,9 @@ pub use pin::MAX_PINS;
 pub use pinned::Pinned;
 pub use transfer::SpliceList;
 
+use crate::Engine;
 use crate::lock::{Lock, rank};
 use crate::memory::Memory;
-use crate::{Engine, SEGMENT_PAGES};
 use coldpress_arena::Pool;
 use coldpress_codec::{PAGE_SIZE, PageCodec};
 use coldpress_storage::CompressedStorage;
@@ -83,7 +85,7 @@ use object::Object;
 pub const MAX_PAGES: u64 = 1 << 32;
 
 /// Positions in a family: so much that the number of a segment fits into 32 bits.
-const MAX_POSITION: u64 = (1 << 32) * SEGMENT_PAGES as u64;
+const MAX_POSITION: u64 = pages::POSITIONS;
 
 /// All VMOs of one security domain, on an engine of their own.
 pub struct Vmos<M: Memory, C: PageCodec, S: CompressedStorage> {

@@ -69,12 +69,18 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
 
     /// Frees all entries of `node` itself in `from..end`, and the tables that held them.
     pub(super) fn free_own(&self, host: &M, node: u32, from: u64, end: u64) {
+        self.free_entries(host, node, from, end);
+        self.prune(node, from, end);
+    }
+
+    /// Frees all entries of `node` itself in `from..end`, over whose bounds no interval reaches.
+    pub(super) fn free_entries(&self, host: &M, node: u32, from: u64, end: u64) {
+        self.free_intervals(node, from, end);
         let mut next = from;
         while let Some((at, found)) = self.next_own(node, next, end) {
             self.free(host, found.place, found.entry);
             next = at + 1;
         }
-        self.prune(node, from, end);
     }
 
     /// `node` sees the entries above it in `from..end` no more. Its own entries still hide what it

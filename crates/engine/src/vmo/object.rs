@@ -50,6 +50,8 @@ pub(crate) struct Object {
     pub(crate) siblings: [Word; 2],
     /// Root of the directory of segments.
     pub(crate) root: Word,
+    /// Not 0: it may hold zero intervals. Never so in a hidden node.
+    pub(crate) intervals: Word,
     /// The position of its first page.
     pub(crate) base: Long,
     /// Its size. Of a hidden node: unused.
@@ -98,6 +100,7 @@ impl Object {
             &self.parent,
             &self.first_child,
             &self.root,
+            &self.intervals,
             &self.marks,
             &self.pager_backed,
         ];

@@ -12,7 +12,17 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
         if pages > MAX_PAGES {
             return Err(VmoError::OutOfRange);
         }
-        let (family, node) = self.lock(id)?;
+        let (family, node) = loop {
+            let (family, node) = self.lock(id)?;
+            let end = family.object(node).base.get() + pages;
+            // An interval that reaches over the new end is cut there.
+            let cut = family.list(host, node).isolate(&(end..end));
+            if cut.is_ok() {
+                break (family, node);
+            }
+            drop(family);
+            self.grow(host)?;
+        };
         let object = family.object(node);
         let end = object.base.get() + pages;
         let old_end = object.end_position();

@@ -68,18 +68,8 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
             if family.is_pinned(node, object.base.get(), object.end_position()) {
                 return Err(VmoError::BadState);
             }
-            if family.next_own(node, 0, u64::MAX).is_none() {
-                // All that it sees stands above already: they are side by side.
-                self.give_object(hidden);
-                family.begin_child(node, child, base..end);
-                if object.parent.get() != 0 {
-                    family.adopt(object.parent.get(), child);
-                }
-                family.join(1);
-                family.share_above(node, child);
-                return Ok(self.id_of(child));
-            }
-            let wanting = family.add_counts(node);
+            let holds = family.next_own(node, 0, u64::MAX).is_some();
+            let wanting = if holds { family.add_counts(node) } else { 0 };
             if wanting > 0 {
                 drop(family);
                 if !self.engine.prepare_counts(host, wanting) {
@@ -87,9 +77,33 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
                 }
                 continue;
             }
+            let copies = match family.copy_intervals(host, node, &(base..end), holds) {
+                Ok(copies) => copies,
+                Err(tables) => {
+                    drop(family);
+                    if !self.prepare_for(host, tables, tables, 0) {
+                        return Err(VmoError::NoMemory);
+                    }
+                    continue;
+                }
+            };
+            if !holds {
+                // All that it sees stands above already: they are side by side.
+                self.give_object(hidden);
+                family.begin_child(node, child, base..end);
+                if object.parent.get() != 0 {
+                    family.adopt(object.parent.get(), child);
+                }
+                family.give_intervals(&copies, node, child);
+                family.join(1);
+                family.share_above(node, child);
+                return Ok(self.id_of(child));
+            }
+            family.drop_intervals(node);
             family.hide(node, hidden);
             family.begin_child(node, child, base..end);
             family.adopt(hidden, child);
+            family.give_intervals(&copies, node, child);
             family.join(2);
             family.share_own(host, hidden, child);
             family.share_above(hidden, child);
@@ -151,6 +165,10 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         let part = self.sight(child);
         let mut next = part.start;
         while let Some((at, found)) = self.next_inherited(node, next, part.end) {
+            if let Some(last) = self.interval_at(child, at) {
+                next = last + 1;
+                continue;
+            }
             let entries = self.entries(found.place.0);
             entries.set_count(found.place.1, entries.count(found.place.1) + 1);
             next = at + 1;

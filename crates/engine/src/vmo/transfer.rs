@@ -287,7 +287,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
             .make_place(host, node, at)
             .ok_or(Unplaced::NoTables)?;
         let hidden = match own {
-            None => family.find_above(node, at),
+            None => family.inherited(node, at),
             Some(_) => None,
         };
         if let Entry::Page(_) = in_hand.entry {

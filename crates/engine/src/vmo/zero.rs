@@ -1,9 +1,11 @@
 //! Zeroing and decommitting ranges.
 //!
 //! To be zeros, a VMO has to remember nothing, and see nothing above: where it would see something,
-//! a zero marker hides that. A page that is pinned is cleared where it is.
+//! a zero marker hides that, or an interval whole stretches (`hide`). A page that is pinned is cleared
+//! where it is.
 
 use super::family::Family;
+use super::lookup::Found;
 use super::object::NodeId;
 use super::{VmoError, VmoId, Vmos};
 use crate::entry::Entry;
@@ -14,6 +16,9 @@ use core::ops::Range;
 
 /// Entries that are changed under one hold of the lock.
 const AT_ONCE: u32 = 64;
+
+/// Up to so many markers are made; where more are needed, an interval.
+const MARKERS: u32 = 2;
 
 /// There is no room in tables for a marker.
 struct NoTables;
@@ -30,34 +35,14 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
             let (family, node) = self.lock(id)?;
             let object = family.object(node);
             let base = object.base.get();
-            let (mut at, end) = (base + page, base + pages.end.min(object.pages.get()));
-            let (mut left, mut full) = (AT_ONCE, false);
-            let done = loop {
-                let Some((next, _)) = family.next_seen(node, at, end) else {
-                    break true;
-                };
-                at = next;
-                if left == 0 {
-                    break false;
-                }
-                left -= 1;
-                if family.zero_page(host, node, at).is_err() {
-                    full = true;
-                    break false;
-                }
-                at += 1;
-            };
-            if base + page < at.min(end) {
-                family.prune(node, base + page, at.min(end));
-            }
+            let (from, end) = (base + page, base + pages.end.min(object.pages.get()));
+            let zeroed = family.zero_some(host, node, from, end);
             drop(family);
-            if done {
-                return Ok(());
+            match zeroed {
+                Ok(next) if next >= end => return Ok(()),
+                Ok(next) => page = next - base,
+                Err(NoTables) => self.grow(host)?,
             }
-            if full {
-                self.grow(host)?;
-            }
-            page = at - base;
         }
     }
 
@@ -80,6 +65,49 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
 }
 
 impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
+    /// Has `node` see zeros from `from` on, up to the position that is returned: `end`, unless that
+    /// would be more than can be done under one hold of the lock.
+    fn zero_some(&self, host: &M, node: NodeId, from: u64, end: u64) -> Result<u64, NoTables> {
+        let (mut next, mut left, mut markers, mut stop) = (from, AT_ONCE, 0, end);
+        while let Some((at, found)) = self.next_seen(node, next, end) {
+            let own = found.node == node;
+            let pinned = own && self.count(found.place) > 0;
+            if pinned && at == from {
+                host.zero(found.place);
+                return Ok(at + 1);
+            }
+            if pinned || left == 0 {
+                stop = at;
+                break;
+            }
+            left -= 1;
+            markers += u32::from(self.wants_marker(node, at, found));
+            next = at + 1;
+        }
+        if from >= stop {
+            return Ok(stop);
+        }
+        let goes_on = from > 0 && self.interval_at(node, from - 1).is_some();
+        if markers > if goes_on { 0 } else { MARKERS } {
+            let zeroed = self.zero_range(host, node, from..stop);
+            zeroed.map_err(|_| NoTables)?;
+        } else {
+            let mut next = from;
+            while let Some((at, _)) = self.next_seen(node, next, stop) {
+                self.zero_page(host, node, at)?;
+                next = at + 1;
+            }
+        }
+        self.prune(node, from, stop);
+        Ok(stop)
+    }
+
+    /// Whether zeros in place of what `node` sees at a position need a marker, to hide what is behind.
+    fn wants_marker(&self, node: NodeId, at: u64, seen: Found) -> bool {
+        let shared = seen.node != node && self.count(seen.place) > 0;
+        shared || self.find_above(seen.node, at).is_some()
+    }
+
     /// Has `node` see zeros at a position.
     fn zero_page(&self, host: &M, node: NodeId, at: u64) -> Result<(), NoTables> {
         let engine = self.engine();
@@ -108,8 +136,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         let Some(above) = above else {
             return Ok(());
         };
-        // Where nobody else sees what it hides, and nothing is behind, no marker is needed.
-        if self.count(above.place) > 0 || self.find_above(above.node, at).is_some() {
+        if self.wants_marker(node, at, above) {
             let place = self.make_place(host, node, at).ok_or(NoTables)?;
             let record = engine.take_record().ok_or(NoTables)?;
             engine.mark_zero(&self.entries(place.0), place.1, record);

@@ -13,6 +13,7 @@ mod attributions;
 mod commit;
 mod damage;
 mod destroying;
+mod intervals;
 mod latency;
 mod mapped;
 mod model;

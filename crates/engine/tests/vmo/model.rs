@@ -39,6 +39,8 @@ enum Step {
     /// Which VMO, from where, how many pages.
     Snapshot(usize, u64, u64),
     Write(usize, u64, Kind),
+    /// Writes all pages that steps are about.
+    Fill(usize),
     /// A byte, through a mapping.
     Touch(usize, u64),
     Zero(usize, u64, u64),
@@ -74,8 +76,11 @@ fn act() -> impl Strategy<Value = Step> {
         5 => (which.clone(), page(), len.clone()).prop_map(|(v, p, n)| Step::Snapshot(v, p, n)),
         4 => which.clone().prop_map(|v| Step::Snapshot(v, 0, LARGEST)),
         16 => (which.clone(), page(), kind).prop_map(|(v, p, k)| Step::Write(v, p, k)),
+        4 => which.clone().prop_map(Step::Fill),
         4 => (which.clone(), page()).prop_map(|(v, p)| Step::Touch(v, p)),
         3 => (which.clone(), page(), len.clone()).prop_map(|(v, p, n)| Step::Zero(v, p, n)),
+        // Large enough for intervals, where there are snapshots.
+        4 => (which.clone(), 0..3usize).prop_map(|(v, p)| Step::Zero(v, HOT[p], LARGEST)),
         2 => (which.clone(), page(), len.clone()).prop_map(|(v, p, n)| Step::Decommit(v, p, n)),
         3 => (which.clone(), page()).prop_map(|(v, p)| Step::Resize(v, p)),
         2 => (which.clone(), page()).prop_map(|(v, p)| Step::Commit(v, p)),
@@ -242,6 +247,11 @@ impl Run {
                 let contents = part.map(|(page, content)| (page - first, *content));
                 self.add(child.unwrap(), pages, contents.collect());
             }
+            Step::Fill(which) => {
+                for page in HOT {
+                    self.apply(&Step::Write(which, page, Kind::Text));
+                }
+            }
             Step::Write(which, page, kind) => {
                 let Some((model, written)) = self.pick(which) else {
                     return;
@@ -381,7 +391,8 @@ impl Run {
             }
             // A mapping that is touched could restore pages itself, with this hook in it.
             Step::Touch(..) => true,
-            Step::Commit(..)
+            Step::Fill(_)
+            | Step::Commit(..)
             | Step::Pin(..)
             | Step::Prefetch(_)
             | Step::Mark(_)
@@ -575,5 +586,24 @@ proptest! {
         steps in prop::collection::vec(step(), 1..100)
     ) {
         run(&steps);
+    }
+
+    /// Begins with intervals: what a VMO and its snapshots hide, and those of other VMOs still see.
+    #[test]
+    fn so_they_do_where_large_ranges_were_zeroed(
+        hidden in (0..2usize, page(), 0..2usize, page()),
+        steps in prop::collection::vec(step(), 1..60)
+    ) {
+        let (zeroed, from, again, first) = hidden;
+        let mut all = vec![
+            Step::Fill(0),
+            Step::Snapshot(0, 0, LARGEST),
+            Step::Zero(zeroed, from, LARGEST),
+            Step::Write(zeroed, 64, Kind::Text),
+            Step::Snapshot(again, first, LARGEST),
+            Step::ReadAll,
+        ];
+        all.extend(steps);
+        run(&all);
     }
 }

@@ -1,7 +1,7 @@
 //! A page list outside of any VMO: its entries mean what its user wants them to. On the same
 //! segments, leaves and directory as those of VMOs.
 
-use super::{POSITIONS, Places};
+use super::{POSITIONS, Places, next_in};
 use crate::entry::Entry;
 use crate::memory::Place;
 use crate::page_list::Entries;
@@ -80,17 +80,9 @@ impl<R: RawMutex + Sync, M: ChunkSource, F: Fn(Entry)> Places for Alone<R, M, F>
     }
 
     fn next(&self, from: u64) -> Option<(u64, Entry)> {
-        let mut from = from;
-        while from < POSITIONS {
-            let (at, segment) = self.directory().at_or_after(number(from))?;
-            let first = u64::from(at) * u64::from(SEGMENT_PAGES);
-            from = from.max(first);
-            if let Some((index, entry)) = self.entries(segment).next(index(from)) {
-                return Some((first + u64::from(index), entry));
-            }
-            from = first + u64::from(SEGMENT_PAGES);
-        }
-        None
+        let entries = |segment| self.entries(segment);
+        let next = next_in(&self.directory(), entries, from, POSITIONS);
+        next.map(|(at, _, entry)| (at, entry))
     }
 
     fn make(&self, at: u64) -> Result<Place, VmoError> {

@@ -131,9 +131,16 @@ impl<P: Places> List<P> {
     }
 
     /// Has no interval reach over the bounds of a range.
-    pub(super) fn isolate(&self, range: &Range<u64>) -> Result<(), VmoError> {
+    pub(in crate::vmo) fn isolate(&self, range: &Range<u64>) -> Result<(), VmoError> {
         self.cut(range.start)?;
         self.cut(range.end)
+    }
+
+    /// Makes the places that an interval over a range, which is not empty, needs.
+    pub(in crate::vmo) fn reserve(&self, range: &Range<u64>) -> Result<(), VmoError> {
+        self.isolate(range)?;
+        self.0.make(range.start)?;
+        self.0.make(range.end - 1).map(|_| ())
     }
 
     /// Splits the interval that both `at` and the position before are inside of, if there is one.

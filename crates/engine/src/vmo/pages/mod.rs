@@ -25,6 +25,7 @@ mod alone;
 mod cursor;
 mod insert;
 mod intervals;
+pub(super) mod own;
 mod runs;
 mod splice;
 mod walk;
@@ -38,10 +39,15 @@ pub use splice::Splice;
 pub use walk::{Piece, Walk};
 
 use super::VmoError;
+use super::directory::Directory;
+use super::lookup::{index, number};
 use crate::entry::Entry;
 use crate::memory::Place;
-use crate::{LEAF_PAGES, SEGMENT_PAGES};
+use crate::page_list::Entries;
+use crate::segment::Segment;
+use crate::{LEAF_PAGES, SEGMENT_PAGES, SegmentId};
 use core::ops::Range;
+use lock_api::RawMutex;
 
 /// Positions that a page list has: 0 to this, exclusive. The number of a segment fits into 32 bits.
 pub const POSITIONS: u64 = (1 << 32) * SEGMENT_PAGES as u64;
@@ -175,6 +181,33 @@ impl<P: Places> List<P> {
             next = at + 1;
         }
     }
+}
+
+/// The first entry that is not empty, in `from..end`, where it stands and what it is.
+pub(super) fn next_in<'a, R: RawMutex + 'a>(
+    directory: &Directory<'_, R>,
+    entries: impl Fn(SegmentId) -> Entries<'a, R>,
+    from: u64,
+    end: u64,
+) -> Option<(u64, Place, Entry)>
+where
+    Segment<R>: Sync,
+{
+    let (mut from, end) = (from, end.min(POSITIONS));
+    while from < end {
+        let (at, segment) = directory.at_or_after(number(from))?;
+        let first = u64::from(at) * u64::from(SEGMENT_PAGES);
+        if first > from {
+            from = first;
+            continue;
+        }
+        if let Some((index, entry)) = entries(segment).next(index(from)) {
+            let at = first + u64::from(index);
+            return (at < end).then_some((at, (segment, index), entry));
+        }
+        from = first + u64::from(SEGMENT_PAGES);
+    }
+    None
 }
 
 /// The number of the leaf of a position, counted through all segments.
