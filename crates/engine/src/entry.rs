@@ -30,7 +30,7 @@ pub enum Entry {
     Page(u32),
     /// Content that is all zero, held without a page.
     Zero,
-    /// A part of a zero interval: see [`interval`](crate::interval).
+    /// A part of a zero interval: see [`interval`].
     ZeroInterval(Bound, DirtyState),
     /// Content held by compressed storage.
     Compressed(Reference),

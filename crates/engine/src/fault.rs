@@ -2,7 +2,7 @@
 //!
 //! What is remembered of the page decides who answers it:
 //!
-//! * nothing: zeros, as fresh memory has ([`fault_empty`](Engine::fault_empty));
+//! * nothing: zeros, as fresh memory has (`fault_empty`);
 //! * content that is away: a worker brings it back (`restore.rs`);
 //! * a request: some worker is at it already, and its installation wakes all who wait;
 //! * a page: it has come meanwhile, or was dropped without our being told.

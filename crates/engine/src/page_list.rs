@@ -1,6 +1,6 @@
 //! Page lists, in segments: from the index of a page in its segment to its entry.
 //!
-//! The page list of a VMO is made of [segments](crate::segment), of which only those exist that were
+//! The page list of a VMO is made of segments (`segment.rs`), of which only those exist that were
 //! needed. A host that maps fixed windows, as the Linux runtime, uses single segments. The segments of
 //! all VMOs that share pages by copy-on-write are guarded by one lock: whoever holds it may look
 //! through all of them, and no order between locks of VMOs is needed.

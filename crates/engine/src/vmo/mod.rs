@@ -13,7 +13,7 @@
 //! become children of it, both empty. A page of a VMO is the first entry that is not empty on the way
 //! up from the VMO; where there is none, it is zeros. Who writes first copies the page down to itself,
 //! or takes it, if nobody else sees it any more. All VMOs that are related in this way are a *family*
-//! and have one lock ([`family`]), so there is no order between locks of VMOs.
+//! and have one lock (`family.rs`), so there is no order between locks of VMOs.
 //!
 //! Positions: all page lists of a family are indexed alike. Page p of a VMO stands at position
 //! `base + p`, and a snapshot of a part of v begins at v's base plus the part's offset. So entries
