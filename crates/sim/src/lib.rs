@@ -52,11 +52,34 @@ pub use settings::{Mode, Settings};
 use random::mix;
 use schedule::Simulation;
 
-/// Runs worlds until they have made so many steps together. `progress` is told after each.
+/// What a kernel has in a static, the engine and its tables, is made on the stack here, and in a
+/// debug build moved about there several times.
+const STACK_BYTES: usize = 64 << 20;
+
+/// Runs worlds until they have made so many steps together. `progress` is told after each. All of
+/// it on one thread of its own.
 ///
 /// # Errors
 /// The first failure.
-pub fn run(settings: &Settings, mut progress: impl FnMut(&Report)) -> Result<Report, Box<Failure>> {
+///
+/// # Panics
+/// If the machine has no thread for it.
+pub fn run(
+    settings: &Settings,
+    progress: impl FnMut(&Report) + Send,
+) -> Result<Report, Box<Failure>> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let thread = thread.spawn_scoped(scope, || run_worlds(settings, progress));
+        let result = thread.expect("a thread").join();
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn run_worlds(
+    settings: &Settings,
+    mut progress: impl FnMut(&Report),
+) -> Result<Report, Box<Failure>> {
     let mut report = Report::new(settings);
     let mut world = settings.first_world;
     let world_steps = settings.world_steps.min(settings.steps);
