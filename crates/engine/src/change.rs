@@ -73,6 +73,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 
     /// Moves the entry of page `from` of `segment` to page `to` of `to_segment`, whose entry is empty.
     /// `false`: no memory for the destination's leaf; the entry stays.
+    ///
+    /// Where the old place can still be touched, the host wakes whoever waits there once the whole
+    /// change is carried out: a fault may have been left to a request that had put its page in
+    /// place already, which then moved away before it could be seen.
     pub fn transfer(
         &self,
         host: &H,

@@ -344,6 +344,9 @@ pub(crate) fn change(operation: Operation) {
             for page in 0..len / PAGE_SIZE {
                 transfer(from + page * PAGE_SIZE, to + page * PAGE_SIZE);
             }
+            // A fault at the old place may have been left to a worker whose page was in place by
+            // then, and moved on with the rest (`Engine::transfer`).
+            host.wake_range(range(from));
             // The old place stays registered until its own unmap event: with MREMAP_DONTUNMAP
             // it stays for good.
         }

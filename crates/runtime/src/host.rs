@@ -89,6 +89,11 @@ impl Linux {
         self.statistics.store(page, Relaxed);
     }
 
+    /// Lets the threads that wait anywhere in `range` try again.
+    pub(crate) fn wake_range(&self, range: AddressRange) {
+        let _ = self.uffd().wake(range);
+    }
+
     fn uffd(&self) -> &Userfaultfd {
         self.uffd.get().expect("the engine runs after the start")
     }

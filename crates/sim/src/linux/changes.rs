@@ -255,6 +255,9 @@ impl World {
                         fail(from, "no tables for memory that moved");
                     }
                 }
+                for n in 0..count {
+                    self.wake_for_nothing((from.0, from.1 + n));
+                }
             }
         }
     }
