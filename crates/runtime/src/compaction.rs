@@ -7,7 +7,6 @@
 
 use crate::{pager, sys};
 use coldpress_storage::Usage;
-use core::sync::atomic::Ordering::Relaxed;
 
 /// Bytes copied while the storage lock is held: about 20 microseconds.
 const STEP_BYTES: usize = 64 << 10;
@@ -39,15 +38,12 @@ impl Passes {
                 || now_ns - self.ended_ns > AGAIN_NS)
     }
 
-    /// Goes on with the pass under way, or begins one where it is worth while. How many frames
-    /// became free.
-    pub(crate) fn advance(&mut self) -> u64 {
+    /// Goes on with the pass under way, or begins one where it is worth while.
+    pub(crate) fn advance(&mut self) {
         let engine = &pager().engine;
         if !self.under_way && !self.worth_while(&engine.storage_usage(), sys::now_ns()) {
-            return 0;
+            return;
         }
-        let freed = &engine.counters().compaction_frames_freed;
-        let before = freed.load(Relaxed);
         self.under_way = true;
         for _ in 0..STEPS {
             let ended = match engine.compact(&pager().host, STEP_BYTES) {
@@ -61,7 +57,6 @@ impl Passes {
                 break;
             }
         }
-        freed.load(Relaxed) - before
     }
 }
 
