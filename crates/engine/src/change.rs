@@ -8,7 +8,7 @@ use crate::counters::{add, sub};
 use crate::entry::Entry;
 use crate::host::Host;
 use crate::memory::Place;
-use crate::page_list::Owner;
+use crate::segment::Owner;
 use crate::{Engine, PageIndex, SegmentId};
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;

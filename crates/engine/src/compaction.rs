@@ -17,13 +17,12 @@
 //! * I3 An owner that is wrong (the entry is on the move, the header is damaged) only keeps the
 //!   object where it is.
 
+use crate::Engine;
 use crate::counters::add;
 use crate::entry::Entry;
 use crate::host::Host;
-use crate::memory::Place;
-use crate::page_list::Owner;
+use crate::segment::Owner;
 use crate::stored::OWNER_AT;
-use crate::{Engine, LEAF_PAGES};
 use coldpress_codec::PageCodec;
 use coldpress_storage::{Compaction, CompressedStorage, Reference, read_at, write_at};
 use core::sync::atomic::Ordering::Acquire;
@@ -70,12 +69,6 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             list.set(index, Entry::Compressed(to));
         }
         is_there
-    }
-
-    /// The owner that an object stored for this page names. Its leaf is there.
-    pub(crate) fn owner_of(&self, (segment, index): Place) -> Owner {
-        let leaf = self.segments.get(segment).leaf_number(index);
-        Owner(leaf * LEAF_PAGES + index % LEAF_PAGES)
     }
 
     /// Names another owner of a stored object, whose entry is on the move under the VMO's lock.

@@ -28,10 +28,10 @@ use crate::entry::Entry;
 use crate::host::{Host, StagingSlot};
 use crate::memory::Place;
 use crate::metrics::kept::Origin;
-use crate::page::{FROM_ZERO, PAGER_BACKED};
-use crate::page_list::{Owner, PageList};
+use crate::page_list::PageList;
 use crate::queues::{Ageing, Wanted};
 use crate::restore::{Committed, Into, Source};
+use crate::segment::Owner;
 use crate::stored::{Header, milliseconds};
 use crate::worker::Worker;
 use crate::{Engine, LEAF_PAGES, PageIndex, STAGING_SLOTS, SegmentId};
@@ -110,11 +110,7 @@ struct Run {
 
 /// A run that was taken.
 struct TakenRun {
-    moved: u64,
-    /// Of these: pages that a pager could supply again.
-    pager_backed: u64,
-    /// Of these: pages forked from the zero page.
-    from_zero: u64,
+    taken: u32,
     refused: u32,
     /// Slots that it spans.
     span: u16,
@@ -191,9 +187,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let Range { start, end } = reclaimer.slots;
         assert!(u32::from(end - start) >= H::MAX_RUN, "too few slots");
         let mut slots = 0;
-        let mut occupied = [0u64; STAGING_SLOTS / 64];
-        let mut pager_backed = [0u64; STAGING_SLOTS / 64];
-        let mut from_zero = [0u64; STAGING_SLOTS / 64];
+        // Of the pages that the slots hold; some hold none.
+        let mut origins = [None; STAGING_SLOTS];
         let (mut found, mut taken) = (false, 0);
         for _ in 0..if H::UNDER_LOCK { 1 } else { pages } {
             if taken >= pages || slots + H::MAX_RUN as u16 > end - start {
@@ -209,17 +204,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 break;
             };
             found = true;
-            let Some(run) = self.take_run(host, record, place, StagingSlot(start + slots)) else {
+            let slot = StagingSlot(start + slots);
+            let of_run = &mut origins[usize::from(slots)..];
+            let Some(run) = self.take_run(host, record, place, slot, of_run) else {
                 continue;
             };
-            for n in (0..run.span).filter(|n| run.moved & 1 << n != 0) {
-                let slot = usize::from(slots + n);
-                occupied[slot / 64] |= 1 << (slot % 64);
-                pager_backed[slot / 64] |= (run.pager_backed >> n & 1) << (slot % 64);
-                from_zero[slot / 64] |= (run.from_zero >> n & 1) << (slot % 64);
-            }
             slots += run.span;
-            taken += run.moved.count_ones();
+            taken += run.taken;
             batch.refused += run.refused;
         }
         batch.taken += taken;
@@ -228,14 +219,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             add(&self.counters.no_metadata, 1);
         }
         for slot in 0..slots {
-            let (word, bit) = (usize::from(slot) / 64, 1 << (slot % 64));
-            if occupied[word] & bit == 0 {
+            let Some(origin) = origins[usize::from(slot)] else {
                 continue;
-            }
-            let origin = match (pager_backed[word] & bit, from_zero[word] & bit) {
-                (0, 0) => Origin::Anonymous,
-                (0, _) => Origin::ZeroFork,
-                _ => Origin::PagerBacked,
             };
             let slot = StagingSlot(start + slot);
             if self.compress_slot(host, reclaimer, slot, trigger, origin, reserved) {
@@ -248,14 +233,16 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         found
     }
 
-    /// Takes the run of cold pages around a page into the slots from `slot`. `None`: the page is
-    /// no longer what the queue said, or another reclaimer is at it.
+    /// Takes the run of cold pages around a page into the slots from `slot`, and says by slot where
+    /// the pages come from. `None`: the page is no longer what the queue said, or another reclaimer
+    /// is at it.
     fn take_run(
         &self,
         host: &H,
         record: u32,
         (segment, index): (SegmentId, PageIndex),
         slot: StagingSlot,
+        origins: &mut [Option<Origin>],
     ) -> Option<TakenRun> {
         let stable = self.stable(host);
         let list = self.page_list_if_there(segment)?;
@@ -288,7 +275,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             }
         };
         let mut queues = self.queues.lock();
-        let (mut refused, mut pager_backed, mut from_zero) = (0, 0, 0);
+        let mut refused = 0;
         for n in 0..LEAF_PAGES as usize {
             let bit = 1u64 << n;
             if run.wanted & bit == 0 {
@@ -299,9 +286,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 let at = slot.0 as usize + n;
                 self.backlinks[at].set((segment, index));
                 list.set(index, Entry::Temporary(StagingSlot(at as u16)));
-                let page = self.pages.get(record);
-                pager_backed |= if page.has(PAGER_BACKED) { bit } else { 0 };
-                from_zero |= if page.has(FROM_ZERO) { bit } else { 0 };
+                origins[n] = Some(Origin::of(self.pages.get(record)));
                 queues.send_away(&self.pages, record);
             } else if taken.holes & bit != 0 {
                 list.set(index, Entry::Empty);
@@ -329,9 +314,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             u64::from((run.wanted & taken.holes & !taken.moved).count_ones()),
         );
         Some(TakenRun {
-            moved: taken.moved,
-            pager_backed,
-            from_zero,
+            taken: taken.moved.count_ones(),
             refused,
             span: 64 - run.wanted.leading_zeros() as u16,
         })
@@ -420,7 +403,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let c = &self.counters;
         // SAFETY: the slot was filled by this batch and is released at its end only.
         let page = unsafe { host.staging(slot) };
-        let owner = self.owner_of(self.backlinks[slot.0 as usize].get());
+        let (segment, index) = self.backlinks[slot.0 as usize].get();
+        let owner = self.segments.get(segment).owner(index);
         let started = host.now_ns();
         let out = &mut reclaimer.buffer[..self.target_bytes()];
         let stored = match self.codec.compress(reclaimer.state, page, out) {

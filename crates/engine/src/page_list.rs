@@ -22,7 +22,7 @@ use crate::account::Account;
 use crate::entry::Entry;
 use crate::lock::{self, rank};
 use crate::queues::standing::Queue;
-use crate::segment::{Counts, Leaf, Segment};
+use crate::segment::{Counts, Leaf, Owner, Segment};
 use crate::{Engine, Host, LEAF_PAGES, PageIndex, SEGMENT_PAGES, SegmentId};
 use coldpress_arena::Pool;
 use coldpress_codec::PageCodec;
@@ -137,10 +137,9 @@ impl<'a, R: RawMutex> Entries<'a, R> {
         }
     }
 
-    /// The owner that the stored object of page `index` names: its leaf, and the place there.
+    /// The owner that the stored object of page `index` names.
     pub(crate) fn owner(&self, index: PageIndex) -> Owner {
-        let leaf = self.segment.leaf_number(index);
-        Owner(leaf * LEAF_PAGES + index % LEAF_PAGES)
+        self.segment.owner(index)
     }
 
     /// Sets the entry of page `index`. An entry that is not empty needs a leaf.
@@ -204,11 +203,6 @@ impl<'a, R: RawMutex> Entries<'a, R> {
         self.segment.content.get()
     }
 }
-
-/// Where the entry of a stored object stands, in 32 bits: the number of its leaf, times
-/// [`LEAF_PAGES`], plus the place there. The leaf knows its home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owner(pub u32);
 
 /// Holds the lock of a VMO, and of all that share pages with it.
 pub(crate) struct Held<'a, H: Host> {

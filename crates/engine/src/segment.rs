@@ -57,6 +57,11 @@ impl Long {
     }
 }
 
+/// Where the entry of a stored object stands, in 32 bits: the number of its leaf, times
+/// [`LEAF_PAGES`], plus the place there. The leaf knows its home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner(pub u32);
+
 /// A piece of a page list: [`SEGMENT_PAGES`] pages.
 #[repr(C)]
 pub(crate) struct Segment<R> {
@@ -135,6 +140,11 @@ impl<R: RawMutex> Segment<R> {
     /// The number of the leaf of page `index`; 0 if there is none.
     pub(crate) fn leaf_number(&self, index: PageIndex) -> u32 {
         self.leaves[(index / LEAF_PAGES) as usize].load(Acquire)
+    }
+
+    /// The owner that an object stored for page `index` names. Its leaf is there.
+    pub(crate) fn owner(&self, index: PageIndex) -> Owner {
+        Owner(self.leaf_number(index) * LEAF_PAGES + index % LEAF_PAGES)
     }
 
     /// Makes the lock free again.

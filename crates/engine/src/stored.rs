@@ -12,7 +12,7 @@
 //! stands: it lets storage be compacted. It is the only part that is written again, when the entry
 //! moves: under the storage lock, so that no compaction copies it meanwhile.
 
-use crate::page_list::Owner;
+use crate::segment::Owner;
 use coldpress_storage::{FrameSource, Reference, read_at};
 
 /// Bytes before the compressed bytes.

@@ -6,6 +6,7 @@
 use crate::compress::Trigger;
 use crate::counters::{Counters, add};
 use crate::entry::Entry;
+use crate::page::{FROM_ZERO, PAGER_BACKED, PageRecord};
 
 /// Where a page comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,17 @@ pub enum Origin {
     ZeroFork,
     /// A VMO that a user pager supplies.
     PagerBacked,
+}
+
+impl Origin {
+    /// Where the page of this record comes from.
+    pub(crate) fn of(page: &PageRecord) -> Self {
+        match (page.has(PAGER_BACKED), page.has(FROM_ZERO)) {
+            (true, _) => Origin::PagerBacked,
+            (false, true) => Origin::ZeroFork,
+            (false, false) => Origin::Anonymous,
+        }
+    }
 }
 
 impl Counters {
