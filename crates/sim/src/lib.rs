@@ -38,6 +38,7 @@ mod lock;
 mod machine;
 mod model;
 mod random;
+mod reclaim;
 pub mod report;
 mod schedule;
 mod settings;

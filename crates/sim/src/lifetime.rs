@@ -4,6 +4,7 @@
 //! thousands of times in one run, so its parts are given back when it is over, the last first.
 
 use crate::codec::{Scratch, SimCodec, State};
+use crate::schedule::{Body, Simulation};
 use coldpress_engine::{Reclaimer, Worker, Workspace};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::cell::RefCell;
@@ -51,6 +52,25 @@ impl Held {
         let state: &'static mut State = self.keep_box(zeroed());
         let buffer = self.keep_box(Box::new([0; 4096]));
         Reclaimer::new(state, buffer, self.worker(id), slots)
+    }
+
+    /// Runs the threads that use these parts to their end, then looks at what they have left.
+    ///
+    /// # Errors
+    /// What was found while they ran.
+    pub fn run(
+        self,
+        simulation: &Simulation,
+        threads: Vec<(&'static str, Body)>,
+        check: impl FnOnce(),
+    ) -> Result<(), String> {
+        if let Err(found) = simulation.run(threads) {
+            // They stand in the middle of everything: what they use stays.
+            std::mem::forget(self);
+            return Err(found);
+        }
+        check();
+        Ok(())
     }
 }
 

@@ -177,18 +177,8 @@ pub fn run(simulation: &Simulation, settings: &Settings) -> Result<(), String> {
         began: (0..=MAX_THREADS).map(|_| Cell::new(u64::MAX)).collect(),
     });
     let _ = machine.looker.set(world);
-    let result = simulation.run(world.threads(&held));
-    match result {
-        Ok(()) => {
-            world.check_to_the_end();
-            Ok(())
-        }
-        Err(found) => {
-            // Threads stand in the middle of everything: what they use stays.
-            std::mem::forget(held);
-            Err(found)
-        }
-    }
+    let threads = world.threads(&held);
+    held.run(simulation, threads, || world.check_to_the_end())
 }
 
 impl World {

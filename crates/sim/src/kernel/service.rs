@@ -5,18 +5,12 @@ use crate::codec::SimCodec;
 use crate::inject::Kind;
 use crate::lifetime::Held;
 use crate::machine::Table;
+use crate::reclaim;
 use crate::schedule::{doze, note, random};
+use coldpress_engine::Reclaimer;
 use coldpress_engine::queues::access::Harvest;
-use coldpress_engine::{Ageing, Reclaimer, Trigger};
 use coldpress_storage::CompressedStorage;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// Generations open quickly: time is short here.
-const AGEING: Ageing = Ageing {
-    interval_ns: 400_000,
-    pressed_interval_ns: 60_000,
-    retry_failed_ns: 4_000_000,
-};
 
 impl World {
     pub(super) fn reclaim(&self, mut reclaimer: Reclaimer<SimCodec>) {
@@ -28,25 +22,7 @@ impl World {
             if random().one_in(4) {
                 engine.rotate(machine);
             }
-            let inactive = engine.age(machine, &AGEING, random().one_in(2));
-            let pages = random().between(1, 40) as u32;
-            let before = match random().below(4) {
-                0..=2 => u64::MAX,
-                _ => machine
-                    .clock
-                    .now_ns()
-                    .saturating_sub(random().below(1_000_000)),
-            };
-            let trigger = random().pick(&[Trigger::Eager, Trigger::Pressure, Trigger::Critical]);
-            let batch = engine.reclaim_batch(machine, &mut reclaimer, pages, before, trigger);
-            assert!(batch.kept <= batch.taken);
-            match inactive == 0 || batch.taken == 0 {
-                true => {
-                    machine.clock.jump(random().below(300_000));
-                    doze(300);
-                }
-                false => doze(60),
-            }
+            reclaim::turn(engine, machine, &machine.clock, &mut reclaimer, 40);
         }
     }
 
@@ -58,7 +34,7 @@ impl World {
             self.ends();
             match random().below(12) {
                 0 => self.lower_limit(),
-                1..=2 => self.disturb_clock(),
+                1..=2 => self.machine.clock.disturb(),
                 3..=4 if self.spurious => machine.wake_for_nothing(),
                 5..=7 => {
                     machine.write_late_bits();
@@ -84,25 +60,6 @@ impl World {
         note(Kind::LimitLowered);
         doze(3_000);
         limit.set(self.frames);
-    }
-
-    fn disturb_clock(&self) {
-        let clock = &self.machine.clock;
-        if random().one_in(3) {
-            note(Kind::ClockStill);
-            clock.stand_still(random().below(200) as u32);
-            return;
-        }
-        note(Kind::ClockJump);
-        let before = clock.milliseconds();
-        clock.jump(match random().below(3) {
-            0 => random().below(2_000_000),
-            1 => random().below(2_000_000_000),
-            _ => random().below(300_000_000_000),
-        });
-        if clock.milliseconds() >> 31 != before >> 31 {
-            note(Kind::ClockWraps);
-        }
     }
 
     /// Looks at all tables from time to time, in the middle of everything.

@@ -356,13 +356,8 @@ unsafe impl Host for Linux {
     }
 
     unsafe fn staging(&self, slot: StagingSlot) -> &Page {
-        step(What::Staging, 0, 0, slot.0.into());
-        let frame = self.staging.frame(slot);
-        if self.sabotage == Sabotage::StagingOverwritten && random().one_in(64) {
-            self.ram.with(frame, |page| page[7] ^= 1);
-        }
-        // SAFETY: in use and not written until it is released (staging G1).
-        unsafe { self.ram.address(frame).as_ref() }
+        let overwritten = self.sabotage == Sabotage::StagingOverwritten;
+        self.staging.page(&self.ram, slot, overwritten)
     }
 
     fn release(&self, slot: StagingSlot, count: usize) {

@@ -5,16 +5,10 @@ use super::host::{HANDLERS, key_of};
 use crate::codec::SimCodec;
 use crate::failure::fail;
 use crate::machine::Table;
+use crate::reclaim;
 use crate::schedule::{block, doze, random, step, wake};
 use crate::trace::What;
-use coldpress_engine::{Ageing, FaultOutcome, Reclaimer, Trigger, Worker};
-
-/// Generations open quickly: time is short here.
-const AGEING: Ageing = Ageing {
-    interval_ns: 400_000,
-    pressed_interval_ns: 60_000,
-    retry_failed_ns: 4_000_000,
-};
+use coldpress_engine::{FaultOutcome, Reclaimer, Worker};
 
 impl World {
     pub(super) fn handler(&self, n: usize, mut worker: Worker<SimCodec>) {
@@ -60,28 +54,7 @@ impl World {
             self.goes_on();
             self.rest_if_told();
             let machine = self.machine;
-            let pressed = random().one_in(2);
-            let inactive = self.engine.age(machine, &AGEING, pressed);
-            let pages = random().between(1, 70) as u32;
-            let before = match random().below(4) {
-                0..=2 => u64::MAX,
-                _ => machine
-                    .clock
-                    .now_ns()
-                    .saturating_sub(random().below(1_000_000)),
-            };
-            let trigger = random().pick(&[Trigger::Eager, Trigger::Pressure, Trigger::Critical]);
-            let batch = self
-                .engine
-                .reclaim_batch(machine, &mut reclaimer, pages, before, trigger);
-            assert!(batch.taken < pages + 64 && batch.kept <= batch.taken);
-            match inactive == 0 || batch.taken == 0 {
-                true => {
-                    machine.clock.jump(random().below(300_000));
-                    doze(300);
-                }
-                false => doze(60),
-            }
+            reclaim::turn(self.engine, machine, &machine.clock, &mut reclaimer, 70);
         }
     }
 

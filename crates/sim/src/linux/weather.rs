@@ -14,7 +14,7 @@ impl World {
             match random().below(12) {
                 0..=1 => self.pin_some(),
                 2 => self.lower_limit(),
-                3..=4 => self.disturb_clock(),
+                3..=4 => self.machine.clock.disturb(),
                 5..=6 => self.damage_something(),
                 7..=8 => self.wake_somebody(),
                 _ if simulation().injections.allows(Kind::Compaction) => self.compact(),
@@ -49,25 +49,6 @@ impl World {
         note(Kind::LimitLowered);
         doze(3_000);
         self.limit.set(usize::MAX >> 1);
-    }
-
-    fn disturb_clock(&self) {
-        let clock = &self.machine.clock;
-        if random().one_in(3) {
-            note(Kind::ClockStill);
-            clock.stand_still(random().below(200) as u32);
-            return;
-        }
-        note(Kind::ClockJump);
-        let before = clock.milliseconds();
-        clock.jump(match random().below(3) {
-            0 => random().below(2_000_000),
-            1 => random().below(2_000_000_000),
-            _ => random().below(300_000_000_000),
-        });
-        if clock.milliseconds() >> 31 != before >> 31 {
-            note(Kind::ClockWraps);
-        }
     }
 
     /// Flips a bit of something stored. Inside the gate: in the middle of a change an entry may

@@ -1,5 +1,7 @@
 //! The clock: it goes on a little whenever it is read, and by what the weather does to it.
 
+use crate::inject::Kind;
+use crate::schedule::{note, random};
 use std::cell::Cell;
 
 /// Time that a reading takes, in nanoseconds.
@@ -32,17 +34,31 @@ impl Clock {
     }
 
     /// What it says, in milliseconds, without taking the time to read it.
-    pub fn milliseconds(&self) -> u64 {
+    fn milliseconds(&self) -> u64 {
         self.now_ns.get() / 1_000_000
+    }
+
+    /// It jumps, or stands still for a while.
+    pub fn disturb(&self) {
+        if random().one_in(3) {
+            note(Kind::ClockStill);
+            self.still.set(random().below(200) as u32);
+            return;
+        }
+        note(Kind::ClockJump);
+        let before = self.milliseconds();
+        self.jump(match random().below(3) {
+            0 => random().below(2_000_000),
+            1 => random().below(2_000_000_000),
+            _ => random().below(300_000_000_000),
+        });
+        if self.milliseconds() >> 31 != before >> 31 {
+            note(Kind::ClockWraps);
+        }
     }
 
     /// Jumps forward.
     pub fn jump(&self, ns: u64) {
         self.now_ns.set(self.now_ns.get() + ns);
-    }
-
-    /// Stands still for so many readings.
-    pub fn stand_still(&self, readings: u32) {
-        self.still.set(readings);
     }
 }

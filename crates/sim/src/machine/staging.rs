@@ -5,6 +5,8 @@
 //! * G2 A slot is filled only while it is empty.
 
 use super::ram::{FrameNumber, Ram};
+use crate::schedule::{random, step};
+use crate::trace::What;
 use coldpress_codec::Page;
 use coldpress_engine::{PageIndex, STAGING_SLOTS, SegmentId, StagingSlot};
 use std::cell::Cell;
@@ -66,8 +68,19 @@ impl Staging {
         frame
     }
 
+    /// The page in a slot, for the compressor; `overwritten`: now and then it changes.
+    pub fn page<'a>(&self, ram: &'a Ram, slot: StagingSlot, overwritten: bool) -> &'a Page {
+        step(What::Staging, 0, 0, slot.0.into());
+        let frame = self.frame(slot);
+        if overwritten && random().one_in(64) {
+            ram.with(frame, |page| page[7] ^= 1);
+        }
+        // SAFETY: in use, and not written until it is released (G1).
+        unsafe { ram.address(frame).as_ref() }
+    }
+
     /// The frame in a slot.
-    pub fn frame(&self, slot: StagingSlot) -> FrameNumber {
+    fn frame(&self, slot: StagingSlot) -> FrameNumber {
         let frame = self.slots[slot.0 as usize].frame.get();
         assert!(frame != 0, "a slot is read that is empty");
         frame
