@@ -1,5 +1,6 @@
 //! What the segments of one page list hold together, counted continuously.
 
+use crate::metrics::tracker::PageTracker;
 use crate::segment::Long;
 use crate::{Engine, Host, SegmentId};
 use coldpress_arena::{Link, Zeroable};
@@ -20,10 +21,8 @@ pub struct Usage {
 #[repr(C)]
 pub(crate) struct Account {
     link: AtomicU32,
-    committed: Long,
-    content: Long,
-    peak_committed: Long,
-    peak_content: Long,
+    committed: PageTracker,
+    content: PageTracker,
     /// How often reclaim took a page away.
     reclaimed: Long,
 }
@@ -40,24 +39,15 @@ impl Link for Account {
 impl Account {
     /// Nothing is held, nor was.
     pub(crate) fn clear(&self) {
-        for count in [&self.committed, &self.content, &self.reclaimed] {
-            count.set(0);
-        }
-        self.take_peak();
+        self.committed.clear();
+        self.content.clear();
+        self.reclaimed.set(0);
     }
 
     /// Counts a change.
     pub(crate) fn change(&self, committed: i64, content: i64) {
-        let counts = [
-            (&self.committed, &self.peak_committed, committed),
-            (&self.content, &self.peak_content, content),
-        ];
-        for (count, peak, change) in counts {
-            let now = count.get().checked_add_signed(change);
-            let now = now.expect("fewer than none");
-            count.set(now);
-            peak.set(peak.get().max(now));
-        }
+        self.committed.change(committed);
+        self.content.change(content);
     }
 
     /// Counts a page that reclaim took away.
@@ -78,20 +68,17 @@ impl Account {
 
     pub(crate) fn now(&self) -> Usage {
         Usage {
-            committed_pages: self.committed.get(),
-            content_pages: self.content.get(),
+            committed_pages: self.committed.pages(),
+            content_pages: self.content.pages(),
         }
     }
 
     /// The highest values since this was called last.
     pub(crate) fn take_peak(&self) -> Usage {
-        let peak = Usage {
-            committed_pages: self.peak_committed.get(),
-            content_pages: self.peak_content.get(),
-        };
-        self.peak_committed.set(self.committed.get());
-        self.peak_content.set(self.content.get());
-        peak
+        Usage {
+            committed_pages: self.committed.take_peak(),
+            content_pages: self.content.take_peak(),
+        }
     }
 }
 
@@ -131,10 +118,8 @@ mod tests {
     fn account() -> Account {
         Account {
             link: AtomicU32::new(0),
-            committed: Long::default(),
-            content: Long::default(),
-            peak_committed: Long::default(),
-            peak_content: Long::default(),
+            committed: PageTracker::new(),
+            content: PageTracker::new(),
             reclaimed: Long::default(),
         }
     }

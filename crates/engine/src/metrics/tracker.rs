@@ -1,17 +1,18 @@
 //! How many pages something holds, and the most it held since somebody looked: what a VMO can be
 //! asked for at any time without a walk through its page list.
 //!
-//! Written under the lock of whatever it belongs to, read without.
+//! Written under the lock of whatever it belongs to, so that plain loads and stores do; the number
+//! itself may be read without.
 
 use coldpress_arena::Zeroable;
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A number of pages and its peak. Zeroed memory is an empty one.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct PageTracker {
-    pages: AtomicU32,
-    peak: AtomicU32,
+    pages: AtomicU64,
+    peak: AtomicU64,
 }
 
 // SAFETY: two atomics; zero is valid.
@@ -21,50 +22,80 @@ impl PageTracker {
     /// No pages.
     pub const fn new() -> Self {
         Self {
-            pages: AtomicU32::new(0),
-            peak: AtomicU32::new(0),
+            pages: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
         }
     }
 
     /// Pages at this moment.
-    pub fn pages(&self) -> u32 {
+    pub fn pages(&self) -> u64 {
         self.pages.load(Relaxed)
     }
 
     /// So many more. Under the owner's lock, as all that follows.
     ///
     /// # Panics
-    /// If there would be more than 2^32 - 1.
-    pub fn add(&self, pages: u32) {
+    /// If there would be more than 2^64 - 1.
+    pub fn add(&self, pages: u64) {
         let now = self.pages().checked_add(pages);
-        let now = now.expect("more pages than can be counted");
-        self.pages.store(now, Relaxed);
-        self.peak.fetch_max(now, Relaxed);
+        self.set(now.expect("more pages than can be counted"));
     }
 
     /// So many fewer.
     ///
     /// # Panics
     /// If there are not so many.
-    pub fn remove(&self, pages: u32) {
+    pub fn remove(&self, pages: u64) {
         let now = self.pages().checked_sub(pages);
-        self.pages
-            .store(now.expect("fewer pages than none"), Relaxed);
+        self.set(now.expect("fewer pages than none"));
+    }
+
+    /// So many more, or fewer.
+    ///
+    /// # Panics
+    /// As [`add`](Self::add) and [`remove`](Self::remove).
+    pub fn change(&self, pages: i64) {
+        match pages < 0 {
+            true => self.remove(pages.unsigned_abs()),
+            false => self.add(pages.unsigned_abs()),
+        }
+    }
+
+    fn set(&self, now: u64) {
+        self.pages.store(now, Relaxed);
+        self.raise_peak(now);
+    }
+
+    fn raise_peak(&self, to: u64) {
+        if to > self.peak.load(Relaxed) {
+            self.peak.store(to, Relaxed);
+        }
     }
 
     /// The most pages there were at a time since this was asked last, and now.
-    pub fn take_peak(&self) -> u32 {
-        let now = self.pages();
-        self.peak.swap(now, Relaxed).max(now)
+    pub fn take_peak(&self) -> u64 {
+        let peak = self.peak.load(Relaxed);
+        self.peak.store(self.pages(), Relaxed);
+        peak
+    }
+
+    /// No pages, and there were none.
+    pub fn clear(&self) {
+        self.pages.store(0, Relaxed);
+        self.peak.store(0, Relaxed);
     }
 
     /// All of `from`, with its peak, is here from now on; nothing is there. Both owners are locked,
     /// or nobody else knows one of them yet.
+    ///
+    /// # Panics
+    /// As [`add`](Self::add).
     pub fn take_over(&self, from: &Self) {
-        let (pages, peak) = (from.pages.swap(0, Relaxed), from.peak.swap(0, Relaxed));
+        let (pages, peak) = (from.pages(), from.take_peak());
+        from.clear();
         let had = self.pages();
         self.add(pages);
-        self.peak.fetch_max(had.saturating_add(peak), Relaxed);
+        self.raise_peak(had.saturating_add(peak));
     }
 }
 
@@ -99,8 +130,8 @@ mod tests {
         tracker.add(1);
         assert_eq!(tracker.take_peak(), 5);
         assert_eq!(tracker.take_peak(), 3, "what is there now");
-        tracker.remove(2);
-        tracker.add(1);
+        tracker.change(-2);
+        tracker.change(1);
         assert_eq!((tracker.pages(), tracker.take_peak()), (2, 3));
     }
 
@@ -108,10 +139,18 @@ mod tests {
     #[test]
     fn it_counts_to_the_end_of_its_range() {
         let tracker = PageTracker::new();
-        tracker.add(u32::MAX);
-        assert_eq!((tracker.pages(), tracker.take_peak()), (u32::MAX, u32::MAX));
-        tracker.remove(u32::MAX);
-        assert_eq!((tracker.pages(), tracker.take_peak()), (0, u32::MAX));
+        tracker.add(u64::MAX);
+        assert_eq!((tracker.pages(), tracker.take_peak()), (u64::MAX, u64::MAX));
+        tracker.remove(u64::MAX);
+        assert_eq!((tracker.pages(), tracker.take_peak()), (0, u64::MAX));
         assert_eq!(tracker.take_peak(), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "fewer pages than none")]
+    fn it_does_not_go_below_none() {
+        let tracker = PageTracker::new();
+        tracker.add(1);
+        tracker.change(-2);
     }
 }
