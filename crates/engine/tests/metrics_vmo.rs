@@ -1,20 +1,11 @@
 //! Promise: figures add up on a machine that owns its pages, too.
 
-#[path = "machine/frames.rs"]
-#[allow(dead_code, reason = "each test file uses what it needs")]
-mod frames;
-#[path = "vmo/machine.rs"]
-#[allow(dead_code, reason = "each test file uses what it needs")]
-mod machine;
-#[path = "machine/spin_lock.rs"]
-mod spin_lock;
-#[path = "vmo/system.rs"]
-#[allow(dead_code, reason = "each test file uses what it needs")]
-mod system;
+#[path = "kernel/mod.rs"]
+mod kernel;
 
 use coldpress_engine::vmo::VmoError;
+use kernel::*;
 use std::collections::BTreeMap;
-use system::*;
 
 fn figures(s: &System) -> BTreeMap<&'static str, u64> {
     let figures = s.vmos.engine().figures();

@@ -2,29 +2,20 @@
 //! each written anew. Mappings are the machine's business: an address space of the tests has them, as
 //! ranges of VMOs (`zircon_vmo/space.rs`). `vmaspace_accessed_test_untagged` is in `zircon_queues.rs`.
 
-#[path = "machine/frames.rs"]
-#[allow(dead_code, reason = "each test file uses what it needs")]
-mod frames;
+#[path = "kernel/mod.rs"]
+mod kernel;
 #[path = "zircon_vmo/kit.rs"]
 mod kit;
-#[path = "vmo/machine.rs"]
-#[allow(dead_code, reason = "each test file uses what it needs")]
-mod machine;
 #[path = "zircon_vmo/space.rs"]
 mod space;
-#[path = "machine/spin_lock.rs"]
-mod spin_lock;
-#[path = "vmo/system.rs"]
-#[allow(dead_code, reason = "each test file uses what it needs")]
-mod system;
 
 use coldpress_engine::queues::access::Harvest;
 use coldpress_engine::queues::standing::{Queue, Standing};
 use coldpress_engine::vmo::{MAX_PAGES, Shares};
+use kernel::*;
 use kit::*;
 use space::*;
 use std::sync::atomic::Ordering::Relaxed;
-use system::*;
 
 fn is_marked(s: &System, vmo: &Handle) -> bool {
     s.vmos.check_invariants();

@@ -3,25 +3,16 @@
 //! each, kept by a VMO for what it holds itself. What is shared a hidden node holds, and those who see it
 //! find it in [`attribution`](coldpress_engine::vmo::Vmos::attribution).
 
-#[path = "machine/frames.rs"]
-#[allow(dead_code, reason = "each test file uses what it needs")]
-mod frames;
+#[path = "kernel/mod.rs"]
+mod kernel;
 #[path = "zircon_vmo/kit.rs"]
 mod kit;
-#[path = "vmo/machine.rs"]
-#[allow(dead_code, reason = "each test file uses what it needs")]
-mod machine;
-#[path = "machine/spin_lock.rs"]
-mod spin_lock;
-#[path = "vmo/system.rs"]
-#[allow(dead_code, reason = "each test file uses what it needs")]
-mod system;
 
 use coldpress_engine::Trigger;
 use coldpress_engine::metrics::tracker::PageTracker;
 use coldpress_engine::vmo::{Usage, VmoId};
+use kernel::*;
 use kit::*;
-use system::*;
 
 fn usage(s: &System, id: VmoId) -> (u64, u64) {
     s.vmos.check_invariants();

@@ -2,25 +2,16 @@
 //! each written anew. Zircon keeps 32 bits beside a compressed page, its share count; ours lies beside
 //! the leaf of the page list, and these tests look at it through snapshots.
 
-#[path = "machine/frames.rs"]
-#[allow(dead_code, reason = "each test file uses what it needs")]
-mod frames;
-#[path = "vmo/machine.rs"]
-#[allow(dead_code, reason = "each test file uses what it needs")]
-mod machine;
-#[path = "machine/spin_lock.rs"]
-mod spin_lock;
-#[path = "vmo/system.rs"]
-#[allow(dead_code, reason = "each test file uses what it needs")]
-mod system;
+#[path = "kernel/mod.rs"]
+mod kernel;
 
 use coldpress_codec::{Compressed, DEFAULT_TARGET_BYTES, Lz4, Lz4Rust, Page, PageCodec};
 use coldpress_engine::queues::standing::{Queue, Standing};
 use coldpress_engine::vmo::VmoId;
 use coldpress_engine::{Entry, Host, Place};
 use coldpress_storage::{CompressedStorage, Gather, Reference, ThreeSlot, data, write};
+use kernel::*;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use system::*;
 
 /// All zero, as every host hands a codec's state out.
 fn state<C: PageCodec>() -> Box<C::State> {

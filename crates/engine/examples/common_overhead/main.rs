@@ -10,13 +10,16 @@
 //!
 //! `cargo run --release -p coldpress-engine --example common_overhead [-- --json]`
 
+#[path = "../../tests/kit/mod.rs"]
+mod kit;
 mod machine;
 
-use coldpress_codec::{Lz4, Lz4State, Page};
+use coldpress_codec::{Lz4, Page};
 use coldpress_engine::tunables::{LruAction, Tunables};
 use coldpress_engine::vmo::{VmoId, Vmos};
-use coldpress_engine::{Reclaimer, Trigger, Worker, Workspace};
+use coldpress_engine::{Reclaimer, Trigger, Worker};
 use coldpress_storage::Press;
+use kit::{reclaimer_with, worker};
 use machine::Machine;
 use std::hint::black_box;
 use std::time::Instant;
@@ -48,15 +51,6 @@ struct System {
     /// Pages that may be compressed.
     cold: VmoId,
     setting: usize,
-}
-
-fn worker(id: u16) -> Worker<Lz4> {
-    let workspace = Box::leak(Box::<Workspace<Lz4>>::new_uninit());
-    // SAFETY: zeroed memory is a workspace (`Zeroable`).
-    Worker::new(id, unsafe {
-        workspace.as_mut_ptr().write_bytes(0, 1);
-        workspace.assume_init_mut()
-    })
 }
 
 /// A page that compresses to about a third.
@@ -91,12 +85,7 @@ impl System {
             vmos,
             machine,
             worker: worker(0),
-            reclaimer: Reclaimer::new(
-                Box::leak(Box::new(Lz4State::new())),
-                Box::leak(Box::new([0; 4096])),
-                worker(1),
-                0..1,
-            ),
+            reclaimer: reclaimer_with(1, 0..1),
             hot,
             cold,
             setting,

@@ -3,13 +3,16 @@
 //!
 //! `cargo run --release -p coldpress-engine --example story_of_a_page`
 
+#[path = "../../tests/kit/mod.rs"]
+mod kit;
 #[path = "../common_overhead/machine.rs"]
 mod machine;
 
 use coldpress_codec::Page;
 use coldpress_codec::press::Press;
 use coldpress_engine::vmo::{VmoId, Vmos};
-use coldpress_engine::{Entry, Reclaimer, Trigger, Worker, Workspace};
+use coldpress_engine::{Entry, Reclaimer, Trigger, Worker};
+use kit::{reclaimer_with, worker};
 use machine::Machine;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -41,27 +44,13 @@ struct Story {
     chapter: u32,
 }
 
-fn worker(id: u16) -> Worker<Press> {
-    let workspace = Box::leak(Box::<Workspace<Press>>::new_uninit());
-    // SAFETY: zeroed memory is a workspace (`Zeroable`).
-    Worker::new(id, unsafe {
-        workspace.as_mut_ptr().write_bytes(0, 1);
-        workspace.assume_init_mut()
-    })
-}
-
 impl Story {
     fn new() -> Self {
         Self {
             vmos: Box::new(Vmos::new(Press::default(), Storage::new())),
             machine: Machine::new(4096),
             worker: worker(0),
-            reclaimer: Reclaimer::new(
-                Box::leak(Box::default()),
-                Box::leak(Box::new([0; 4096])),
-                worker(1),
-                0..1,
-            ),
+            reclaimer: reclaimer_with(1, 0..1),
             chapter: 0,
         }
     }

@@ -16,10 +16,13 @@
 
 mod contents;
 mod frames;
+#[path = "../kit/mod.rs"]
+mod kit;
 mod spin_lock;
 mod system;
 
 pub use contents::*;
+pub use kit::*;
 pub use system::*;
 
 use coldpress_arena::{CHUNK_BYTES, ChunkSource};
@@ -44,22 +47,6 @@ const RELEASED: u8 = 0xDD;
 thread_local! {
     /// Stable sections that this thread has open.
     static STABLE: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Something that a test wants done once, in the middle of something.
-#[derive(Default)]
-pub struct Hook(Mutex<Option<Box<dyn FnOnce() + Send>>>);
-
-impl Hook {
-    pub fn set(&self, act: impl FnOnce() + Send + 'static) {
-        *self.0.lock().unwrap() = Some(Box::new(act));
-    }
-
-    /// Runs what is set, if it is. Whether it was.
-    pub fn run(&self) -> bool {
-        let act = self.0.lock().unwrap().take();
-        act.map(|act| act()).is_some()
-    }
 }
 
 /// One page of the program's memory.

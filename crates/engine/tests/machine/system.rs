@@ -1,14 +1,13 @@
 //! A machine with an engine on it, and what programs do on one.
 
-use super::{Hook, Machine};
+use super::{Hook, Machine, reclaimer_with, value};
 use coldpress_codec::{Compressed, Corrupt, Lz4, Lz4State, Page, PageCodec};
 use coldpress_engine::{
     Ageing, Batch, Engine, Entry, FaultOutcome, PageIndex, Reclaimer, STAGING_SLOTS, SegmentId,
-    Trigger, Worker, Workspace,
+    Trigger, Worker,
 };
 use coldpress_storage::{AnyStorage, StorageKind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub const SECOND: u64 = 1_000_000_000;
 
@@ -93,38 +92,15 @@ pub fn system_with(storage: StorageKind, segments: usize, pages: usize) -> &'sta
     Box::leak(Box::new(system))
 }
 
-pub fn worker(id: u16) -> TestWorker {
-    let workspace = Box::leak(Box::<Workspace<HookedLz4>>::new_uninit());
-    // SAFETY: zeroed memory is a workspace (`Zeroable`).
-    let workspace = unsafe {
-        workspace.as_mut_ptr().write_bytes(0, 1);
-        workspace.assume_init_mut()
-    };
-    Worker::new(id, workspace)
-}
-
+/// Who compresses, with all staging slots.
 pub fn reclaimer(id: u16) -> TestReclaimer {
-    let state = Box::leak(Box::new(Lz4State::new()));
-    Reclaimer::new(
-        state,
-        Box::leak(Box::new([0; 4096])),
-        worker(id),
-        0..STAGING_SLOTS as u16,
-    )
+    reclaimer_with(id, 0..STAGING_SLOTS as u16)
 }
 
 /// Two that work at the same time, with half of the slots each.
 pub fn reclaimers(ids: [u16; 2]) -> [TestReclaimer; 2] {
     let half = STAGING_SLOTS as u16 / 2;
-    [(ids[0], 0..half), (ids[1], half..2 * half)].map(|(id, slots)| {
-        let state = Box::leak(Box::new(Lz4State::new()));
-        Reclaimer::new(state, Box::leak(Box::new([0; 4096])), worker(id), slots)
-    })
-}
-
-/// A counter's value.
-pub fn value(counter: &AtomicU64) -> u64 {
-    counter.load(Relaxed)
+    [(ids[0], 0..half), (ids[1], half..2 * half)].map(|(id, slots)| reclaimer_with(id, slots))
 }
 
 impl System {

@@ -1,6 +1,6 @@
 //! Latency-sensitive VMOs are never compressed.
 
-use crate::system::*;
+use crate::kernel::*;
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::{VmoError, VmoId};
 

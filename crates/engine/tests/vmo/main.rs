@@ -1,13 +1,7 @@
 //! VMOs on a machine that owns its pages, as a kernel does.
 
-mod machine;
-mod system;
-
-#[path = "../machine/frames.rs"]
-#[allow(dead_code, reason = "each test file uses what it needs")]
-mod frames;
-#[path = "../machine/spin_lock.rs"]
-mod spin_lock;
+#[path = "../kernel/mod.rs"]
+mod kernel;
 
 mod attributions;
 mod commit;

@@ -1,6 +1,6 @@
 //! Touches through mappings.
 
-use crate::system::*;
+use crate::kernel::*;
 use coldpress_engine::vmo::VmoError;
 use std::sync::atomic::Ordering::Relaxed;
 

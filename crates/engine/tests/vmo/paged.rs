@@ -1,7 +1,6 @@
 //! Pager-backed VMOs.
 
-use crate::machine::Pager;
-use crate::system::*;
+use crate::kernel::*;
 use coldpress_engine::evictor::{EngineSource, Evictor, Level, Target};
 use coldpress_engine::vmo::{Dirtiness, VmoError, VmoId};
 use coldpress_engine::{Entry, Trigger, Tunables};
@@ -164,7 +163,7 @@ fn the_evictor_takes_clean_pages_and_anonymous_ones_alike() {
     let anonymous = s.create(8);
     (0..4).for_each(|page| s.write_page(&mut w, anonymous, page, &text(page)));
     (0..9).for_each(|_| s.vmos.engine().rotate(&s.machine));
-    let evictor = Evictor::<crate::spin_lock::SpinLock>::new();
+    let evictor = Evictor::<SpinLock>::new();
     let mut source = EngineSource {
         engine: s.vmos.engine(),
         host: &s.machine,

@@ -4,10 +4,10 @@
 //! them and ends them, and knows what each must hold. So every merge of hidden nodes, every move of an
 //! entry happens while others read, restore and compress the same pages.
 
-use crate::system::*;
+use crate::kernel::*;
 use coldpress_codec::Page;
+use coldpress_engine::Trigger;
 use coldpress_engine::vmo::{VmoError, VmoId};
-use coldpress_engine::{Reclaimer, Trigger};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -166,9 +166,7 @@ fn every_read_gives_what_was_written_whatever_others_do() {
         for (id, slots) in [(110, 0..300), (111, 300..600)] {
             let done = &done;
             scope.spawn(move || {
-                let state = Box::leak(Box::default());
-                let buffer = Box::leak(Box::new([0; 4096]));
-                let mut reclaimer = Reclaimer::new(state, buffer, worker(id), slots);
+                let mut reclaimer = reclaimer_with(id, slots);
                 let engine = s.vmos.engine();
                 while !done.load(Relaxed) {
                     if id == 110 {

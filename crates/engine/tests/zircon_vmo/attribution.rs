@@ -1,7 +1,7 @@
 //! Whose memory it is.
 
+use crate::kernel::*;
 use crate::kit::*;
-use crate::system::*;
 use coldpress_engine::Trigger;
 use coldpress_engine::vmo::VmoId;
 

@@ -1,7 +1,7 @@
 //! Snapshots.
 
+use crate::kernel::*;
 use crate::kit::*;
-use crate::system::*;
 use coldpress_engine::queues::standing::Standing;
 
 #[test]

@@ -1,7 +1,7 @@
 //! Committing and prefetching.
 
+use crate::kernel::*;
 use crate::kit::*;
-use crate::system::*;
 use coldpress_engine::queues::standing::Standing;
 use coldpress_engine::vmo::VmoError;
 

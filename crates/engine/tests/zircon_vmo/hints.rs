@@ -1,8 +1,7 @@
 //! What an owner says of its pages, and reclaim that heeds it.
 
+use crate::kernel::*;
 use crate::kit::*;
-use crate::spin_lock::SpinLock;
-use crate::system::*;
 use coldpress_engine::Trigger;
 use coldpress_engine::evictor::{EngineSource, Evictor, Level, Target};
 use coldpress_engine::queues::standing::{Queue, Standing};

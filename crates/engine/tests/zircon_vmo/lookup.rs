@@ -1,7 +1,7 @@
 //! Looking pages up without changing anything.
 
+use crate::kernel::*;
 use crate::kit::*;
-use crate::system::*;
 use coldpress_engine::vmo::VmoError;
 
 #[test]

@@ -1,8 +1,8 @@
 //! VMOs in address spaces.
 
+use crate::kernel::*;
 use crate::kit::*;
 use crate::space::*;
-use crate::system::*;
 use std::sync::atomic::Ordering::Relaxed;
 
 const PAGES: u64 = 16;

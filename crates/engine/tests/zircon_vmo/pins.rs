@@ -1,8 +1,8 @@
 //! Pinned pages.
 
+use crate::kernel::*;
 use crate::kit::*;
 use crate::space::*;
-use crate::system::*;
 use coldpress_engine::queues::standing::{Queue, Standing};
 use coldpress_engine::vmo::{MAX_PINS, VmoError, VmoId};
 use coldpress_engine::{Entry, Trigger};

@@ -1,9 +1,8 @@
 //! Address spaces: what a kernel has above VMOs. A mapping shows a range of a VMO at an address; what it
-//! shows in this moment the [machine](crate::machine) knows, which the engine tells to protect and unmap.
+//! shows in this moment the [machine](Machine) knows, which the engine tells to protect and unmap.
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
-use crate::machine::Mapped;
-use crate::system::*;
+use crate::kernel::*;
 use coldpress_engine::vmo::VmoId;
 use std::ops::Range;
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! Pages taken out of one VMO and supplied to another.
 
+use crate::kernel::*;
 use crate::kit::*;
-use crate::system::*;
 use coldpress_engine::vmo::{SpliceList, VmoError, VmoId};
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Pages of zeros that snapshots share.
 
+use crate::kernel::*;
 use crate::kit::*;
-use crate::system::*;
 
 /// A page of a hidden node turns out to be zeros, whatever its children do afterwards.
 #[test]

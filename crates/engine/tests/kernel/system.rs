@@ -1,9 +1,9 @@
 //! A machine with VMOs on it.
 
-use crate::machine::{Address, Hook, Machine};
+use super::{Address, Hook, Machine, reclaimer_with, value};
 use coldpress_codec::{Compressed, Corrupt, Lz4, Lz4State, Page, PageCodec};
 use coldpress_engine::vmo::{VmoError, VmoId, Vmos};
-use coldpress_engine::{Entry, Reclaimer, STAGING_SLOTS, Trigger, Worker, Workspace};
+use coldpress_engine::{Entry, Reclaimer, STAGING_SLOTS, Trigger, Worker};
 use coldpress_storage::{AnyStorage, StorageKind};
 use std::ops::Range;
 use std::sync::Arc;
@@ -78,29 +78,9 @@ fn new_system(frames: usize) -> System {
     }
 }
 
-pub fn worker(id: u16) -> TestWorker {
-    let workspace = Box::leak(Box::<Workspace<HookedLz4>>::new_uninit());
-    // SAFETY: zeroed memory is a workspace (`Zeroable`).
-    let workspace = unsafe {
-        workspace.as_mut_ptr().write_bytes(0, 1);
-        workspace.assume_init_mut()
-    };
-    Worker::new(id, workspace)
-}
-
+/// Who compresses, with all staging slots.
 pub fn reclaimer(id: u16) -> TestReclaimer {
-    let state = Box::leak(Box::new(Lz4State::new()));
-    Reclaimer::new(
-        state,
-        Box::leak(Box::new([0; 4096])),
-        worker(id),
-        0..STAGING_SLOTS as u16,
-    )
-}
-
-/// A counter's value.
-pub fn value(counter: &AtomicU64) -> u64 {
-    counter.load(Relaxed)
+    reclaimer_with(id, 0..STAGING_SLOTS as u16)
 }
 
 /// A page that compresses, and is like no other with another seed.

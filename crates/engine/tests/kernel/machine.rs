@@ -5,8 +5,8 @@
 //! protected is so in every mapping. Frames can run out, but not those that were reserved for pages in
 //! staging.
 
-use crate::frames::Frames;
-use crate::spin_lock::SpinLock;
+use super::frames::Frames;
+use super::{Hook, SpinLock};
 use coldpress_arena::{CHUNK_BYTES, ChunkSource};
 use coldpress_codec::Page;
 use coldpress_engine::lock::{HeldRanks, rank};
@@ -24,22 +24,6 @@ use std::sync::atomic::{
 };
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
-
-/// Something that a test wants done once, in the middle of something.
-#[derive(Default)]
-pub struct Hook(Mutex<Option<Box<dyn FnOnce() + Send>>>);
-
-impl Hook {
-    pub fn set(&self, act: impl FnOnce() + Send + 'static) {
-        *self.0.lock().unwrap() = Some(Box::new(act));
-    }
-
-    /// Runs what is set, if it is. Whether it was.
-    pub fn run(&self) -> bool {
-        let act = self.0.lock().unwrap().take();
-        act.map(|act| act()).is_some()
-    }
-}
 
 /// A page as some program sees it: which program, which of its pages.
 pub type Address = (u32, u64);

@@ -1,0 +1,51 @@
+//! What the tests of every machine, and the examples, use: who works on pages, and interruptions.
+#![allow(dead_code, reason = "each test file uses what it needs")]
+
+use coldpress_arena::Zeroable;
+use coldpress_codec::PageCodec;
+use coldpress_engine::{Reclaimer, Worker};
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Something that a test wants done once, in the middle of something.
+#[derive(Default)]
+pub struct Hook(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Hook {
+    pub fn set(&self, act: impl FnOnce() + Send + 'static) {
+        *self.0.lock().unwrap() = Some(Box::new(act));
+    }
+
+    /// Runs what is set, if it is. Whether it was.
+    pub fn run(&self) -> bool {
+        let act = self.0.lock().unwrap().take();
+        act.map(|act| act()).is_some()
+    }
+}
+
+/// Memory of zeros, never freed.
+pub fn zeroed<T: Zeroable>() -> &'static mut T {
+    let memory = Box::leak(Box::<T>::new_uninit());
+    // SAFETY: zero is valid (`Zeroable`).
+    unsafe {
+        memory.as_mut_ptr().write_bytes(0, 1);
+        memory.assume_init_mut()
+    }
+}
+
+/// Who restores pages; one at a time has an id.
+pub fn worker<C: PageCodec>(id: u16) -> Worker<C> {
+    Worker::new(id, zeroed())
+}
+
+/// Who compresses pages, with an id of its own as a worker and staging slots of its own.
+pub fn reclaimer_with<C: PageCodec>(id: u16, slots: Range<u16>) -> Reclaimer<C> {
+    let buffer = Box::leak(Box::new([0; 4096]));
+    Reclaimer::new(zeroed(), buffer, worker(id), slots)
+}
+
+/// A counter's value.
+pub fn value(counter: &AtomicU64) -> u64 {
+    counter.load(Relaxed)
+}
