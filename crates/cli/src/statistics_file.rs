@@ -4,7 +4,8 @@
 //! stranger who damaged the file) cannot change what has been checked.
 
 use crate::process::Identity;
-use coldpress_interface::statistics::{FILE_BYTES, MAGIC, Statistics, VERSION};
+use coldpress_interface::page::{FILE_BYTES, LEAST_FILE_BYTES, Page};
+use coldpress_interface::statistics::{MAGIC, Statistics, VERSION};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -42,11 +43,14 @@ impl Copy {
     /// Copies the page out of an open file.
     pub fn of(file: &File) -> Result<Self, Unusable> {
         let mut bytes = [0u8; FILE_BYTES];
-        file.read_exact_at(&mut bytes, 0)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => Unusable::Incomplete,
-                _ => Unusable::Unreadable(error),
-            })?;
+        let mut len = 0;
+        while len < FILE_BYTES {
+            match file.read_at(&mut bytes[len..], len as u64)? {
+                0 if len < LEAST_FILE_BYTES => return Err(Unusable::Incomplete),
+                0 => break, // of an older writer: the rest is zero
+                more => len += more,
+            }
+        }
         let words = Box::new([const { AtomicU64::new(0) }; WORDS]);
         for (word, bytes) in words.iter().zip(bytes.as_chunks::<8>().0) {
             word.store(u64::from_ne_bytes(*bytes), Relaxed);
@@ -55,16 +59,16 @@ impl Copy {
     }
 
     /// The page, whatever it holds.
-    fn page(&self) -> &Statistics {
-        // SAFETY: `Statistics` is `repr(C)` and made of nothing but `AtomicU64`, so every content
-        // is a valid value and the alignment is that of the words; it is no larger than
-        // `FILE_BYTES` (asserted where it is defined); the reference borrows the words.
-        unsafe { &*self.words.as_ptr().cast::<Statistics>() }
+    fn page(&self) -> &Page {
+        // SAFETY: `Page` is `repr(C)` and made of nothing but `AtomicU64` and padding bytes, so every
+        // content is a valid value and the alignment is that of the words; it has `FILE_BYTES`
+        // (asserted where it is defined); the reference borrows the words.
+        unsafe { &*self.words.as_ptr().cast::<Page>() }
     }
 
     /// The page, if it was completed by a writer of our layout for the process `pid`.
     pub fn statistics(&self, pid: u32) -> Result<&Statistics, Unusable> {
-        let page = self.page();
+        let page = &self.page().statistics;
         if page.magic.load(Relaxed) != MAGIC {
             return Err(Unusable::Incomplete);
         }
@@ -79,7 +83,7 @@ impl Copy {
 
     /// Start time of the writer. The first four words are the same in every layout.
     fn start_time_ticks(&self) -> Option<u64> {
-        let page = self.page();
+        let page = &self.page().statistics;
         (page.magic.load(Relaxed) == MAGIC).then(|| page.start_time_ticks.load(Relaxed))
     }
 }
@@ -174,7 +178,7 @@ pub mod fixtures {
             .into_iter()
             .flat_map(u64::to_ne_bytes)
             .collect();
-        bytes.resize(FILE_BYTES, 0);
+        bytes.resize(LEAST_FILE_BYTES, 0);
         bytes
     }
 }
@@ -227,11 +231,22 @@ mod tests {
         };
         let page = fixtures::own_page();
         assert!(read(&page).is_ok());
+        let longer = |len| {
+            let mut page = page.clone();
+            page.resize(len, 0xFF);
+            page
+        };
+        // Whatever a newer writer keeps behind what we know.
+        assert!(read(&longer(LEAST_FILE_BYTES + 5)).is_ok());
+        assert!(read(&longer(4 * FILE_BYTES)).is_ok());
         assert!(matches!(
-            read(&page[..FILE_BYTES - 1]),
+            read(&page[..LEAST_FILE_BYTES - 1]),
             Err(Unusable::Incomplete)
         ));
-        assert!(matches!(read(&[0; FILE_BYTES]), Err(Unusable::Incomplete)));
+        assert!(matches!(
+            read(&[0; LEAST_FILE_BYTES]),
+            Err(Unusable::Incomplete)
+        ));
         let mut other = page.clone();
         other[8] = 99;
         assert!(matches!(read(&other), Err(Unusable::OtherVersion(99))));

@@ -4,12 +4,17 @@
 //! the kernel handed to the program; the pager never reads the environment again. Numbers are
 //! decimal.
 
-/// Budget in bytes for private anonymous resident memory, storage and the pager together.
+/// Budget in bytes for private anonymous resident memory, storage and the pager together;
+/// [`NO_BUDGET`](crate::control::NO_BUDGET) where there is none.
 pub const BUDGET_BYTES: &str = "COLDPRESS_BUDGET_BYTES";
 
 /// Pages untouched for this many milliseconds are compressed even while the budget is kept.
 /// Absent: only the budget drives compression.
 pub const COLD_AFTER_MS: &str = "COLDPRESS_COLD_AFTER_MS";
+
+/// The triggers that are switched on, as [`Triggers`](crate::triggers::Triggers) reads them. Absent:
+/// all.
+pub const TRIGGER: &str = "COLDPRESS_TRIGGER";
 
 /// Name of the codec, as `coldpress-codec` reads it. Absent: the best for the processor.
 pub const CODEC: &str = "COLDPRESS_CODEC";

@@ -1,9 +1,12 @@
 //! What the pager inside a program and the tools outside it agree on.
 //!
 //! * [`config`]: the environment variables by which `coldpress run` configures the injected pager.
-//! * [`statistics`]: the statistics page, a small shared file that every managed process keeps
-//!   up to date and that any reader with the right to open it can map.
-//! * [`histogram`]: the latency histogram inside that page.
+//! * [`page`]: the statistics file, which every managed process keeps up to date and which any
+//!   reader with the right to open it can read or map; how it grows.
+//! * [`statistics`]: the figures in it; [`histogram`]: the latency histogram among them.
+//! * [`mappings`]: the table of mappings in it, filled in on request.
+//! * [`control`]: the block in it by which the pager is asked for something while it runs.
+//! * [`triggers`]: what may make the pager compress.
 //!
 //! The crate is `no_std` and holds no pointer, no allocation and no system call, so that both
 //! sides (a pager that may not allocate, a command that may) can use the same definitions.
@@ -12,8 +15,12 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod control;
 pub mod histogram;
+pub mod mappings;
+pub mod page;
 pub mod statistics;
+pub mod triggers;
 
 /// Bytes in a page. Coldpress supports x86_64, where it is always 4 KiB.
 pub const PAGE_SIZE: usize = 4096;

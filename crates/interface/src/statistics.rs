@@ -5,7 +5,8 @@
 //! moment may be a few microseconds apart from each other.
 //!
 //! The first four words never change their place. A reader checks [`Statistics::is_current`]
-//! before it believes anything else.
+//! before it believes anything else. What else may change, and what never does, stands at the head
+//! of [`page`](crate::page).
 //!
 //! Names follow RFC-0219: *committed* is memory held in pages, *content* is what is remembered
 //! in any form, a *same-filled* page is held as a marker without storage.
@@ -16,11 +17,9 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// `"COLDPRS1"`, little-endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"COLDPRS1");
 
-/// Layout version: changes whenever a field changes its place or meaning.
+/// Layout version: changes whenever a field changes its place or meaning. It does not change when
+/// fields are appended.
 pub const VERSION: u64 = 3;
-
-/// Bytes of the statistics file.
-pub const FILE_BYTES: usize = 8192;
 
 /// Why a page that was chosen for eviction was not compressed, or how a kernel call refused.
 /// The discriminant is the index into [`Statistics::failures`].
@@ -128,8 +127,65 @@ impl Name {
     }
 }
 
+/// Why pages are taken, or not, in this moment: the number in [`Statistics::rule`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Rule {
+    /// Nothing: memory is within the budget, and there is no cold age.
+    WithinBudget = 1,
+    /// Memory is within the budget; pages go when they are older than the cold age.
+    ColdAge = 2,
+    /// Memory stands close to the budget: the coldest pages go.
+    NearBudget = 3,
+    /// Memory stands above the budget: the coldest pages go, and faults wait.
+    AboveBudget = 4,
+    /// Memory stands above the budget and cannot be brought below: reclaim rests in between.
+    OutOfReach = 5,
+    /// Everything goes, whatever its heat: a test aid.
+    Chaos = 6,
+    /// Nothing: the trigger that would act in this moment is switched off.
+    SwitchedOff = 7,
+}
+
+impl Rule {
+    /// Every rule.
+    pub const ALL: [Self; 7] = [
+        Self::WithinBudget,
+        Self::ColdAge,
+        Self::NearBudget,
+        Self::AboveBudget,
+        Self::OutOfReach,
+        Self::Chaos,
+        Self::SwitchedOff,
+    ];
+
+    /// Name as it stands in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::WithinBudget => "within_budget",
+            Self::ColdAge => "cold_age",
+            Self::NearBudget => "near_budget",
+            Self::AboveBudget => "above_budget",
+            Self::OutOfReach => "out_of_reach",
+            Self::Chaos => "chaos",
+            Self::SwitchedOff => "switched_off",
+        }
+    }
+
+    /// The rule behind a number.
+    pub fn from_word(word: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|rule| *rule as u64 == word)
+    }
+}
+
+/// Generations that pages are sorted into by age.
+pub const GENERATIONS: usize = 8;
+
 macro_rules! statistics {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    (
+        first { $($(#[$doc:meta])* $name:ident,)* }
+        appended { $($(#[$more_doc:meta])* $more:ident,)* }
+    ) => {
         /// The statistics page of one managed process.
         #[repr(C)]
         #[derive(Debug)]
@@ -158,6 +214,15 @@ macro_rules! statistics {
             pub codec: Name,
             /// Name of the storage.
             pub storage: Name,
+            /// How far the writer's structure reached, in bytes: what lies behind is not
+            /// there. 0: up to here.
+            pub filled_bytes: AtomicU64,
+            /// Pages in place, by age: the first generation is the newest.
+            pub generation_pages: [AtomicU64; GENERATIONS],
+            /// How long the pages of each generation were not touched, as far as is known: at least so
+            /// many milliseconds.
+            pub generation_age_ms: [AtomicU64; GENERATIONS],
+            $($(#[$more_doc])* pub $more: AtomicU64,)*
         }
 
         impl Default for Statistics {
@@ -180,18 +245,37 @@ macro_rules! statistics {
                     fault_service: Histogram::new(),
                     codec: Name::new(),
                     storage: Name::new(),
+                    filled_bytes: AtomicU64::new(0),
+                    generation_pages: [const { AtomicU64::new(0) }; GENERATIONS],
+                    generation_age_ms: [const { AtomicU64::new(0) }; GENERATIONS],
+                    $($more: AtomicU64::new(0),)*
                 }
             }
 
-            /// Every plain counter and gauge with its name, in the order of the layout.
+            /// Every plain counter and gauge that the writer knew, with its name, in the order of
+            /// the layout.
             pub fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-                [$((stringify!($name), self.$name.load(Relaxed)),)*].into_iter()
+                let first = [$((stringify!($name), &self.$name),)*];
+                let appended = [$((
+                    core::mem::offset_of!(Self, $more),
+                    stringify!($more),
+                    &self.$more,
+                ),)*];
+                let appended = appended
+                    .into_iter()
+                    .filter(|(at, ..)| self.reaches(*at))
+                    .map(|(_, name, word)| (name, word));
+                first
+                    .into_iter()
+                    .chain(appended)
+                    .map(|(name, word)| (name, word.load(Relaxed)))
             }
         }
     };
 }
 
 statistics! {
+first {
     /// Budget in force, in bytes.
     budget_bytes,
     /// Age in milliseconds from which pages are compressed eagerly; 0 when only the budget drives.
@@ -293,11 +377,57 @@ statistics! {
     /// Longest pause between two budget measurements, in nanoseconds.
     longest_measurement_gap_ns,
 }
+appended {
+    /// Triggers that are switched on ([`Triggers`](crate::triggers::Triggers)).
+    triggers,
+    /// Why pages are taken, or not, in this moment ([`Rule`]).
+    rule,
+    /// Most memory ever saved: content less all that was held, in bytes.
+    peak_saved_bytes,
+    /// Pages in place that could not be compressed or taken, and wait to be tried again.
+    failed_pages,
+    /// Half of all compressions took at most so long, in nanoseconds.
+    compression_p50_ns,
+    /// 90 % of all compressions took at most so long, in nanoseconds.
+    compression_p90_ns,
+    /// 99 % of all compressions took at most so long, in nanoseconds.
+    compression_p99_ns,
+    /// 99.9 % of all compressions took at most so long, in nanoseconds.
+    compression_p999_ns,
+    /// The longest compression, in nanoseconds.
+    compression_longest_ns,
+    /// Half of all decompressions took at most so long, in nanoseconds.
+    decompression_p50_ns,
+    /// 90 % of all decompressions took at most so long, in nanoseconds.
+    decompression_p90_ns,
+    /// 99 % of all decompressions took at most so long, in nanoseconds.
+    decompression_p99_ns,
+    /// 99.9 % of all decompressions took at most so long, in nanoseconds.
+    decompression_p999_ns,
+    /// The longest decompression, in nanoseconds.
+    decompression_longest_ns,
+    /// Number of the last request that was answered ([`control`](crate::control)).
+    control_answered,
+    /// Why it was refused ([`Refusal`](crate::control::Refusal)); 0: it was done.
+    control_refusal,
+}
+}
 
 impl Statistics {
     /// Whether the page was completed by a writer of this layout.
     pub fn is_current(&self) -> bool {
         self.magic.load(Relaxed) == MAGIC && self.version.load(Relaxed) == VERSION
+    }
+
+    /// Whether the writer knew the word at `offset`, which was appended.
+    fn reaches(&self, offset: usize) -> bool {
+        self.filled_bytes.load(Relaxed) >= (offset + size_of::<u64>()) as u64
+    }
+
+    /// Whether the writer sorts pages by age, has triggers and rules, and answers requests: all but
+    /// the very first do.
+    pub fn answers(&self) -> bool {
+        self.reaches(core::mem::offset_of!(Self, control_refusal))
     }
 
     /// Counts one page that was not evicted, or one refusal, under its reason.
@@ -310,8 +440,6 @@ impl Statistics {
         self.failures[reason as usize].load(Relaxed)
     }
 }
-
-const _: () = assert!(size_of::<Statistics>() <= FILE_BYTES);
 
 #[cfg(test)]
 mod tests {
@@ -328,5 +456,41 @@ mod tests {
         assert_eq!(name.read(&mut into), "one that is much too lon");
         name.set(b"press\xFF\x1b[2J");
         assert_eq!(name.read(&mut into), "press");
+    }
+
+    /// Where the fields of layout 3 stand, for good: who compiles this into a command reads the pages
+    /// of every pager of that layout. New fields go to the end of the list of appended ones.
+    #[test]
+    fn no_field_of_this_layout_ever_moves() {
+        use core::mem::offset_of;
+        assert_eq!(VERSION, 3);
+        for (found, promised) in [
+            (offset_of!(Statistics, budget_bytes), 32),
+            (offset_of!(Statistics, total_bytes), 48),
+            (offset_of!(Statistics, faults), 200),
+            (offset_of!(Statistics, longest_measurement_gap_ns), 400),
+            (offset_of!(Statistics, failures), 408),
+            (offset_of!(Statistics, fault_service), 576),
+            (offset_of!(Statistics, codec), 1600),
+            (offset_of!(Statistics, filled_bytes), 1648),
+            (offset_of!(Statistics, triggers), 1784),
+            (offset_of!(Statistics, control_refusal), 1904),
+        ] {
+            assert_eq!(found, promised);
+        }
+    }
+
+    #[test]
+    fn what_the_writer_did_not_know_is_left_out() {
+        let page = Statistics::new();
+        page.rule.store(9, Relaxed);
+        let names = |page: &Statistics| page.fields().map(|(name, _)| name).last();
+        assert_eq!(names(&page), Some("longest_measurement_gap_ns"));
+        assert!(!page.answers());
+        let rule = core::mem::offset_of!(Statistics, rule) as u64;
+        page.filled_bytes.store(rule + 8, Relaxed);
+        assert_eq!(names(&page), Some("rule"));
+        page.filled_bytes.store(u64::MAX, Relaxed);
+        assert!(names(&page) == Some("control_refusal") && page.answers());
     }
 }

@@ -1,22 +1,27 @@
 //! Configuration from the environment block of the program.
 
 use coldpress_codec::CodecKind;
+use coldpress_engine::Trigger;
 use coldpress_interface::config as names;
+use coldpress_interface::triggers::Triggers;
 use coldpress_storage::StorageKind;
 
-/// What `coldpress run` asked for.
+/// What `coldpress run` asked for. Of budget, cold age and triggers [`Pager::config`](crate::Pager::config) tells
+/// what is in force now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Budget in bytes.
+    /// Budget in bytes; `u64::MAX`: none.
     pub budget_bytes: u64,
     /// Age for eager compression in milliseconds; 0: none.
     pub cold_after_ms: u64,
+    /// What may make the pager compress.
+    pub triggers: Triggers,
     /// How pages are compressed.
     pub codec: CodecKind,
     /// How compressed pages are kept.
     pub storage: StorageKind,
-    /// A variable that names a codec or a storage which this library does not have: the program
-    /// must not go on.
+    /// A variable that names a codec, a storage or a trigger which this library does not have: the
+    /// program must not go on.
     pub unknown_name: Option<&'static str>,
     /// Open `/dev/userfaultfd`, if inherited.
     pub device: Option<i32>,
@@ -57,6 +62,15 @@ fn number(text: &[u8]) -> Option<u64> {
 }
 
 impl Config {
+    /// Whether this trigger may take pages.
+    pub fn allows(&self, trigger: Trigger) -> bool {
+        self.triggers.has(match trigger {
+            Trigger::Eager => Triggers::EAGER,
+            Trigger::Pressure => Triggers::PRESSURE,
+            Trigger::Critical => Triggers::CRITICAL,
+        })
+    }
+
     /// Reads the variables. `None`: this process was not started by `coldpress run`.
     ///
     /// # Safety
@@ -68,15 +82,18 @@ impl Config {
         let name = |name| text(name).map(|value| core::str::from_utf8(value).unwrap_or(""));
         let codec = name(names::CODEC).map(|name| CodecKind::from_name(name).ok());
         let storage = name(names::STORAGE).map(StorageKind::from_name);
-        let unknown_name = match (codec, storage) {
-            (Some(None), _) => Some(names::CODEC),
-            (_, Some(None)) => Some(names::STORAGE),
+        let triggers = name(names::TRIGGER).map(|list| Triggers::from_text(list).ok());
+        let unknown_name = match (codec, storage, triggers) {
+            (Some(None), ..) => Some(names::CODEC),
+            (_, Some(None), _) => Some(names::STORAGE),
+            (.., Some(None)) => Some(names::TRIGGER),
             _ => None,
         };
         Some(Self {
             budget_bytes: get(names::BUDGET_BYTES)?,
             root_pid: get(names::ROOT_PID)? as u32,
             cold_after_ms: get(names::COLD_AFTER_MS).unwrap_or(0),
+            triggers: triggers.flatten().unwrap_or(Triggers::ALL),
             codec: codec.flatten().unwrap_or_else(CodecKind::best),
             storage: storage.flatten().unwrap_or_default(),
             unknown_name,

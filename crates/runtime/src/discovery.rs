@@ -208,6 +208,15 @@ impl Discovery {
         tracked
     }
 
+    /// The evictable mappings, as last read. Each is looked up by itself: the caller may be long over
+    /// it, and the list may change meanwhile.
+    pub(crate) fn mappings(&self) -> impl Iterator<Item = AddressRange> + '_ {
+        (0..).map_while(|n| {
+            let found = self.found.lock();
+            found.mappings[..found.len].get(n).copied()
+        })
+    }
+
     /// Calls `with` for each part of the known mappings that is not excluded.
     fn for_each_manageable(&self, mut with: impl FnMut(AddressRange)) {
         let len = self.found.lock().len;

@@ -14,6 +14,7 @@
 //! | `windows` | from an address to its segment |
 //! | `fork` | stillness, journal, the child's own pager |
 //! | `requests` | what the program's threads ask of the pager's |
+//! | `control` | what may be changed while the program runs |
 //! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |
 //! | `workplace` | what its threads work with |
 //! | `memory`, `futex`, `late`, `sys` | the ground all stand on |
@@ -22,6 +23,7 @@
 
 mod compaction;
 pub mod config;
+pub mod control;
 pub mod discovery;
 pub mod exclusions;
 pub mod fork;
@@ -44,6 +46,7 @@ pub mod workplace;
 
 use coldpress_codec::{AnyCodec, CodecKind};
 use coldpress_engine::Engine;
+use coldpress_interface::triggers::Triggers;
 use coldpress_storage::{AnyStorage, StorageKind};
 use coldpress_uffd::PAGE_SIZE;
 use config::Config;
@@ -96,6 +99,8 @@ pub struct Pager {
     /// Delay of the next fault, for the watchdog's test.
     pub stall_first_fault_ms: AtomicU64,
     running: AtomicBool,
+    /// What of the configuration may change.
+    pub control: control::Control,
     config: UnsafeCell<Config>,
     directory: UnsafeCell<([u8; statistics::DIRECTORY_BYTES], usize)>,
     /// What the threads work with.
@@ -122,9 +127,11 @@ static PAGER: Pager = Pager {
     pressure: pressure::Pressure::new(),
     stall_first_fault_ms: AtomicU64::new(0),
     running: AtomicBool::new(false),
+    control: control::Control::new(),
     config: UnsafeCell::new(Config {
         budget_bytes: u64::MAX,
         cold_after_ms: 0,
+        triggers: Triggers::ALL,
         codec: CodecKind::THOROUGH_LZ4,
         storage: StorageKind::ThreeSlot,
         unknown_name: None,
@@ -156,6 +163,7 @@ impl Pager {
             *len = directory.len().min(bytes.len());
             bytes[..*len].copy_from_slice(&directory[..*len]);
         }
+        self.control.begin_with(&config);
         // Nothing was compressed or stored yet, so both are free to choose.
         let _ = self.engine.codec().select(config.codec, true);
         self.engine
@@ -177,10 +185,12 @@ impl Pager {
         (!touch.is_null()).then(|| unsafe { core::mem::transmute::<*mut (), fn()>(touch) })
     }
 
-    /// The configuration.
+    /// The configuration, with what is in force now of that which may change.
     pub fn config(&self) -> Config {
         // SAFETY: not written once threads exist.
-        unsafe { *self.config.get() }
+        let mut config = unsafe { *self.config.get() };
+        self.control.overlay(&mut config);
+        config
     }
 
     fn statistics_directory(&self) -> &[u8] {
@@ -224,6 +234,7 @@ impl Pager {
         if self.is_running() {
             let measured = reclaim::measure_once();
             statistics::publish(measured.unwrap_or(self.pressure.total_bytes.load(Relaxed)));
+            statistics::publish_slow_figures();
             statistics::publish_windows();
             statistics::publish_cpu_time(self.threads.ids());
         }

@@ -55,7 +55,7 @@ impl Default for Pressure {
 impl Pager {
     fn must_wait(&self) -> bool {
         let config = self.config();
-        self.pressure.estimate() > Marks::of(config.budget_bytes).wait
+        Marks::in_force(&config).waits(self.pressure.estimate(), &config)
             && !config.chaos
             && !self.pressure.hopeless.load(Relaxed)
             && self.fork.pause.load(Acquire) == 0

@@ -13,10 +13,12 @@
 //!   brings nothing, doubles the pause before the next, up to the 10 ms between measurements.
 
 use crate::compaction::Passes;
+use crate::config::Config;
 use crate::futex::{set_and_wake, wait_for, wait_while};
 use crate::start::start_handlers;
 use crate::{Codec, pager, statistics, sys};
 use coldpress_engine::{Ageing, LEAF_PAGES, Reclaimer, Trigger};
+use coldpress_interface::control::NO_BUDGET;
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use rustix::fd::OwnedFd;
@@ -117,7 +119,7 @@ pub(crate) struct Marks {
     low: u64,
     high: u64,
     /// From here on faults wait for reclaim.
-    pub(crate) wait: u64,
+    wait: u64,
     budget: u64,
 }
 
@@ -135,13 +137,33 @@ impl Marks {
         }
     }
 
-    /// Why pages are taken at this much memory. Above the budget itself, where the promise is
-    /// broken until they are gone and faults are made to wait, it is critical.
-    fn trigger(&self, total: u64) -> Trigger {
-        match total > self.budget {
-            true => Trigger::Critical,
-            false => Trigger::Pressure,
+    /// Those of the budget in force. Where no trigger may act for it, it is none.
+    pub(crate) fn in_force(config: &Config) -> Self {
+        let kept = config.allows(Trigger::Pressure) || config.allows(Trigger::Critical);
+        Self::of(if kept { config.budget_bytes } else { NO_BUDGET })
+    }
+
+    /// Why pages are taken at this much memory, if they may be. Above the budget itself, where the
+    /// promise is broken until they are gone and faults are made to wait, it is critical; where
+    /// that trigger is switched off, pressure goes on in its place.
+    pub(crate) fn trigger(&self, total: u64, config: &Config) -> Option<Trigger> {
+        let critical = total > self.budget && config.allows(Trigger::Critical);
+        match critical {
+            true => Some(Trigger::Critical),
+            false => {
+                (total > self.low && config.allows(Trigger::Pressure)).then_some(Trigger::Pressure)
+            }
         }
+    }
+
+    /// Whether memory stands where pages are taken for the budget.
+    pub(crate) fn is_near(&self, total: u64) -> bool {
+        total > self.low
+    }
+
+    /// Whether faults wait for reclaim at this much memory.
+    pub(crate) fn waits(&self, total: u64, config: &Config) -> bool {
+        total > self.wait && self.trigger(total, config).is_some()
     }
 }
 
@@ -217,7 +239,7 @@ impl Reclaim {
     /// One round; returns how long to rest after it.
     fn round(&mut self) -> u64 {
         let config = pager().config();
-        let marks = Marks::of(config.budget_bytes);
+        let marks = Marks::in_force(&config);
         let total = self.measure();
         pager()
             .engine
@@ -226,7 +248,7 @@ impl Reclaim {
         if config.chaos {
             return self.chaos();
         }
-        if config.cold_after_ms > 0 {
+        if config.cold_after_ms > 0 && config.allows(Trigger::Eager) {
             self.eager(config.cold_after_ms * 1_000_000);
         }
         let growth = total.saturating_sub(self.last_total_bytes);
@@ -241,8 +263,8 @@ impl Reclaim {
         if soon_over {
             self.fence();
         }
-        if total > marks.high {
-            return self.press(&marks, total);
+        if total > marks.high && marks.trigger(total, &config).is_some() {
+            return self.press(&config, &marks, total);
         }
         self.pause_ns = 0;
         self.watch_hope(false, true);
@@ -262,12 +284,12 @@ impl Reclaim {
     }
 
     /// Takes pages until the low mark is reached or nothing more can be had now.
-    fn press(&mut self, marks: &Marks, total: u64) -> u64 {
+    fn press(&mut self, config: &Config, marks: &Marks, total: u64) -> u64 {
         let s = pager().host.statistics();
-        let mut trigger = marks.trigger(total);
+        let mut next = marks.trigger(total, config);
         let mut total = marks.high;
         let mut hopeless = 0;
-        while total > marks.low {
+        while let Some(trigger) = next {
             self.passes.advance();
             // The further above the budget, the less time a page has to prove itself hot.
             let over = total.saturating_sub(marks.budget);
@@ -289,7 +311,7 @@ impl Reclaim {
             };
             let before = total;
             total = self.measure();
-            trigger = marks.trigger(total);
+            next = marks.trigger(total, config);
             let gained = before.saturating_sub(total);
             self.watch_hope(
                 total > marks.wait,
@@ -356,13 +378,49 @@ const _: () = assert!((BATCH_PAGES as usize) < coldpress_engine::STAGING_SLOTS);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use coldpress_interface::triggers::Triggers;
 
     #[test]
     fn above_the_budget_it_is_critical() {
+        let config = pager().config();
         let marks = Marks::of(64 << 20);
         assert!(marks.low < marks.high && marks.high < marks.budget);
-        assert_eq!(marks.trigger(marks.high + 1), Trigger::Pressure);
-        assert_eq!(marks.trigger(marks.budget), Trigger::Pressure);
-        assert_eq!(marks.trigger(marks.budget + 1), Trigger::Critical);
+        let trigger = |total| marks.trigger(total, &config);
+        assert_eq!(trigger(marks.low), None);
+        assert_eq!(trigger(marks.high + 1), Some(Trigger::Pressure));
+        assert_eq!(trigger(marks.budget), Some(Trigger::Pressure));
+        assert_eq!(trigger(marks.budget + 1), Some(Trigger::Critical));
+    }
+
+    #[test]
+    fn a_trigger_that_is_switched_off_takes_nothing() {
+        let config = |triggers| Config {
+            triggers,
+            budget_bytes: 64 << 20,
+            ..pager().config()
+        };
+        let marks = Marks::of(64 << 20);
+        let (near, above) = (marks.budget, marks.budget + 1);
+        let critical = config(Triggers::CRITICAL);
+        assert_eq!(marks.trigger(near, &critical), None);
+        assert_eq!(marks.trigger(above, &critical), Some(Trigger::Critical));
+        assert!(!marks.waits(near, &critical) && marks.waits(above, &critical));
+        let pressure = config(Triggers::PRESSURE);
+        assert_eq!(marks.trigger(above, &pressure), Some(Trigger::Pressure));
+        let eager = config(Triggers::EAGER);
+        assert_eq!(marks.trigger(above, &eager), None);
+        assert_eq!(Marks::in_force(&eager).budget, NO_BUDGET);
+        assert_eq!(Marks::in_force(&critical).budget, 64 << 20);
+    }
+
+    /// What is computed with a budget must not overflow where there is none.
+    #[test]
+    fn without_a_budget_there_is_always_room() {
+        let marks = Marks::of(NO_BUDGET);
+        let config = pager().config();
+        for total in [0, 1 << 20, 1 << 46] {
+            assert_eq!(marks.trigger(total, &config), None);
+            assert!(!marks.waits(total, &config) && !marks.is_near(total));
+        }
     }
 }

@@ -74,7 +74,9 @@ impl Pager {
 
     /// Whether the reclaim thread has something better to do.
     pub(crate) fn bell_rung(&self) -> bool {
-        self.fork.pause.load(Acquire) == 1 || self.request.state.load(Acquire) != NONE
+        self.fork.pause.load(Acquire) == 1
+            || self.request.state.load(Acquire) != NONE
+            || self.control.is_pending()
     }
 
     /// Leaves a range alone from now on.
@@ -208,6 +210,7 @@ impl Pager {
 
     /// Does what is asked for. Called by the reclaim thread.
     pub(crate) fn serve_request(&self) {
+        self.serve_control();
         let request = &self.request;
         let what = request.state.load(Acquire);
         let range = AddressRange {

@@ -107,10 +107,12 @@ fn launch(is_child: usize) -> Result<(), StartError> {
     let pager = pager();
     let page = statistics::create(pager.statistics_directory());
     // SAFETY: a mapping that nobody unmaps.
-    unsafe { pager.host.set_statistics(page) };
+    unsafe {
+        pager.host.set_statistics(page.cast());
+        pager.control.set_page(page);
+    }
     let s = pager.host.statistics();
-    s.budget_bytes.store(pager.config().budget_bytes, Relaxed);
-    s.cold_after_ms.store(pager.config().cold_after_ms, Relaxed);
+    statistics::publish_settings();
     s.fork_child_mode.store(is_child as u64, Relaxed);
     statistics::name(&s.codec, pager.config().codec);
     statistics::name(&s.storage, pager.config().storage);

@@ -1,10 +1,15 @@
 //! The statistics page: its file, and bringing the engine's figures into it.
 
+use crate::config::Config;
 use crate::message::Text;
+use crate::reclaim::Marks;
 use crate::{pager, sys};
+use coldpress_engine::Trigger;
+use coldpress_interface::page::{FILE_BYTES, Page};
 use coldpress_interface::statistics::{
-    FILE_BYTES, Failure, MAGIC, NAME_BYTES, Name, Statistics, VERSION,
+    Failure, MAGIC, NAME_BYTES, Name, Rule, Statistics, VERSION,
 };
+use coldpress_interface::triggers::Triggers;
 use coldpress_uffd::PAGE_SIZE;
 use core::fmt::Write;
 use core::sync::atomic::{
@@ -19,7 +24,7 @@ pub const DIRECTORY_BYTES: usize = 256;
 
 /// Makes `PID.stats` in `directory` (mode 0600) and maps it. Without one, figures go to a page
 /// that nobody reads.
-pub fn create(directory: &[u8]) -> *mut Statistics {
+pub fn create(directory: &[u8]) -> *mut Page {
     let mut path = Text::<{ DIRECTORY_BYTES + 32 }>::default();
     path.push(directory);
     let _ = write!(path, "/{}.stats", sys::process_id());
@@ -43,7 +48,7 @@ pub fn create(directory: &[u8]) -> *mut Statistics {
         };
         at.ok()
     });
-    let page: *mut Statistics = match shared {
+    let page: *mut Page = match shared {
         Some(at) => at.cast(),
         // SAFETY: a fresh mapping.
         None => match unsafe {
@@ -59,9 +64,12 @@ pub fn create(directory: &[u8]) -> *mut Statistics {
         },
     };
     // SAFETY: FILE_BYTES of zeros at a page boundary hold the structure.
-    let statistics = unsafe { &*page };
+    let statistics = unsafe { &(*page).statistics };
     statistics.pid.store(u64::from(sys::process_id()), Relaxed);
     statistics.start_time_ticks.store(start_time(), Relaxed);
+    statistics
+        .filled_bytes
+        .store(size_of::<Statistics>() as u64, Relaxed);
     statistics.version.store(VERSION, Relaxed);
     statistics.magic.store(MAGIC, Release);
     page
@@ -131,6 +139,8 @@ pub fn publish(total_bytes: u64) {
     set(&s.committed_bytes, committed);
     set(&s.content_bytes, content);
     s.peak_content_bytes.fetch_max(content, Relaxed);
+    let saved = content.saturating_sub(total_bytes);
+    s.peak_saved_bytes.fetch_max(saved, Relaxed);
     set(&s.stored_content_bytes, stored);
     set(&s.same_filled_bytes, same);
     set(&s.storage_bytes, storage);
@@ -176,6 +186,74 @@ pub fn publish(total_bytes: u64) {
     }
     let resident = u64::from(pager.engine.resident_pages());
     set(&s.tracked_pages, resident + (stored + same) / page);
+    set(&s.rule, rule(&pager.config(), total_bytes) as u64);
+    let now = sys::now_ns();
+    if now.saturating_sub(SLOW_FIGURES_AT_NS.load(Relaxed)) >= SLOW_FIGURES_NS {
+        SLOW_FIGURES_AT_NS.store(now, Relaxed);
+        publish_slow_figures();
+    }
+}
+
+/// How often those figures are brought up to date that take more than a few loads.
+const SLOW_FIGURES_NS: u64 = 250_000_000;
+static SLOW_FIGURES_AT_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Brings the settings in force up to date.
+pub fn publish_settings() {
+    let (s, config) = (pager().host.statistics(), pager().config());
+    s.budget_bytes.store(config.budget_bytes, Relaxed);
+    s.cold_after_ms.store(config.cold_after_ms, Relaxed);
+    s.triggers.store(config.triggers.bits(), Relaxed);
+    let total_bytes = pager().pressure.total_bytes.load(Relaxed);
+    s.rule.store(rule(&config, total_bytes) as u64, Relaxed);
+}
+
+/// Why pages are taken, or not, with so much memory.
+fn rule(config: &Config, total_bytes: u64) -> Rule {
+    if config.chaos {
+        return Rule::Chaos;
+    }
+    let marks = Marks::of(config.budget_bytes);
+    match marks.trigger(total_bytes, config) {
+        Some(_) if pager().pressure.hopeless.load(Relaxed) => Rule::OutOfReach,
+        Some(_) if total_bytes > config.budget_bytes => Rule::AboveBudget,
+        Some(_) => Rule::NearBudget,
+        None if marks.is_near(total_bytes) => Rule::SwitchedOff,
+        None if config.cold_after_ms > 0 && config.allows(Trigger::Eager) => Rule::ColdAge,
+        None if config.triggers == Triggers::NONE => Rule::SwitchedOff,
+        None => Rule::WithinBudget,
+    }
+}
+
+/// Brings the figures up to date that take more than a few loads: latencies, ages.
+pub fn publish_slow_figures() {
+    let (s, engine, host) = (pager().host.statistics(), &pager().engine, &pager().host);
+    let c = engine.counters();
+    let set = |field: &AtomicU64, value: u64| field.store(value, Relaxed);
+    let p = c.compression_latency.percentiles();
+    set(&s.compression_p50_ns, p.p50_ns);
+    set(&s.compression_p90_ns, p.p90_ns);
+    set(&s.compression_p99_ns, p.p99_ns);
+    set(&s.compression_p999_ns, p.p999_ns);
+    set(&s.compression_longest_ns, p.longest_ns);
+    let p = c.decompression_latency.percentiles();
+    set(&s.decompression_p50_ns, p.p50_ns);
+    set(&s.decompression_p90_ns, p.p90_ns);
+    set(&s.decompression_p99_ns, p.p99_ns);
+    set(&s.decompression_p999_ns, p.p999_ns);
+    set(&s.decompression_longest_ns, p.longest_ns);
+    let counts = engine.queue_counts();
+    set(&s.failed_pages, u64::from(counts.failed));
+    for (to, pages) in s.generation_pages.iter().zip(counts.generations) {
+        set(to, u64::from(pages));
+    }
+    for (to, ns) in s
+        .generation_age_ms
+        .iter()
+        .zip(engine.generation_ages_ns(host))
+    {
+        set(to, ns / 1_000_000);
+    }
 }
 
 /// Brings the figures up to date that take a walk through all windows.

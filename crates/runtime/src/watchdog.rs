@@ -1,7 +1,8 @@
 //! The watchdog: names thread and page when a fault is not answered within a second.
 //!
 //! A thread of its own that takes no lock: it reads the handlers' published state four times a
-//! second, and keeps the slow figures of the statistics page.
+//! second, keeps the slow figures of the statistics page, and wakes the reclaim thread if somebody
+//! outside asks for something.
 
 use crate::{message, pager, statistics, sys};
 use coldpress_uffd::PAGE_SIZE;
@@ -37,6 +38,9 @@ pub extern "C" fn run(_: usize) -> ! {
                  ms; is the machine overloaded, or the process being traced?",
                 (now - since) / 1_000_000
             ));
+        }
+        if pager().control.is_pending() {
+            pager().ring();
         }
         statistics::publish_cpu_time(pager().threads.ids());
         statistics::publish_windows();

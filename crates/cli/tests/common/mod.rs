@@ -153,7 +153,8 @@ pub fn start_time(pid: u32) -> u64 {
 
 /// A statistics page with the given head and a few recognisable figures.
 pub fn statistics_page(version: u64, pid: u32, start: u64) -> Vec<u8> {
-    use coldpress_interface::statistics::{FILE_BYTES, MAGIC};
+    use coldpress_interface::page::LEAST_FILE_BYTES;
+    use coldpress_interface::statistics::MAGIC;
     let words = [
         MAGIC,
         version,
@@ -168,7 +169,7 @@ pub fn statistics_page(version: u64, pid: u32, start: u64) -> Vec<u8> {
         200 << 20,
     ];
     let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
-    bytes.resize(FILE_BYTES, 0);
+    bytes.resize(LEAST_FILE_BYTES, 0);
     bytes
 }
 

@@ -100,6 +100,21 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         self.queues.lock().counts()
     }
 
+    /// For how long the pages of each generation were not known to be touched, by its age: since it
+    /// took the last of them in. 0 for the newest, and for those that are not open.
+    pub fn generation_ages_ns(&self, host: &H) -> [u64; GENERATIONS] {
+        let now_ns = host.now_ns();
+        let queues = self.queues.lock();
+        let mut ages = [0; GENERATIONS];
+        for slot in 0..GENERATIONS {
+            let age = queues.age_of(slot);
+            if age > 0 && age < queues.generations() {
+                ages[age] = now_ns.saturating_sub(queues.lists[slot].closed_ns);
+            }
+        }
+        ages
+    }
+
     /// Active and inactive pages.
     pub fn active_inactive(&self) -> ActiveInactive {
         let queues = self.queues.lock();

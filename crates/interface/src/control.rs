@@ -1,0 +1,229 @@
+//! The request block: what `coldpress set` and `coldpress status PID` ask of a running pager.
+//!
+//! It lies in the statistics file ([`page`](crate::page)), in a page of its own, which the pager
+//! never writes; the answer stands among the statistics, which the asker never writes.
+//!
+//! | | asker | pager |
+//! |---|---|---|
+//! | 1 | locks the file (`flock`), so that one asks at a time | |
+//! | 2 | makes `sequence` odd, writes the words, makes it even: the next number | |
+//! | 3 | | finds an even number that it has not answered, copies the words, looks at the number again |
+//! | 4 | | checks all of it, does all of it or nothing |
+//! | 5 | | writes `control_refusal`, then `control_answered` = the number |
+//! | 6 | sees its number answered; or asks for nothing instead, if nobody answers in time | |
+//!
+//! The file is open to every process of the user, so the pager believes nothing of it: what cannot be
+//! is refused ([`Request::check`]), and an asker that dies in between leaves an odd number, which
+//! nobody acts on.
+
+use crate::triggers::Triggers;
+use core::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
+};
+
+/// Smallest budget. The pager's tables, staging and stacks take a few MiB; below this the budget would
+/// be spent on the pager instead of the program.
+pub const SMALLEST_BUDGET_BYTES: u64 = 8 << 20;
+
+/// The budget of a process that has none.
+pub const NO_BUDGET: u64 = u64::MAX;
+
+/// Longest cold age: ten years.
+pub const LONGEST_COLD_AFTER_MS: u64 = 10 * 365 * 86_400_000;
+
+/// `keys`: the budget is to be changed.
+pub const BUDGET: u64 = 1;
+/// `keys`: the cold age is to be changed.
+pub const COLD_AFTER: u64 = 2;
+/// `keys`: the triggers are to be changed.
+pub const TRIGGERS: u64 = 4;
+/// `keys`: the table of mappings is to be filled in ([`mappings`](crate::mappings)).
+pub const MAPPINGS: u64 = 8;
+
+const KNOWN: u64 = BUDGET | COLD_AFTER | TRIGGERS | MAPPINGS;
+
+/// What is asked for, out of the asker's hands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Which of the others count.
+    pub keys: u64,
+    /// The budget, or [`NO_BUDGET`].
+    pub budget_bytes: u64,
+    /// The cold age; 0: none.
+    pub cold_after_ms: u64,
+    /// Bits of [`Triggers`].
+    pub triggers: u64,
+}
+
+/// Why a request was refused: the number in `control_refusal`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Refusal {
+    /// It asks for something that this pager does not know.
+    UnknownKey = 1,
+    /// The budget is smaller than the smallest.
+    SmallBudget = 2,
+    /// The cold age is longer than the longest.
+    LongColdAge = 3,
+    /// There is no such trigger.
+    UnknownTrigger = 4,
+}
+
+impl Refusal {
+    /// Every reason.
+    pub const ALL: [Self; 4] = [
+        Self::UnknownKey,
+        Self::SmallBudget,
+        Self::LongColdAge,
+        Self::UnknownTrigger,
+    ];
+
+    /// In words.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::UnknownKey => "its pager is of another version and does not know one of the keys",
+            Self::SmallBudget => "the budget is too small for the pager itself",
+            Self::LongColdAge => "the cold age is too long",
+            Self::UnknownTrigger => "its pager is of another version and has no such trigger",
+        }
+    }
+
+    /// The reason behind a number.
+    pub fn from_word(word: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| *reason as u64 == word)
+    }
+}
+
+impl Request {
+    /// Whether all of it can be done.
+    ///
+    /// # Errors
+    /// Why it cannot; then nothing of it is done.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let has = |key| self.keys & key != 0;
+        if self.keys & !KNOWN != 0 {
+            Err(Refusal::UnknownKey)
+        } else if has(BUDGET) && self.budget_bytes < SMALLEST_BUDGET_BYTES {
+            Err(Refusal::SmallBudget)
+        } else if has(COLD_AFTER) && self.cold_after_ms > LONGEST_COLD_AFTER_MS {
+            Err(Refusal::LongColdAge)
+        } else if has(TRIGGERS) && Triggers::from_bits(self.triggers).is_none() {
+            Err(Refusal::UnknownTrigger)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// The block as it lies in the file.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Control {
+    /// Number of the request; odd while it is being written.
+    pub sequence: AtomicU64,
+    /// [`Request::keys`].
+    pub keys: AtomicU64,
+    /// [`Request::budget_bytes`].
+    pub budget_bytes: AtomicU64,
+    /// [`Request::cold_after_ms`].
+    pub cold_after_ms: AtomicU64,
+    /// [`Request::triggers`].
+    pub triggers: AtomicU64,
+}
+
+/// Whether the request with this number was written to its end.
+fn is_whole(sequence: u64) -> bool {
+    sequence & 1 == 0
+}
+
+impl Control {
+    /// Whether there is a request that was not answered yet.
+    pub fn is_pending(&self, answered: u64) -> bool {
+        let sequence = self.sequence.load(Relaxed);
+        sequence != answered && is_whole(sequence)
+    }
+
+    /// The request that was not answered yet, with its number. `None`: there is none, or it is
+    /// being written in this moment.
+    pub fn take(&self, answered: u64) -> Option<(u64, Request)> {
+        if !self.is_pending(answered) {
+            return None;
+        }
+        let sequence = self.sequence.load(Acquire);
+        let request = Request {
+            keys: self.keys.load(Relaxed),
+            budget_bytes: self.budget_bytes.load(Relaxed),
+            cold_after_ms: self.cold_after_ms.load(Relaxed),
+            triggers: self.triggers.load(Relaxed),
+        };
+        fence(Acquire);
+        (is_whole(sequence) && self.sequence.load(Relaxed) == sequence)
+            .then_some((sequence, request))
+    }
+
+    /// Writes a request, by the one asker that holds the file's lock; its number.
+    pub fn ask(&self, request: &Request) -> u64 {
+        let odd = self.sequence.load(Relaxed) | 1;
+        self.sequence.store(odd, Relaxed);
+        fence(Release);
+        self.keys.store(request.keys, Relaxed);
+        self.budget_bytes.store(request.budget_bytes, Relaxed);
+        self.cold_after_ms.store(request.cold_after_ms, Relaxed);
+        self.triggers.store(request.triggers, Relaxed);
+        let sequence = odd.wrapping_add(1);
+        self.sequence.store(sequence, Release);
+        sequence
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUDGET_ONLY: Request = Request {
+        keys: BUDGET,
+        budget_bytes: 64 << 20,
+        cold_after_ms: u64::MAX,
+        triggers: u64::MAX,
+    };
+
+    #[test]
+    fn a_request_is_taken_once_and_never_half_written() {
+        let control = Control::default();
+        assert_eq!(control.take(0), None);
+        let sequence = control.ask(&BUDGET_ONLY);
+        assert_eq!(control.take(0), Some((sequence, BUDGET_ONLY)));
+        assert_eq!(control.take(sequence), None);
+        // An asker died in the middle: nobody acts on it, and the next asker goes on.
+        control.sequence.fetch_add(1, Relaxed);
+        assert_eq!(control.take(sequence), None);
+        let next = control.ask(&Request::default());
+        assert!(next > sequence && is_whole(next));
+        assert_eq!(control.take(sequence), Some((next, Request::default())));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_and_what_does_not_count_is_not_looked_at() {
+        assert_eq!(BUDGET_ONLY.check(), Ok(()));
+        assert_eq!(Request::default().check(), Ok(()));
+        let refused = |keys, word: u64| {
+            let request = Request {
+                keys,
+                budget_bytes: word,
+                cold_after_ms: word,
+                triggers: word,
+            };
+            request.check().unwrap_err()
+        };
+        assert_eq!(refused(1 << 40, 0), Refusal::UnknownKey);
+        assert_eq!(refused(BUDGET, (8 << 20) - 1), Refusal::SmallBudget);
+        assert_eq!(refused(COLD_AFTER, u64::MAX), Refusal::LongColdAge);
+        assert_eq!(refused(TRIGGERS, 8), Refusal::UnknownTrigger);
+        for reason in Refusal::ALL {
+            assert_eq!(Refusal::from_word(reason as u64), Some(reason));
+        }
+        assert_eq!(Refusal::from_word(0), None);
+    }
+}

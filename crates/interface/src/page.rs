@@ -1,0 +1,56 @@
+//! The statistics file `PID.stats` as a whole.
+//!
+//! ```text
+//!      0 ┌──────────────┐
+//!        │ statistics   │ written by the pager, read by everybody
+//!   8192 ├──────────────┤
+//!        │ mappings     │ written by the pager when it is asked to
+//!  12288 ├──────────────┤
+//!        │ control      │ written by who asks, never by the pager
+//!  16384 └──────────────┘
+//! ```
+//!
+//! How it grows: the places above, and those of all fields, never change as long as
+//! [`VERSION`](crate::statistics::VERSION) is the same. New figures are appended at the end of
+//! [`Statistics`], and its word `filled_bytes` says how far the writer's structure reached. So an
+//! older command reads the page of a newer pager, of which it knows less; and a newer command the
+//! page of an older pager, whose missing figures it leaves out. (The first files ended at 8192 and
+//! had no `filled_bytes`: zero.)
+
+use crate::control::Control;
+use crate::mappings::Mappings;
+use crate::statistics::Statistics;
+
+/// Where the table of mappings begins.
+pub const MAPPINGS_AT: usize = 8192;
+/// Where the request block begins.
+pub const CONTROL_AT: usize = 12288;
+/// Bytes of the file.
+pub const FILE_BYTES: usize = 16384;
+/// Bytes of the first files, and of what every reader needs.
+pub const LEAST_FILE_BYTES: usize = 8192;
+
+const STATISTICS_PADDING: usize = MAPPINGS_AT - size_of::<Statistics>();
+const MAPPINGS_PADDING: usize = CONTROL_AT - MAPPINGS_AT - size_of::<Mappings>();
+const CONTROL_PADDING: usize = FILE_BYTES - CONTROL_AT - size_of::<Control>();
+
+/// The file.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Page {
+    /// The figures.
+    pub statistics: Statistics,
+    padding_1: [u8; STATISTICS_PADDING],
+    /// What is remembered of each mapping.
+    pub mappings: Mappings,
+    padding_2: [u8; MAPPINGS_PADDING],
+    /// What is asked for.
+    pub control: Control,
+    padding_3: [u8; CONTROL_PADDING],
+}
+
+const _: () = {
+    assert!(size_of::<Page>() == FILE_BYTES);
+    assert!(core::mem::offset_of!(Page, mappings) == MAPPINGS_AT);
+    assert!(core::mem::offset_of!(Page, control) == CONTROL_AT);
+};

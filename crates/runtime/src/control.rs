@@ -1,0 +1,163 @@
+//! What may be changed while the program runs: the settings in force, and serving requests for them.
+//!
+//! Requests come through the statistics file (`coldpress_interface::control`). They are served by
+//! the reclaim thread between two rounds. The watchdog looks whether there is one, four times
+//! a second, and wakes it: a pager that has nothing to do need not look more often for it.
+//!
+//! In the child of a fork the settings are those that were in force in the parent; requests come
+//! through a file of its own.
+
+use crate::config::Config;
+use crate::windows::parts;
+use crate::{Pager, pager, statistics};
+use coldpress_engine::{Entry, LEAF_PAGES};
+use coldpress_interface::control::{BUDGET, COLD_AFTER, MAPPINGS, NO_BUDGET, Request, TRIGGERS};
+use coldpress_interface::mappings::Mapping;
+use coldpress_interface::page::Page;
+use coldpress_interface::triggers::Triggers;
+use coldpress_uffd::AddressRange;
+use core::sync::atomic::{
+    AtomicPtr, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// Settings that may change, and where they are asked for.
+pub struct Control {
+    budget_bytes: AtomicU64,
+    cold_after_ms: AtomicU64,
+    triggers: AtomicU64,
+    /// Number of the last request that was answered.
+    answered: AtomicU64,
+    page: AtomicPtr<Page>,
+}
+
+impl Control {
+    /// Nothing is set yet.
+    pub const fn new() -> Self {
+        Self {
+            budget_bytes: AtomicU64::new(NO_BUDGET),
+            cold_after_ms: AtomicU64::new(0),
+            triggers: AtomicU64::new(Triggers::ALL.bits()),
+            answered: AtomicU64::new(0),
+            page: AtomicPtr::new(core::ptr::null_mut()),
+        }
+    }
+
+    /// Sets what the program was started with.
+    pub(crate) fn begin_with(&self, config: &Config) {
+        self.budget_bytes.store(config.budget_bytes, Relaxed);
+        self.cold_after_ms.store(config.cold_after_ms, Relaxed);
+        self.triggers.store(config.triggers.bits(), Relaxed);
+    }
+
+    /// Puts what is in force now into a copy of what the program was started with.
+    pub(crate) fn overlay(&self, config: &mut Config) {
+        config.budget_bytes = self.budget_bytes.load(Relaxed);
+        config.cold_after_ms = self.cold_after_ms.load(Relaxed);
+        let triggers = Triggers::from_bits(self.triggers.load(Relaxed));
+        config.triggers = triggers.unwrap_or(Triggers::ALL);
+    }
+
+    /// Takes requests from this page from now on, which is new.
+    ///
+    /// # Safety
+    /// The page stays mapped for good.
+    pub unsafe fn set_page(&self, page: *mut Page) {
+        self.answered.store(0, Relaxed);
+        self.page.store(page, Release);
+    }
+
+    fn page(&self) -> Option<&Page> {
+        // SAFETY: null, or a mapping that stays (see `set_page`), of nothing but atomics and padding.
+        unsafe { self.page.load(Acquire).as_ref() }
+    }
+
+    /// Whether somebody asks for something.
+    pub(crate) fn is_pending(&self) -> bool {
+        let answered = self.answered.load(Relaxed);
+        self.page()
+            .is_some_and(|page| page.control.is_pending(answered))
+    }
+
+    fn carry_out(&self, request: &Request, page: &Page) {
+        let has = |key| request.keys & key != 0;
+        if has(BUDGET) {
+            self.budget_bytes.store(request.budget_bytes, Relaxed);
+        }
+        if has(COLD_AFTER) {
+            self.cold_after_ms.store(request.cold_after_ms, Relaxed);
+        }
+        if has(TRIGGERS) {
+            self.triggers.store(request.triggers, Relaxed);
+        }
+        if has(MAPPINGS) {
+            page.mappings
+                .fill(pager().discovery.mappings().map(look_at));
+        }
+    }
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Pager {
+    /// Does what is asked for, if anything is. Called by the reclaim thread between rounds.
+    pub(crate) fn serve_control(&self) {
+        let Some(page) = self.control.page() else {
+            return;
+        };
+        let answered = self.control.answered.load(Relaxed);
+        let Some((sequence, request)) = page.control.take(answered) else {
+            return;
+        };
+        let refusal = match request.check() {
+            Ok(()) => {
+                self.control.carry_out(&request, page);
+                0
+            }
+            Err(reason) => reason as u64,
+        };
+        self.control.answered.store(sequence, Relaxed);
+        statistics::publish_settings();
+        let s = &page.statistics;
+        s.control_refusal.store(refusal, Relaxed);
+        s.control_answered.store(sequence, Release);
+    }
+}
+
+/// What is known of a mapping: a walk over its page lists, without a lock.
+fn look_at(range: AddressRange) -> Mapping {
+    let (host, engine) = (&pager().host, &pager().engine);
+    let mut found = Mapping {
+        start: range.start as u64,
+        end: range.end as u64,
+        ..Mapping::default()
+    };
+    for part in parts(range) {
+        let Some(id) = host.windows.find(&host.memory, part.base) else {
+            continue;
+        };
+        let mut index = part.first;
+        while index < part.end {
+            if !engine.has_leaf(id, index) {
+                index += LEAF_PAGES - index % LEAF_PAGES;
+                continue;
+            }
+            match engine.entry(id, index) {
+                Entry::Page(_) => found.in_place_pages += 1,
+                Entry::Zero | Entry::ZeroInterval(..) | Entry::SameFilled(_) => {
+                    found.same_filled_pages += 1;
+                }
+                Entry::Compressed(_) | Entry::Temporary(_) | Entry::Request(_) => {
+                    found.compressed_pages += 1;
+                }
+                Entry::Empty | Entry::Poisoned => {}
+            }
+            index += 1;
+        }
+    }
+    found
+}
