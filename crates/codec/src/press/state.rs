@@ -194,13 +194,13 @@ pub(crate) struct DecodeLanes {
     pub keep: [u64; BLOCK_WORDS],
     /// Bytes that are literals.
     pub literal: [u64; BLOCK_WORDS],
-    /// How far back the candidate is; 0 where it is zero. A distance is written for the 64 words
-    /// from any on.
+    /// Of AVX-512: where the candidate stands; the word's own position where it is zero.
+    pub source: [u16; BLOCK_WORDS],
+    /// Of AVX-512: the distances that the words of a block name.
+    pub named: [u16; BLOCK_WORDS],
+    /// Of AVX2: how far back the candidate is; 0 where it is zero. A distance is written for the
+    /// 64 words from any on.
     pub distance: [u16; 2 * BLOCK_WORDS],
-    /// The words that name a distance; bit 15 is set where it has two bytes.
-    pub naming: [u16; WORDS + BLOCK_WORDS],
-    /// The distance in force at each word.
-    pub named: [u16; WORDS + BLOCK_WORDS],
     /// Which bytes of each word are literals, and which do not come from the candidate.
     pub deposited: [u8; BLOCK_WORDS],
     pub replaced: [u8; BLOCK_WORDS],

@@ -23,8 +23,8 @@ use super::classes::{LISTS, MANY, Sequences};
 use super::tables::{CLASSES, DenseTables, LISTING_CODES};
 use super::{DenseScratch, DenseState, read_literals, read_masks, write_sequences};
 use crate::press::avx512::{
-    candidates_of, codes_of, expand_from, implied_masks, load, load_page, not_zero, replace,
-    set_distances, set_literals, store, take_distances,
+    Distances, candidates_of, codes_of, expand_from, implied_masks, load, load_page, not_zero,
+    replace, set_literals, store,
 };
 use crate::press::format::{BLOCK_WORDS, Candidate, WORDS};
 use crate::{Corrupt, Page};
@@ -130,12 +130,14 @@ pub(super) fn decode(
     });
 
     let lanes = &mut press.lanes;
-    take_distances(codes, distances, lanes).ok_or(Corrupt)?;
+    let mut distances = Distances::of_page(distances);
     let mut next: [*const u8; CLASSES] = sequences.literals.each_ref().map(|class| class.as_ptr());
     for block in (0..WORDS).step_by(BLOCK_WORDS) {
         let code = codes_of(codes, block);
         let candidate = candidates_of(code);
-        set_distances(candidate, lanes, block).ok_or(Corrupt)?;
+        distances
+            .take_sources(candidate, lanes, block)
+            .ok_or(Corrupt)?;
         let mask = load(masks, block);
         store(&mut lanes.masks, 0, mask);
         let selections = selections(class_masks(code, mask));

@@ -1,17 +1,14 @@
 //! Streams to a page, with AVX-512: literals are put in place by expanding vectors, a block at a
 //! time, and then the words made one after another.
 
-use core::arch::x86_64::*;
-use core::hint::select_unpredictable;
-
 use super::assemble::take_expanded;
-use super::{COUNTING, load, store};
-use crate::press::format::{
-    BLOCK_WORDS, CANDIDATE_OF_CODE, CODE_BYTES, Candidate, MASK_OF_CODE, WORDS,
-};
+use super::distances::Distances;
+use super::{load, store};
+use crate::press::format::{BLOCK_WORDS, CANDIDATE_OF_CODE, CODE_BYTES, MASK_OF_CODE, WORDS};
 use crate::press::portable::Input;
 use crate::press::state::DecodeLanes;
 use crate::{Corrupt, Page};
+use core::arch::x86_64::*;
 
 /// See [`crate::press::portable::decode`].
 #[target_feature(
@@ -22,15 +19,17 @@ pub(in crate::press) fn decode(
     lanes: &mut DecodeLanes,
     page: &mut Page,
 ) -> Result<(), Corrupt> {
-    take_distances(input.codes, input.distances, lanes).ok_or(Corrupt)?;
+    let mut distances = Distances::of_page(input.distances);
     for block in (0..WORDS).step_by(BLOCK_WORDS) {
         let code = codes_of(input.codes, block);
         let candidate = candidates_of(code);
-        set_distances(candidate, lanes, block).ok_or(Corrupt)?;
+        distances
+            .take_sources(candidate, lanes, block)
+            .ok_or(Corrupt)?;
         take_literals(&mut input, code, candidate, lanes).ok_or(Corrupt)?;
         replace(page, lanes, block);
     }
-    let nothing_left = input.literals.is_empty() && input.masks.is_empty();
+    let nothing_left = input.literals.is_empty() && input.masks.is_empty() && distances.is_empty();
     nothing_left.then_some(()).ok_or(Corrupt)
 }
 
@@ -139,111 +138,6 @@ pub(crate) fn set_literals(lanes: &mut DecodeLanes, k: usize, literals: __m512i,
     store(&mut lanes.keep, 8 * k, kept);
 }
 
-/// Reads the distances of a page: leaves in `lanes.named` the distance in force at each word.
-/// `None`: the stream ends, or goes on.
-#[inline]
-#[target_feature(
-    enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt"
-)]
-pub(crate) fn take_distances(
-    codes: &[u8; CODE_BYTES],
-    distances: &[u8],
-    lanes: &mut DecodeLanes,
-) -> Option<()> {
-    const WIDE: u16 = 1 << 15;
-    let counting = load(&COUNTING, 0);
-    let (mut count, mut bytes) = (0, 0);
-    for block in (0..WORDS).step_by(BLOCK_WORDS) {
-        let candidate = candidates_of(codes_of(codes, block));
-        let candidate = _mm512_and_si512(candidate, _mm512_set1_epi8(7));
-        let at_least =
-            |least: Candidate| _mm512_cmpge_epu8_mask(candidate, _mm512_set1_epi8(least as i8));
-        let named = at_least(Candidate::WordDistance);
-        let wide = at_least(Candidate::ByteDistance);
-        bytes += (named.count_ones() + wide.count_ones()) as usize;
-        for half in [0, 32] {
-            let which = |bits: u64| (bits >> half) as u32;
-            let first = _mm512_set1_epi16((block + half) as i16);
-            let index = _mm512_add_epi16(counting, first);
-            let marked = _mm512_or_si512(index, _mm512_set1_epi16(WIDE as i16));
-            let index = _mm512_mask_mov_epi16(index, which(wide), marked);
-            // At most 512 words, and 32 behind them.
-            let named = which(named);
-            store(
-                &mut lanes.naming,
-                count,
-                _mm512_maskz_compress_epi16(named, index),
-            );
-            count += named.count_ones() as usize;
-        }
-    }
-    if bytes != distances.len() {
-        return None;
-    }
-    lanes.naming[count] = WORDS as u16;
-    let mut next = distances.as_ptr();
-    let (mut at, mut distance) = (0, 8);
-    for &naming in &lanes.naming[..count + 1] {
-        let end = (naming & !WIDE) as usize;
-        // In steps of 16 words, hardly more than there are from one that is named to the next:
-        // what is written too much is written again.
-        loop {
-            let to = &mut lanes.named[at..][..16];
-            // SAFETY: 16 words.
-            unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_set1_epi16(distance)) };
-            at += 16;
-            if at >= end {
-                break;
-            }
-        }
-        at = end;
-        if end == WORDS {
-            break;
-        }
-        let is_wide = naming >= WIDE;
-        // SAFETY: one or two bytes, in all those that were counted.
-        unsafe {
-            let both = u16::from(*next.add(usize::from(is_wide))) << 8 | u16::from(*next);
-            distance = select_unpredictable(is_wide, both, u16::from(*next) << 3) as i16;
-            next = next.add(1 + usize::from(is_wide));
-        }
-    }
-    Some(())
-}
-
-/// The distances of a block, of those in force: each is at least 8 and at most the word's
-/// position, or 0 for a word whose candidate is zero. `None`: a distance is not one.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2,popcnt")]
-pub(crate) fn set_distances(
-    candidate: __m512i,
-    lanes: &mut DecodeLanes,
-    block: usize,
-) -> Option<()> {
-    let not_zero = not_zero(candidate);
-    let candidate = _mm512_and_si512(candidate, _mm512_set1_epi8(7));
-    let second_previous =
-        _mm512_cmpeq_epi8_mask(candidate, _mm512_set1_epi8(Candidate::SecondPrevious as i8));
-    let in_force = _mm512_cmpge_epu8_mask(candidate, _mm512_set1_epi8(Candidate::Continued as i8));
-    let counting = load(&COUNTING, 0);
-    let mut invalid = 0;
-    for half in [0, 32] {
-        let which = |bits: u64| (bits >> half) as u32;
-        let eight = _mm512_maskz_set1_epi16(which(not_zero), 8);
-        let fixed = _mm512_mask_slli_epi16::<1>(eight, which(second_previous), eight);
-        let named = load(&lanes.named, block + half);
-        let distance = _mm512_mask_mov_epi16(fixed, which(in_force), named);
-        store(&mut lanes.distance, half, distance);
-        let first = _mm512_set1_epi16((block + half) as i16);
-        let position = _mm512_slli_epi16::<3>(_mm512_add_epi16(counting, first));
-        let too_far = _mm512_cmpgt_epu16_mask(distance, position);
-        let least = _mm512_set1_epi16(8);
-        let too_near = _mm512_mask_cmplt_epu16_mask(which(not_zero), distance, least);
-        invalid |= too_far | too_near;
-    }
-    (invalid == 0).then_some(())
-}
-
 /// Makes the words of a block of what is in `lanes`.
 #[inline(always)]
 pub(crate) fn replace(page: &mut Page, lanes: &DecodeLanes, block: usize) {
@@ -251,11 +145,11 @@ pub(crate) fn replace(page: &mut Page, lanes: &DecodeLanes, block: usize) {
     for vector in (0..BLOCK_WORDS).step_by(8) {
         for k in vector..vector + 8 {
             let position = 8 * (block + k);
-            debug_assert!(lanes.distance[k] as usize <= position);
-            // SAFETY: the distance is at most the position (`take_distances`), and 8 at least or
-            // 0; so eight bytes from there lie inside the page.
+            debug_assert!(lanes.source[k] as usize <= position);
+            // SAFETY: the source is at most the position (`take_sources`), so eight bytes from
+            // there lie inside the page.
             unsafe {
-                let from = start.add(position - lanes.distance[k] as usize);
+                let from = start.add(lanes.source[k] as usize);
                 let candidate = from.cast::<u64>().read_unaligned();
                 let word = candidate & lanes.keep[k] | lanes.literal[k];
                 start.add(position).cast::<u64>().write_unaligned(word);

@@ -25,14 +25,15 @@
 
 mod assemble;
 mod decode;
+mod distances;
 mod encode;
 
 pub(super) use assemble::{assemble, read_sparse, unpack};
 pub(super) use decode::decode;
 pub(crate) use decode::{
-    candidates_of, codes_of, expand_from, implied_masks, not_zero, replace, set_distances,
-    set_literals, take_distances,
+    candidates_of, codes_of, expand_from, implied_masks, not_zero, replace, set_literals,
 };
+pub(crate) use distances::Distances;
 pub(super) use encode::{encode, survey};
 
 use core::arch::x86_64::*;
