@@ -41,6 +41,7 @@ pub mod change;
 mod compaction;
 pub mod compress;
 pub mod counters;
+pub mod domain_frames;
 pub mod entry;
 pub mod evictor;
 pub mod fault;

@@ -1,0 +1,85 @@
+//! What a domain can time: touches of its own memory.
+#![allow(dead_code, reason = "the test and the example use what they need")]
+
+use crate::machine::{Domain, text};
+use coldpress_engine::vmo::VmoId;
+use coldpress_storage::FrameSource;
+use std::hint::black_box;
+use std::time::Instant;
+
+/// What is timed.
+pub const OPERATIONS: [&str; 4] = [
+    "touch of an own compressed page",
+    "touch of an own resident page",
+    "first touch of a fresh page",
+    "compressing an own page",
+];
+
+const PAGES: u64 = 256;
+
+/// The domain's own memory, half of which is always in place.
+pub struct Probe {
+    cold: VmoId,
+    hot: VmoId,
+}
+
+/// The middle one.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+impl Probe {
+    pub fn new<F: FrameSource>(domain: &mut Domain<F>) -> Self {
+        let [cold, hot] = [(); 2].map(|()| domain.create(PAGES));
+        domain.opt_out(hot);
+        for page in 0..PAGES {
+            for vmo in [cold, hot] {
+                domain
+                    .write(vmo, page * 4096, &text(page))
+                    .expect("a frame");
+            }
+        }
+        Self { cold, hot }
+    }
+
+    /// Median nanoseconds of each operation.
+    pub fn visit<F: FrameSource>(&self, domain: &mut Domain<F>) -> [f64; OPERATIONS.len()] {
+        let begin = Instant::now();
+        let kept = domain.send_away();
+        let compressing = begin.elapsed().as_nanos() as f64 / f64::from(kept);
+        assert_eq!(u64::from(kept), PAGES);
+        let fault = touches(domain, self.cold, false);
+        let hit = touches(domain, self.hot, false);
+        let fresh = domain.create(PAGES);
+        let first = touches(domain, fresh, true);
+        domain.destroy(fresh);
+        [fault, hit, first, compressing]
+    }
+
+    /// The same touch of pages that are compressed and of such that are not.
+    pub fn own_state<F: FrameSource>(&self, domain: &mut Domain<F>) -> [f64; 2] {
+        domain.send_away();
+        let away = touches(domain, self.cold, false);
+        [away, touches(domain, self.cold, false)]
+    }
+}
+
+/// Median of the touches of all pages.
+fn touches<F: FrameSource>(domain: &mut Domain<F>, vmo: VmoId, write: bool) -> f64 {
+    let times = (0..PAGES).map(|page| touch(domain, vmo, page, write));
+    median(times.collect())
+}
+
+/// One touch.
+pub fn touch<F: FrameSource>(domain: &mut Domain<F>, vmo: VmoId, page: u64, write: bool) -> f64 {
+    let mut bytes = [1; 8];
+    let begin = Instant::now();
+    let done = match write {
+        true => domain.write(vmo, page * 4096, &bytes),
+        false => domain.read(vmo, page * 4096, black_box(&mut bytes)),
+    };
+    let time = begin.elapsed();
+    done.expect("it is there");
+    time.as_nanos() as f64
+}
