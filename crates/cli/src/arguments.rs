@@ -8,10 +8,12 @@ use crate::choice;
 use crate::duration;
 use crate::eval_arguments::EvalArguments;
 use crate::refusal::EXIT_REFUSED;
+use crate::settings::Settings;
 use crate::size::Budget;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use coldpress_codec::CodecKind;
+use coldpress_interface::triggers::Triggers;
 use coldpress_storage::StorageKind;
 use std::error::Error;
 use std::ffi::OsString;
@@ -36,9 +38,16 @@ Files are made by: coldpress capture PID -o FILE, or all at once by: cargo xtask
 
 const RUN_HELP: &str = "\
 Examples:
+  coldpress run -- redis-server
   coldpress run --budget 1G -- python3 train.py
   coldpress run --budget 65% --cold-after 30s -- redis-server
   coldpress run --budget 512MiB --stats out.json --quiet -- ./program --its-own-option
+
+Settings come from the command line, else from the environment (COLDPRESS_BUDGET,
+COLDPRESS_COLD_AFTER, COLDPRESS_TRIGGER, COLDPRESS_CODEC, COLDPRESS_STORAGE, COLDPRESS_STATS,
+COLDPRESS_QUIET), else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
+names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true. Budget, cold age and
+triggers can be changed while the program runs: coldpress set --help
 
 Exit status: the program's own; 125 if coldpress refuses (coldpress doctor tells why),
 126 if the program cannot be executed, 127 if it is not found.";
@@ -55,10 +64,10 @@ struct CommandLine {
 /// What the command is asked to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a program within a memory budget
+    /// Run a program with its cold memory compressed, within a budget if you give one
     #[command(
         after_help = RUN_HELP,
-        override_usage = "coldpress run --budget <SIZE|PERCENT> [OPTIONS] -- <PROGRAM> [ARGUMENTS]..."
+        override_usage = "coldpress run [OPTIONS] -- <PROGRAM> [ARGUMENTS]..."
     )]
     Run(RunArguments),
     /// Tell whether this machine lets Coldpress work, and how to mend what is missing
@@ -87,12 +96,18 @@ pub enum Command {
 /// Arguments of `coldpress run`.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// Memory the program may hold: 64M, 1.5G, 512MiB, or a share of what there is: 65%
+    /// Memory the program may hold: 64M, 1.5G, 512MiB, or a share of what there is: 65%; none (the
+    /// default) where only age counts, or the limit of its memory group
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
-    pub budget: Budget,
-    /// Compress pages untouched for this long even within the budget: 500ms, 30s, 5m, 1h
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_milliseconds)]
+    pub budget: Option<Budget>,
+    /// Compress pages untouched for this long even within the budget: 500ms, 30s, 5m, 1h, none
+    /// (default: none with a budget, 60s without)
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_cold_after)]
     pub cold_after: Option<u64>,
+    /// What may compress pages: eager (their age), pressure (memory near the budget), critical
+    /// (memory above it); a list, or none (default: all)
+    #[arg(long, value_name = "LIST", value_parser = choice::parse_triggers)]
+    pub trigger: Option<Triggers>,
     /// How pages are compressed: lz4, zstd:1, … (default: press where the processor has vectors
     /// for it, otherwise lz4)
     #[arg(long, value_name = "NAME", value_parser = choice::parse_codec)]
@@ -106,9 +121,27 @@ pub struct RunArguments {
     /// Print no summary at the end
     #[arg(short, long)]
     pub quiet: bool,
+    /// Take settings that are given neither here nor in the environment from this TOML file
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     pub program: Vec<OsString>,
+}
+
+impl RunArguments {
+    /// What the command line says.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            budget: self.budget,
+            cold_after_ms: self.cold_after,
+            triggers: self.trigger,
+            codec: self.codec,
+            storage: self.storage,
+            stats: self.stats.clone(),
+            quiet: self.quiet.then_some(true),
+        }
+    }
 }
 
 /// Reads the id of a process.
@@ -160,6 +193,23 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         CommandLine::command().debug_assert();
+    }
+
+    /// An option that could not stand in the file, or a setting without an option.
+    #[test]
+    fn every_setting_is_an_option_of_run() {
+        let line = CommandLine::command();
+        let run = line.find_subcommand("run").unwrap();
+        let help = run.clone().render_long_help().to_string();
+        for setting in crate::settings::SETTINGS {
+            let options = run.get_arguments().filter_map(clap::Arg::get_long);
+            assert!(options.into_iter().any(|option| option == setting.name));
+            assert!(help.contains(&setting.variable()), "{}", setting.name);
+        }
+        let positional =
+            |a: &&clap::Arg| a.get_long().is_some_and(|l| l != "config" && l != "help");
+        let options = run.get_arguments().filter(positional).count();
+        assert_eq!(options, crate::settings::SETTINGS.len());
     }
 
     #[test]

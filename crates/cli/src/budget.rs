@@ -1,4 +1,5 @@
-//! The budget in force: what was asked for, or less where the memory group allows less.
+//! The budget in force: what was asked for, or less where the memory group allows less. Without one,
+//! what the memory group allows; without a limit there, none.
 //!
 //! A program that grows past the limit of its memory group is killed, whatever budget it was
 //! given; so a larger budget would never be kept. The limit counts more than the budget does (page
@@ -7,13 +8,14 @@
 use crate::memory_limit::largest_budget;
 use crate::refusal::Refusal;
 use crate::size::{SMALLEST_BUDGET_BYTES, format_bytes};
+use coldpress_interface::control::NO_BUDGET;
 
 /// A budget and where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetInForce {
-    /// Bytes that the program may hold.
+    /// Bytes that the program may hold; [`NO_BUDGET`]: as many as it likes.
     pub bytes: u64,
-    /// Bytes that were asked for.
+    /// Bytes that were asked for; [`NO_BUDGET`]: nothing was.
     pub asked_bytes: u64,
     /// Limit of the memory group, where it is the reason that less is given.
     pub group_bytes: Option<u64>,
@@ -42,12 +44,20 @@ impl BudgetInForce {
     /// What is to be told before the program starts: nothing where it gets what was asked for.
     pub fn explanation(&self) -> Option<String> {
         let group = self.group_bytes?;
+        let not = match self.asked_bytes {
+            NO_BUDGET => String::new(),
+            bytes => format!(", not {}", format_bytes(bytes)),
+        };
         Some(format!(
-            "the budget is {}, not {}: its memory group is limited to {}",
+            "the budget is {}{not}: its memory group is limited to {}",
             format_bytes(self.bytes),
-            format_bytes(self.asked_bytes),
             format_bytes(group)
         ))
+    }
+
+    /// What was asked for, if anything was.
+    pub fn asked(&self) -> Option<u64> {
+        (self.asked_bytes != NO_BUDGET).then_some(self.asked_bytes)
     }
 }
 
@@ -68,5 +78,16 @@ mod tests {
             "the budget is 60.0 MiB, not 1.0 GiB: its memory group is limited to 64.0 MiB"
         );
         assert_eq!(of(1 << 30, Some(8 << 20)).unwrap_err().code(), 125);
+        let free = of(NO_BUDGET, None).unwrap();
+        assert_eq!(
+            (free.bytes, free.explanation(), free.asked()),
+            (NO_BUDGET, None, None)
+        );
+        let bound = of(NO_BUDGET, Some(64 << 20)).unwrap();
+        assert_eq!(bound.bytes, 60 << 20);
+        assert_eq!(
+            bound.explanation().unwrap(),
+            "the budget is 60.0 MiB: its memory group is limited to 64.0 MiB"
+        );
     }
 }

@@ -1,6 +1,7 @@
-//! Which codec and which storage a program runs with.
+//! Which codec, which storage and which triggers a program runs with.
 
 use coldpress_codec::CodecKind;
+use coldpress_interface::triggers::Triggers;
 use coldpress_storage::StorageKind;
 
 /// Reads the name of a codec.
@@ -18,6 +19,25 @@ pub fn parse_storage(text: &str) -> Result<StorageKind, String> {
         let names = StorageKind::ALL.map(StorageKind::name).join(", ");
         format!("cannot use {text:?}: no storage has that name: choose {names}")
     })
+}
+
+/// Reads a list of triggers.
+pub fn parse_triggers(text: &str) -> Result<Triggers, String> {
+    Triggers::from_text(text).map_err(|wrong| {
+        let names = Triggers::NAMES.map(|(_, name)| name).join(", ");
+        format!("{wrong:?} is no trigger: write a list of {names}, or none")
+    })
+}
+
+/// Reads yes or no.
+pub fn parse_switch(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "yes" | "on" | "1" => Ok(true),
+        "false" | "no" | "off" | "0" => Ok(false),
+        _ => Err(format!(
+            "cannot read {text:?} as a switch: write true or false"
+        )),
+    }
 }
 
 #[cfg(test)]

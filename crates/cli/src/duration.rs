@@ -1,6 +1,7 @@
 //! Durations as users write them (`500ms`, `2s`, `1.5h`, `30`) and as we print them.
 
 use crate::decimal::Decimal;
+use coldpress_interface::control::LONGEST_COLD_AFTER_MS;
 
 /// Milliseconds meant by `text`; a number without a unit is seconds.
 pub fn parse_milliseconds(text: &str) -> Result<u64, String> {
@@ -19,12 +20,31 @@ pub fn parse_milliseconds(text: &str) -> Result<u64, String> {
     let milliseconds = unit_ms.and_then(|unit_ms| Decimal::parse(number)?.times(unit_ms));
     match milliseconds {
         Some(0) => Err(format!(
-            "{text:?} is too short: write at least 1ms, or leave the option away to let only the budget drive compression"
+            "{text:?} is too short: write at least 1ms, or none to let only the budget drive compression"
         )),
+        Some(milliseconds) if milliseconds > LONGEST_COLD_AFTER_MS => {
+            Err(format!("{text:?} is too long: at most ten years"))
+        }
         Some(milliseconds) => Ok(milliseconds),
         None => Err(format!(
             "cannot read {text:?} as a duration: write for example 500ms, 2s, 1m, 1.5h or 30 (seconds)"
         )),
+    }
+}
+
+/// A cold age: a duration in milliseconds, or 0 for `none`.
+pub fn parse_cold_after(text: &str) -> Result<u64, String> {
+    match text {
+        "none" => Ok(0),
+        _ => parse_milliseconds(text),
+    }
+}
+
+/// A cold age for people.
+pub fn format_cold_after(milliseconds: u64) -> String {
+    match milliseconds {
+        0 => "none".to_owned(),
+        ms => format_nanoseconds(ms.saturating_mul(1_000_000)),
     }
 }
 
@@ -82,6 +102,15 @@ mod tests {
             );
         }
         assert!(parse_milliseconds("0").unwrap_err().contains("too short"));
+        assert!(
+            parse_milliseconds("4000d")
+                .unwrap_err()
+                .contains("too long")
+        );
+        assert_eq!(parse_cold_after("none"), Ok(0));
+        assert_eq!(parse_cold_after("2s"), Ok(2_000));
+        assert_eq!(format_cold_after(0), "none");
+        assert_eq!(format_cold_after(90_000), "90 s");
     }
 
     #[test]

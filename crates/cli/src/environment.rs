@@ -7,6 +7,7 @@
 use crate::preload_library;
 use coldpress_codec::CodecKind;
 use coldpress_interface::config;
+use coldpress_interface::triggers::Triggers;
 use coldpress_storage::StorageKind;
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
@@ -21,8 +22,10 @@ const LD_PRELOAD: &str = "LD_PRELOAD";
 pub struct Settings<'a> {
     /// Budget in bytes.
     pub budget_bytes: u64,
-    /// Age from which pages are compressed eagerly.
-    pub cold_after_ms: Option<u64>,
+    /// Age from which pages are compressed eagerly; 0: none.
+    pub cold_after_ms: u64,
+    /// What may make the pager compress.
+    pub triggers: Triggers,
     /// How pages are compressed.
     pub codec: CodecKind,
     /// How compressed pages are kept.
@@ -48,6 +51,7 @@ impl Settings<'_> {
         let ours = [
             config::BUDGET_BYTES,
             config::COLD_AFTER_MS,
+            config::TRIGGER,
             config::CODEC,
             config::STORAGE,
             config::STATISTICS_DIR,
@@ -68,9 +72,10 @@ impl Settings<'_> {
         let mut set = |name: &str, value: &OsStr| entries.push(entry(OsStr::new(name), value));
         let number = |number: u64| OsString::from(number.to_string());
         set(config::BUDGET_BYTES, &number(self.budget_bytes));
-        if let Some(milliseconds) = self.cold_after_ms {
-            set(config::COLD_AFTER_MS, &number(milliseconds));
+        if self.cold_after_ms > 0 {
+            set(config::COLD_AFTER_MS, &number(self.cold_after_ms));
         }
+        set(config::TRIGGER, self.triggers.to_string().as_ref());
         set(config::CODEC, self.codec.to_string().as_ref());
         set(config::STORAGE, self.storage.name().as_ref());
         set(config::STATISTICS_DIR, self.statistics_dir.as_os_str());
@@ -174,7 +179,8 @@ mod tests {
             .map(|(name, value)| (name.into(), value.into()));
         let settings = Settings {
             budget_bytes: 64 << 20,
-            cold_after_ms: None,
+            cold_after_ms: 0,
+            triggers: Triggers::ALL,
             codec: CodecKind::Zstd { level: -7 },
             storage: StorageKind::SizeClass,
             statistics_dir: Path::new("/s"),
@@ -195,6 +201,7 @@ mod tests {
             "COLDPRESS_PRELOAD_PATH=/l.so",
             "COLDPRESS_STATISTICS_DIR=/s",
             "COLDPRESS_STORAGE=size-class",
+            "COLDPRESS_TRIGGER=eager,pressure,critical",
             "HOME=/h",
             "LD_PRELOAD=/l.so:a.so",
         ];

@@ -142,6 +142,9 @@ fn group_in(cgroup: &str, hierarchy: &Hierarchy) -> Option<PathBuf> {
     })
 }
 
+/// What version 1 says where there is no limit: the largest number of whole pages.
+const NO_LIMIT: u64 = 0x7FFF_FFFF_FFFF_F000;
+
 fn least_limit(
     hierarchy: &Hierarchy,
     group: &Path,
@@ -152,7 +155,8 @@ fn least_limit(
             .mount_point
             .join(ancestor)
             .join(hierarchy.limit_file);
-        read(&file)?.trim().parse::<u64>().ok() // "max" is no limit
+        let limit = read(&file)?.trim().parse::<u64>().ok(); // "max" is no limit
+        limit.filter(|&bytes| bytes < NO_LIMIT)
     });
     limits.min()
 }
@@ -196,6 +200,7 @@ mod tests {
             ("/sys/fs/cgroup/memory/other/memory.limit_in_bytes", "1\n"),
         ];
         assert_eq!(limit(V1_MOUNTS, V1_GROUPS, &files), Some(1_000_000));
+        assert_eq!(limit(V1_MOUNTS, V1_GROUPS, &files[..1]), None);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The statistics of one process as JSON: raw bytes, nanoseconds and counts, never only a ratio.
 
-use coldpress_interface::statistics::{Failure, NAME_BYTES, Name, Statistics};
+use crate::rule;
+use coldpress_interface::control::NO_BUDGET;
+use coldpress_interface::statistics::{Failure, NAME_BYTES, Name, Rule, Statistics};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -19,7 +21,8 @@ pub fn names(statistics: &Statistics) -> (String, String) {
 }
 
 /// Every field of the page under its own name, failures by reason, and the percentiles of the
-/// service time (null where no fault was served).
+/// service time (null where no fault was served). What an older pager does not know is not there; a
+/// budget of null is none.
 pub fn to_json(program: &str, statistics: &Statistics) -> Map<String, Value> {
     let mut object = Map::new();
     object.insert("program".to_owned(), json!(program));
@@ -35,7 +38,16 @@ pub fn to_json(program: &str, statistics: &Statistics) -> Map<String, Value> {
     object.insert("codec".to_owned(), json!(codec));
     object.insert("storage".to_owned(), json!(storage));
     for (name, value) in statistics.fields() {
-        object.insert(name.to_owned(), json!(value));
+        let value = match name {
+            "budget_bytes" if value == NO_BUDGET => Value::Null,
+            "triggers" => json!(rule::triggers(statistics).map(|on| on.to_string())),
+            "rule" => json!(Rule::from_word(value).map(Rule::name)),
+            _ => json!(value),
+        };
+        object.insert(name.to_owned(), value);
+    }
+    if statistics.answers() {
+        object.insert("generations".to_owned(), generations(statistics).into());
     }
     let failures: Map<String, Value> = Failure::ALL
         .iter()
@@ -61,6 +73,16 @@ pub fn to_json(program: &str, statistics: &Statistics) -> Map<String, Value> {
     }
     object.insert("fault_service".to_owned(), service.into());
     object
+}
+
+/// Pages in place by age, the newest generation first.
+fn generations(statistics: &Statistics) -> Vec<Value> {
+    let pages = statistics.generation_pages.iter();
+    let ages = statistics.generation_age_ms.iter();
+    let both = pages.zip(ages).map(|(pages, age)| {
+        json!({ "untouched_for_ms": age.load(Relaxed), "pages": pages.load(Relaxed) })
+    });
+    both.collect()
 }
 
 #[cfg(test)]
@@ -92,5 +114,22 @@ mod tests {
         assert!(object["fault_service"]["p999_ns"].as_u64().unwrap() >= 1_000);
         let idle = to_json("prog", &Statistics::new());
         assert!(idle["fault_service"]["p50_ns"].is_null());
+        assert_eq!(idle.get("generations"), None, "not known to the writer");
+    }
+
+    #[test]
+    fn what_has_a_name_is_told_by_it() {
+        let statistics = Statistics::new();
+        statistics.filled_bytes.store(u64::MAX, Relaxed);
+        statistics.budget_bytes.store(NO_BUDGET, Relaxed);
+        statistics.triggers.store(5, Relaxed);
+        statistics.rule.store(Rule::ColdAge as u64, Relaxed);
+        statistics.generation_pages[7].store(9, Relaxed);
+        let object = to_json("prog", &statistics);
+        assert!(object["budget_bytes"].is_null());
+        assert_eq!(object["triggers"], "eager,critical");
+        assert_eq!(object["rule"], "cold_age");
+        assert_eq!(object["generations"][7]["pages"], 9);
+        assert_eq!(object["decompression_p99_ns"], 0);
     }
 }

@@ -2,13 +2,16 @@
 
 use crate::arguments::RunArguments;
 use crate::budget::BudgetInForce;
+use crate::config_file;
 use crate::doctor;
-use crate::environment::{self, Settings};
+use crate::environment;
 use crate::memory_limit;
 use crate::preload_library;
 use crate::program::{self, Program};
 use crate::refusal::Refusal;
+use crate::settings::Settings;
 use crate::signals::{self, Signals};
+use crate::size::Budget;
 use crate::spawn::{self, Launch, SpawnError};
 use crate::statistics_dir;
 use crate::statistics_file::Copy;
@@ -16,20 +19,29 @@ use crate::summary;
 use crate::supervise::{self, Ending};
 use crate::tier::{Access, Assessment, Tier};
 use coldpress_codec::CodecKind;
+use coldpress_interface::control::NO_BUDGET;
+use coldpress_interface::triggers::Triggers;
 use std::ffi::OsStr;
 use std::os::fd::RawFd;
 use std::path::Path;
 
 /// Runs the program; the result is its own exit status.
 pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
-    let asked = arguments.budget.resolve(memory_limit::usable_bytes)?;
+    let chosen = settings(arguments)?;
+    let quiet = chosen.quiet.unwrap_or(false);
+    let asked = chosen.budget.unwrap_or(Budget::Unlimited);
+    let asked = asked.resolve(memory_limit::usable_bytes)?;
     let budget = BudgetInForce::of(asked, memory_limit::group_bytes())?;
-    let codec = arguments.codec.unwrap_or_else(CodecKind::best);
+    // Without a budget only age makes cold pages go.
+    let cold_after_ms = chosen.cold_after_ms.unwrap_or(match asked {
+        NO_BUDGET => DEFAULT_COLD_AFTER_MS,
+        _ => 0,
+    });
     let program = program::find(&arguments.program[0])?;
     let device = check_machine()?;
     let library = preload_library::find()?;
     let statistics_dir = statistics_dir::prepare()?;
-    if let Some(target) = &arguments.stats {
+    if let Some(target) = &chosen.stats {
         summary::check_writable(target).map_err(|error| {
             Refusal::new(format!(
                 "--stats: {} cannot be written: {error}",
@@ -37,11 +49,12 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
             ))
         })?;
     }
-    let settings = Settings {
+    let settings = environment::Settings {
         budget_bytes: budget.bytes,
-        cold_after_ms: arguments.cold_after,
-        codec,
-        storage: arguments.storage.unwrap_or_default(),
+        cold_after_ms,
+        triggers: chosen.triggers.unwrap_or(Triggers::ALL),
+        codec: chosen.codec.unwrap_or_else(CodecKind::best),
+        storage: chosen.storage.unwrap_or_default(),
         statistics_dir: &statistics_dir,
         device,
         library: &library,
@@ -60,7 +73,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         device,
     };
     if let Some(line) = budget.explanation()
-        && !arguments.quiet
+        && !quiet
     {
         eprintln!("coldpress: {}: {line}", program.name);
     }
@@ -68,7 +81,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     let child = spawn::start(&launch, &signals).map_err(|error| refuse_start(&program, error))?;
     let (ending, copy) = supervise::supervise(child, &statistics_dir, &signals);
     tell(
-        arguments,
+        &chosen,
         &program,
         &library,
         &budget,
@@ -77,6 +90,19 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         ending,
     );
     Ok(end_as(ending))
+}
+
+/// Age from which pages are compressed where there is no budget, if nothing else was asked for.
+const DEFAULT_COLD_AFTER_MS: u64 = 60_000;
+
+/// What the command line, the environment and the file say.
+fn settings(arguments: &RunArguments) -> Result<Settings, Refusal> {
+    let upper = arguments.settings().over(Settings::from_environment()?);
+    let named = std::env::var_os("COLDPRESS_CONFIG").filter(|name| !name.is_empty());
+    Ok(match arguments.config.clone().or(named.map(Into::into)) {
+        Some(path) => upper.over(config_file::read(&path)?),
+        None => upper,
+    })
 }
 
 /// The full tier, or a refusal. Returns the device descriptor that the program must inherit.
@@ -108,7 +134,7 @@ fn refuse_start(program: &Program, error: SpawnError) -> Refusal {
 /// Prints the summary and writes the JSON file. Nothing here changes the exit status: it is the
 /// program's.
 fn tell(
-    arguments: &RunArguments,
+    chosen: &Settings,
     program: &Program,
     library: &Path,
     budget: &BudgetInForce,
@@ -118,7 +144,7 @@ fn tell(
 ) {
     let statistics = copy.and_then(|copy| copy.statistics(pid).ok());
     match statistics {
-        Some(_) if arguments.quiet => {}
+        Some(_) if chosen.quiet == Some(true) => {}
         Some(statistics) => eprintln!(
             "coldpress: {}",
             summary::line(&program.name, statistics, budget)
@@ -130,7 +156,7 @@ fn tell(
             library.display()
         ),
     }
-    if let Some(target) = &arguments.stats {
+    if let Some(target) = &chosen.stats {
         let value = summary::to_json(&program.name, pid, statistics, budget, ending);
         if let Err(error) = summary::write_json(target, &value) {
             eprintln!(

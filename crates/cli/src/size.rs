@@ -5,10 +5,8 @@
 
 use crate::decimal::Decimal;
 use crate::refusal::Refusal;
-
-/// Smallest budget accepted. The pager's tables, staging and stacks take a few MiB; below this
-/// the budget would be spent on the pager instead of the program.
-pub const SMALLEST_BUDGET_BYTES: u64 = 8 << 20;
+use coldpress_interface::control::NO_BUDGET;
+pub use coldpress_interface::control::SMALLEST_BUDGET_BYTES;
 
 /// A memory budget as given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,11 +15,16 @@ pub enum Budget {
     Bytes(u64),
     /// A share of the memory this process may use.
     Percent(Decimal),
+    /// None.
+    Unlimited,
 }
 
 impl Budget {
-    /// Reads `1G`, `1.5GiB`, `1048576` or `65%`.
+    /// Reads `1G`, `1.5GiB`, `1048576`, `65%` or `none`.
     pub fn parse(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Budget::Unlimited);
+        }
         let Some(number) = text.strip_suffix('%') else {
             return parse_bytes(text).map(Budget::Bytes).ok_or_else(|| {
                 format!(
@@ -40,12 +43,13 @@ impl Budget {
             })
     }
 
-    /// The budget in bytes, where `memory_bytes` is what 100 % stands for.
+    /// The budget in bytes, where `memory_bytes` is what 100 % stands for; [`NO_BUDGET`] for none.
     pub fn resolve(
         self,
         memory_bytes: impl FnOnce() -> Result<u64, Refusal>,
     ) -> Result<u64, Refusal> {
         let (bytes, of) = match self {
+            Budget::Unlimited => return Ok(NO_BUDGET),
             Budget::Bytes(bytes) => (bytes, String::new()),
             Budget::Percent(share) => {
                 let memory = memory_bytes()?;
@@ -98,6 +102,14 @@ pub fn format_bytes(bytes: u64) -> String {
         unit += 1;
     }
     format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A budget for people.
+pub fn format_budget(bytes: u64) -> String {
+    match bytes {
+        NO_BUDGET => "none".to_owned(),
+        bytes => format_bytes(bytes),
+    }
 }
 
 /// `count` with commas between groups of three digits.

@@ -4,7 +4,8 @@ use crate::duration::format_nanoseconds;
 use crate::process;
 use crate::refusal::Refusal;
 use crate::report::{self, PERCENTILES};
-use crate::size::{format_bytes, format_count};
+use crate::rule;
+use crate::size::{format_budget, format_bytes, format_count};
 use crate::statistics_dir;
 use crate::statistics_file::{self, Live, Unusable};
 use coldpress_interface::statistics::{Failure, Statistics};
@@ -104,7 +105,7 @@ fn table(rows: &[(String, &Statistics)]) -> String {
             program.clone(),
             codec,
             storage,
-            format_bytes(get(&s.budget_bytes)),
+            format_budget(get(&s.budget_bytes)),
             format_bytes(get(&s.total_bytes)),
             format_bytes(get(&s.committed_bytes)),
             format_bytes(get(&s.content_bytes)),
@@ -162,6 +163,10 @@ fn detail(program: &str, statistics: &Statistics) -> String {
     let (codec, storage) = report::names(statistics);
     row("codec", codec);
     row("storage", storage);
+    row(
+        "in force",
+        rule::explain(statistics).unwrap_or_else(|| "-".to_owned()),
+    );
     for (name, value) in statistics.fields() {
         row(name, for_people(name, value));
     }

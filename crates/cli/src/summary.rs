@@ -1,10 +1,12 @@
 //! What `run` tells at the end: one line for people, one file for programs.
 
 use crate::budget::BudgetInForce;
-use crate::duration::format_nanoseconds;
+use crate::duration::{format_cold_after, format_nanoseconds};
 use crate::report;
+use crate::rule;
 use crate::size::{format_bytes, format_count};
 use crate::supervise::Ending;
+use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::{Failure, Statistics};
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -16,15 +18,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub fn line(program: &str, statistics: &Statistics, budget: &BudgetInForce) -> String {
     let get = |word: &AtomicU64| word.load(Relaxed);
     let mut line = format!(
-        "{program}: content peaked at {}, held in {} (budget {}{}); {} evictions, {} faults",
+        "{program}: content peaked at {}, held in {} ({}), saved up to {}; {} evictions{}, {} faults",
         format_bytes(get(&statistics.peak_content_bytes)),
         format_bytes(get(&statistics.peak_total_bytes)),
-        format_bytes(get(&statistics.budget_bytes)),
-        match budget.group_bytes {
-            Some(_) => ", by the limit of its memory group",
-            None => "",
-        },
+        limits(statistics, budget),
+        format_bytes(get(&statistics.peak_saved_bytes)),
         format_count(get(&statistics.evictions)),
+        match rule::driven_by(statistics) {
+            Some(shares) => format!(" ({shares})"),
+            None => String::new(),
+        },
         format_count(get(&statistics.faults)),
     );
     let quantile = |q: f64| {
@@ -62,6 +65,23 @@ pub fn line(program: &str, statistics: &Statistics, budget: &BudgetInForce) -> S
     line
 }
 
+/// Budget and cold age, as they were at the end.
+fn limits(statistics: &Statistics, budget: &BudgetInForce) -> String {
+    let mut limits = match statistics.budget_bytes.load(Relaxed) {
+        NO_BUDGET => "no budget".to_owned(),
+        bytes => format!("budget {}", format_bytes(bytes)),
+    };
+    let by_the_group =
+        budget.group_bytes.is_some() && statistics.budget_bytes.load(Relaxed) == budget.bytes;
+    if by_the_group {
+        limits += ", by the limit of its memory group";
+    }
+    match statistics.cold_after_ms.load(Relaxed) {
+        0 => limits,
+        age_ms => limits + ", cold age " + &format_cold_after(age_ms),
+    }
+}
+
 /// The object for `--stats`: the statistics, if the pager started, and how the program ended.
 pub fn to_json(
     program: &str,
@@ -82,7 +102,7 @@ pub fn to_json(
         ("pager_started", json!(statistics.is_some())),
         ("exit_status", json!(status)),
         ("signal", json!(signal)),
-        ("budget_asked_bytes", json!(budget.asked_bytes)),
+        ("budget_asked_bytes", json!(budget.asked())),
         ("memory_group_limit_bytes", json!(budget.group_bytes)),
     ] {
         object.insert(name.to_owned(), value);
@@ -141,18 +161,30 @@ mod tests {
         statistics.evictions.store(182_331, Relaxed);
         statistics.faults.store(97_110, Relaxed);
         statistics.pager_user_time_ns.store(1_900_000_000, Relaxed);
+        statistics.peak_saved_bytes.store(296_013_004, Relaxed);
+        statistics.pressure_compressions.store(3, Relaxed);
+        statistics.critical_compressions.store(1, Relaxed);
         statistics.codec.set(b"press");
         statistics.storage.set(b"three-slot");
         let budget = BudgetInForce::of(528 << 20, None).unwrap();
         let idle = line("python3", &statistics, &budget);
         assert_eq!(
             idle,
-            "python3: content peaked at 812.4 MiB, held in 530.1 MiB (budget 528.0 MiB); \
-             182,331 evictions, 97,110 faults; pager CPU 1.9 s; codec press, storage three-slot"
+            "python3: content peaked at 812.4 MiB, held in 530.1 MiB (budget 528.0 MiB), saved up to 282.3 MiB; \
+             182,331 evictions (pressure 75 %, critical 25 %), 97,110 faults; pager CPU 1.9 s; codec press, storage three-slot"
         );
-        let bound = BudgetInForce::of(1 << 30, Some(528 << 20)).unwrap();
+        let bound = BudgetInForce::of(1 << 30, Some(64 << 20)).unwrap();
+        assert!(
+            !line("p", &statistics, &bound).contains("memory group"),
+            "it was set since"
+        );
+        statistics.budget_bytes.store(60 << 20, Relaxed);
         let bound = line("python3", &statistics, &bound);
-        assert!(bound.contains("(budget 528.0 MiB, by the limit of its memory group); 182"));
+        assert!(bound.contains("(budget 60.0 MiB, by the limit of its memory group), saved"));
+        statistics.budget_bytes.store(NO_BUDGET, Relaxed);
+        statistics.cold_after_ms.store(60_000, Relaxed);
+        let free = BudgetInForce::of(NO_BUDGET, None).unwrap();
+        assert!(line("p", &statistics, &free).contains("(no budget, cold age 60 s)"));
         statistics.fault_service.record(3_000);
         statistics.stalled_faults.store(2, Relaxed);
         let busy = line("python3", &statistics, &budget);

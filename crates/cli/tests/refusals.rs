@@ -62,7 +62,7 @@ fn bad_usage_is_125() {
             "no storage has that name: choose two-slot, three-slot, size-class",
         ),
         (&["run", "--budget", "1G"], "PROGRAM"),
-        (&["run", "--", "true"], "--budget"),
+        (&["run", "--trigger", "lazy", "--", "true"], "--trigger"),
         (&["run", "--budget"], "--budget"),
         (&["status", "many"], "many"),
         (&["nonsense"], "nonsense"),

@@ -1,0 +1,118 @@
+//! `--config FILE`: settings in TOML, under the names of the options.
+//!
+//! ```toml
+//! budget = "1G"            # or bytes: 1073741824
+//! cold-after = "30s"       # or seconds: 30
+//! trigger = ["eager", "pressure"]
+//! ```
+//!
+//! What is wrong is said with the number of its line. A key that is no setting is refused: a budget
+//! that is misspelt would be none.
+
+use crate::refusal::Refusal;
+use crate::settings::{self, Settings};
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use toml::de::{DeTable, DeValue};
+
+/// Reads a file of settings.
+pub fn read(path: &Path) -> Result<Settings, Refusal> {
+    let shown = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| Refusal::new(format!("--config: {shown} cannot be read: {error}")))?;
+    parse(&text).map_err(|(line, why)| Refusal::new(format!("{shown}:{line}: {why}")))
+}
+
+/// The settings in `text`; or the line of what is wrong, and why.
+fn parse(text: &str) -> Result<Settings, (usize, String)> {
+    let line = |span: Range<usize>| 1 + text[..span.start.min(text.len())].matches('\n').count();
+    let table = DeTable::parse(text).map_err(|error| {
+        let message = error.message().replace('\n', ", ");
+        (error.span().map_or(1, line), message)
+    })?;
+    let mut read = Settings::default();
+    for (key, value) in table.get_ref() {
+        let name = key.get_ref().as_ref();
+        let setting = settings::named(name).ok_or_else(|| {
+            let why = format!(
+                "there is no setting {name:?}: there are {}",
+                settings::names()
+            );
+            (line(key.span()), why)
+        })?;
+        let wrong = |why: String| (line(value.span()), format!("{name}: {why}"));
+        let text = as_text(value.get_ref())
+            .ok_or_else(|| wrong("it takes a text, such as \"30s\", or a number".to_owned()))?;
+        (setting.read)(&mut read, &text).map_err(wrong)?;
+    }
+    Ok(read)
+}
+
+/// A value as it would stand on the command line. `None`: it could not stand there.
+fn as_text(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.as_ref().to_owned()),
+        DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str().to_owned()),
+        DeValue::Float(number) => Some(number.as_str().to_owned()),
+        DeValue::Boolean(switch) => Some(switch.to_string()),
+        DeValue::Array(list) => {
+            let parts = list.iter().map(|part| match part.get_ref() {
+                DeValue::String(text) => Some(text.as_ref()),
+                _ => None,
+            });
+            Some(parts.collect::<Option<Vec<&str>>>()?.join(","))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::size::Budget;
+    use coldpress_interface::triggers::Triggers;
+
+    #[test]
+    fn values_are_those_of_the_command_line() {
+        let text = "# a comment\nbudget = 1_073_741_824\ncold-after = 1.5\nquiet = true\n\
+                    trigger = [\"eager\", \"critical\"]\nstats = 'a b.json'\n";
+        let read = parse(text).unwrap();
+        assert_eq!(read.budget, Some(Budget::Bytes(1 << 30)));
+        assert_eq!(read.cold_after_ms, Some(1_500));
+        assert_eq!(read.triggers, Triggers::from_text("eager,critical").ok());
+        assert_eq!((read.quiet, read.codec), (Some(true), None));
+        assert_eq!(read.stats.unwrap().to_str(), Some("a b.json"));
+        assert_eq!(parse("").unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        for (text, line, word) in [
+            (
+                "\n\nbugdet = '1G'",
+                3,
+                "there is no setting \"bugdet\": there are budget, cold",
+            ),
+            (
+                "quiet = true\nbudget = 'lots'",
+                2,
+                "budget: cannot read \"lots\"",
+            ),
+            ("quiet = 'perhaps'", 1, "quiet: cannot read \"perhaps\""),
+            ("\n[budget]\nx = 1", 2, "budget: it takes a text"),
+            ("trigger = [1]", 1, "trigger: it takes a text"),
+            ("trigger = []", 1, "trigger:"),
+            ("budget = 0x10", 1, "budget: it takes"),
+            ("budget = \"1G", 1, ""),
+            ("\nbudget = '1G'\nbudget = '2G'", 3, "duplicate"),
+        ] {
+            let (found, why) = parse(text).unwrap_err();
+            assert!(
+                found == line && why.contains(word),
+                "{text:?}: {found}: {why}"
+            );
+            assert!(!why.contains('\n'), "{why}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What a run is to do, put together from four places: the command line, the environment, a file,
+//! and what holds where none of them says anything, in this order.
+//!
+//! One table has all settings ([`SETTINGS`]). The name of a setting is its option on the command line
+//! (`--cold-after`), its key in the file (`cold-after`) and, in capitals, its variable
+//! (`COLDPRESS_COLD_AFTER`); the value is written in the same way in all three.
+
+use crate::choice;
+use crate::duration;
+use crate::refusal::Refusal;
+use crate::size::Budget;
+use coldpress_codec::CodecKind;
+use coldpress_interface::triggers::Triggers;
+use coldpress_storage::StorageKind;
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What one place says; `None` where it says nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// Memory that the program may hold.
+    pub budget: Option<Budget>,
+    /// Cold age in milliseconds; 0: none.
+    pub cold_after_ms: Option<u64>,
+    /// What may make the pager compress.
+    pub triggers: Option<Triggers>,
+    /// How pages are compressed.
+    pub codec: Option<CodecKind>,
+    /// How compressed pages are kept.
+    pub storage: Option<StorageKind>,
+    /// Where the final statistics go.
+    pub stats: Option<PathBuf>,
+    /// Whether there is no summary.
+    pub quiet: Option<bool>,
+}
+
+/// A row of the table: a setting that can be read from text.
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// Reads its value, or says what is wrong with it.
+    pub read: fn(&mut Settings, &str) -> Result<(), String>,
+}
+
+macro_rules! settings {
+    ($($name:literal: $field:ident = $read:expr,)*) => {
+        &[$(Setting {
+            name: $name,
+            read: |settings, text| {
+                settings.$field = Some($read(text)?);
+                Ok(())
+            },
+        },)*]
+    };
+}
+
+/// All settings.
+pub const SETTINGS: &[Setting] = settings! {
+    "budget": budget = Budget::parse,
+    "cold-after": cold_after_ms = duration::parse_cold_after,
+    "trigger": triggers = choice::parse_triggers,
+    "codec": codec = choice::parse_codec,
+    "storage": storage = choice::parse_storage,
+    "stats": stats = parse_path,
+    "quiet": quiet = choice::parse_switch,
+};
+
+fn parse_path(text: &str) -> Result<PathBuf, String> {
+    Ok(PathBuf::from(text))
+}
+
+/// The setting of that name.
+pub fn named(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name == name)
+}
+
+/// The names of all settings.
+pub fn names() -> String {
+    let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
+    names.join(", ")
+}
+
+impl Setting {
+    /// The variable of the environment that sets it.
+    pub fn variable(&self) -> String {
+        format!("COLDPRESS_{}", self.name.to_uppercase().replace('-', "_"))
+    }
+}
+
+impl Settings {
+    /// These settings, and where they say nothing, those of `lower`.
+    pub fn over(self, lower: Self) -> Self {
+        Self {
+            budget: self.budget.or(lower.budget),
+            cold_after_ms: self.cold_after_ms.or(lower.cold_after_ms),
+            triggers: self.triggers.or(lower.triggers),
+            codec: self.codec.or(lower.codec),
+            storage: self.storage.or(lower.storage),
+            stats: self.stats.or(lower.stats),
+            quiet: self.quiet.or(lower.quiet),
+        }
+    }
+
+    /// What the environment says. An empty variable says nothing.
+    pub fn from_environment() -> Result<Self, Refusal> {
+        Self::from_variables(|name| env::var_os(name))
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, Refusal> {
+        let mut settings = Self::default();
+        for setting in SETTINGS {
+            let name = setting.variable();
+            let Some(value) = variable(&name).filter(|value| !value.is_empty()) else {
+                continue;
+            };
+            let text = value.to_string_lossy();
+            (setting.read)(&mut settings, &text).map_err(|why| {
+                Refusal::new(format!("{name}: {why}")).mend(format!("Correct it, or: unset {name}"))
+            })?;
+        }
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_has_a_variable_of_its_own() {
+        let variables: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
+        assert_eq!(variables[1], "COLDPRESS_COLD_AFTER");
+        let read = Settings::from_variables(|name| {
+            let values = [
+                ("COLDPRESS_BUDGET", "64M"),
+                ("COLDPRESS_COLD_AFTER", "30s"),
+                ("COLDPRESS_TRIGGER", "eager,critical"),
+                ("COLDPRESS_CODEC", "zstd:3"),
+                ("COLDPRESS_STORAGE", ""),
+                ("COLDPRESS_QUIET", "no"),
+            ];
+            let value = values.iter().find(|(variable, _)| *variable == name);
+            value.map(|(_, value)| value.into())
+        });
+        let expected = Settings {
+            budget: Some(Budget::Bytes(64 << 20)),
+            cold_after_ms: Some(30_000),
+            triggers: Triggers::from_text("eager,critical").ok(),
+            codec: Some(CodecKind::Zstd { level: 3 }),
+            quiet: Some(false),
+            ..Settings::default()
+        };
+        assert_eq!(read.unwrap(), expected);
+        let wrong = Settings::from_variables(|name| {
+            (name == "COLDPRESS_COLD_AFTER").then(|| OsString::from("soon"))
+        });
+        let text = wrong.unwrap_err().to_string();
+        assert!(
+            text.starts_with("COLDPRESS_COLD_AFTER: cannot read \"soon\""),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_upper_place_wins_setting_by_setting() {
+        let settings = |budget: u64, quiet: Option<bool>| Settings {
+            budget: Some(Budget::Bytes(budget)),
+            quiet,
+            ..Settings::default()
+        };
+        let merged = settings(1, None).over(settings(2, Some(true)));
+        assert_eq!(merged, settings(1, Some(true)));
+    }
+}
