@@ -23,11 +23,18 @@ pub(in crate::press) fn decode(
     for block in (0..WORDS).step_by(BLOCK_WORDS) {
         let code = codes_of(input.codes, block);
         let candidate = candidates_of(code);
-        distances
-            .take_sources(candidate, lanes, block)
-            .ok_or(Corrupt)?;
+        let copies = not_zero(candidate) != 0;
+        if copies {
+            distances
+                .take_sources(candidate, lanes, block)
+                .ok_or(Corrupt)?;
+        }
         take_literals(&mut input, code, candidate, lanes).ok_or(Corrupt)?;
-        replace(page, lanes, block);
+        if copies {
+            replace(page, lanes, block);
+        } else {
+            literals_only(page, lanes, block);
+        }
     }
     let nothing_left = input.literals.is_empty() && input.masks.is_empty() && distances.is_empty();
     nothing_left.then_some(()).ok_or(Corrupt)
@@ -136,6 +143,16 @@ pub(crate) fn set_literals(lanes: &mut DecodeLanes, k: usize, literals: __m512i,
     let kept = _mm512_movm_epi8(!lanes.masks[k]);
     let kept = _mm512_maskz_mov_epi64((not_zero >> (8 * k)) as u8, kept);
     store(&mut lanes.keep, 8 * k, kept);
+}
+
+/// The words of a block whose candidates are all zero are its literals. Most blocks of a page that
+/// is nearly zero are such.
+#[inline(always)]
+fn literals_only(page: &mut Page, lanes: &DecodeLanes, block: usize) {
+    for k in (0..BLOCK_WORDS).step_by(8) {
+        // A vector of the 64 of a page.
+        store(page, 8 * (block + k), load(&lanes.literal, k));
+    }
 }
 
 /// Makes the words of a block of what is in `lanes`.
