@@ -24,7 +24,6 @@
 use crate::compress::{Reclaimer, Trigger};
 use crate::lock::{HeldRanks, Lock, rank};
 use crate::memory::Place;
-use crate::queues::standing::Queue;
 use crate::queues::{GENERATIONS, OLDEST_GENERATIONS, Wanted};
 use crate::{Engine, Host};
 use coldpress_codec::PageCodec;
@@ -329,11 +328,9 @@ where
             // Not those that stand behind pages of the other kind: these are older.
             return Some(self.compress(oldest, at_most.min(victim.alike.into())));
         }
-        let place = victim.place;
-        let evicted = (self.evict)(place);
+        let evicted = (self.evict)(victim.place);
         if !evicted {
-            // It shall not stand in the way of others.
-            engine.move_page(place.0, place.1, Queue::Reclaim);
+            engine.pass_over(&victim);
         }
         Some(Freed {
             evicted: evicted.into(),

@@ -15,8 +15,10 @@
 
 use crate::compress::Trigger;
 use crate::counters::add;
+use crate::entry::Entry;
 use crate::memory::Place;
 use crate::page::PAGER_BACKED;
+use crate::queues::standing::Queue;
 use crate::queues::{GENERATIONS, Wanted};
 use crate::stored::HEADER_BYTES;
 use crate::tunables::{StorageStrategy, Strategy};
@@ -27,6 +29,7 @@ use coldpress_storage::CompressedStorage;
 /// The page that goes next.
 pub(crate) struct Victim {
     pub(crate) place: Place,
+    record: u32,
     pub(crate) pager_backed: bool,
     /// So many pages in a row, with this one, are of its kind.
     pub(crate) alike: u32,
@@ -94,9 +97,25 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let page = self.pages.get(record);
         Some(Victim {
             place: page.backlink(),
+            record,
             pager_backed: page.has(PAGER_BACKED),
             alike: queues.alike(&self.pages, record),
         })
+    }
+
+    /// A victim that could not be taken becomes young, not to stand in the way of others. That it could
+    /// not may be because it is gone by now, or stands elsewhere, where it has to stay.
+    pub(crate) fn pass_over(&self, victim: &Victim) {
+        let (segment, index) = victim.place;
+        let Some(list) = self.page_list_if_there(segment) else {
+            return;
+        };
+        if list.get(index) == Entry::Page(victim.record) {
+            let mut queues = self.queues.lock();
+            if queues.is_ageing(&self.pages, victim.record) {
+                queues.move_to(&self.pages, victim.record, Queue::Reclaim);
+            }
+        }
     }
 
     /// How many generations, from the last there can be, this trigger goes through.
