@@ -187,7 +187,12 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
             if page >= family.object(node).pages.get() {
                 return Ok(());
             }
+            let was_absent = family.own(node, page).is_none() && family.is_absent(node, page);
             if family.zero_paged(host, node, page)? {
+                if was_absent {
+                    // Whoever waits for the pager need not any more, and it has nothing to say.
+                    host.answered(id, page..page + 1);
+                }
                 page += 1;
             } else {
                 drop(family);
