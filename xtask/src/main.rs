@@ -1,5 +1,5 @@
 //! Tasks of the repository: `cargo xtask demo`, `cargo xtask test`, `cargo xtask bench first`,
-//! `cargo xtask corpus`, `cargo xtask miri`, `cargo xtask fuzz`.
+//! `cargo xtask corpus`, `cargo xtask miri`, `cargo xtask fuzz`, `cargo xtask verify`.
 //!
 //! | module | holds |
 //! |---|---|
@@ -7,6 +7,8 @@
 //! | [`mod@test`] | everything that must pass before a change is kept |
 //! | [`miri`], [`fuzz`] | the codecs and storages under Miri, the codecs under libFuzzer |
 //! | [`sim`] | the engine on a simulated machine, a program of its own |
+//! | [`verify`] | evict and restore cycles by the million, on a program that knows its pages |
+//! | [`security`] | what one security domain can time of another, and what remains |
 //! | [`steps`] | cargo commands in order, and counting what tests say they did |
 //! | [`mod@bench`] | measurements beside kernel zram |
 //! | [`corpus`] | pages captured of real programs, for `coldpress eval` |
@@ -31,10 +33,12 @@ mod managed;
 mod miri;
 mod process;
 mod progress;
+mod security;
 mod sim;
 mod steps;
 mod test;
 mod text;
+mod verify;
 mod workspace;
 
 use clap::{Parser, Subcommand};
@@ -63,6 +67,10 @@ enum Task {
     Miri(miri::Options),
     /// Run the engine on a simulated machine, with faults of every kind.
     Sim(sim::Options),
+    /// Verify evict and restore cycles, by the million, on a program that knows its pages.
+    Verify(verify::Options),
+    /// Measure what one security domain can time of another.
+    Security(security::Options),
     /// Fuzz the codecs, one target after the other.
     Fuzz(fuzz::Options),
 }
@@ -77,6 +85,8 @@ fn main() -> ExitCode {
         Task::Corpus(options) => corpus::run(&options),
         Task::Miri(options) => miri::run(&options),
         Task::Sim(options) => sim::run(&options),
+        Task::Verify(options) => verify::run(&options),
+        Task::Security(options) => security::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
     };
     let code = match outcome {

@@ -86,6 +86,7 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("robust_mutex", "robust_mutex", &["33", "5"], "64M", true),
     // Everything at once
     hazard("malloc_counter", "malloc_counter", &["34", "3000"], "64M", true),
+    hazard("verify", "verify", &["45", "3", "32", "4", "700", "20"], "64M", true),
     hazard("stress", "stress", &["35", "3", "64", "0", "20000"], "24M", false),
 ];
 

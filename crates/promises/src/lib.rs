@@ -12,6 +12,7 @@
 //! * [`machine`]: what a test takes of the machine and gives back;
 //! * [`process`]: running a command with a time limit, and what a stuck one is waiting for;
 //! * [`statistics`]: the JSON that `--stats` writes;
+//! * [`verify`]: the rounds of the program that verifies every page, by the million;
 //! * [`workload`]: real programs whose output must not differ from native;
 //! * [`skip`]: saying loudly that this machine cannot show something.
 //!
@@ -28,6 +29,7 @@ pub mod managed;
 pub mod process;
 pub mod skip;
 pub mod statistics;
+pub mod verify;
 pub mod workload;
 pub mod workplace;
 

@@ -72,6 +72,12 @@ impl<'a> Managed<'a> {
         }
     }
 
+    /// Sets the `coldpress` command.
+    pub fn binary(mut self, binary: &Path) -> Self {
+        self.binary = binary.into();
+        self
+    }
+
     /// Sets the budget, as `--budget` takes it.
     pub fn budget(mut self, budget: impl Into<String>) -> Self {
         self.budget = budget.into();

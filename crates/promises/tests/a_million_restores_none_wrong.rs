@@ -1,13 +1,17 @@
-//! The stress program, under random eviction and by budget, until a million pages have been given
-//! back to it with content. Every page is verified each time it is touched.
+//! The rounds of `cargo xtask verify`, until a million pages have been taken out and given back with
+//! content: every page is verified each time it is touched, and nobody is stuck.
 
-use coldpress_promises::{Managed, Workplace, skip};
+use coldpress_promises::managed::binary;
+use coldpress_promises::verify::{Figures, ROUNDS};
+use coldpress_promises::{Workplace, skip};
 use std::time::{Duration, Instant};
 
 const WANTED: u64 = 1_000_000;
 
+const ROUND_SECONDS: u64 = 4;
+
 /// Past this the machine or the pager is too slow, which is a failure of its own kind.
-const PATIENCE: Duration = Duration::from_secs(150);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 #[test]
 fn a_million_restores_none_wrong() {
@@ -15,30 +19,26 @@ fn a_million_restores_none_wrong() {
         return;
     }
     let place = Workplace::new("million");
-    let program = place.compile("stress");
+    let program = place.compile("verify");
     let started = Instant::now();
-    let mut restores = 0;
-    for seed in 100u64.. {
-        if restores >= WANTED {
+    let mut total = Figures::default();
+    for (number, seed) in (0..).zip(100u64..) {
+        // Every kind of round at least once.
+        if number >= ROUNDS.len() && total.cycles >= WANTED {
             break;
         }
         assert!(
             started.elapsed() < PATIENCE,
-            "only {restores} restores within {} s",
+            "only {} cycles within {} s",
+            total.cycles,
             PATIENCE.as_secs()
         );
-        let managed = Managed::new(&place).budget("24M").within(60);
-        let managed = if seed % 2 == 0 {
-            managed.chaos()
-        } else {
-            managed
-        };
-        let arguments = [&seed.to_string(), "3", "64", "12", "0"];
-        let statistics = managed
-            .survive(&program, arguments)
-            .expect("stress never skips");
-        restores += statistics.get("decompressions") + statistics.get("faults_copied");
+        let round = &ROUNDS[number % ROUNDS.len()];
+        match round.run(&place, &binary(), &program, seed, ROUND_SECONDS) {
+            Ok(figures) => total += figures,
+            Err(report) => panic!("{report}"),
+        }
     }
     let seconds = started.elapsed().as_secs_f64();
-    println!("{restores} restores, none wrong, in {seconds:.0} s");
+    println!("none wrong in {seconds:.0} s: {total:?}");
 }
