@@ -138,6 +138,26 @@ kinds! {
     OntoTaken = "transfer onto a page being taken out", Linux, 0;
     OntoStaged = "transfer onto a page on its way into storage", Linux, 0;
     OntoRestoring = "transfer onto a page being restored", Linux, 0;
+    PagerSlow = "user pager takes very long", Kernel, 12;
+    PagerRefuses = "user pager refuses a page", Kernel, 25;
+    PagerNoMemory = "user pager has no memory to supply a page", Kernel, 0;
+    PagerDetached = "page wanted of a user pager that was detached", Kernel, 0;
+    SupplyUnasked = "user pager supplies what nobody asked for", Kernel, 0;
+    SupplyMeetsPage = "page supplied that is there already", Kernel, 0;
+    SuppliedAgain = "evicted page supplied again", Kernel, 0;
+    WrittenBack = "dirty pages written back", Kernel, 0;
+    WrittenMeanwhile = "page written while it is written back", Kernel, 0;
+    WritebackAbandoned = "write-back abandoned in the middle", Kernel, 8;
+    Evicted = "clean page of a user pager evicted", Kernel, 0;
+    EvictInFlight = "eviction of a page being compressed or restored", Kernel, 0;
+    EvictCompressed = "eviction of a compressed page", Kernel, 0;
+    EvictRefused = "page that should be evicted was written, pinned or gone", Kernel, 0;
+    DecommitDirty = "decommit refused since a page is dirty", Kernel, 0;
+    ResizeAsked = "resize over a page that a user pager is asked for", Kernel, 0;
+    DestroyAsked = "destruction of a VMO while its user pager is asked", Kernel, 0;
+    Hinted = "pages said to be needed, or not", Kernel, 0;
+    TunablesChanged = "tunables changed in the middle of everything", Kernel, 0;
+    EvictorOff = "evictor switched off for a while", Kernel, 0;
 }
 
 /// How often each kind fired, and how often it shall.

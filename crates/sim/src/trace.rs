@@ -80,6 +80,12 @@ transitions! {
     Weather = "the machine is disturbed",
     /// Between two things a thread does.
     Idle = "goes on",
+    /// A pager is asked for a page.
+    Ask = "asks a pager",
+    /// Pages were supplied, or never will be.
+    Answer = "is told of an answer",
+    /// A pager does something.
+    Pager = "the pager acts",
 }
 
 /// One step.

@@ -104,6 +104,16 @@ fn a_mapping_that_goes_on_showing_what_it_showed() {
 }
 
 #[test]
+fn a_user_pager_that_forgets_what_it_has_written_back() {
+    let failure = on_kernel(kernel::Sabotage::WritebackForgotten);
+    assert!(
+        failure.found.contains("holds something else"),
+        "{}",
+        failure.found
+    );
+}
+
+#[test]
 fn a_failure_comes_back() {
     let first = on_linux(Sabotage::TakeLosesWrites);
     let again = on_linux(Sabotage::TakeLosesWrites);

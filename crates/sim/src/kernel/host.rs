@@ -6,22 +6,25 @@
 //!  staging    slot ──▶ frame, and one frame more that is reserved for who touches the page
 //! ```
 //!
+//! What VMOs ask of it besides stands in `memory.rs`, what it keeps for user pagers in `requests.rs`.
 //! Frames are limited: `install` may say that there is none, `take` that none can be reserved.
 
 use super::Sabotage;
 use super::mappings::{Address, Mappings};
+use super::requests::Requests;
 use crate::damage;
 use crate::failure::fail;
 use crate::inject::Kind;
 use crate::lock::SimLock;
 use crate::machine::{Chunks, Clock, FrameNumber, Limit, Ram, Staging, StorageFrames};
-use crate::schedule::{self, NOBODY, block, doze, fires, note, random, simulation, step};
+use crate::schedule::{self, doze, fires, note, random, simulation, step};
 use crate::trace::What;
 use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
 use coldpress_engine::lock::{HeldRanks, rank};
+use coldpress_engine::vmo::VmoId;
 use coldpress_engine::{
-    Doubt, Entry, Host, Installed, Memory, PageIndex, Place, SegmentId, StagingSlot, Taken,
+    Doubt, Entry, Host, Installed, PageIndex, Place, SegmentId, StagingSlot, Taken,
 };
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -38,10 +41,13 @@ struct AtPlace {
     pins: u32,
 }
 
-/// Looks at entries of the engine without a lock.
+/// Looks at entries of the engine.
 pub trait Looker {
-    /// The entry of a page.
+    /// The entry of a page, without a lock.
     fn entry(&self, place: Place) -> Entry;
+
+    /// What a VMO sees as its page, with a lock. `None`: there is no such page.
+    fn seen(&self, vmo: VmoId, page: u64) -> Option<Entry>;
 }
 
 /// The machine.
@@ -59,6 +65,8 @@ pub struct Kernel {
     pub staging: Staging,
     /// Slots whose reserved frame was not used yet.
     reserved: Vec<Cell<bool>>,
+    /// What user pagers are asked for.
+    pub requests: Requests,
     /// Memory for tables.
     pub chunks: Chunks,
     /// The clock.
@@ -82,10 +90,7 @@ unsafe impl Sync for Kernel {}
 
 const PAGE_KEY: u64 = 1 << 63;
 
-/// How long somebody waits who is not woken, in steps.
-const WAIT_STEPS: u64 = 40_000;
-
-fn key_of((segment, index): Place) -> u64 {
+pub(super) fn key_of((segment, index): Place) -> u64 {
     PAGE_KEY | u64::from(segment) << 32 | u64::from(index)
 }
 
@@ -108,6 +113,7 @@ impl Kernel {
             frames: storage,
             reserved: (0..staging.slots()).map(|_| Cell::new(false)).collect(),
             staging,
+            requests: Requests::default(),
             chunks,
             clock,
             late_bits: RefCell::default(),
@@ -133,7 +139,7 @@ impl Kernel {
     }
 
     /// The frame in place; there is one.
-    fn frame(&self, place: Place) -> FrameNumber {
+    pub(super) fn frame(&self, place: Place) -> FrameNumber {
         match self.at(place).frame {
             0 => fail(place, "there is no page"),
             frame => frame,
@@ -154,7 +160,7 @@ impl Kernel {
         (self.flips.get(), self.links.get())
     }
 
-    fn assert_locked(&self, place: Place) {
+    pub(super) fn assert_locked(&self, place: Place) {
         let held = SimLock::held().expect("all are checked").load(Relaxed);
         if cfg!(debug_assertions) && held >> rank::VMO & 1 == 0 {
             fail(place, "acted upon without its VMO's lock");
@@ -189,7 +195,7 @@ impl Kernel {
     }
 
     /// A frame of those that are left.
-    fn take_frame(&self) -> bool {
+    pub(super) fn take_frame(&self) -> bool {
         if fires(Kind::InstallNoFrame) {
             return false;
         }
@@ -201,13 +207,13 @@ impl Kernel {
     }
 
     /// Puts content in place; its frame was taken from the limit.
-    fn put(&self, place: Place, content: &Page) -> Installed {
+    pub(super) fn put(&self, place: Place, content: &Page) -> Installed {
         let frame = self.ram.allocate_with(content);
         self.put_frame(place, frame);
         Installed::Done
     }
 
-    fn put_frame(&self, place: Place, frame: FrameNumber) {
+    pub(super) fn put_frame(&self, place: Place, frame: FrameNumber) {
         if self.at(place).frame != 0 {
             fail(place, "M1: two frames at one place");
         }
@@ -227,7 +233,7 @@ impl Kernel {
         self.set(place, |at| at.pins -= 1);
     }
 
-    fn remove(&self, place: Place) -> FrameNumber {
+    pub(super) fn remove(&self, place: Place) -> FrameNumber {
         let frame = self.frame(place);
         if self.at(place).pins > 0 {
             fail(place, "it is pinned, and goes");
@@ -257,6 +263,11 @@ impl Kernel {
         schedule::wake(key_of(place));
     }
 
+    /// How often who waits for a page was woken.
+    pub(super) fn wakes_of(&self, place: Place) -> u32 {
+        self.at(place).wakes
+    }
+
     /// Wakes somebody who sleeps, for nothing.
     pub fn wake_for_nothing(&self) {
         let second = self.second_wakes.borrow_mut().pop();
@@ -266,7 +277,9 @@ impl Kernel {
             all.find(|&&place| simulation().who_waits(key_of(place)) != 0)
                 .copied()
         });
-        if let Some(place) = place {
+        if random().one_in(2) && self.requests.wake_for_nothing() {
+            note(Kind::SpuriousWake);
+        } else if let Some(place) = place {
             if second.is_none() {
                 note(Kind::SpuriousWake);
             }
@@ -450,91 +463,5 @@ unsafe impl Host for Kernel {
     fn let_changes_in(&self) {
         step(What::LetIn, 0, 0, 0);
         doze(20);
-    }
-}
-
-// SAFETY: each method acts between two steps; pages keep their bytes.
-unsafe impl Memory for Kernel {
-    fn read(&self, place: Place, offset: usize, into: &mut [u8]) {
-        step(What::Memory, place.0, place.1, 1);
-        self.assert_locked(place);
-        self.ram.with(self.frame(place), |page| {
-            into.copy_from_slice(&page[offset..][..into.len()]);
-        });
-    }
-
-    fn write(&self, place: Place, offset: usize, bytes: &[u8]) {
-        step(What::Memory, place.0, place.1, 2);
-        self.assert_locked(place);
-        self.ram.with(self.frame(place), |page| {
-            page[offset..][..bytes.len()].copy_from_slice(bytes);
-        });
-    }
-
-    fn zero(&self, place: Place) {
-        self.write(place, 0, &[0; 4096]);
-    }
-
-    fn drop_page(&self, place: Place) {
-        step(What::Memory, place.0, place.1, 3);
-        self.assert_locked(place);
-        let frame = self.remove(place);
-        self.ram.free(frame);
-        self.limit.give();
-    }
-
-    fn rename(&self, from: Place, to: Place) {
-        step(What::Memory, from.0, from.1, 4);
-        step(What::Memory, to.0, to.1, 5);
-        self.assert_locked(from);
-        let frame = self.remove(from);
-        self.put_frame(to, frame);
-    }
-
-    fn copy(&self, from: Place, to: Place) -> Installed {
-        step(What::Memory, from.0, from.1, 6);
-        step(What::Memory, to.0, to.1, 7);
-        self.assert_locked(from);
-        if !self.take_frame() {
-            return Installed::NoFrame;
-        }
-        // SAFETY: in use; the frame that is allocated is another one.
-        let content = unsafe { self.ram.address(self.frame(from)).as_ref() };
-        self.put(to, content)
-    }
-
-    fn protect(&self, place: Place) {
-        step(What::Memory, place.0, place.1, 8);
-        if self.sabotage != Sabotage::ProtectIgnored {
-            self.mappings.protect(place);
-        }
-    }
-
-    fn unmap(&self, place: Place) {
-        step(What::Memory, place.0, place.1, 9);
-        if self.sabotage != Sabotage::UnmapIgnored {
-            self.mappings.unmap(place);
-        }
-    }
-
-    fn wakes(&self, place: Place) -> u32 {
-        self.at(place).wakes
-    }
-
-    fn wait(&self, place: Place, _worker: u16, seen: u32) {
-        assert_ne!(simulation().current(), NOBODY, "nobody else can help");
-        step(What::Wait, place.0, place.1, seen);
-        let held = SimLock::held().expect("all are checked").load(Relaxed);
-        assert!(
-            !cfg!(debug_assertions) || held == 0,
-            "waits with a lock held"
-        );
-        if self.wakes(place) != seen || block(key_of(place), Some(WAIT_STEPS)) {
-            return;
-        }
-        let looker = self.looker.get().expect("set before the first thread runs");
-        if self.wakes(place) == seen && !matches!(looker.entry(place), Entry::Request(_)) {
-            fail(place, "a thread waits that nobody has woken");
-        }
     }
 }

@@ -2,16 +2,24 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `host.rs`, `mappings.rs` | the machine |
-//! | `object.rs` | a VMO as the driver knows it: what each page may hold |
-//! | `user.rs`, `moving.rs` | threads that use VMOs |
+//! | `host.rs`, `memory.rs`, `mappings.rs`, `requests.rs` | the machine |
+//! | `object.rs`, `store.rs` | a VMO as the driver knows it: what each page may hold, what its user pager has |
+//! | `user.rs`, `changing.rs`, `moving.rs` | threads that use VMOs |
+//! | `pager.rs` | user pagers |
+//! | `policy.rs` | caretaker, evictor, tunables |
 //! | `service.rs` | reclaimers, weather, checks |
 
+mod changing;
 mod host;
 mod mappings;
+mod memory;
 mod moving;
 mod object;
+mod pager;
+mod policy;
+mod requests;
 mod service;
+mod store;
 mod user;
 
 use crate::codec::{SimCodec, Watcher};
@@ -22,12 +30,14 @@ use crate::schedule::{Body, MAX_THREADS, Simulation, note, random, simulation};
 use crate::settings::Settings;
 use crate::trace::What;
 use coldpress_codec::Page;
-use coldpress_engine::vmo::Vmos;
+use coldpress_engine::vmo::{VmoId, Vmos};
 use coldpress_engine::{Entry, Place};
 use coldpress_storage::AnyStorage;
 use host::Kernel;
 use object::Object;
+use policy::Policy;
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// What is wrong with the machine on purpose, to show that it is noticed.
@@ -46,6 +56,8 @@ pub enum Sabotage {
     NeverWakes,
     /// Staging is written to while the compressor owns it.
     StagingOverwritten,
+    /// User pagers say that they have written pages back, and have not.
+    WritebackForgotten,
 }
 
 type SimVmos = Vmos<Kernel, SimCodec, AnyStorage>;
@@ -58,6 +70,8 @@ struct World {
     machine: &'static Kernel,
     vmos: &'static SimVmos,
     objects: RefCell<Vec<Rc<Object>>>,
+    /// Those with user pagers whose end has begun.
+    ending: RefCell<BTreeMap<VmoId, Rc<Object>>>,
     /// Sleepers are woken for nothing. (Elsewhere a sleeper that nobody wakes is found.)
     spurious: bool,
     /// A page that is away, or was when somebody looked: where threads meet.
@@ -66,6 +80,7 @@ struct World {
     made: Cell<u32>,
     users: Cell<u32>,
     frames: usize,
+    policy: Policy,
     /// When each thread began what it does: reads since then may return what was true then.
     began: Vec<Cell<u64>>,
 }
@@ -82,6 +97,10 @@ impl Watcher for StageWatcher {
 impl host::Looker for World {
     fn entry(&self, (segment, index): Place) -> Entry {
         self.vmos.engine().entry(segment, index)
+    }
+
+    fn seen(&self, vmo: VmoId, page: u64) -> Option<Entry> {
+        self.vmos.entry(vmo, page).ok()
     }
 }
 
@@ -169,14 +188,17 @@ pub fn run(simulation: &Simulation, settings: &Settings) -> Result<(), String> {
         machine,
         vmos,
         objects: RefCell::default(),
+        ending: RefCell::default(),
         spurious: random.one_in(2),
         spot: RefCell::default(),
         made: Cell::new(0),
         users: Cell::new(USERS as u32),
         frames,
+        policy: Policy::new(),
         began: (0..=MAX_THREADS).map(|_| Cell::new(u64::MAX)).collect(),
     });
     let _ = machine.looker.set(world);
+    world.tune();
     let threads = world.threads(&held);
     held.run(simulation, threads, || world.check_to_the_end())
 }
@@ -190,10 +212,26 @@ impl World {
             id += 1;
             threads.push(("user", Box::new(move || self.user(n, worker))));
         }
-        for n in 0..random().between(1, 4) as u16 {
+        for _ in 0..random().between(1, 3) {
+            let worker = held.worker(id);
+            id += 1;
+            threads.push(("pager", Box::new(|| self.pager(worker))));
+        }
+        let (cares, evicts) = (random().one_in(2), random().one_in(2));
+        let fewest = u64::from(!cares && !evicts || !random().one_in(3));
+        for n in 0..random().between(fewest, 4) as u16 {
             let reclaimer = held.reclaimer(id, n * 4..n * 4 + 1 + n);
             id += 1;
             threads.push(("reclaimer", Box::new(|| self.reclaim(reclaimer))));
+        }
+        if cares {
+            let reclaimer = held.reclaimer(id, 20..22);
+            id += 1;
+            threads.push(("caretaker", Box::new(|| self.caretaker(reclaimer))));
+        }
+        if evicts {
+            let reclaimer = held.reclaimer(id, 24..27);
+            threads.push(("evictor", Box::new(|| self.evictor(reclaimer))));
         }
         threads.push(("weather", Box::new(|| self.weather())));
         threads.push(("checker", Box::new(|| self.checker())));

@@ -7,7 +7,7 @@ use crate::inject::Kind;
 use crate::machine::Table;
 use crate::schedule::{doze, note, random, step};
 use crate::trace::What;
-use coldpress_engine::vmo::{Shares, VmoError};
+use coldpress_engine::vmo::{Hint, Shares, VmoError};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -60,8 +60,11 @@ impl User<'_> {
         let Some((to, first)) = self.target() else {
             return;
         };
-        if Rc::ptr_eq(from, &to) {
+        if Rc::ptr_eq(from, &to) || to.store.is_some() {
             return;
+        }
+        if from.store.is_some() {
+            return self.check_not_taken(from, page);
         }
         let pages = page..page + random().between(1, 6);
         self.note_stages(from, pages.clone(), TAKEN);
@@ -122,12 +125,36 @@ impl User<'_> {
         }
     }
 
+    /// Pages of user pagers are not taken.
+    fn check_not_taken(&mut self, from: &Object, page: u64) {
+        let world = self.world;
+        let began = world.begins();
+        let taken = world
+            .vmos
+            .take(world.machine, &mut self.worker, from.id, page..page + 1);
+        world.excuses(from, taken.expect_err("its pager has it"), began, page + 1);
+    }
+
     /// These pages may have become zeros since.
     fn doubt_zeros(&self, object: &Object, range: Range<u64>, began: u64) {
         for page in range {
             let versions = object.page(page);
             versions.begin(None, began, self.world.oldest());
             versions.end_in_doubt(began, self.world.now());
+        }
+    }
+
+    /// Says of pages that they are needed, or are not.
+    pub(super) fn hint(&mut self, object: &Object, page: u64) {
+        let world = self.world;
+        let pages = self.some_range(object, page);
+        let began = world.begins();
+        let hint = random().pick(&[Hint::DontNeed, Hint::AlwaysNeed]);
+        step(What::Change, object.number, page as u32, 0xF6);
+        match world.vmos.hint(object.id, pages.clone(), hint) {
+            Ok(hinted) if hinted > 0 => note(Kind::Hinted),
+            Ok(_) => {}
+            Err(error) => world.excuses(object, error, began, pages.end),
         }
     }
 

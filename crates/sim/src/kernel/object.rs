@@ -1,5 +1,6 @@
 //! A VMO as the driver knows it: what each page may hold, and how large it may be.
 
+use super::store::Store;
 use crate::versions::Versions;
 use coldpress_codec::{PAGE_SIZE, Page};
 use coldpress_engine::vmo::VmoId;
@@ -31,6 +32,8 @@ pub struct Object {
     pub size: Versions<u64>,
     /// Its position in its family, so that it stays small.
     pub base: u64,
+    /// Its user pager's, if it has one.
+    pub store: Option<Store>,
     pages: RefCell<BTreeMap<u64, Rc<Versions<Content>>>>,
     /// Ranges that are being made zeros, and since when.
     zeroing: RefCell<Vec<(Range<u64>, u64)>>,
@@ -53,6 +56,7 @@ impl Object {
             number: FIRST_NUMBER + number,
             size: Versions::new(pages, now),
             base,
+            store: None,
             pages: RefCell::default(),
             zeroing: RefCell::default(),
             ending: Cell::new(false),
@@ -60,6 +64,18 @@ impl Object {
             pinned_until: Cell::new(0),
             changes: Cell::new(0),
             exclusive: Cell::new(false),
+        }
+    }
+
+    /// The same of a VMO that has a user pager, and holds what that has.
+    pub fn paged(id: VmoId, number: u32, pages: u64, store: Store, now: u64) -> Self {
+        let object = Self::new(id, number, pages, 0, now);
+        for (page, content) in store.pages() {
+            object.set_page(page, Versions::new(content, 0));
+        }
+        Self {
+            store: Some(store),
+            ..object
         }
     }
 

@@ -1,7 +1,9 @@
 //! What the kernel's own threads do, what disturbs the machine, and what is checked.
 
 use super::World;
+use super::object::bytes;
 use crate::codec::SimCodec;
+use crate::failure::about;
 use crate::inject::Kind;
 use crate::lifetime::Held;
 use crate::machine::Table;
@@ -9,6 +11,7 @@ use crate::reclaim;
 use crate::schedule::{doze, note, random};
 use coldpress_engine::Reclaimer;
 use coldpress_engine::queues::access::Harvest;
+use coldpress_engine::vmo::VmoError;
 use coldpress_storage::CompressedStorage;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -35,6 +38,10 @@ impl World {
             match random().below(12) {
                 0 => self.lower_limit(),
                 1..=2 => self.machine.clock.disturb(),
+                3 if random().one_in(8) => {
+                    note(Kind::TunablesChanged);
+                    self.tune();
+                }
                 3..=4 if self.spurious => machine.wake_for_nothing(),
                 5..=7 => {
                     machine.write_late_bits();
@@ -108,14 +115,26 @@ impl World {
             for (page, versions) in object.known(0..object.sizes(now, now).0) {
                 let mut found = [0; 4096];
                 let read = vmos.read(machine, &mut worker, object.id, page * 4096, &mut found);
-                match read {
-                    Ok(()) => {
-                        let possible = versions.possible(now, now);
-                        let is = |content| *super::object::bytes(content) == found;
-                        assert!(possible.iter().any(is), "page {page} at the end");
+                let possible = versions.possible(now, now);
+                about((object.number, page as u32));
+                match (read, &object.store) {
+                    (Ok(()), _) => {
+                        let is = |content| *bytes(content) == found;
+                        assert!(
+                            possible.iter().any(is),
+                            "page {page} holds something else at the end"
+                        );
                     }
-                    Err(error) => assert!(damaged, "{error:?} at the end"),
+                    // It is not in place, so what its user pager has is what it holds.
+                    (Err(VmoError::NotSupplied), Some(store)) => {
+                        let stored = possible.iter().any(|content| store.holds(page, content));
+                        assert!(stored, "page {page} holds something else in its store");
+                    }
+                    (Err(error), _) => assert!(damaged, "{error:?} at the end"),
                 }
+            }
+            if object.store.is_some() {
+                self.check_eviction(&object);
             }
             vmos.destroy(machine, object.id).expect("a VMO ends");
         }

@@ -1,12 +1,13 @@
 //! Threads that use VMOs, by system calls and through mappings, and compare all they read.
 
 use super::object::{Content, Object, bytes};
+use super::store::Store;
 use super::{USERS, World};
 use crate::codec::SimCodec;
 use crate::content;
 use crate::inject::Kind;
 use crate::machine::Table;
-use crate::schedule::{doze, fires, note, random, simulation, step};
+use crate::schedule::{doze, note, random, simulation, step};
 use crate::trace::What;
 use crate::versions::Versions;
 use coldpress_codec::{PAGE_SIZE, Page};
@@ -16,42 +17,22 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// The most VMOs at a time.
-const OBJECTS: usize = 24;
+pub(super) const OBJECTS: usize = 24;
 
 /// Where VMOs of several segments have pages: around this one, and at their beginning.
-const FAR: u64 = 8192;
+pub(super) const FAR: u64 = 8192;
 
 /// Pages of a part.
-const NEAR: u64 = 28;
+pub(super) const NEAR: u64 = 28;
 
 /// The last position that a VMO of the driver's may have.
-const LAST: u64 = FAR + 200;
+pub(super) const LAST: u64 = FAR + 200;
 
 const TOUCHES: [Kind; 4] = [
     Kind::TouchStaged,
     Kind::TouchInCodec,
     Kind::TouchStoring,
     Kind::TouchRestoring,
-];
-const DROPS: [Kind; 4] = [
-    Kind::DropStaged,
-    Kind::DropInCodec,
-    Kind::DropStoring,
-    Kind::DropRestoring,
-];
-const ZEROS: [Kind; 4] = [Kind::ZeroInFlight; 4];
-const RESIZES: [Kind; 4] = [Kind::ResizeInFlight; 4];
-const SNAPSHOTS: [Kind; 4] = [
-    Kind::SnapshotStaged,
-    Kind::SnapshotInCodec,
-    Kind::SnapshotStoring,
-    Kind::SnapshotRestoring,
-];
-const ENDS: [Kind; 4] = [
-    Kind::DestroyStaged,
-    Kind::DestroyInCodec,
-    Kind::DestroyStoring,
-    Kind::DestroyRestoring,
 ];
 
 /// A mapping of this thread's.
@@ -99,7 +80,12 @@ impl World {
                 object.was_pinned(began)
             }
             VmoError::Poisoned => self.machine.damaged().0 > 0,
-            _ => false,
+            VmoError::NotSupplied => {
+                let store = object.store.as_ref();
+                store.is_some_and(|store| store.has_refused(began))
+            }
+            VmoError::NotSupported => object.store.is_some(),
+            VmoError::NotAligned => false,
         };
         assert!(
             excused,
@@ -142,7 +128,7 @@ impl User<'_> {
         let Some((object, page)) = self.target() else {
             return self.create();
         };
-        match random().below(200) {
+        match random().below(202) {
             0..=49 => self.read(&object, page),
             50..=89 => self.write(&object, page),
             90..=145 => self.touch(&object, page),
@@ -158,6 +144,7 @@ impl User<'_> {
             192..=196 => self.splice(&object, page),
             197 => self.mark(&object),
             198 => self.world.check_usage(&object),
+            199 => self.hint(&object, page),
             _ => doze(500),
         }
     }
@@ -212,12 +199,13 @@ impl User<'_> {
         }
     }
 
-    fn some_range(&self, object: &Object, page: u64) -> Range<u64> {
+    pub(super) fn some_range(&self, object: &Object, page: u64) -> Range<u64> {
         let now = self.world.now();
         let size = object.sizes(now, now).1;
         let end = match random().one_in(8) {
-            true => size,
-            false => page + random().between(1, 12),
+            // What a user pager knows is asked of it page by page.
+            true if object.store.is_none() => size,
+            _ => page + random().between(1, 12),
         };
         page.min(size)..end.clamp(page.min(size), size.max(page.min(size)))
     }
@@ -249,13 +237,26 @@ impl User<'_> {
             true => FAR + random().below(NEAR / 2),
             false => random().between(1, NEAR + 1),
         };
-        match world.vmos.create(world.machine, pages) {
-            Ok(id) => {
-                let object = Object::new(id, world.next_number(), pages, 0, world.now());
-                world.objects.borrow_mut().push(Rc::new(object));
+        let object = match random().one_in(4) {
+            true => self.create_paged(pages.min(NEAR)),
+            false => {
+                let id = world.vmos.create(world.machine, pages);
+                id.map(|id| Object::new(id, world.next_number(), pages, 0, world.now()))
             }
+        };
+        match object {
+            Ok(object) => world.objects.borrow_mut().push(Rc::new(object)),
             Err(error) => assert_eq!(error, VmoError::NoMemory, "creating"),
         }
+    }
+
+    fn create_paged(&self, pages: u64) -> Result<Object, VmoError> {
+        let world = self.world;
+        let id = world.vmos.create_pager_backed(world.machine, pages)?;
+        let store = Store::new(random(), pages, 0..NEAR);
+        let object = Object::paged(id, world.next_number(), pages, store, world.now());
+        world.machine.requests.attach(id, object.number);
+        Ok(object)
     }
 
     fn read(&mut self, object: &Object, page: u64) {
@@ -291,10 +292,13 @@ impl User<'_> {
         let world = self.world;
         world.excuses(object, error, began, page + 1);
         match error {
-            VmoError::NoMemory => doze(200),
+            VmoError::NoMemory => {
+                world.wants_memory();
+                doze(200);
+            }
             VmoError::Poisoned => {
-                let pages = page..page + 1;
-                self.make_zeros(object, pages, random().one_in(2));
+                let drop = object.store.is_none() && random().one_in(2);
+                self.make_zeros(object, page..page + 1, drop);
             }
             _ => {}
         }
@@ -480,128 +484,6 @@ impl User<'_> {
         let done = vmos.prefetch(world.machine, &mut self.worker, object.id, pages.clone());
         if let Err(error) = done {
             world.excuses(object, error, began, pages.end);
-        }
-    }
-
-    fn zeros(&mut self, object: &Object, page: u64, drop: bool) {
-        let pages = self.some_range(object, page);
-        self.note_stages(object, pages.clone(), if drop { DROPS } else { ZEROS });
-        self.make_zeros(object, pages, drop);
-    }
-
-    fn make_zeros(&mut self, object: &Object, pages: Range<u64>, drop: bool) {
-        let world = self.world;
-        self.begin_change(object, false);
-        let began = world.begins();
-        object.begin_zeros(pages.clone(), began, world.oldest());
-        let (vmos, machine) = (world.vmos, world.machine);
-        step(
-            What::Zap,
-            object.number,
-            pages.start as u32,
-            pages.end as u32,
-        );
-        let done = match drop {
-            true => vmos.decommit(machine, object.id, pages.clone()),
-            false => vmos.zero(machine, object.id, pages.clone()),
-        };
-        object.end_zeros(pages.clone(), began, world.now(), done.is_ok());
-        self.end_change(object);
-        if let Err(error) = done {
-            world.excuses(object, error, began, pages.end);
-        }
-    }
-
-    fn resize(&mut self, object: &Object) {
-        let world = self.world;
-        let pages = match random().below(6) {
-            0 => FAR + random().below(NEAR / 2),
-            _ => random().below(NEAR + 1),
-        };
-        if object.base + pages > LAST {
-            return;
-        }
-        self.note_stages(object, pages..NEAR, RESIZES);
-        self.begin_change(object, false);
-        let began = world.begins();
-        object.size.begin(pages, began, world.oldest());
-        object.begin_zeros(pages..u64::MAX, began, world.oldest());
-        step(What::Change, object.number, pages as u32, 0);
-        let done = world.vmos.resize(world.machine, object.id, pages);
-        match done {
-            Ok(()) => object.size.end(began, world.now()),
-            Err(_) => object.size.take_back(began),
-        }
-        object.end_zeros(pages..u64::MAX, began, world.now(), done.is_ok());
-        self.end_change(object);
-        if let Err(error) = done {
-            world.excuses(object, error, began, 0);
-        }
-    }
-
-    fn snapshot(&mut self, object: &Rc<Object>) {
-        let world = self.world;
-        if world.objects.borrow().len() >= OBJECTS {
-            return;
-        }
-        let now = world.now();
-        let size = object.sizes(now, now).1;
-        let start = match random().one_in(2) {
-            true => 0,
-            false => random().below(size.min(NEAR) + 1),
-        };
-        let more = random().pick(&[0, 0, 3]);
-        let end = match random().one_in(3) {
-            true => start + random().below(NEAR),
-            false => size.max(start) + more,
-        };
-        if object.base + end > LAST {
-            return;
-        }
-        self.note_stages(object, start..end, SNAPSHOTS);
-        world
-            .machine
-            .chunks
-            .growing(&[Table::Accounts, Table::Objects, Table::Counts]);
-        let began = world.begins();
-        step(What::Change, object.number, start as u32, end as u32);
-        let made = world.vmos.snapshot(world.machine, object.id, start..end);
-        let ended = world.now();
-        match made {
-            Ok(id) => {
-                let base = object.base + start;
-                let child = Object::new(id, world.next_number(), end - start, base, ended);
-                for (page, versions) in object.known(start..end) {
-                    let possible = versions.possible(began, ended);
-                    child.set_page(page - start, Versions::of(possible, began, ended));
-                }
-                world.objects.borrow_mut().push(Rc::new(child));
-            }
-            Err(error) => world.excuses(object, error, began, start),
-        }
-    }
-
-    fn destroy(&mut self, object: &Rc<Object>) {
-        let world = self.world;
-        if object.ending.replace(true) {
-            return;
-        }
-        world
-            .objects
-            .borrow_mut()
-            .retain(|other| !Rc::ptr_eq(other, object));
-        self.note_stages(object, 0..NEAR, ENDS);
-        let began = world.begins();
-        step(What::Change, object.number, 0, 0xE);
-        loop {
-            match world.vmos.destroy(world.machine, object.id) {
-                Ok(()) => break,
-                Err(VmoError::BadState) if object.was_pinned(began) => doze(300),
-                Err(error) => panic!("a VMO cannot end: {error:?}"),
-            }
-        }
-        if fires(Kind::SlowWriter) {
-            doze(100);
         }
     }
 }

@@ -46,6 +46,11 @@ impl Limit {
         self.used.get()
     }
 
+    /// Frames that may be used besides.
+    pub fn free(&self) -> usize {
+        self.most.get().saturating_sub(self.used.get())
+    }
+
     /// Another limit; more may be used at this moment.
     pub fn set(&self, most: usize) {
         self.most.set(most);
