@@ -52,6 +52,7 @@ pub mod host;
 pub mod interval;
 pub mod lock;
 pub mod memory;
+mod metadata;
 pub mod metrics;
 pub mod page;
 pub mod page_list;
@@ -73,7 +74,9 @@ pub use fault::FaultOutcome;
 pub use fork::Content;
 pub use host::{Doubt, Host, Installed, StagingSlot, Taken};
 pub use memory::{Memory, Place};
+pub use metadata::Metadata;
 pub use queues::Ageing;
+pub use stored::HEADER_BYTES;
 pub use tunables::{TunableError, Tunables};
 pub use worker::{Worker, Workspace};
 
@@ -239,12 +242,18 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 
     /// Bytes of tables that the engine has touched, storage's own included.
     pub fn metadata_bytes(&self) -> usize {
-        let own = self.segments.touched_bytes()
-            + self.leaves.touched_bytes()
-            + self.counts.touched_bytes()
-            + self.accounts.touched_bytes()
-            + self.pages.touched_bytes();
-        own + self.storage.lock().usage().metadata_bytes
+        self.metadata().total()
+    }
+
+    /// The same, by kind of table.
+    pub fn metadata(&self) -> Metadata {
+        Metadata {
+            page_lists: self.segments.touched_bytes() + self.leaves.touched_bytes(),
+            counters: self.counts.touched_bytes(),
+            records: self.pages.touched_bytes(),
+            accounts: self.accounts.touched_bytes(),
+            storage: self.storage.lock().usage().metadata_bytes,
+        }
     }
 
     /// Pages with a record: resident and tracked.

@@ -19,7 +19,7 @@ use crate::{LEAF_PAGES, PageIndex, SEGMENT_PAGES, SegmentId};
 use coldpress_arena::{Link, Zeroable};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 use lock_api::RawMutex;
@@ -207,8 +207,12 @@ impl Leaf {
 #[repr(C)]
 pub(crate) struct Counts {
     link: AtomicU32,
-    of: [AtomicU32; LEAF_PAGES as usize],
+    of: [AtomicU16; LEAF_PAGES as usize],
 }
+
+/// What a counter can hold. A page has no more sharers than its family has members, which are no
+/// more than this, and no more pins than [`MAX_PINS`](crate::vmo::MAX_PINS).
+pub(crate) const MAX_COUNT: u32 = u16::MAX as u32;
 
 // SAFETY: atomics; zero is valid.
 unsafe impl Zeroable for Counts {}
@@ -222,11 +226,12 @@ impl Link for Counts {
 impl Counts {
     /// The counter of a page.
     pub(crate) fn get(&self, index: PageIndex) -> u32 {
-        self.of[(index % LEAF_PAGES) as usize].load(Relaxed)
+        self.of[(index % LEAF_PAGES) as usize].load(Relaxed).into()
     }
 
     /// Sets the counter of a page, under the VMO's lock.
     pub(crate) fn set(&self, index: PageIndex, count: u32) {
+        let count = u16::try_from(count).expect("at most MAX_COUNT");
         self.of[(index % LEAF_PAGES) as usize].store(count, Relaxed);
     }
 

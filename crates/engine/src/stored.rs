@@ -15,8 +15,8 @@
 use crate::segment::Owner;
 use coldpress_storage::{FrameSource, Reference, read_at};
 
-/// Bytes before the compressed bytes.
-pub(crate) const HEADER_BYTES: usize = 12;
+/// Bytes that stand before the compressed bytes of a page: checksum, time, owner.
+pub const HEADER_BYTES: usize = 12;
 
 /// Where the time stands.
 const TIME_AT: usize = 4;

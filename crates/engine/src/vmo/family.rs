@@ -8,6 +8,7 @@ use super::Vmos;
 use super::object::{NodeId, Object};
 use crate::memory::Memory;
 use crate::page_list::{Entries, Held};
+use crate::segment::MAX_COUNT;
 use crate::{Engine, Host, SegmentId};
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
@@ -44,6 +45,12 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
     /// The segment in which the lock lies.
     pub(super) fn id(&self) -> SegmentId {
         self.held.id()
+    }
+
+    /// Whether so many more members can be counted.
+    pub(super) fn has_room_for(&self, members: u32) -> bool {
+        let count = &self.engine().segments.get(self.id()).members;
+        count.get() + members <= MAX_COUNT
     }
 
     /// Counts new members.

@@ -27,7 +27,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
     /// A VMO that holds what pages `pages` of `id` hold now. It may reach beyond the end of `id`, but
-    /// not begin there; what is beyond reads as zeros. Refused while pages of `id` are pinned.
+    /// not begin there; what is beyond reads as zeros. Refused while pages of `id` are pinned, and where some
+    /// 65,000 VMOs are related already.
     pub fn snapshot(&self, host: &M, id: VmoId, pages: Range<u64>) -> Result<VmoId, VmoError> {
         if pages.start > pages.end || pages.end - pages.start > MAX_PAGES {
             return Err(VmoError::OutOfRange);
@@ -66,6 +67,10 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
                 return Err(VmoError::NotSupported);
             }
             if family.is_pinned(node, object.base.get(), object.end_position()) {
+                return Err(VmoError::BadState);
+            }
+            // The VMO, and what both see.
+            if !family.has_room_for(2) {
                 return Err(VmoError::BadState);
             }
             let holds = family.next_own(node, 0, u64::MAX).is_some();
