@@ -8,6 +8,7 @@ use crate::choice;
 use crate::duration;
 use crate::eval_arguments::EvalArguments;
 use crate::refusal::EXIT_REFUSED;
+use crate::set::SetArguments;
 use crate::settings::Settings;
 use crate::size::Budget;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -76,6 +77,9 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Change budget, cold age or triggers of a program while it runs
+    #[command(after_help = crate::set::HELP)]
+    Set(SetArguments),
     /// Show the programs that run under Coldpress
     Status {
         /// Show one process in detail
@@ -93,36 +97,37 @@ pub enum Command {
     Eval(EvalArguments),
 }
 
-/// Arguments of `coldpress run`.
+/// Arguments of `coldpress run`. Their comments are the help text, line by line: clap could wrap it
+/// itself, with a crate that would bring the standard library into the pager's build.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// Memory the program may hold: 64M, 1.5G, 512MiB, or a share of what there is: 65%; none (the
-    /// default) where only age counts, or the limit of its memory group
-    #[arg(long, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
+    /// Memory the program may hold: 64M, 1.5G, 512MiB, or 65% of what there is
+    /// [default: the limit of its memory group, or none]
+    #[arg(long, verbatim_doc_comment, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
     pub budget: Option<Budget>,
-    /// Compress pages untouched for this long even within the budget: 500ms, 30s, 5m, 1h, none
-    /// (default: none with a budget, 60s without)
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_cold_after)]
+    /// Compress pages untouched for this long: 500ms, 30s, 5m, 1h, none
+    /// [default: none with --budget, 60s without]
+    #[arg(long, verbatim_doc_comment, value_name = "DURATION", value_parser = duration::parse_cold_after)]
     pub cold_after: Option<u64>,
-    /// What may compress pages: eager (their age), pressure (memory near the budget), critical
-    /// (memory above it); a list, or none (default: all)
-    #[arg(long, value_name = "LIST", value_parser = choice::parse_triggers)]
+    /// What may compress: eager (their age), pressure (memory near the budget),
+    /// critical (memory above it), a list of these, or none [default: all]
+    #[arg(long, verbatim_doc_comment, value_name = "LIST", value_parser = choice::parse_triggers)]
     pub trigger: Option<Triggers>,
-    /// How pages are compressed: lz4, zstd:1, … (default: press where the processor has vectors
-    /// for it, otherwise lz4)
-    #[arg(long, value_name = "NAME", value_parser = choice::parse_codec)]
+    /// How pages are compressed: lz4, zstd:1, …
+    /// [default: press where the processor has vectors for it, otherwise lz4]
+    #[arg(long, verbatim_doc_comment, value_name = "NAME", value_parser = choice::parse_codec)]
     pub codec: Option<CodecKind>,
     /// How compressed pages are kept: two-slot, three-slot, size-class, …
-    #[arg(long, value_name = "NAME", value_parser = choice::parse_storage)]
+    #[arg(long, verbatim_doc_comment, value_name = "NAME", value_parser = choice::parse_storage)]
     pub storage: Option<StorageKind>,
     /// Write the final statistics to this file, as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, verbatim_doc_comment, value_name = "FILE")]
     pub stats: Option<PathBuf>,
     /// Print no summary at the end
-    #[arg(short, long)]
+    #[arg(short, long, verbatim_doc_comment)]
     pub quiet: bool,
-    /// Take settings that are given neither here nor in the environment from this TOML file
-    #[arg(long, value_name = "FILE")]
+    /// Take from this TOML file what is given neither here nor in the environment
+    #[arg(long, verbatim_doc_comment, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]

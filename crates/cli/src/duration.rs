@@ -40,11 +40,22 @@ pub fn parse_cold_after(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A cold age for people.
+const UNITS_MS: [(u64, &str); 5] = [
+    (86_400_000, "d"),
+    (3_600_000, "h"),
+    (60_000, "min"),
+    (1_000, "s"),
+    (1, "ms"),
+];
+
+/// A cold age for people, exactly.
 pub fn format_cold_after(milliseconds: u64) -> String {
     match milliseconds {
         0 => "none".to_owned(),
-        ms => format_nanoseconds(ms.saturating_mul(1_000_000)),
+        ms => UNITS_MS
+            .into_iter()
+            .find(|(unit, _)| ms % unit == 0)
+            .map_or_else(String::new, |(unit, name)| format!("{} {name}", ms / unit)),
     }
 }
 
@@ -111,6 +122,8 @@ mod tests {
         assert_eq!(parse_cold_after("2s"), Ok(2_000));
         assert_eq!(format_cold_after(0), "none");
         assert_eq!(format_cold_after(90_000), "90 s");
+        assert_eq!(format_cold_after(1_500), "1500 ms");
+        assert_eq!(format_cold_after(7_200_000), "2 h");
     }
 
     #[test]

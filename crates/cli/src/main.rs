@@ -2,6 +2,7 @@
 //!
 //! * `run` starts a program with the pager's library preloaded ([`run`]);
 //! * `doctor` tells whether this machine lets the pager work, and how to mend it ([`doctor`]);
+//! * `set` changes settings of a program that runs ([`set`]);
 //! * `status` shows the processes under a pager ([`status`]);
 //! * `capture` samples the pages of a live process ([`capture`]);
 //! * `eval` measures codecs and storages on captured pages ([`eval`]).
@@ -12,6 +13,7 @@
 
 mod anonymous_pages;
 mod arguments;
+mod ask;
 mod budget;
 mod capture;
 mod capture_arguments;
@@ -27,6 +29,7 @@ mod eval;
 mod eval_arguments;
 mod host;
 mod inactive;
+mod managed;
 mod memory_limit;
 mod mend;
 mod on_signal;
@@ -41,6 +44,7 @@ mod report;
 mod rule;
 mod run;
 mod script;
+mod set;
 mod settings;
 mod signals;
 mod size;
@@ -64,6 +68,7 @@ fn main() {
     let result = match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Doctor { json } => doctor::doctor(json),
+        Command::Set(arguments) => set::set(&arguments),
         Command::Status { pid, json } => status::status(pid, json),
         Command::Capture(arguments) => capture::capture(&arguments),
         Command::Eval(arguments) => eval::eval(&arguments),

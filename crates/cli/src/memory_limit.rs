@@ -21,6 +21,11 @@ struct Hierarchy {
 
 /// Bytes this process may use: the least of MemTotal and all cgroup limits on its path.
 pub fn usable_bytes() -> Result<u64, Refusal> {
+    usable_bytes_of(std::process::id())
+}
+
+/// Bytes that process `pid` may use, in the same way.
+pub fn usable_bytes_of(pid: u32) -> Result<u64, Refusal> {
     let read = |path: &str| {
         fs::read_to_string(path).map_err(|error| {
             Refusal::new(format!(
@@ -31,13 +36,18 @@ pub fn usable_bytes() -> Result<u64, Refusal> {
     let total = parse_mem_total(&read("/proc/meminfo")?).ok_or_else(|| {
         Refusal::new("cannot tell how much memory there is: /proc/meminfo has no MemTotal")
     })?;
-    Ok(group_bytes().map_or(total, |limit| limit.min(total)))
+    Ok(group_bytes_of(pid).map_or(total, |limit| limit.min(total)))
 }
 
 /// Least limit of the memory groups that this process is in; `None` where there is none.
 pub fn group_bytes() -> Option<u64> {
+    group_bytes_of(std::process::id())
+}
+
+/// Least limit of the memory groups that process `pid` is in, as far as it can be seen from here.
+pub fn group_bytes_of(pid: u32) -> Option<u64> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     cgroup_limit(&mounts, &groups, |path| fs::read_to_string(path).ok())
 }
 

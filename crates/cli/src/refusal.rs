@@ -47,6 +47,12 @@ impl Refusal {
         self
     }
 
+    /// The same in one line, for those who know what they typed.
+    pub fn in_one_line(mut self) -> Self {
+        self.mends.clear();
+        self
+    }
+
     /// Exit status that belongs to the refusal.
     pub fn code(&self) -> u8 {
         self.code

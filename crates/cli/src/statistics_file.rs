@@ -95,11 +95,17 @@ pub fn path(directory: &Path, pid: u32) -> PathBuf {
 
 /// Opens a statistics file: a regular file and no symbolic link.
 pub fn open(path: &Path) -> io::Result<File> {
+    open_with(OpenOptions::new().read(true), path)
+}
+
+/// Opens a statistics file to write a request into it.
+pub fn open_to_ask(path: &Path) -> io::Result<File> {
+    open_with(OpenOptions::new().read(true).write(true), path)
+}
+
+fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)?;
+    let file = options.custom_flags(flags).open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(io::Error::from(io::ErrorKind::InvalidInput)),

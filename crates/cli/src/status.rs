@@ -1,13 +1,13 @@
 //! `coldpress status`: the processes under a pager, as a table, in detail, or as JSON.
 
 use crate::duration::format_nanoseconds;
+use crate::managed;
 use crate::process;
 use crate::refusal::Refusal;
 use crate::report::{self, PERCENTILES};
 use crate::rule;
 use crate::size::{format_budget, format_bytes, format_count};
-use crate::statistics_dir;
-use crate::statistics_file::{self, Live, Unusable};
+use crate::statistics_file::{Live, Unusable};
 use coldpress_interface::statistics::{Failure, Statistics};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
@@ -16,13 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Shows all managed processes, or one in detail.
 pub fn status(pid: Option<u32>, as_json: bool) -> Result<u8, Refusal> {
-    let live: Vec<Live> = statistics_dir::all()
-        .iter()
-        .flat_map(|directory| statistics_file::scan(directory))
-        .collect();
     match pid {
-        Some(pid) => one(&live, pid, as_json)?,
-        None => all(&live, as_json),
+        Some(pid) => one(&managed::find(pid)?, as_json)?,
+        None => all(&managed::all(), as_json),
     }
     Ok(0)
 }
@@ -33,11 +29,8 @@ fn statistics(file: &Live) -> Result<&Statistics, String> {
     copy.statistics(file.pid).map_err(|error| error.to_string())
 }
 
-fn one(live: &[Live], pid: u32, as_json: bool) -> Result<(), Refusal> {
-    let file = live.iter().find(|file| file.pid == pid);
-    let file = file.ok_or_else(|| {
-        Refusal::new(format!("no process {pid} runs under Coldpress, or it is not yours; coldpress status lists those that do"))
-    })?;
+fn one(file: &Live, as_json: bool) -> Result<(), Refusal> {
+    let pid = file.pid;
     let statistics = statistics(file)
         .map_err(|error| Refusal::new(format!("{}: not usable: {error}", file.path.display())))?;
     let program = process::name(pid);

@@ -184,7 +184,7 @@ mod tests {
         statistics.budget_bytes.store(NO_BUDGET, Relaxed);
         statistics.cold_after_ms.store(60_000, Relaxed);
         let free = BudgetInForce::of(NO_BUDGET, None).unwrap();
-        assert!(line("p", &statistics, &free).contains("(no budget, cold age 60 s)"));
+        assert!(line("p", &statistics, &free).contains("(no budget, cold age 1 min)"));
         statistics.fault_service.record(3_000);
         statistics.stalled_faults.store(2, Relaxed);
         let busy = line("python3", &statistics, &budget);

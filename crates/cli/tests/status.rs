@@ -163,6 +163,6 @@ fn an_unmanaged_process_is_one_clear_line() {
         assert_eq!(output.status.code(), Some(125));
         assert_eq!(stdout(&output), "");
         assert_eq!(stderr(&output).lines().count(), 1);
-        assert!(stderr(&output).contains("no process 1 runs under Coldpress"));
+        assert!(stderr(&output).contains("does not run under Coldpress"));
     }
 }

@@ -176,3 +176,85 @@ pub fn statistics_page(version: u64, pid: u32, start: u64) -> Vec<u8> {
 pub fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
+
+/// The real pager's library, in release: beside the command or in the release directory of the same
+/// target. Says loudly what is skipped where it was not built.
+pub fn pager(why: &str) -> Option<PathBuf> {
+    const NAME: &str = "libcoldpress_preload.so";
+    let binary = Path::new(env!("CARGO_BIN_EXE_coldpress"));
+    let target = binary.parent()?.parent()?;
+    let library = target.join("release").join(NAME);
+    if !library.exists() {
+        eprintln!("SKIPPED: {why}: cargo build --release -p coldpress-preload was not run");
+        return None;
+    }
+    Some(library)
+}
+
+/// A program that fills memory, says so, and lives on under the real pager until it is dropped.
+pub struct Managed {
+    run: std::process::Child,
+    /// The program's id.
+    pub pid: u32,
+    /// That of its forked child, if it was to have one.
+    pub child: u32,
+}
+
+/// Fills `argv[1]` MiB with pages that compress, and forks if there is an `argv[2]`.
+const HOLD: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <signal.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    size_t words = (size_t)atoi(argv[1]) << 17;
+    unsigned long *memory = mmap(0, words * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (size_t n = 0; n < words; n++) memory[n] = n * 3 / 64;
+    pid_t parent = getpid(), child = argc > 2 ? fork() : 0;
+    if (argc > 2 && child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        /* Pages shared with the parent cannot be taken; those written are the child's own. */
+        for (size_t n = 0; n < words; n += 512) memory[n] ^= 1;
+    } else {
+        printf("%d %d\n", parent, child);
+        fflush(stdout);
+    }
+    for (;;) pause();
+}
+"#;
+
+impl Managed {
+    /// Starts it, with options of `coldpress run`. `None`, loudly, where that cannot be.
+    pub fn start(directory: &Directory, options: &[&str], program: &[&str]) -> Option<Self> {
+        if !full_tier("running a program") {
+            return None;
+        }
+        let library = pager("changing what a pager does")?;
+        let hold = directory.compile("hold", HOLD, &[])?;
+        let mut command = coldpress();
+        command.arg("run").args(options).arg("--");
+        command.arg(hold).args(program).stdout(Stdio::piped());
+        command.env("COLDPRESS_PRELOAD_LIBRARY", library);
+        command.env("COLDPRESS_STATISTICS_DIR", directory.path("s"));
+        let mut run = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut output = std::io::BufReader::new(run.stdout.as_mut().unwrap());
+        std::io::BufRead::read_line(&mut output, &mut line).unwrap();
+        let mut numbers = line.split_whitespace().map(|word| word.parse().unwrap());
+        Some(Self {
+            run,
+            pid: numbers.next().expect("the program's id"),
+            child: numbers.next().expect("its child's"),
+        })
+    }
+}
+
+impl Drop for Managed {
+    fn drop(&mut self) {
+        // SAFETY: the program was started by us, and is waited for by `run`, which is our child.
+        unsafe { libc::kill(self.pid.cast_signed(), libc::SIGKILL) };
+        let _ = self.run.wait();
+    }
+}

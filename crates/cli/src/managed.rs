@@ -1,0 +1,57 @@
+//! Finding a process under a pager by its id, or saying what it is instead.
+
+use crate::process::{self, Identity};
+use crate::refusal::Refusal;
+use crate::statistics_dir;
+use crate::statistics_file::{self, Live};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+/// The statistics files of all processes under a pager that this user may see.
+pub fn all() -> Vec<Live> {
+    statistics_dir::all()
+        .iter()
+        .flat_map(|directory| statistics_file::scan(directory))
+        .collect()
+}
+
+/// The one of process `pid`.
+pub fn find(pid: u32) -> Result<Live, Refusal> {
+    let found = all().into_iter().find(|file| file.pid == pid);
+    found.ok_or_else(|| Refusal::new(not_managed(pid)))
+}
+
+/// The user whose process it is.
+pub fn owner(pid: u32) -> Option<u32> {
+    Some(fs::metadata(format!("/proc/{pid}")).ok()?.uid())
+}
+
+fn not_managed(pid: u32) -> String {
+    const LIST: &str = "coldpress status lists those that do";
+    if !Identity::of(pid).is_some_and(|process| process.is_alive()) {
+        return format!("there is no process {pid}");
+    }
+    // SAFETY: the call takes nothing and cannot fail.
+    let own = unsafe { libc::geteuid() };
+    match owner(pid) {
+        Some(user) if own != 0 && user != own => {
+            format!("process {pid} is not yours: it belongs to user {user}")
+        }
+        _ => format!(
+            "process {pid} ({}) does not run under Coldpress; {LIST}",
+            process::name(pid)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_managed_process_is_called_what_it_is() {
+        assert_eq!(not_managed(4_194_305), "there is no process 4194305");
+        let own = not_managed(std::process::id());
+        assert!(own.contains("does not run under Coldpress"), "{own}");
+    }
+}

@@ -1,0 +1,230 @@
+//! `coldpress set`: changes settings of a program that runs, and says what was and what is in force.
+
+use crate::ask;
+use crate::budget::BudgetInForce;
+use crate::duration::format_cold_after;
+use crate::managed;
+use crate::memory_limit;
+use crate::process;
+use crate::refusal::Refusal;
+use crate::rule;
+use crate::settings::{self, Settings};
+use crate::size::format_budget;
+use clap::Args;
+use coldpress_interface::control::{BUDGET, COLD_AFTER, NO_BUDGET, Request, TRIGGERS};
+use coldpress_interface::statistics::Statistics;
+use coldpress_interface::triggers::Triggers;
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The help text behind the options.
+pub const HELP: &str = "\
+Keys:
+  budget=<SIZE|PERCENT>   memory the program may hold: 64M, 1.5G, 65%, or none
+  cold-after=<DURATION>   compress pages untouched for this long: 500ms, 30s, 5m, or none
+  trigger=<LIST>          what may compress: eager,pressure,critical, a part of them, or none
+
+Examples:
+  coldpress set 4242 budget=512M
+  coldpress set 4242 budget=none cold-after=30s trigger=eager
+
+Codec and storage stay as they were chosen at the start. Children that are forked later begin with
+what is in force then.";
+
+/// What can be changed.
+const KEYS: [&str; 3] = ["budget", "cold-after", "trigger"];
+
+/// Arguments of `coldpress set`.
+#[derive(Debug, Args)]
+pub struct SetArguments {
+    /// The process, as coldpress status lists it
+    #[arg(value_name = "PID", value_parser = crate::arguments::parse_pid)]
+    pid: u32,
+    /// What to change: budget=512M, cold-after=30s, trigger=eager,critical
+    #[arg(value_name = "KEY=VALUE", required = true)]
+    changes: Vec<String>,
+    /// Print what was and what is in force as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Changes settings of a process.
+pub fn set(arguments: &SetArguments) -> Result<u8, Refusal> {
+    let settings = read(&arguments.changes).map_err(Refusal::new)?;
+    let pid = arguments.pid;
+    let live = managed::find(pid)?;
+    let (request, budget) = request(&settings, pid).map_err(Refusal::in_one_line)?;
+    let answer = ask::ask(&live, &request)?;
+    let unusable = |error| Refusal::new(format!("process {pid}: {error}"));
+    let before = answer.before.statistics(pid).map_err(unusable)?;
+    let now = answer.after.statistics(pid).map_err(unusable)?;
+    let program = process::name(pid);
+    if let Some(line) = budget.and_then(|budget| budget.explanation()) {
+        eprintln!("coldpress: {program}: {line}");
+    }
+    for line in without_effect(&request, now) {
+        eprintln!("coldpress: {program}: {line}");
+    }
+    if arguments.json {
+        let value = json!({
+            "pid": pid,
+            "program": program,
+            "before": to_json(before),
+            "now": to_json(now),
+        });
+        println!("{value:#}");
+    } else {
+        for line in lines(&request, before, now) {
+            println!("{line}");
+        }
+    }
+    Ok(0)
+}
+
+/// Reads the changes. The error is one line.
+fn read(changes: &[String]) -> Result<Settings, String> {
+    let keys = KEYS.join(", ");
+    let mut settings = Settings::default();
+    for change in changes {
+        let (key, value) = change
+            .split_once('=')
+            .ok_or_else(|| format!("{change:?} has no value: write KEY=VALUE; keys are {keys}"))?;
+        let setting = settings::named(key)
+            .ok_or_else(|| format!("there is no key {key:?}: keys are {keys}"))?;
+        if !KEYS.contains(&key) {
+            return Err(format!(
+                "{key} cannot be changed while the program runs: keys are {keys}"
+            ));
+        }
+        (setting.read)(&mut settings, value).map_err(|why| format!("{key}: {why}"))?;
+    }
+    Ok(settings)
+}
+
+/// What the pager of process `pid` is to be asked for, and the budget, if it is to be changed.
+fn request(settings: &Settings, pid: u32) -> Result<(Request, Option<BudgetInForce>), Refusal> {
+    let mut request = Request::default();
+    let mut in_force = None;
+    if let Some(budget) = settings.budget {
+        let asked = budget.resolve(|| memory_limit::usable_bytes_of(pid))?;
+        let budget = BudgetInForce::of(asked, memory_limit::group_bytes_of(pid))?;
+        request.keys |= BUDGET;
+        request.budget_bytes = budget.bytes;
+        in_force = Some(budget);
+    }
+    if let Some(milliseconds) = settings.cold_after_ms {
+        request.keys |= COLD_AFTER;
+        request.cold_after_ms = milliseconds;
+    }
+    if let Some(triggers) = settings.triggers {
+        request.keys |= TRIGGERS;
+        request.triggers = triggers.bits();
+    }
+    Ok((request, in_force))
+}
+
+/// What was asked for and will not show, and why.
+fn without_effect(request: &Request, now: &Statistics) -> Vec<&'static str> {
+    let Some(triggers) = rule::triggers(now) else {
+        return Vec::new();
+    };
+    let keeps_budget = triggers.has(Triggers::PRESSURE) || triggers.has(Triggers::CRITICAL);
+    let mut lines = Vec::new();
+    if request.keys & BUDGET != 0 && request.budget_bytes != NO_BUDGET && !keeps_budget {
+        lines.push("nothing keeps the budget: the triggers pressure and critical are off");
+    }
+    if request.keys & COLD_AFTER != 0 && request.cold_after_ms > 0 && !triggers.has(Triggers::EAGER)
+    {
+        lines.push("no page goes for its age: the trigger eager is off");
+    }
+    lines
+}
+
+/// One line for each key that was asked for.
+fn lines(request: &Request, before: &Statistics, now: &Statistics) -> Vec<String> {
+    let asked = [BUDGET, COLD_AFTER, TRIGGERS].into_iter().zip(KEYS);
+    asked
+        .filter(|(key, _)| request.keys & key != 0)
+        .map(|(key, name)| match (value(before, key), value(now, key)) {
+            (was, is) if was == is => format!("{name:<10}  {is} (as before)"),
+            (was, is) => format!("{name:<10}  {was} → {is}"),
+        })
+        .collect()
+}
+
+fn value(s: &Statistics, key: u64) -> String {
+    match key {
+        BUDGET => format_budget(s.budget_bytes.load(Relaxed)),
+        COLD_AFTER => format_cold_after(s.cold_after_ms.load(Relaxed)),
+        _ => rule::triggers(s).map_or("-".to_owned(), |on| on.to_string()),
+    }
+}
+
+fn to_json(s: &Statistics) -> Value {
+    let budget = Some(s.budget_bytes.load(Relaxed)).filter(|&bytes| bytes != NO_BUDGET);
+    json!({
+        "budget_bytes": budget,
+        "cold_after_ms": s.cold_after_ms.load(Relaxed),
+        "triggers": rule::triggers(s).map(|on| on.to_string()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Settings, String> {
+        let changes: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        read(&changes)
+    }
+
+    #[test]
+    fn changes_are_read_and_what_is_wrong_is_one_line() {
+        let read = read_text("budget=none cold-after=1m trigger=eager").unwrap();
+        let (request, _) = request(&read, std::process::id()).unwrap();
+        assert_eq!(request.keys, BUDGET | COLD_AFTER | TRIGGERS);
+        assert_eq!((request.cold_after_ms, request.triggers), (60_000, 1));
+        for (text, word) in [
+            ("budget", "\"budget\" has no value: write KEY=VALUE"),
+            (
+                "bugdet=1G",
+                "there is no key \"bugdet\": keys are budget, cold-after, trigger",
+            ),
+            ("codec=lz4", "codec cannot be changed"),
+            ("budget=lots", "budget: cannot read \"lots\""),
+            ("cold-after=", "cold-after: cannot read \"\""),
+            ("trigger=lazy", "trigger: \"lazy\" is no trigger"),
+        ] {
+            let error = read_text(text).unwrap_err();
+            assert!(error.starts_with(word) && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_told_as_from_what_to_what() {
+        let page = |budget, cold_after: u64, triggers: Triggers| {
+            let page = Statistics::new();
+            page.filled_bytes.store(u64::MAX, Relaxed);
+            page.budget_bytes.store(budget, Relaxed);
+            page.cold_after_ms.store(cold_after, Relaxed);
+            page.triggers.store(triggers.bits(), Relaxed);
+            page
+        };
+        let before = page(NO_BUDGET, 30_000, Triggers::ALL);
+        let now = page(64 << 20, 30_000, Triggers::NONE);
+        let request = Request {
+            keys: BUDGET | COLD_AFTER | TRIGGERS,
+            budget_bytes: 64 << 20,
+            cold_after_ms: 30_000,
+            triggers: 0,
+        };
+        let expected = [
+            "budget      none → 64.0 MiB",
+            "cold-after  30 s (as before)",
+            "trigger     eager,pressure,critical → none",
+        ];
+        assert_eq!(lines(&request, &before, &now), expected);
+        assert_eq!(without_effect(&request, &now).len(), 2);
+        assert_eq!(without_effect(&request, &before).len(), 0);
+    }
+}
