@@ -10,6 +10,7 @@
 //! * [`workplace`]: a world-readable directory a test, and the compiler calls that fill it;
 //! * [`managed`]: one call of `coldpress run`, as root or as nobody, and where its binary is;
 //! * [`machine`]: what a test takes of the machine and gives back;
+//! * [`neighbours`]: two processes side by side, and what one can time of the other;
 //! * [`process`]: running a command with a time limit, and what a stuck one is waiting for;
 //! * [`statistics`]: the JSON that `--stats` writes;
 //! * [`verify`]: the rounds of the program that verifies every page, by the million;
@@ -26,6 +27,7 @@
 pub mod hazards;
 pub mod machine;
 pub mod managed;
+pub mod neighbours;
 pub mod process;
 pub mod skip;
 pub mod statistics;
