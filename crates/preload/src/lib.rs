@@ -9,6 +9,7 @@
 //! | `entry` | constructor, destructor, the process that is meant |
 //! | `environment` | reading and mending the environment block |
 //! | `wrappers` | `sigaltstack`, `madvise`, `mremap`, `ioctl`, `pthread_create`, `_Fork` |
+//! | `locking` | `mlockall` |
 //! | `piecewise` | moving memory that was split |
 //! | `c_library` | what the codecs' C code must not find |
 //! | `libc_files` | libc's list of open files, touched before a fork |
@@ -19,6 +20,7 @@ mod c_library;
 mod entry;
 mod environment;
 mod libc_files;
+mod locking;
 mod piecewise;
 mod wrappers;
 

@@ -23,7 +23,7 @@ const UFFDIO_REGISTER: c_ulong = 0xC020_AA00;
 const MADV_GUARD_INSTALL: c_int = 102;
 
 /// Turns a raw result into libc's: -1 and `errno`.
-fn answer(result: isize) -> isize {
+pub(crate) fn answer(result: isize) -> isize {
     if (-4095..0).contains(&result) {
         // SAFETY: libc's own errno of the calling thread, which is the program's.
         unsafe { *__errno_location() = -result as c_int };
