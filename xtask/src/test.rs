@@ -22,6 +22,8 @@ const PACKAGES: &[Package] = &[
     install::REDIS,
     program("redis-tools", "redis-cli"),
     program("memtester", "memtester"),
+    program("stress-ng", "stress-ng"),
+    program("gdb", "gdb"),
     install::PYTHON,
     Package {
         name: "python3-numpy",

@@ -12,3 +12,10 @@ fn foreign_readers() {
 fn core_dumps() {
     survive("core_dump");
 }
+
+/// gdb, which stops the pager's threads too: it gets the right bytes or an error, and does not wait for
+/// those that it has stopped.
+#[test]
+fn debuggers() {
+    survive("debugger");
+}

@@ -9,6 +9,12 @@ fn direct_transfers_are_right() {
     survive("direct_io");
 }
 
+/// Buffers that nobody pinned, moved by threads of the kernel.
+#[test]
+fn unregistered_buffers_of_io_uring_are_right() {
+    survive("ring_cold");
+}
+
 #[test]
 fn fixed_buffers_are_skipped() {
     let Some(statistics) = survive("fixed_buffers") else {

@@ -1,0 +1,9 @@
+//! Transparent huge pages: memory that asks for them is taken out in parts, put together while parts of it are
+//! away, split, and inherited; its content is right.
+
+use coldpress_promises::hazards::survive;
+
+#[test]
+fn huge_pages_keep_content() {
+    survive("huge_pages");
+}
