@@ -18,7 +18,6 @@ use crate::compress::Trigger;
 use crate::evictor::{EngineSource, Freed, Level as HowYoung, Source, Target};
 use crate::memory::Place;
 use crate::pressure::{Bounds, Level, Pressure};
-use crate::queues::Wanted;
 use crate::queues::access::{Harvest, Harvested};
 use crate::queues::ageing::AgedBy;
 use crate::queues::random::RandomPick;
@@ -100,16 +99,7 @@ impl Caretaker {
         step.aged = engine.age_as_tuned(host);
         if tunables.random_debug_compress > 0 {
             step.picked = engine.pick_random(&mut self.random, tunables.random_debug_compress);
-            if step.picked > 0 && engine.can_compress() {
-                let reclaimer = &mut *source.reclaimer;
-                engine.reclaim_wanted(
-                    host,
-                    reclaimer,
-                    step.picked,
-                    &Wanted::PICKED,
-                    Trigger::Eager,
-                );
-            }
+            engine.compress_picked(host, source.reclaimer, step.picked);
         }
         self.pressure.set_bounds(Bounds::from_tunables(&tunables));
         self.pressure.update(source.free_pages(), now_ns);

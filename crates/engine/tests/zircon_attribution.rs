@@ -57,7 +57,7 @@ fn continuous_attribution_tracker_transfer() {
     );
     assert_eq!((usage(s, child), peak(s, child)), ((0, 0), (0, 0)));
     s.destroy(child);
-    assert_eq!((usage(s, vmo), peak(s, vmo)), ((3, 3), (3, 3)));
+    assert_placed_eq!((usage(s, vmo), peak(s, vmo)), ((3, 3), (3, 3)));
     // The counter by itself: value and peak move.
     let (from, to) = (PageTracker::new(), PageTracker::new());
     from.add(5);
@@ -75,11 +75,11 @@ fn continuous_attribution_tracker_high_water_mark() {
     let vmo = s.create(8);
     fill(s, &mut w, vmo, 0..5, 1);
     s.decommit(vmo, 2..5).unwrap();
-    assert_eq!((usage(s, vmo), peak(s, vmo)), ((2, 2), (5, 5)));
-    assert_eq!(peak(s, vmo), (2, 2), "since it was read");
+    assert_placed_eq!((usage(s, vmo), peak(s, vmo)), ((2, 2), (5, 5)));
+    assert_placed_eq!(peak(s, vmo), (2, 2), "since it was read");
     s.commit(&mut w, vmo, 4..8).unwrap();
-    assert_eq!(s.send_away(&mut r), 6);
-    assert_eq!((usage(s, vmo), peak(s, vmo)), ((0, 2), (6, 6)));
+    assert_placed_eq!(s.send_away(&mut r), 6);
+    assert_placed_eq!((usage(s, vmo), peak(s, vmo)), ((0, 2), (6, 6)));
     assert_eq!(peak(s, vmo), (0, 2));
     end(s, &[vmo]);
 }
@@ -103,10 +103,10 @@ fn continuous_attribution_tracker_populate_vmo() {
     let vmo = s.create(16);
     for page in 0..16 {
         s.write_page(&mut w, vmo, 15 - page, &text(page));
-        assert_eq!(usage(s, vmo), (page + 1, page + 1));
+        assert_placed_eq!(usage(s, vmo), (page + 1, page + 1));
     }
     fill(s, &mut w, vmo, 0..16, 9);
-    assert_eq!((usage(s, vmo), peak(s, vmo)), ((16, 16), (16, 16)));
+    assert_placed_eq!((usage(s, vmo), peak(s, vmo)), ((16, 16), (16, 16)));
     end(s, &[vmo]);
 }
 
@@ -120,15 +120,15 @@ fn continuous_attribution_tracker_bidirectional_child() {
     // Held by the hidden node, counted by both who see it.
     assert_eq!((usage(s, vmo), usage(s, child)), ((0, 0), (0, 0)));
     for id in [vmo, child] {
-        assert_eq!(
+        assert_placed_eq!(
             (committed(s, id), content(s, id)),
             (pages(0, 4, 2 * PAGE), pages(0, 4, 2 * PAGE))
         );
     }
     s.write_page(&mut w, child, 0, &text(9));
-    assert_eq!((usage(s, vmo), usage(s, child)), ((0, 0), (1, 1)));
+    assert_placed_eq!((usage(s, vmo), usage(s, child)), ((0, 0), (1, 1)));
     s.destroy(vmo);
-    assert_eq!(usage(s, child), (4, 4));
+    assert_placed_eq!(usage(s, child), (4, 4));
     end(s, &[child]);
 }
 
@@ -140,7 +140,7 @@ fn continuous_attribution_tracker_zero_anonymous() {
     s.commit(&mut w, vmo, 0..4).unwrap();
     for left in (0..4).rev() {
         s.zero(vmo, left..left + 1).unwrap();
-        assert_eq!(usage(s, vmo), (left, left));
+        assert_placed_eq!(usage(s, vmo), (left, left));
     }
     assert_eq!(peak(s, vmo), (4, 4));
     end(s, &[vmo]);
@@ -154,15 +154,15 @@ fn continuous_attribution_tracker_require_move_page() {
     fill(s, &mut w, vmo, 0..2, 1);
     let child = snapshot(s, vmo);
     s.write_page(&mut w, child, 0, &text(9));
-    assert_eq!((usage(s, vmo), usage(s, child)), ((0, 0), (1, 1)));
-    assert_eq!(committed(s, vmo), pages(1, 1, PAGE + PAGE / 2));
+    assert_placed_eq!((usage(s, vmo), usage(s, child)), ((0, 0), (1, 1)));
+    assert_placed_eq!(committed(s, vmo), pages(1, 1, PAGE + PAGE / 2));
     // The page that nobody else sees moves: one more here, one less there.
     s.write_page(&mut w, vmo, 0, &text(8));
-    assert_eq!((usage(s, vmo), usage(s, child)), ((1, 1), (1, 1)));
-    assert_eq!(committed(s, vmo), pages(1, 1, PAGE + PAGE / 2));
-    assert_eq!(s.machine.pages_in_place(), 3);
+    assert_placed_eq!((usage(s, vmo), usage(s, child)), ((1, 1), (1, 1)));
+    assert_placed_eq!(committed(s, vmo), pages(1, 1, PAGE + PAGE / 2));
+    assert_placed_eq!(s.machine.pages_in_place(), 3);
     s.destroy(child);
-    assert_eq!(usage(s, vmo), (2, 2), "and what is left follows");
+    assert_placed_eq!(usage(s, vmo), (2, 2), "and what is left follows");
     end(s, &[vmo]);
 }
 
@@ -176,7 +176,7 @@ fn continuous_attribution_tracker_hidden_no_parent_content() {
     // A marker hides what is above; then a hidden node has it, below the first.
     s.zero(child, 0..1).unwrap();
     s.write_page(&mut w, child, 1, &text(9));
-    assert_eq!(usage(s, child), (1, 1));
+    assert_placed_eq!(usage(s, child), (1, 1));
     let grandchild = snapshot(s, child);
     assert_eq!(usage(s, child), (0, 0));
     for id in [child, grandchild] {
@@ -187,8 +187,8 @@ fn continuous_attribution_tracker_hidden_no_parent_content() {
     s.vmos.check_invariants();
     // It holds its own page, and the one that only those below still see; no marker counts.
     s.destroy(child);
-    assert_eq!(usage(s, grandchild), (2, 2));
-    assert_eq!(s.machine.pages_in_place(), 2);
+    assert_placed_eq!(usage(s, grandchild), (2, 2));
+    assert_placed_eq!(s.machine.pages_in_place(), 2);
     end(s, &[grandchild]);
 }
 
@@ -221,10 +221,10 @@ fn continuous_attribution_tracker_zero_page_compression() {
     let vmo = s.create(3);
     s.commit(&mut w, vmo, 0..2).unwrap();
     s.write_page(&mut w, vmo, 2, &text(1));
-    assert_eq!(usage(s, vmo), (3, 3));
-    assert_eq!(s.send_away(&mut r), 3);
+    assert_placed_eq!(usage(s, vmo), (3, 3));
+    assert_placed_eq!(s.send_away(&mut r), 3);
     assert_eq!(usage(s, vmo), (0, 1), "two were zeros");
-    assert_eq!(peak(s, vmo), (3, 3));
+    assert_placed_eq!(peak(s, vmo), (3, 3));
     end(s, &[vmo]);
 }
 
@@ -239,11 +239,11 @@ fn continuous_attribution_tracker_zero_page_deduplication() {
     let engine = s.vmos.engine();
     for left in [2, 1, 0] {
         let batch = engine.reclaim_batch(&s.machine, &mut r, 1, u64::MAX, Trigger::Eager);
-        assert_eq!(batch.kept, 1);
-        assert_eq!(usage(s, vmo), (left, left));
+        assert_placed_eq!(batch.kept, 1);
+        assert_placed_eq!(usage(s, vmo), (left, left));
     }
     assert_eq!(engine.storage_usage().objects, 0);
     s.write_page(&mut w, vmo, 1, &text(1));
-    assert_eq!(usage(s, vmo), (1, 1));
+    assert_placed_eq!(usage(s, vmo), (1, 1));
     end(s, &[vmo]);
 }

@@ -7,7 +7,9 @@
 //! the same order, picks the same pages.
 
 use super::Queues;
+use super::choose::Wanted;
 use super::number::PICKED;
+use crate::compress::{Batch, Reclaimer, Trigger};
 use crate::counters::add;
 use crate::page::PageRecord;
 use crate::{Engine, Host};
@@ -77,15 +79,30 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let mut queues = self.queues.lock();
         let coins = queues.queued.wrapping_sub(random.queued);
         random.queued = queues.queued;
-        let mut picked = 0;
-        for _ in 0..coins.min(COINS_AT_ONCE) {
-            let hit = u64::from(random.below(100)) < share_percent;
-            if hit && queues.pick(&self.pages, random) {
-                picked += 1;
-            }
-        }
-        drop(queues);
+        let hits = (0..coins.min(COINS_AT_ONCE))
+            .filter(|_| u64::from(random.below(100)) < share_percent)
+            .count();
+        self.pick_of(&mut queues, random, hits as u32)
+    }
+
+    /// Picks so many pages at random, or fewer, whatever was queued. Returns how many.
+    pub fn pick_pages(&self, random: &mut RandomPick, pages: u32) -> u32 {
+        self.pick_of(&mut self.queues.lock(), random, pages)
+    }
+
+    fn pick_of(&self, queues: &mut Queues, random: &mut RandomPick, pages: u32) -> u32 {
+        let pick = |_: &u32| queues.pick(&self.pages, random);
+        let picked = (0..pages).filter(pick).count() as u32;
         add(&self.counters.picked, u64::from(picked));
         picked
+    }
+
+    /// Compresses so many of the pages that were picked, and whatever else goes before all others,
+    /// where anything may be compressed.
+    pub fn compress_picked(&self, host: &H, reclaimer: &mut Reclaimer<C>, pages: u32) -> Batch {
+        match pages > 0 && self.can_compress() {
+            true => self.reclaim_wanted(host, reclaimer, pages, &Wanted::PICKED, Trigger::Eager),
+            false => Batch::default(),
+        }
     }
 }

@@ -6,11 +6,14 @@ mod frames;
 #[path = "../kit/mod.rs"]
 mod kit;
 mod machine;
+mod random;
 #[path = "../machine/spin_lock.rs"]
 mod spin_lock;
 mod system;
 
 pub use kit::*;
 pub use machine::*;
+#[allow(unused_imports, reason = "each test file uses what it needs")]
+pub use random::*;
 pub use spin_lock::SpinLock;
 pub use system::*;

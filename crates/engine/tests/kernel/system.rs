@@ -1,9 +1,9 @@
 //! A machine with VMOs on it.
 
-use super::{Address, Hook, Machine, reclaimer_with, value};
-use coldpress_codec::{Compressed, Corrupt, Lz4, Lz4State, Page, PageCodec};
+use super::{Address, Hook, Lz4, Machine, OTHER_SLOTS, Restless, reclaimer_with, value};
+use coldpress_codec::{Compressed, Corrupt, Page, PageCodec};
 use coldpress_engine::vmo::{VmoError, VmoId, Vmos};
-use coldpress_engine::{Entry, Reclaimer, STAGING_SLOTS, Trigger, Worker};
+use coldpress_engine::{Entry, Reclaimer, Trigger, Worker};
 use coldpress_storage::{AnyStorage, StorageKind};
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,6 +22,11 @@ pub struct CodecHooks {
 }
 
 impl CodecHooks {
+    /// Whether a test wants to be told of the next page.
+    pub fn is_awaited(&self) -> bool {
+        self.on_compress.is_set() || self.on_decompress.is_set()
+    }
+
     fn pause(&self) {
         if self.slow.load(Relaxed) {
             std::thread::sleep(std::time::Duration::from_micros(20));
@@ -33,10 +38,10 @@ pub struct HookedLz4(Arc<CodecHooks>);
 
 impl PageCodec for HookedLz4 {
     const NAME: &'static str = "lz4 with hooks";
-    type State = Lz4State;
+    type State = <Lz4 as PageCodec>::State;
     type Scratch = ();
 
-    fn compress(&self, state: &mut Lz4State, page: &Page, out: &mut [u8]) -> Compressed {
+    fn compress(&self, state: &mut Self::State, page: &Page, out: &mut [u8]) -> Compressed {
         self.0.on_compress.run();
         self.0.pause();
         Lz4::default().compress(state, page, out)
@@ -55,32 +60,40 @@ pub type TestWorker = Worker<HookedLz4>;
 pub type TestReclaimer = Reclaimer<HookedLz4>;
 
 pub struct System {
-    pub vmos: Box<TestVmos>,
+    pub vmos: Restless,
     pub machine: Machine,
     pub codec: Arc<CodecHooks>,
 }
 
 /// A machine with so many page frames. It is never freed, so that hooks can name it.
 pub fn system(frames: usize) -> &'static System {
-    // What a kernel has in a static is moved about here, in a debug build several times.
-    let made = std::thread::Builder::new().stack_size(64 << 20);
-    let made = made.spawn(move || &*Box::leak(Box::new(new_system(frames))));
-    made.unwrap().join().unwrap()
+    system_with(StorageKind::ThreeSlot, frames)
 }
 
-fn new_system(frames: usize) -> System {
+/// The same with a storage of this kind.
+pub fn system_with(kind: StorageKind, frames: usize) -> &'static System {
+    // What a kernel has in a static is moved about here, in a debug build several times.
+    let made = std::thread::Builder::new().stack_size(64 << 20);
+    let made = made.spawn(move || &*Box::leak(Box::new(new_system(kind, frames))));
+    let system = made.unwrap().join().unwrap();
+    system.vmos.start(&system.machine);
+    system
+}
+
+fn new_system(kind: StorageKind, frames: usize) -> System {
     let codec = Arc::new(CodecHooks::default());
-    let storage = AnyStorage::new(StorageKind::ThreeSlot);
+    let storage = AnyStorage::new(kind);
+    let vmos = Box::new(Vmos::new(HookedLz4(codec.clone()), storage));
     System {
-        vmos: Box::new(Vmos::new(HookedLz4(codec.clone()), storage)),
+        vmos: Restless::new(vmos, codec.clone()),
         machine: Machine::new(frames),
         codec,
     }
 }
 
-/// Who compresses, with all staging slots.
+/// Who compresses, with all staging slots but that of random compression.
 pub fn reclaimer(id: u16) -> TestReclaimer {
-    reclaimer_with(id, 0..STAGING_SLOTS as u16)
+    reclaimer_with(id, 0..OTHER_SLOTS)
 }
 
 /// A page that compresses, and is like no other with another seed.

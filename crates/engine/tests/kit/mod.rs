@@ -8,6 +8,13 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// LZ4: that of C but for Miri, which runs none.
+#[cfg(not(miri))]
+pub type Lz4 = coldpress_codec::Lz4;
+/// As above.
+#[cfg(miri)]
+pub type Lz4 = coldpress_codec::Lz4Rust;
+
 /// Something that a test wants done once, in the middle of something.
 #[derive(Default)]
 pub struct Hook(Mutex<Option<Box<dyn FnOnce() + Send>>>);
@@ -15,6 +22,10 @@ pub struct Hook(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 impl Hook {
     pub fn set(&self, act: impl FnOnce() + Send + 'static) {
         *self.0.lock().unwrap() = Some(Box::new(act));
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.0.lock().unwrap().is_some()
     }
 
     /// Runs what is set, if it is. Whether it was.

@@ -1,7 +1,7 @@
 //! A machine with an engine on it, and what programs do on one.
 
-use super::{Hook, Machine, reclaimer_with, value};
-use coldpress_codec::{Compressed, Corrupt, Lz4, Lz4State, Page, PageCodec};
+use super::{Hook, Lz4, Machine, reclaimer_with, value};
+use coldpress_codec::{Compressed, Corrupt, Page, PageCodec};
 use coldpress_engine::{
     Ageing, Batch, Engine, Entry, FaultOutcome, PageIndex, Reclaimer, STAGING_SLOTS, SegmentId,
     Trigger, Worker,
@@ -32,10 +32,10 @@ pub struct HookedLz4(Arc<CodecHooks>);
 
 impl PageCodec for HookedLz4 {
     const NAME: &'static str = "lz4 with hooks";
-    type State = Lz4State;
+    type State = <Lz4 as PageCodec>::State;
     type Scratch = ();
 
-    fn compress(&self, state: &mut Lz4State, page: &Page, out: &mut [u8]) -> Compressed {
+    fn compress(&self, state: &mut Self::State, page: &Page, out: &mut [u8]) -> Compressed {
         self.0.on_compress.run();
         let (word, rest) = page.split_at(8);
         if word != [0; 8] && rest.iter().all(|&byte| byte == 0) {

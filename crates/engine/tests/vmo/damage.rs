@@ -1,6 +1,6 @@
 //! What is stored and comes back wrong is never shown to anybody (law L1).
 
-use crate::kernel::*;
+use super::kernel::*;
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::VmoError;
 use coldpress_storage::{FrameIndex, FrameSource};
@@ -23,7 +23,7 @@ fn a_damaged_page_is_refused_for_all_who_see_it_until_they_forget_it() {
     let (mut w, mut r) = (worker(0), reclaimer(1));
     let vmo = s.create(2);
     s.write_page(&mut w, vmo, 0, &text(0));
-    assert_eq!(s.send_away(&mut r), 1);
+    assert_placed_eq!(s.send_away(&mut r), 1);
     damage(s);
     let child = s.vmos.snapshot(&s.machine, vmo, 0..2).unwrap();
     let grandchild = s.vmos.snapshot(&s.machine, child, 0..2).unwrap();

@@ -1,6 +1,6 @@
 //! Ending, zeroing and shrinking while content is in flight.
 
-use crate::kernel::*;
+use super::kernel::*;
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::{VmoError, VmoId};
 
@@ -42,7 +42,7 @@ fn while_a_page_is_compressed() {
                 s.write_page(&mut worker(2), s.create(8), 1, &text(3));
             }
         });
-        assert_eq!(s.send_away(&mut r), 1, "{what}: what was written meanwhile");
+        assert_placed_eq!(s.send_away(&mut r), 1, "{what}: what was written meanwhile");
         if s.vmos.pages(vmo).is_ok() {
             assert_eq!(s.read_page(&mut w, vmo, 1), text(2), "{what}");
             s.destroy(vmo);
@@ -58,7 +58,7 @@ fn while_a_page_is_decompressed() {
         let (mut w, mut r) = (worker(0), reclaimer(1));
         let vmo = s.create(3);
         s.write_page(&mut w, vmo, 1, &text(1));
-        assert_eq!(s.send_away(&mut r), 1);
+        assert_placed_eq!(s.send_away(&mut r), 1);
         s.codec.on_decompress.set(move || {
             assert_eq!(s.entry(vmo, 1), Entry::Request(0));
             act(s, vmo);
@@ -84,7 +84,7 @@ fn who_touches_a_page_being_compressed_gets_a_copy_at_once() {
     s.write_page(&mut w, vmo, 1, &text(1));
     s.codec.on_compress.set(move || {
         assert_eq!(s.read_page(&mut worker(2), vmo, 1), text(1));
-        assert!(matches!(s.entry(vmo, 1), Entry::Page(_)));
+        assert_placed!(matches!(s.entry(vmo, 1), Entry::Page(_)));
         s.write_page(&mut worker(3), vmo, 1, &text(9));
     });
     let engine = s.vmos.engine();
@@ -103,7 +103,7 @@ fn one_restores_and_the_others_wait() {
     let (mut w, mut r) = (worker(0), reclaimer(1));
     let vmo = s.create(3);
     s.write_page(&mut w, vmo, 1, &text(1));
-    assert_eq!(s.send_away(&mut r), 1);
+    assert_placed_eq!(s.send_away(&mut r), 1);
     let (started, at_work) = std::sync::mpsc::channel();
     s.codec.on_decompress.set(move || {
         started.send(()).unwrap();
@@ -134,7 +134,7 @@ fn a_waiter_whose_vmo_ends_is_told_so() {
     let (mut w, mut r) = (worker(0), reclaimer(1));
     let vmo = s.create(3);
     s.write_page(&mut w, vmo, 1, &text(1));
-    assert_eq!(s.send_away(&mut r), 1);
+    assert_placed_eq!(s.send_away(&mut r), 1);
     s.codec.on_decompress.set(move || {
         let waiter = std::thread::spawn(move || {
             s.vmos.read(&s.machine, &mut worker(2), vmo, 4096, &mut [0])

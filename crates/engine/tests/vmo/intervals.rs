@@ -1,6 +1,6 @@
 //! Zeroing large ranges of VMOs that see snapshots: two entries, whatever they hide.
 
-use crate::kernel::*;
+use super::kernel::*;
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::{MAX_PAGES, VmoError, VmoId};
 use std::ops::Range;
@@ -57,7 +57,7 @@ fn zeroing_sixteen_terabytes_costs_two_entries() {
         0,
         "no markers"
     );
-    assert_eq!(s.machine.pages_in_place() as u64, HELD + 1);
+    assert_placed_eq!(s.machine.pages_in_place() as u64, HELD + 1);
     expect(s, &mut w, child, |_| None);
     expect(s, &mut w, vmo, held);
     assert_eq!(s.in_place(child), []);

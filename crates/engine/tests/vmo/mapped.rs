@@ -1,6 +1,6 @@
 //! Touches through mappings.
 
-use crate::kernel::*;
+use super::kernel::*;
 use coldpress_engine::vmo::VmoError;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -60,7 +60,7 @@ fn no_fault_asks_for_memory_for_tables_whatever_it_finds() {
     s.write_page(&mut w, vmo, 3, &[0; 4096]);
     s.write_page(&mut w, vmo, 4, &[4; 4096]);
     let child = s.vmos.snapshot(&s.machine, vmo, 0..6).unwrap();
-    assert_eq!(s.send_away(&mut r), 5);
+    assert_placed_eq!(s.send_away(&mut r), 5);
     assert!(s.vmos.prepare_for(&s.machine, 2, 2, 20));
     s.machine.armed.store(true, Relaxed);
     // Compressed and shared, the last viewer's, markers, nothing; copies and moves.
@@ -87,7 +87,7 @@ fn a_page_that_goes_away_faults_and_comes_back() {
     let vmo = s.create(16);
     s.commit(&mut w, vmo, 0..16).unwrap();
     s.touch(&mut w, (1, 3), (vmo, 3), 77, Some(4));
-    assert_eq!(s.send_away(&mut r), 16);
+    assert_placed_eq!(s.send_away(&mut r), 16);
     assert_eq!(s.machine.mapped((1, 3)), None);
     assert_eq!(s.touch(&mut w, (1, 3), (vmo, 3), 77, None), 4);
     assert_eq!(s.touch(&mut w, (1, 3), (vmo, 3), 77, Some(5)), 5);
@@ -110,8 +110,8 @@ fn pages_that_are_used_stay() {
     let trigger = coldpress_engine::Trigger::Critical;
     let engine = s.vmos.engine();
     let batch = engine.reclaim_batch(&s.machine, &mut r, 4, u64::MAX, trigger);
-    assert_eq!(batch.kept, 1);
-    assert_eq!(s.in_place(vmo), [(1, true)]);
+    assert_placed_eq!(batch.kept, 1);
+    assert_placed_eq!(s.in_place(vmo), [(1, true)]);
     s.destroy(vmo);
     s.assert_nothing_is_held();
 }

@@ -3,7 +3,7 @@
 //! Whatever is done, in whatever order, also in the middle of a compression or a decompression:
 //! every read gives what was last written, shares are counted right, and at the end nothing is held.
 
-use crate::kernel::*;
+use super::kernel::*;
 use coldpress_codec::Page;
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::{VmoError, VmoId};
@@ -127,6 +127,8 @@ impl Model {
 struct Models {
     vmos: Vec<Model>,
     written: u64,
+    /// Between these pages go one by one: nobody knows what a snapshot taken meanwhile has.
+    moving: Vec<VmoId>,
 }
 
 #[derive(Clone)]
@@ -329,7 +331,9 @@ impl Run {
             }
             Step::Transfer((from, first), pages, (to, to_first)) => {
                 if let (Some((from, _)), Some((to, _))) = (self.pick(from), self.pick(to)) {
+                    self.models().moving = vec![from.id, to.id];
                     self.transfer((&from, first), pages, (&to, to_first));
+                    self.models().moving.clear();
                 }
             }
             Step::Pin(which, page) => {
@@ -377,8 +381,8 @@ impl Run {
         }
     }
 
-    /// Whether a step, done in the middle of a decompression, would wait for that: it is done by the
-    /// same thread.
+    /// Whether a step, done in the middle of a decompression, would wait for that, which is done by the
+    /// same thread; or what it does could not be told.
     fn waits(&self, step: &Step) -> bool {
         let requested = |model: &Model, page| {
             let entry = self.system.vmos.entry(model.id, page);
@@ -388,6 +392,10 @@ impl Run {
             Step::Write(which, page, _) => {
                 let picked = self.pick(which);
                 picked.is_some_and(|(model, _)| requested(&model, page))
+            }
+            Step::Snapshot(which, ..) => {
+                let picked = self.pick(which);
+                picked.is_some_and(|(model, _)| self.models().moving.contains(&model.id))
             }
             // A mapping that is touched could restore pages itself, with this hook in it.
             Step::Touch(..) => true,

@@ -1,6 +1,6 @@
 //! Pager-backed VMOs.
 
-use crate::kernel::*;
+use super::kernel::*;
 use coldpress_engine::evictor::{EngineSource, Evictor, Level, Target};
 use coldpress_engine::vmo::{Dirtiness, VmoError, VmoId};
 use coldpress_engine::{Entry, Trigger, Tunables};
@@ -179,7 +179,7 @@ fn the_evictor_takes_clean_pages_and_anonymous_ones_alike() {
         level: Level::IncludeNewest,
     });
     let freed = evictor.run(&mut source);
-    assert_eq!((freed.evicted, freed.compressed), (5, 4));
+    assert_placed_eq!((freed.evicted, freed.compressed), (5, 4));
     s.vmos.check_invariants();
     assert_eq!(s.in_place(vmo), [(5, true)], "the dirty one");
     assert_eq!(s.read_page(&mut w, vmo, 2), text(102));
@@ -203,7 +203,7 @@ fn clean_pages_can_be_compressed_before_they_are_evicted() {
     (0..9).for_each(|_| s.vmos.engine().rotate(&s.machine));
     let engine = s.vmos.engine();
     let batch = engine.reclaim_batch(&s.machine, &mut r, 8, u64::MAX, Trigger::Pressure);
-    assert_eq!(batch.kept, 2);
+    assert_placed_eq!(batch.kept, 2);
     assert!(matches!(s.entry(vmo, 0), Entry::Compressed(_)));
     assert_eq!(s.read_page(&mut w, vmo, 0), text(100));
     assert_eq!(dirty(s, vmo), [], "as clean as before");

@@ -1,6 +1,6 @@
 //! Pinned pages.
 
-use crate::kernel::*;
+use super::kernel::*;
 use coldpress_engine::queues::standing::{Queue, Standing};
 use coldpress_engine::vmo::{MAX_PINS, VmoError, VmoId};
 use coldpress_engine::{Entry, Place};
@@ -95,12 +95,12 @@ fn a_pinned_page_stays_where_it_is() {
     let vmo = s.create(2);
     s.write_page(&mut w, vmo, 0, &text(1));
     s.write_page(&mut w, vmo, 1, &text(2));
-    assert_eq!(s.send_away(&mut r), 2);
+    assert_placed_eq!(s.send_away(&mut r), 2);
     pin(s, &mut w, vmo, 0..1).unwrap();
     let before = place(s, vmo, 0);
     assert_eq!(s.read_page(&mut w, vmo, 0), text(1));
     assert_eq!(s.read_page(&mut w, vmo, 1), text(2));
-    assert_eq!(s.send_away(&mut r), 1, "only the other one");
+    assert_placed_eq!(s.send_away(&mut r), 1, "only the other one");
     let engine = s.vmos.engine();
     let wired = Some(Standing::In(Queue::Wired));
     assert_eq!(engine.standing(before.0, before.1), wired);
@@ -112,8 +112,8 @@ fn a_pinned_page_stays_where_it_is() {
     assert_eq!(place(s, vmo, 0), before);
     unpin(s, vmo, 0..1).unwrap();
     let newest = Some(Standing::Generation(0));
-    assert_eq!(engine.standing(before.0, before.1), newest);
-    assert_eq!(s.send_away(&mut r), 1);
+    assert_placed_eq!(engine.standing(before.0, before.1), newest);
+    assert_placed_eq!(s.send_away(&mut r), 1);
     assert_eq!(s.read_page(&mut w, vmo, 0), text(3));
     s.destroy(vmo);
     s.assert_nothing_is_held();
@@ -130,9 +130,9 @@ fn a_pin_in_a_snapshot_takes_a_page_of_its_own() {
     s.touch(&mut w, (1, 0), (child, 0), 5, Some(9));
     let before = s.machine.mapped((1, 0)).unwrap();
     assert_eq!(s.in_place(child), [(0, true)]);
-    assert_eq!(s.in_place(vmo), [(0, false)]);
+    assert_placed_eq!(s.in_place(vmo), [(0, false)]);
     // Neither the other's page going away nor the other's end touches it.
-    assert_eq!(s.send_away(&mut r), 1);
+    assert_placed_eq!(s.send_away(&mut r), 1);
     s.zero(vmo, 0..2).unwrap();
     assert_eq!(s.machine.mapped((1, 0)), Some(before));
     s.destroy(vmo);

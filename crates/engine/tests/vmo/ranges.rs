@@ -1,6 +1,6 @@
 //! Zeroing, decommitting, resizing.
 
-use crate::kernel::*;
+use super::kernel::*;
 use coldpress_engine::Entry;
 
 /// A VMO whose first pages are in place, the next away, with something of every kind.

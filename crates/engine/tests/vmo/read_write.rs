@@ -1,6 +1,6 @@
 //! Reading and writing by system call.
 
-use crate::kernel::*;
+use super::kernel::*;
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::{MAX_PAGES, VmoError, pages_of};
 
@@ -33,7 +33,7 @@ fn what_is_zeros_is_read_without_a_page() {
     assert_eq!(s.read_page(&mut w, vmo, 3), [0; 4096]);
     assert_eq!(s.machine.pages_in_place(), 0);
     s.write_page(&mut w, vmo, 3, &[0; 4096]);
-    assert_eq!(s.in_place(vmo), [(3, true)]);
+    assert_placed_eq!(s.in_place(vmo), [(3, true)]);
     s.send_away(&mut reclaimer(1));
     assert_eq!(s.entry(vmo, 3), Entry::Zero);
     assert_eq!(s.read_page(&mut w, vmo, 3), [0; 4096]);
@@ -70,12 +70,12 @@ fn content_comes_back_from_storage() {
     let (mut w, mut r) = (worker(0), reclaimer(1));
     let vmo = s.create(40);
     (0..40).for_each(|page| s.write_page(&mut w, vmo, page, &text(page)));
-    assert_eq!(s.send_away(&mut r), 40);
+    assert_placed_eq!(s.send_away(&mut r), 40);
     assert_eq!(s.machine.pages_in_place(), 0);
     for page in 0..40 {
         assert!(matches!(s.entry(vmo, page), Entry::Compressed(_)));
         assert_eq!(s.read_page(&mut w, vmo, page), text(page));
-        assert!(matches!(s.entry(vmo, page), Entry::Page(_)));
+        assert_placed!(matches!(s.entry(vmo, page), Entry::Page(_)));
     }
     s.send_away(&mut r);
     s.vmos
@@ -127,7 +127,7 @@ fn sizes_have_bounds() {
     let last = MAX_PAGES - 1;
     s.write_page(&mut w, vmo, last, &text(1));
     s.write_page(&mut w, vmo, MAX_PAGES / 2, &text(2));
-    assert_eq!(s.in_place(vmo), [(MAX_PAGES / 2, true), (last, true)]);
+    assert_placed_eq!(s.in_place(vmo), [(MAX_PAGES / 2, true), (last, true)]);
     assert_eq!(s.read_page(&mut w, vmo, last), text(1));
     assert!(s.vmos.metadata_bytes() < 300_000, "huge ranges are cheap");
     s.zero(vmo, 0..MAX_PAGES).unwrap();
@@ -145,7 +145,7 @@ fn without_memory_nothing_is_lost() {
         s.write_page(&mut w, vmo, page, &text(page));
     }
     let full = s.vmos.write(&s.machine, &mut w, vmo, 3 * PAGE, &[1]);
-    assert_eq!(full, Err(VmoError::NoMemory));
+    assert_placed_eq!(full, Err(VmoError::NoMemory));
     s.send_away(&mut r);
     let other = s.create(10);
     (0..3).for_each(|page| s.write_page(&mut w, other, page, &noise(page)));

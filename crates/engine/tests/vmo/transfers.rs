@@ -1,6 +1,6 @@
 //! Taking pages out of one VMO and supplying them to another.
 
-use crate::kernel::*;
+use super::kernel::*;
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::{SpliceList, VmoError, VmoId};
 use std::ops::Range;
@@ -28,7 +28,7 @@ fn entries_of_every_kind_go_as_they_are() {
     s.write_page(&mut w, from, 62, &text(1));
     s.write_page(&mut w, from, 63, &[0; 4096]);
     s.write_page(&mut w, from, 64, &[7; 4096]);
-    assert_eq!(s.send_away(&mut r), 3);
+    assert_placed_eq!(s.send_away(&mut r), 3);
     s.write_page(&mut w, from, 66, &text(2));
     s.write_page(&mut w, from, 70, &text(3));
     let list = take(s, &mut w, from, 60..68);
@@ -38,16 +38,16 @@ fn entries_of_every_kind_go_as_they_are() {
     }
     assert_eq!(s.read_page(&mut w, from, 70), text(3), "not in the range");
     supply(s, &mut w, to, 10, list);
-    assert_eq!(value(&s.codec.decompressed), 0);
+    assert_placed_eq!(value(&s.codec.decompressed), 0);
     assert!(matches!(s.entry(to, 12), Entry::Compressed(_)));
     assert_eq!(s.entry(to, 13), Entry::Zero);
-    assert_eq!(s.in_place(to), [(16, true)]);
+    assert_placed_eq!(s.in_place(to), [(16, true)]);
     assert_eq!(s.read_page(&mut w, to, 12), text(1));
     assert_eq!(s.read_page(&mut w, to, 14), [7; 4096]);
     assert_eq!(s.read_page(&mut w, to, 16), text(2));
     assert_eq!(s.read_page(&mut w, to, 17), [0; 4096]);
     // Compaction and reclaim find them where they are now.
-    assert_eq!(s.send_away(&mut r), 3);
+    assert_placed_eq!(s.send_away(&mut r), 3);
     assert!(s.vmos.engine().compact(&s.machine, 1 << 20).is_some());
     assert_eq!(s.read_page(&mut w, to, 16), text(2));
     for vmo in [from, to] {
@@ -126,7 +126,7 @@ fn what_is_taken_of_a_snapshot_is_still_there_for_the_other() {
     s.write_page(&mut w, vmo, 3, &[0; 4096]);
     let child = s.vmos.snapshot(&s.machine, vmo, 0..4).unwrap();
     s.write_page(&mut w, child, 1, &text(10));
-    assert_eq!(s.send_away(&mut r), 5);
+    assert_placed_eq!(s.send_away(&mut r), 5);
     let list = take(s, &mut w, child, 0..4);
     for page in 0..4 {
         let content = if page < 3 { text(page) } else { [0; 4096] };
@@ -153,7 +153,7 @@ fn a_list_that_nobody_wants_is_freed() {
     (0..4).for_each(|page| s.write_page(&mut w, vmo, page, &text(page)));
     let list = take(s, &mut w, vmo, 1..3);
     s.destroy(vmo);
-    assert_eq!(s.machine.pages_in_place(), 2);
+    assert_placed_eq!(s.machine.pages_in_place(), 2);
     s.vmos.discard(&s.machine, list);
     s.assert_nothing_is_held();
 }
@@ -206,7 +206,7 @@ fn pages_are_taken_while_they_are_compressed_and_decompressed() {
     assert_eq!(s.read_page(&mut w, to, 0), [0; 4096], "it was taken before");
     let list = receive.recv().unwrap();
     supply(s, &mut w, from, 0, list);
-    assert_eq!(s.in_place(from), [(0, true)]);
+    assert_placed_eq!(s.in_place(from), [(0, true)]);
     assert_eq!(s.read_page(&mut w, from, 0), text(1));
     for vmo in [from, to] {
         s.destroy(vmo);

@@ -1,7 +1,7 @@
 //! Whose memory it is.
 
-use crate::kernel::*;
-use crate::kit::*;
+use super::kernel::*;
+use super::kit::*;
 use coldpress_engine::Trigger;
 use coldpress_engine::vmo::VmoId;
 
@@ -12,29 +12,29 @@ fn vmo_attribution_clones_test() {
     let vmo = s.create(3);
     assert_eq!(committed(s, vmo), pages(0, 0, 0));
     fill(s, &mut w, vmo, 0..2, 1);
-    assert_eq!(committed(s, vmo), pages(2, 0, 2 * PAGE));
+    assert_placed_eq!(committed(s, vmo), pages(2, 0, 2 * PAGE));
     let child = snapshot(s, vmo);
     for id in [vmo, child] {
-        assert_eq!(committed(s, id), pages(0, 2, PAGE), "half of each");
+        assert_placed_eq!(committed(s, id), pages(0, 2, PAGE), "half of each");
     }
     // A part, of a snapshot: the second page is three VMOs' now.
     let part = slice(s, child, 1..3);
-    assert_eq!(committed(s, part), pages(0, 1, PAGE / 3));
+    assert_placed_eq!(committed(s, part), pages(0, 1, PAGE / 3));
     for id in [vmo, child] {
-        assert_eq!(committed(s, id), pages(0, 2, PAGE / 2 + PAGE / 3));
+        assert_placed_eq!(committed(s, id), pages(0, 2, PAGE / 2 + PAGE / 3));
     }
     // What one writes is its own, and the others have more of what was shared.
     s.write_page(&mut w, child, 1, &text(9));
-    assert_eq!(committed(s, child), pages(1, 1, PAGE + PAGE / 2));
-    assert_eq!(committed(s, part), pages(0, 1, PAGE / 2));
-    assert_eq!(committed(s, vmo), pages(0, 2, PAGE));
+    assert_placed_eq!(committed(s, child), pages(1, 1, PAGE + PAGE / 2));
+    assert_placed_eq!(committed(s, part), pages(0, 1, PAGE / 2));
+    assert_placed_eq!(committed(s, vmo), pages(0, 2, PAGE));
     s.write_page(&mut w, part, 1, &text(8));
-    assert_eq!(committed(s, part), pages(1, 1, PAGE + PAGE / 2));
+    assert_placed_eq!(committed(s, part), pages(1, 1, PAGE + PAGE / 2));
     // Whoever ends leaves its part to the others.
     s.destroy(vmo);
     s.vmos.check_invariants();
-    assert_eq!(committed(s, child), pages(2, 0, 2 * PAGE));
-    assert_eq!(committed(s, part), pages(2, 0, 2 * PAGE));
+    assert_placed_eq!(committed(s, child), pages(2, 0, 2 * PAGE));
+    assert_placed_eq!(committed(s, part), pages(2, 0, 2 * PAGE));
     let sum = s.machine.pages_in_place() as u64 * PAGE;
     assert_eq!(
         committed(s, child).scaled_bytes + committed(s, part).scaled_bytes,
@@ -50,17 +50,17 @@ fn vmo_attribution_ops_test() {
     let vmo = s.create(10);
     let check = |pages_held: u64, why: &str| {
         s.vmos.check_invariants();
-        assert_eq!(
+        assert_placed_eq!(
             committed(s, vmo),
             pages(pages_held, 0, pages_held * PAGE),
             "{why}"
         );
-        assert_eq!(
+        assert_placed_eq!(
             content(s, vmo),
             pages(pages_held, 0, pages_held * PAGE),
             "{why}"
         );
-        assert_eq!(s.machine.pages_in_place() as u64, pages_held, "{why}");
+        assert_placed_eq!(s.machine.pages_in_place() as u64, pages_held, "{why}");
     };
     s.commit(&mut w, vmo, 0..10).unwrap();
     check(10, "commit");
@@ -99,16 +99,16 @@ fn vmo_attribution_dedup_test() {
     let vmo = s.create(3);
     s.commit(&mut w, vmo, 0..2).unwrap();
     s.write_page(&mut w, vmo, 2, &text(1));
-    assert_eq!(committed(s, vmo), pages(3, 0, 3 * PAGE));
-    assert_eq!(s.send_away(&mut r), 3);
+    assert_placed_eq!(committed(s, vmo), pages(3, 0, 3 * PAGE));
+    assert_placed_eq!(s.send_away(&mut r), 3);
     assert_eq!(forms(s, vmo), "00C");
     assert_eq!(committed(s, vmo), pages(0, 0, 0));
     assert_eq!(content(s, vmo), pages(1, 0, PAGE), "zeros are no content");
     s.commit(&mut w, vmo, 0..1).unwrap();
-    assert_eq!(committed(s, vmo), pages(1, 0, PAGE));
+    assert_placed_eq!(committed(s, vmo), pages(1, 0, PAGE));
     s.commit(&mut w, vmo, 0..3).unwrap();
-    assert_eq!(committed(s, vmo), pages(3, 0, 3 * PAGE));
-    assert_eq!(content(s, vmo), pages(3, 0, 3 * PAGE));
+    assert_placed_eq!(committed(s, vmo), pages(3, 0, 3 * PAGE));
+    assert_placed_eq!(content(s, vmo), pages(3, 0, 3 * PAGE));
     end(s, &[vmo]);
 }
 
@@ -127,15 +127,15 @@ fn vmo_attribution_compression_test() {
     ];
     // What only the VMO sees is its own, though a hidden node still holds it.
     for (id, shares) in all {
-        assert_eq!((committed(s, id), content(s, id)), (shares, shares));
+        assert_placed_eq!((committed(s, id), content(s, id)), (shares, shares));
     }
-    assert_eq!(s.send_away(&mut r), 5);
+    assert_placed_eq!(s.send_away(&mut r), 5);
     for (id, shares) in all {
         assert_eq!((committed(s, id), content(s, id)), (pages(0, 0, 0), shares));
     }
     s.read_page(&mut w, child, 3);
     for (id, shares) in all {
-        assert_eq!(
+        assert_placed_eq!(
             (committed(s, id), content(s, id)),
             (pages(0, 1, PAGE / 2), shares)
         );
@@ -160,8 +160,8 @@ fn vmo_attribution_evict_test() {
     for left in [1, 0] {
         let engine = s.vmos.engine();
         let batch = engine.reclaim_batch(&s.machine, &mut r, 1, u64::MAX, Trigger::Pressure);
-        assert_eq!(batch.kept, 1);
-        assert_eq!(committed(s, vmo), pages(left, 0, left * PAGE));
+        assert_placed_eq!(batch.kept, 1);
+        assert_placed_eq!(committed(s, vmo), pages(left, 0, left * PAGE));
     }
     assert_eq!(content(s, vmo), pages(2, 0, 2 * PAGE));
     end(s, &[vmo]);
@@ -178,8 +178,8 @@ fn vmo_snapshot_modified_test() {
     let first = snapshot(s, vmo);
     s.write_page(&mut w, vmo, 0, &text(10));
     assert!(s.read_page(&mut w, first, 0) == text(0));
-    assert_eq!(committed(s, vmo), pages(1, 3, PAGE + 3 * PAGE / 2));
-    assert_eq!(committed(s, first), pages(1, 3, PAGE + 3 * PAGE / 2));
+    assert_placed_eq!(committed(s, vmo), pages(1, 3, PAGE + 3 * PAGE / 2));
+    assert_placed_eq!(committed(s, first), pages(1, 3, PAGE + 3 * PAGE / 2));
     // A chain: of the snapshot, of a part of that, of the original again.
     let second = snapshot(s, first);
     let part = slice(s, second, 1..3);
@@ -202,7 +202,7 @@ fn vmo_snapshot_modified_test() {
     }
     // Pages 1, 2 and 3 are four VMOs' each, page 0 two by two.
     s.vmos.prefetch(&s.machine, &mut w, part, 0..2).unwrap();
-    assert_eq!(committed(s, part), pages(0, 2, 2 * PAGE / 4));
+    assert_placed_eq!(committed(s, part), pages(0, 2, 2 * PAGE / 4));
     let all = [vmo, first, second, part, late];
     let scaled: u64 = all.iter().map(|&id| content(s, id).scaled_bytes).sum();
     // Pages 0 (twice), 1 (twice), 2 (twice), 3.

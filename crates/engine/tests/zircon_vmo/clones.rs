@@ -1,7 +1,7 @@
 //! Snapshots.
 
-use crate::kernel::*;
-use crate::kit::*;
+use super::kernel::*;
+use super::kit::*;
 use coldpress_engine::queues::standing::Standing;
 
 #[test]
@@ -10,7 +10,7 @@ fn vmo_clones_of_compressed_pages_test() {
     let (mut w, mut r) = (worker(0), reclaimer(1));
     let vmo = s.create(2);
     fill(s, &mut w, vmo, 0..2, 1);
-    assert_eq!(s.send_away(&mut r), 2);
+    assert_placed_eq!(s.send_away(&mut r), 2);
     let child = snapshot(s, vmo);
     assert_eq!((forms(s, vmo), forms(s, child)), ("CC".into(), "CC".into()));
     s.destroy(child);
@@ -22,8 +22,8 @@ fn vmo_clones_of_compressed_pages_test() {
     // Only who writes needs the page, and the others still see what was.
     s.vmos.write(&s.machine, &mut w, one, 100, &[1]).unwrap();
     assert_eq!(decompressed(s), 1);
-    assert_eq!(s.in_place(one), [(0, true)]);
-    assert_eq!(forms(s, two), "PC");
+    assert_placed_eq!(s.in_place(one), [(0, true)]);
+    assert_placed_eq!(forms(s, two), "PC");
     assert_filled(s, &mut w, two, 0..2, 1);
     assert_filled(s, &mut w, one, 1..2, 1);
     assert_eq!(s.read_page(&mut w, one, 0)[100], 1);
@@ -80,12 +80,12 @@ fn vmo_validate_page_splits_test() {
         s.write_page(&mut w, id, 0, &text(n));
         s.vmos.check_invariants();
         assert_eq!(place(s, b, 0), shared);
-        assert_eq!(s.machine.pages_in_place() as u64, n + 1);
+        assert_placed_eq!(s.machine.pages_in_place() as u64, n + 1);
         assert_eq!(s.read_page(&mut w, b, 0), text(0));
     }
     s.write_page(&mut w, b, 0, &text(4));
-    assert_eq!(s.machine.pages_in_place(), 4, "moved and not copied");
-    assert_eq!(s.in_place(b), [(0, true)]);
+    assert_placed_eq!(s.machine.pages_in_place(), 4, "moved and not copied");
+    assert_placed_eq!(s.in_place(b), [(0, true)]);
     end(s, &[c, vmo, b, a]);
 }
 
@@ -95,22 +95,22 @@ fn vmo_move_pages_on_access_test() {
     let mut w = worker(0);
     let vmo = s.create(1);
     s.write_page(&mut w, vmo, 0, &text(1));
-    assert_eq!(standing(s, vmo, 0), Standing::Generation(0));
+    assert_placed_eq!(standing(s, vmo, 0), Standing::Generation(0));
     let mut byte = [0];
     rotate(s, 3);
-    assert_eq!(standing(s, vmo, 0), Standing::Generation(3));
+    assert_placed_eq!(standing(s, vmo, 0), Standing::Generation(3));
     s.vmos.read(&s.machine, &mut w, vmo, 0, &mut byte).unwrap();
-    assert_eq!(standing(s, vmo, 0), Standing::Generation(0));
+    assert_placed_eq!(standing(s, vmo, 0), Standing::Generation(0));
     let child = snapshot(s, vmo);
     rotate(s, 2);
-    assert_eq!(standing(s, vmo, 0), Standing::Generation(2));
+    assert_placed_eq!(standing(s, vmo, 0), Standing::Generation(2));
     s.vmos
         .read(&s.machine, &mut w, child, 0, &mut byte)
         .unwrap();
-    assert_eq!(standing(s, vmo, 0), Standing::Generation(0));
+    assert_placed_eq!(standing(s, vmo, 0), Standing::Generation(0));
     // To look without touching changes nothing.
     rotate(s, 1);
-    assert_eq!(s.in_place(child), [(0, false)]);
-    assert_eq!(standing(s, child, 0), Standing::Generation(1));
+    assert_placed_eq!(s.in_place(child), [(0, false)]);
+    assert_placed_eq!(standing(s, child, 0), Standing::Generation(1));
     end(s, &[vmo, child]);
 }

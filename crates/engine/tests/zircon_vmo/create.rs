@@ -1,7 +1,7 @@
 //! Creating VMOs, and their sizes.
 
-use crate::kernel::*;
-use crate::kit::*;
+use super::kernel::*;
+use super::kit::*;
 use coldpress_engine::vmo::{MAX_PAGES, VmoError, pages_of};
 
 /// A new VMO is nothing but a size. (All of ours can be resized; who hands out rights decides.)

@@ -1,7 +1,7 @@
 //! What an owner says of its pages, and reclaim that heeds it.
 
-use crate::kernel::*;
-use crate::kit::*;
+use super::kernel::*;
+use super::kit::*;
 use coldpress_engine::Trigger;
 use coldpress_engine::evictor::{EngineSource, Evictor, Level, Target};
 use coldpress_engine::queues::standing::{Queue, Standing};
@@ -9,7 +9,7 @@ use coldpress_engine::vmo::{Hint, VmoError, VmoId};
 
 /// Says it of one page that is in place.
 fn hint(s: &System, id: VmoId, page: u64, hint: Hint) {
-    assert_eq!(s.vmos.hint(id, page..page + 1, hint), Ok(1));
+    assert_placed_eq!(s.vmos.hint(id, page..page + 1, hint), Ok(1));
 }
 
 fn dont_need(s: &System, id: VmoId, page: u64) {
@@ -43,14 +43,14 @@ fn vmo_eviction_hints_test() {
     fill(s, &mut w, vmo, 0..3, 1);
     // A page that is not needed goes first, however young it is.
     dont_need(s, vmo, 1);
-    assert_eq!(standing(s, vmo, 1), Standing::In(Queue::DontNeed));
-    assert_eq!(reclaim(s, &mut r, 3, Trigger::Pressure), 1);
-    assert_eq!(forms(s, vmo), "PCP");
+    assert_placed_eq!(standing(s, vmo, 1), Standing::In(Queue::DontNeed));
+    assert_placed_eq!(reclaim(s, &mut r, 3, Trigger::Pressure), 1);
+    assert_placed_eq!(forms(s, vmo), "PCP");
     assert_filled(s, &mut w, vmo, 1..2, 1);
     // Who touches it needs it after all.
     dont_need(s, vmo, 1);
     read_byte(s, &mut w, vmo, 1);
-    assert_eq!(standing(s, vmo, 1), Standing::Generation(0));
+    assert_placed_eq!(standing(s, vmo, 1), Standing::Generation(0));
     assert_eq!(reclaim(s, &mut r, 3, Trigger::Pressure), 0);
     // One that is always needed does not go, as long as memory is not critical, and the word stays.
     always_need(s, vmo, 0);
@@ -58,22 +58,22 @@ fn vmo_eviction_hints_test() {
         rotate(s, 9);
         reclaim(s, &mut r, 3, Trigger::Eager);
         reclaim(s, &mut r, 3, Trigger::Pressure);
-        assert_eq!(forms(s, vmo), "PCC");
+        assert_placed_eq!(forms(s, vmo), "PCC");
     }
     rotate(s, 9);
-    assert_eq!(reclaim(s, &mut r, 3, Trigger::Critical), 1);
+    assert_placed_eq!(reclaim(s, &mut r, 3, Trigger::Critical), 1);
     assert_eq!(forms(s, vmo), "CCC");
     // Of what is not in place nothing can be said.
     assert_eq!(s.vmos.hint(vmo, 0..3, Hint::AlwaysNeed), Ok(0));
     let beyond = s.vmos.hint(vmo, 0..4, Hint::DontNeed);
     assert_eq!(beyond, Err(VmoError::OutOfRange));
-    assert_eq!(decompressed(s), 1);
+    assert_placed_eq!(decompressed(s), 1);
     // The later word counts.
     assert_filled(s, &mut w, vmo, 0..3, 1);
     always_need(s, vmo, 2);
     dont_need(s, vmo, 2);
-    assert_eq!(reclaim(s, &mut r, 3, Trigger::Pressure), 1);
-    assert_eq!(forms(s, vmo), "PPC");
+    assert_placed_eq!(reclaim(s, &mut r, 3, Trigger::Pressure), 1);
+    assert_placed_eq!(forms(s, vmo), "PPC");
     end(s, &[vmo]);
 }
 
@@ -87,21 +87,21 @@ fn vmo_eviction_hints_clone_test() {
     let grandchild = snapshot(s, child);
     // What is said of the page that a snapshot sees is said of the one page there is.
     dont_need(s, grandchild, 0);
-    assert_eq!(standing(s, vmo, 0), Standing::In(Queue::DontNeed));
-    assert_eq!(reclaim(s, &mut r, 2, Trigger::Pressure), 1);
-    assert_eq!(forms(s, vmo), "CP");
+    assert_placed_eq!(standing(s, vmo, 0), Standing::In(Queue::DontNeed));
+    assert_placed_eq!(reclaim(s, &mut r, 2, Trigger::Pressure), 1);
+    assert_placed_eq!(forms(s, vmo), "CP");
     always_need(s, child, 1);
     rotate(s, 9);
     assert_eq!(reclaim(s, &mut r, 2, Trigger::Pressure), 0);
-    assert_eq!(forms(s, vmo), "CP");
+    assert_placed_eq!(forms(s, vmo), "CP");
     // Nobody got a copy by that. Who has one says it of the copy alone.
-    assert_eq!(s.machine.pages_in_place(), 1);
+    assert_placed_eq!(s.machine.pages_in_place(), 1);
     s.vmos
         .write(&s.machine, &mut w, grandchild, PAGE, &[1])
         .unwrap();
     dont_need(s, grandchild, 1);
-    assert_eq!(reclaim(s, &mut r, 2, Trigger::Pressure), 1);
-    assert_eq!(
+    assert_placed_eq!(reclaim(s, &mut r, 2, Trigger::Pressure), 1);
+    assert_placed_eq!(
         (forms(s, grandchild), forms(s, child)),
         ("CC".into(), "CP".into())
     );
@@ -119,12 +119,12 @@ fn vmo_eviction_test() {
     fill(s, &mut w, two, 0..1, 50);
     assert_eq!(reclaim(s, &mut r, 8, Trigger::Pressure), 0, "too young");
     rotate(s, 9);
-    assert_eq!(reclaim(s, &mut r, 8, Trigger::Pressure), 3);
+    assert_placed_eq!(reclaim(s, &mut r, 8, Trigger::Pressure), 3);
     assert_eq!(s.machine.pages_in_place(), 0);
     assert_eq!((forms(s, one), forms(s, two)), ("CC".into(), "C".into()));
     assert_filled(s, &mut w, one, 0..2, 1);
     assert_filled(s, &mut w, two, 0..1, 50);
-    assert_eq!(s.vmos.engine().storage_usage().objects, 0);
+    assert_placed_eq!(s.vmos.engine().storage_usage().objects, 0);
     end(s, &[one, two]);
 }
 
@@ -138,38 +138,38 @@ fn vmo_reclamation_test() {
     fill(s, &mut w, vmo, 0..3, 1);
     s.commit(&mut w, vmo, 3..4).unwrap();
     let events = |id| s.vmos.reclaims(id).unwrap();
-    assert_eq!(events(vmo), 0);
+    assert_placed_eq!(events(vmo), 0);
     // Used just now, or pinned: it stays.
     assert_eq!(reclaim(s, &mut r, 8, Trigger::Pressure), 0);
     s.vmos.pin(&s.machine, &mut w, vmo, 2..3).unwrap();
     rotate(s, 9);
     read_byte(s, &mut w, vmo, 1);
-    assert_eq!(reclaim(s, &mut r, 8, Trigger::Pressure), 2);
-    assert_eq!(forms(s, vmo), "CPP0");
-    assert_eq!((committed(s, vmo), events(vmo)), (pages(2, 0, 2 * PAGE), 2));
+    assert_placed_eq!(reclaim(s, &mut r, 8, Trigger::Pressure), 2);
+    assert_placed_eq!(forms(s, vmo), "CPP0");
+    assert_placed_eq!((committed(s, vmo), events(vmo)), (pages(2, 0, 2 * PAGE), 2));
     // What is asked for is no such event: neither bringing it back, nor decommitting, nor zeroing it.
     s.commit(&mut w, vmo, 0..4).unwrap();
     s.vmos.unpin(vmo, 2..3).unwrap();
     s.decommit(vmo, 3..4).unwrap();
     s.zero(vmo, 2..3).unwrap();
-    assert_eq!((committed(s, vmo), events(vmo)), (pages(2, 0, 2 * PAGE), 2));
+    assert_placed_eq!((committed(s, vmo), events(vmo)), (pages(2, 0, 2 * PAGE), 2));
     // A page that could not be compressed is back: nothing has changed.
     s.write_page(&mut w, vmo, 1, &noise(1));
     rotate(s, 9);
-    assert_eq!(reclaim(s, &mut r, 8, Trigger::Pressure), 1);
-    assert_eq!((committed(s, vmo), events(vmo)), (pages(1, 0, PAGE), 3));
+    assert_placed_eq!(reclaim(s, &mut r, 8, Trigger::Pressure), 1);
+    assert_placed_eq!((committed(s, vmo), events(vmo)), (pages(1, 0, PAGE), 3));
     // Of a page that is shared all are told, and nobody's number ever goes back.
     s.commit(&mut w, vmo, 0..1).unwrap();
     let child = snapshot(s, vmo);
     rotate(s, 9);
-    assert_eq!(reclaim(s, &mut r, 8, Trigger::Pressure), 1);
-    assert_eq!((events(vmo), events(child)), (4, 4));
+    assert_placed_eq!(reclaim(s, &mut r, 8, Trigger::Pressure), 1);
+    assert_placed_eq!((events(vmo), events(child)), (4, 4));
     s.write_page(&mut w, child, 1, &text(5));
     rotate(s, 9);
-    assert_eq!(reclaim(s, &mut r, 8, Trigger::Pressure), 1);
-    assert_eq!((events(vmo), events(child)), (4, 5), "of its own it alone");
+    assert_placed_eq!(reclaim(s, &mut r, 8, Trigger::Pressure), 1);
+    assert_placed_eq!((events(vmo), events(child)), (4, 5), "of its own it alone");
     s.destroy(vmo);
-    assert_eq!(events(child), 5);
+    assert_placed_eq!(events(child), 5);
     // And where a pager has the page still, it is evicted.
     let paged = paged(s, 1);
     s.commit(&mut w, paged, 0..1).unwrap();
@@ -195,7 +195,7 @@ fn vmo_dirty_pages_with_hints_test() {
     dont_need(s, vmo, 0);
     assert_eq!([0, 1].map(|page| standing(s, vmo, page)), [dirty; 2]);
     s.vmos.writeback_end(vmo, 0..2).unwrap();
-    assert_eq!(standing(s, vmo, 0), Standing::Generation(0));
+    assert_placed_eq!(standing(s, vmo, 0), Standing::Generation(0));
     // That a page is always needed is known still, when it is clean.
     rotate(s, 9);
     let mut none = reclaimer(1);

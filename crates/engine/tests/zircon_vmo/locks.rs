@@ -2,8 +2,8 @@
 //! those of relatives; and nobody holds two. Debug builds check that: a thread that would take a second
 //! one panics rather than wait for ever.
 
-use crate::kernel::*;
-use crate::kit::*;
+use super::kernel::*;
+use super::kit::*;
 use coldpress_engine::lock::{self, HeldRanks, rank};
 use coldpress_engine::vmo::VmoId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -58,7 +58,7 @@ fn vmo_lock_common_fine_lock() {
     if checked() {
         for (first, second) in [(one, two), (two, one), (one, child), (child, one)] {
             let both = || locked(s, first, || locked(s, second, || {}));
-            assert!(panics(both), "two locks of VMOs");
+            assert_placed!(panics(both), "two locks of VMOs");
         }
         let upwards = || {
             lock::take::<SpinLock>(rank::LEAF);
@@ -83,9 +83,9 @@ fn vmo_lock_fine_test() {
     }
     if checked() {
         let twice = || locked(s, vmo, || locked(s, vmo, || {}));
-        assert!(panics(twice), "the same lock twice");
+        assert_placed!(panics(twice), "the same lock twice");
         let size = || locked(s, vmo, || _ = s.vmos.pages(vmo));
-        assert!(panics(size), "and so is every call that takes it");
+        assert_placed!(panics(size), "and so is every call that takes it");
     }
     end(s, &[vmo]);
 }

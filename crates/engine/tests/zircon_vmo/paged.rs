@@ -1,8 +1,8 @@
 //! Pager-backed VMOs: the half of Zircon's pager cases that an engine has to know. What a pager is, and how
 //! it is spoken to, is the machine's.
 
-use crate::kernel::*;
-use crate::kit::*;
+use super::kernel::*;
+use super::kit::*;
 use coldpress_engine::queues::standing::{Queue, Standing};
 use coldpress_engine::vmo::{Dirtiness, VmoError};
 use coldpress_engine::{Trigger, Tunables};
@@ -24,7 +24,7 @@ fn vmo_dirty_pages_test() {
     let vmo = paged(s, 3);
     s.commit(&mut w, vmo, 0..3).unwrap();
     assert_eq!(dirtiness(s, vmo, 1), Dirtiness::Clean);
-    assert_eq!(standing(s, vmo, 1), Standing::Generation(0));
+    assert_placed_eq!(standing(s, vmo, 1), Standing::Generation(0));
     s.vmos.write(&s.machine, &mut w, vmo, PAGE, &[7]).unwrap();
     assert_eq!(dirtiness(s, vmo, 1), Dirtiness::Dirty);
     assert_eq!(standing(s, vmo, 1), DIRTY);
@@ -68,7 +68,7 @@ fn vmo_dirty_pages_writeback_test() {
     );
     s.vmos.writeback_end(vmo, 0..2).unwrap();
     assert_eq!(dirtiness(s, vmo, 0), Dirtiness::Clean);
-    assert_eq!(standing(s, vmo, 0), Standing::Generation(0));
+    assert_placed_eq!(standing(s, vmo, 0), Standing::Generation(0));
     assert_eq!(evicted(), 1);
     assert_eq!(forms(s, vmo), "--");
     end(s, &[vmo]);
@@ -102,7 +102,7 @@ fn vmo_pinning_dirty_state_test() {
     assert_eq!(standing(s, vmo, 0), DIRTY);
     s.vmos.writeback_begin(&s.machine, vmo, 0..1).unwrap();
     s.vmos.writeback_end(vmo, 0..1).unwrap();
-    assert_eq!(standing(s, vmo, 0), Standing::Generation(0));
+    assert_placed_eq!(standing(s, vmo, 0), Standing::Generation(0));
     end(s, &[vmo]);
 }
 
@@ -125,7 +125,7 @@ fn vmo_high_priority_dirty_state_test() {
     assert_eq!(standing(s, vmo, 0), high);
     assert_eq!(s.vmos.evict_pages(&s.machine, vmo, 0..1), Ok(0));
     s.vmos.unmark_latency_sensitive(vmo).unwrap();
-    assert_eq!(standing(s, vmo, 0), Standing::Generation(0));
+    assert_placed_eq!(standing(s, vmo, 0), Standing::Generation(0));
     end(s, &[vmo]);
 }
 

@@ -1,8 +1,8 @@
 //! Pinned pages.
 
-use crate::kernel::*;
-use crate::kit::*;
-use crate::space::*;
+use super::kernel::*;
+use super::kit::*;
+use super::space::*;
 use coldpress_engine::queues::standing::{Queue, Standing};
 use coldpress_engine::vmo::{MAX_PINS, VmoError, VmoId};
 use coldpress_engine::{Entry, Trigger};
@@ -115,7 +115,7 @@ fn vmo_pinning_backlink_test() {
     let check = |wired: [bool; 2]| {
         // Each record names the place at which its entry stands.
         s.vmos.check_invariants();
-        assert_eq!([0, 1].map(|page| place(s, vmo, page)), places);
+        assert_placed_eq!([0, 1].map(|page| place(s, vmo, page)), places);
         let stands = [0, 1].map(|page| standing(s, vmo, page) == Standing::In(Queue::Wired));
         assert_eq!(stands, wired);
     };
@@ -128,7 +128,7 @@ fn vmo_pinning_backlink_test() {
     check([false, true]);
     assert_eq!(unpin(s, vmo, 1..2), Ok(()));
     check([false, false]);
-    assert_eq!(standing(s, vmo, 1), Standing::Generation(0), "young again");
+    assert_placed_eq!(standing(s, vmo, 1), Standing::Generation(0), "young again");
     assert_filled(s, &mut w, vmo, 0..2, 1);
     end(s, &[vmo]);
 }
@@ -150,7 +150,7 @@ fn vmo_zero_pinned_test() {
     s.vmos.check_invariants();
     assert_eq!(forms(s, vmo), "-P-");
     assert_eq!(place(s, vmo, 1), pinned, "cleared where it is");
-    assert_eq!(space.shown(1001), shown, "whoever maps it still does");
+    assert_placed_eq!(space.shown(1001), shown, "whoever maps it still does");
     assert_eq!(standing(s, vmo, 1), Standing::In(Queue::Wired));
     for page in 0..3 {
         assert_eq!(s.read_page(&mut w, vmo, page), [0; 4096]);
@@ -185,7 +185,7 @@ fn vmo_clone_kernel_mapped_compressed_test() {
     kernel.write(&mut w, 1, 0, 42);
     let shown = kernel.shown(1);
     assert!(shown.is_some_and(|shown| shown.writable));
-    assert_eq!(reclaim_all(s, &mut r), 1);
+    assert_placed_eq!(reclaim_all(s, &mut r), 1);
     assert!(matches!(s.entry(vmo, 0), Entry::Compressed(_)));
     assert_eq!(kernel.shown(1), shown, "not touched by that");
     assert_eq!(kernel.read(&mut w, 1, 0), 42);
@@ -239,7 +239,7 @@ fn vmo_high_priority_reclaim_test() {
     let vmo = s.create(4);
     fill(s, &mut w, vmo, 0..2, 1);
     s.commit(&mut w, vmo, 2..3).unwrap();
-    assert_eq!(reclaim_all(s, &mut r), 3);
+    assert_placed_eq!(reclaim_all(s, &mut r), 3);
     assert_eq!(forms(s, vmo), "CC0-");
     s.vmos
         .mark_latency_sensitive(&s.machine, &mut w, vmo)
@@ -262,7 +262,7 @@ fn vmo_high_priority_reclaim_test() {
     assert_eq!(place(s, vmo, 0), Some((segment, index)));
     s.vmos.unmark_latency_sensitive(vmo).unwrap();
     s.vmos.check_invariants();
-    assert_eq!(reclaim_all(s, &mut r), 4);
+    assert_placed_eq!(reclaim_all(s, &mut r), 4);
     assert_eq!(forms(s, vmo), "CC00");
     assert_filled(s, &mut w, vmo, 0..2, 1);
     end(s, &[vmo]);

@@ -2,7 +2,7 @@
 //! shows in this moment the [machine](Machine) knows, which the engine tells to protect and unmap.
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
-use crate::kernel::*;
+use super::kernel::*;
 use coldpress_engine::vmo::VmoId;
 use std::ops::Range;
 use std::rc::Rc;

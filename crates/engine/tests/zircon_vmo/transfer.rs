@@ -1,7 +1,7 @@
 //! Pages taken out of one VMO and supplied to another.
 
-use crate::kernel::*;
-use crate::kit::*;
+use super::kernel::*;
+use super::kit::*;
 use coldpress_engine::vmo::{SpliceList, VmoError, VmoId};
 use std::ops::Range;
 
@@ -26,21 +26,21 @@ fn vmo_supply_compressed_pages_test() {
     let (mut w, mut r) = (worker(0), reclaimer(1));
     let [from, to] = [s.create(4), s.create(6)];
     fill(s, &mut w, from, 0..3, 1);
-    assert_eq!(s.send_away(&mut r), 3);
+    assert_placed_eq!(s.send_away(&mut r), 3);
     s.read_page(&mut w, from, 1);
     let list = take(s, &mut w, from, 0..4);
     assert_eq!(list.pages(), 4);
     assert_eq!(forms(s, from), "----");
     assert_eq!(content(s, from), pages(0, 0, 0));
     supply(s, &mut w, to, 1, list);
-    assert_eq!(forms(s, to), "-CPC--");
+    assert_placed_eq!(forms(s, to), "-CPC--");
     assert_eq!(content(s, to), pages(3, 0, 3 * PAGE));
     assert_eq!(decompressed(s), 1, "what was read before");
     for page in 0..3 {
         assert!(s.read_page(&mut w, to, page + 1) == text(page + 1));
         assert!(s.read_page(&mut w, from, page) == [0; 4096]);
     }
-    assert_eq!(forms(s, to), "-PPP--");
+    assert_placed_eq!(forms(s, to), "-PPP--");
     end(s, &[from, to]);
 }
 
@@ -52,7 +52,7 @@ fn vmo_zero_marker_transfer_test() {
     for supplied in [true, false] {
         let [vmo, other] = [s.create(2), s.create(2)];
         s.commit(&mut w, vmo, 0..2).unwrap();
-        assert_eq!(s.send_away(&mut r), 2);
+        assert_placed_eq!(s.send_away(&mut r), 2);
         let child = snapshot(s, vmo);
         assert_eq!(forms(s, child), "00");
         if supplied {
@@ -87,14 +87,14 @@ fn vmo_pager_supply_test() {
     fill(s, &mut w, from, 0..3, 10);
     fill(s, &mut w, to, 1..2, 50);
     let list = take(s, &mut w, from, 0..4);
-    assert_eq!(
+    assert_placed_eq!(
         (committed(s, from), committed(s, to)),
         (pages(0, 0, 0), pages(1, 0, PAGE))
     );
-    assert_eq!(s.machine.pages_in_place(), 4, "three of them in the list");
+    assert_placed_eq!(s.machine.pages_in_place(), 4, "three of them in the list");
     supply(s, &mut w, to, 0, list);
-    assert_eq!(s.machine.pages_in_place(), 3);
-    assert_eq!(
+    assert_placed_eq!(s.machine.pages_in_place(), 3);
+    assert_placed_eq!(
         (committed(s, from), committed(s, to)),
         (pages(0, 0, 0), pages(3, 0, 3 * PAGE))
     );
@@ -115,8 +115,8 @@ fn vmo_pager_supply_test() {
     for (page, seed) in [(0, 10), (1, 51), (2, 12)] {
         assert!(s.read_page(&mut w, to, page) == text(seed), "page {page}");
     }
-    assert_eq!(committed(s, child), pages(2, 1, 2 * PAGE + PAGE / 2));
-    assert_eq!(committed(s, to), pages(2, 1, 2 * PAGE + PAGE / 2));
+    assert_placed_eq!(committed(s, child), pages(2, 1, 2 * PAGE + PAGE / 2));
+    assert_placed_eq!(committed(s, to), pages(2, 1, 2 * PAGE + PAGE / 2));
     // Where there is no room, nothing is lost.
     fill(s, &mut w, from, 0..4, 30);
     let mut list = take(s, &mut w, from, 0..4);

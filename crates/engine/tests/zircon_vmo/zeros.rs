@@ -1,7 +1,7 @@
 //! Pages of zeros that snapshots share.
 
-use crate::kernel::*;
-use crate::kit::*;
+use super::kernel::*;
+use super::kit::*;
 
 /// A page of a hidden node turns out to be zeros, whatever its children do afterwards.
 #[test]
@@ -13,7 +13,7 @@ fn vmo_dedup_hidden_zero_page_test() {
         s.commit(&mut w, vmo, 0..1).unwrap();
         s.write_page(&mut w, vmo, 1, &text(1));
         let child = snapshot(s, vmo);
-        assert_eq!(s.send_away(&mut r), 2);
+        assert_placed_eq!(s.send_away(&mut r), 2);
         s.vmos.check_invariants();
         assert_eq!((forms(s, vmo), forms(s, child)), ("0C".into(), "0C".into()));
         match what {
@@ -48,7 +48,7 @@ fn vmo_compress_to_marker_anon_test() {
     let vmo = s.create(1);
     s.commit(&mut w, vmo, 0..1).unwrap();
     let [one, two] = [snapshot(s, vmo), snapshot(s, vmo)];
-    assert_eq!(s.send_away(&mut r), 1);
+    assert_placed_eq!(s.send_away(&mut r), 1);
     let markers = || value(&s.vmos.engine().counters().same_filled_pages);
     assert_eq!((s.machine.pages_in_place(), markers()), (0, 1));
     s.vmos.check_invariants();
@@ -58,6 +58,6 @@ fn vmo_compress_to_marker_anon_test() {
         s.vmos.check_invariants();
     }
     assert_eq!(markers(), 0, "nobody sees it");
-    assert_eq!(s.machine.pages_in_place(), 3);
+    assert_placed_eq!(s.machine.pages_in_place(), 3);
     end(s, &[vmo, one, two]);
 }
