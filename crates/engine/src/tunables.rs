@@ -34,6 +34,13 @@ pub enum TunableError<'a> {
     },
     /// Two values contradict each other.
     Contradiction(&'static str),
+    /// What the value asks for does not exist.
+    NotBuilt {
+        /// The tunable.
+        name: &'static str,
+        /// Why, and where more is said.
+        why: &'static str,
+    },
 }
 
 impl fmt::Display for TunableError<'_> {
@@ -50,11 +57,19 @@ impl fmt::Display for TunableError<'_> {
                 expected,
             } => write!(f, "{name} cannot be '{value}': it takes {expected}"),
             Self::Contradiction(what) => f.write_str(what),
+            Self::NotBuilt { name, why } => write!(f, "{name} is not built: {why}"),
         }
     }
 }
 
 impl core::error::Error for TunableError<'_> {}
+
+/// Why a page does not stay in place beside its compressed copy.
+const NO_PAGE_BESIDE_ITS_COPY: TunableError<'static> = TunableError::NotBuilt {
+    name: "coldpress.compression.keep-until-pressure",
+    why: "every write to a page would have to find and drop its copy, which page lists and records have no \
+          room for (docs/adr/0017-no-page-kept-beside-its-copy.md); leave it false",
+};
 
 /// A type of values.
 pub(crate) trait Value: Copy {
@@ -238,7 +253,7 @@ macro_rules! tunables {
             /// Sets the tunable of this name.
             ///
             /// # Errors
-            /// There is no such tunable, or it cannot have this value.
+            /// There is no such tunable, or it cannot have this value, or what it asks for is not built.
             pub fn set_value<'a>(&mut self, name: &'a str, value: &'a str) -> Result<(), TunableError<'a>> {
                 match name {
                     $($name => {
@@ -249,7 +264,7 @@ macro_rules! tunables {
                     })*
                     _ => return Err(TunableError::Unknown(name)),
                 }
-                Ok(())
+                self.refuse_what_is_not_built()
             }
 
             /// Writes the value of the tunable of this name, as [`set_value`](Self::set_value) takes it.
@@ -320,7 +335,7 @@ tunables! {
         "For tests: so many of the pages that are queued are picked at random and compressed at once, however young. Zircon: a switch, for 10 per cent.";
     keep_until_pressure: bool = false, "coldpress.compression.keep-until-pressure",
         "true or false", |_| true,
-        "An extension of the RFC: the eager trigger compresses a page and keeps it, too, until memory is short or the page is written. Under pressure the page goes without a codec.";
+        "An extension of the RFC that is not built, see ADR 0017: the eager trigger would compress a page and keep it, too, until memory is short or the page is written, so that under pressure the page goes without a codec. `true` is refused with an error.";
     compress_pager_backed: bool = false, "coldpress.compression.before-eviction",
         "true or false", |_| true,
         "An extension of the RFC: a clean pager-backed page is compressed when its turn comes first, and evicted, compressed, when memory is critical.";
@@ -395,11 +410,22 @@ impl Tunables {
         Shown(self, name)
     }
 
-    /// Whether the values go together.
+    /// Takes back what there is not, and says so.
+    fn refuse_what_is_not_built(&mut self) -> Result<(), TunableError<'static>> {
+        match core::mem::take(&mut self.keep_until_pressure) {
+            true => Err(NO_PAGE_BESIDE_ITS_COPY),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the values go together, and what they ask for exists.
     ///
     /// # Errors
-    /// Says which do not.
+    /// Says which do not, or what does not.
     pub fn check(&self) -> Result<(), TunableError<'static>> {
+        if self.keep_until_pressure {
+            return Err(NO_PAGE_BESIDE_ITS_COPY);
+        }
         let rules = [
             (
                 self.min_aging_interval_ms <= self.max_aging_interval_ms,

@@ -2,7 +2,7 @@
 //! `docs/tunables.md` says what the table says.
 
 use coldpress_engine::Tunables;
-use coldpress_engine::tunables::{LruAction, StorageStrategy, Strategy, TABLE};
+use coldpress_engine::tunables::{LruAction, StorageStrategy, Strategy, TABLE, TunableError};
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::fs;
@@ -141,4 +141,31 @@ fn refusals_name_the_tunable_and_what_it_takes() {
         assert_eq!(refusal(line), message);
     }
     assert_eq!(tunables, Tunables::DEFAULT);
+}
+
+/// It was in the table, could be set, and did nothing.
+#[test]
+fn what_is_not_built_is_refused_by_name_and_reason() {
+    const LINE: &str = "coldpress.compression.keep-until-pressure=true";
+    let mut tunables = Tunables::DEFAULT;
+    let refused = tunables.set(LINE).unwrap_err();
+    assert!(matches!(refused, TunableError::NotBuilt { .. }));
+    let message = refused.to_string();
+    assert!(
+        message.starts_with("coldpress.compression.keep-until-pressure is not built: every write")
+    );
+    let record = "docs/adr/0017-no-page-kept-beside-its-copy.md";
+    assert!(message.contains(record));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    assert!(root.join(record).exists(), "the record that it names");
+    assert_eq!(tunables, Tunables::DEFAULT, "nothing is set");
+    tunables
+        .set("coldpress.compression.keep-until-pressure=false")
+        .unwrap();
+    // Nor does an engine take it over that was told otherwise.
+    let kept = Tunables {
+        keep_until_pressure: true,
+        ..Tunables::DEFAULT
+    };
+    assert_eq!(kept.check(), Err(refused));
 }
