@@ -5,12 +5,14 @@
 
 use crate::capture_arguments::CaptureArguments;
 use crate::choice;
+use crate::columns;
 use crate::duration;
 use crate::eval_arguments::EvalArguments;
 use crate::refusal::EXIT_REFUSED;
 use crate::set::SetArguments;
 use crate::settings::Settings;
 use crate::size::Budget;
+use crate::status::StatusArguments;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use coldpress_codec::CodecKind;
@@ -81,14 +83,8 @@ pub enum Command {
     #[command(after_help = crate::set::HELP)]
     Set(SetArguments),
     /// Show the programs that run under Coldpress
-    Status {
-        /// Show one process in detail
-        #[arg(value_name = "PID", value_parser = parse_pid)]
-        pid: Option<u32>,
-        /// Print JSON (raw bytes and nanoseconds)
-        #[arg(long)]
-        json: bool,
-    },
+    #[command(after_help = columns::help())]
+    Status(StatusArguments),
     /// Sample the private anonymous pages of a live process
     #[command(after_help = CAPTURE_HELP)]
     Capture(CaptureArguments),

@@ -16,8 +16,6 @@ use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// How long an answer is waited for. The pager looks four times a second, or more often.
-const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// The statistics of a process before and after it did what it was asked for.
@@ -29,8 +27,9 @@ pub struct Answer {
     pub after: Copy,
 }
 
-/// Asks the pager of a process for something.
-pub fn ask(live: &Live, request: &Request) -> Result<Answer, Refusal> {
+/// Asks the pager of a process for something, and waits no longer than `patience` for the answer. (The
+/// pager looks four times a second, or more often.)
+pub fn ask(live: &Live, request: &Request, patience: Duration) -> Result<Answer, Refusal> {
     let pid = live.pid;
     let named = format!("process {pid} ({})", process::name(pid));
     let refuse = |why: &dyn std::fmt::Display| Refusal::new(format!("{named}: {why}"));
@@ -39,7 +38,7 @@ pub fn ask(live: &Live, request: &Request) -> Result<Answer, Refusal> {
     if managed::owner(pid) != Some(metadata.uid()) {
         return Err(refuse(&"its statistics file belongs to another user"));
     }
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + patience;
     lock(&file, until).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => refuse(&"somebody else is asking it for something"),
         _ => refuse(&error),
@@ -74,7 +73,8 @@ pub fn ask(live: &Live, request: &Request) -> Result<Answer, Refusal> {
         // Nothing shall be done behind the back of who was told that nothing was.
         block.control().ask(&Request::default());
         if !answered(&look()?, pid, number) {
-            return Err(silent(&named, pid, process.is_some_and(|p| p.state == 'T')));
+            let stopped = process.is_some_and(|p| p.state == 'T');
+            return Err(silent(&named, pid, patience, stopped));
         }
         break;
     }
@@ -95,17 +95,17 @@ fn answered(copy: &Copy, pid: u32, number: u64) -> bool {
     copy.statistics(pid).is_ok_and(is)
 }
 
-fn silent(named: &str, pid: u32, stopped: bool) -> Refusal {
-    let seconds = PATIENCE.as_secs();
+fn silent(named: &str, pid: u32, patience: Duration, stopped: bool) -> Refusal {
+    let seconds = patience.as_secs();
     let why = match stopped {
         true => "it is stopped",
         false => "is the machine overloaded, or the process being traced?",
     };
     let refusal = Refusal::new(format!(
-        "{named} did not answer within {seconds} s, so nothing was changed: {why}"
+        "{named} did not answer within {seconds} s, and will not do it later: {why}"
     ));
     match stopped {
-        true => refusal.mend(format!("Let it go on: kill -CONT {pid}")),
+        true => refusal.mend(format!("Let it go on, and ask again: kill -CONT {pid}")),
         false => refusal,
     }
 }

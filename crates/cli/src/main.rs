@@ -15,18 +15,22 @@ mod anonymous_pages;
 mod arguments;
 mod ask;
 mod budget;
+mod by_mapping;
 mod capture;
 mod capture_arguments;
 mod choice;
+mod columns;
 mod config_file;
 mod damon;
 mod decimal;
+mod detail;
 mod doctor;
 mod duration;
 mod elf;
 mod environment;
 mod eval;
 mod eval_arguments;
+mod grid;
 mod host;
 mod inactive;
 mod managed;
@@ -48,6 +52,7 @@ mod set;
 mod settings;
 mod signals;
 mod size;
+mod smaps;
 mod spawn;
 mod statistics_dir;
 mod statistics_file;
@@ -69,7 +74,7 @@ fn main() {
         Command::Run(arguments) => run::run(&arguments),
         Command::Doctor { json } => doctor::doctor(json),
         Command::Set(arguments) => set::set(&arguments),
-        Command::Status { pid, json } => status::status(pid, json),
+        Command::Status(arguments) => status::status(&arguments),
         Command::Capture(arguments) => capture::capture(&arguments),
         Command::Eval(arguments) => eval::eval(&arguments),
     };

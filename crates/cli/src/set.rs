@@ -16,6 +16,7 @@ use coldpress_interface::statistics::Statistics;
 use coldpress_interface::triggers::Triggers;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// The help text behind the options.
 pub const HELP: &str = "\
@@ -30,6 +31,9 @@ Examples:
 
 Codec and storage stay as they were chosen at the start. Children that are forked later begin with
 what is in force then.";
+
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What can be changed.
 const KEYS: [&str; 3] = ["budget", "cold-after", "trigger"];
@@ -54,7 +58,7 @@ pub fn set(arguments: &SetArguments) -> Result<u8, Refusal> {
     let pid = arguments.pid;
     let live = managed::find(pid)?;
     let (request, budget) = request(&settings, pid).map_err(Refusal::in_one_line)?;
-    let answer = ask::ask(&live, &request)?;
+    let answer = ask::ask(&live, &request, PATIENCE)?;
     let unusable = |error| Refusal::new(format!("process {pid}: {error}"));
     let before = answer.before.statistics(pid).map_err(unusable)?;
     let now = answer.after.statistics(pid).map_err(unusable)?;

@@ -4,6 +4,7 @@
 //! stranger who damaged the file) cannot change what has been checked.
 
 use crate::process::Identity;
+use coldpress_interface::mappings::Mappings;
 use coldpress_interface::page::{FILE_BYTES, LEAST_FILE_BYTES, Page};
 use coldpress_interface::statistics::{MAGIC, Statistics, VERSION};
 use std::fs::{self, File, OpenOptions};
@@ -64,6 +65,11 @@ impl Copy {
         // content is a valid value and the alignment is that of the words; it has `FILE_BYTES`
         // (asserted where it is defined); the reference borrows the words.
         unsafe { &*self.words.as_ptr().cast::<Page>() }
+    }
+
+    /// The table of mappings, whatever it holds.
+    pub fn mappings(&self) -> &Mappings {
+        &self.page().mappings
     }
 
     /// The page, if it was completed by a writer of our layout for the process `pid`.

@@ -33,9 +33,15 @@ fn told(directory: &Directory, pid: u32, arguments: &[&str]) -> String {
     stdout(&output)
 }
 
+/// Its object in the list of all. (Who asks for one process asks its pager for something, too.)
 fn status(directory: &Directory, pid: u32) -> Value {
-    let output = command(directory, "status", pid, &["--json"]).output();
-    serde_json::from_str(&stdout(&output.unwrap())).unwrap()
+    let mut command = coldpress();
+    command.args(["status", "--json"]);
+    command.env("COLDPRESS_STATISTICS_DIR", directory.path("s"));
+    let text = stdout(&command.output().unwrap());
+    let all: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let mut of_pid = all.into_iter().filter(|object| object["pid"] == pid);
+    of_pid.next().expect("it runs under a pager")
 }
 
 fn figure(directory: &Directory, pid: u32, name: &str) -> u64 {
@@ -233,20 +239,16 @@ fn who_does_not_answer_changes_nothing_later_either() {
     let Some(program) = Managed::start(&directory, &["-q", "--budget", "32M"], &["8"]) else {
         return;
     };
-    let signal = |number| {
-        // SAFETY: a process that this test started.
-        unsafe { libc::kill(program.pid.cast_signed(), number) };
-    };
-    signal(libc::SIGSTOP);
+    program.stop();
     let output = set(&directory, program.pid, &["budget=16M"]);
     assert_eq!(output.status.code(), Some(125));
     let message = stderr(&output);
     assert!(
-        message.contains("nothing was changed: it is stopped"),
+        message.contains("will not do it later: it is stopped"),
         "{message}"
     );
     assert!(message.contains("kill -CONT"), "{message}");
-    signal(libc::SIGCONT);
+    program.signal(libc::SIGCONT);
     std::thread::sleep(Duration::from_millis(600));
     assert_eq!(figure(&directory, program.pid, "budget_bytes"), 32 * MIB);
     assert_eq!(

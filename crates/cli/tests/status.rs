@@ -3,8 +3,8 @@
 
 mod common;
 
-use coldpress_interface::statistics::VERSION;
-use common::{Directory, coldpress, exists, start_time, statistics_page, stderr, stdout};
+use coldpress_interface::statistics::{Rule, Statistics, VERSION};
+use common::{Directory, Managed, coldpress, exists, start_time, statistics_page, stderr, stdout};
 use serde_json::Value;
 use std::fs;
 use std::process::{Child, Command, Output};
@@ -165,4 +165,166 @@ fn an_unmanaged_process_is_one_clear_line() {
         assert_eq!(stderr(&output).lines().count(), 1);
         assert!(stderr(&output).contains("does not run under Coldpress"));
     }
+}
+
+/// The page that the first pagers of this layout wrote: 8192 bytes, of which the figures that came
+/// later are zero. And one of a pager to come, with a longer file, more figures and unknown rules.
+#[test]
+fn pages_of_older_and_of_newer_pagers_are_read() {
+    let directory = directory("versions");
+    let process = Sleeper::new();
+    let (pid, start) = (process.pid(), start_time(process.pid()));
+    let name = format!("s/{pid}.stats");
+    let columns = [
+        "--raw",
+        "-n",
+        "-b",
+        "-o",
+        "pid,COMMAND,BUDGET,TOTAL,FAULTS,RULE,TRIGGERS,CODEC",
+    ];
+    let row = || {
+        let output = status(&directory, &[&[&*pid.to_string()], &columns[..]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let mut page = statistics_page(VERSION, pid, start);
+    directory.file(&name, &page, 0o600);
+    assert_eq!(row(), format!("{pid} sleep 67108864 62914560 0 - - -\n"));
+    assert_eq!(objects(&directory, pid)[0].get("rule"), None);
+    assert_eq!(objects(&directory, pid)[0].get("generations"), None);
+    let output = status(&directory, &[&pid.to_string()]);
+    let text = stdout(&output);
+    assert!(
+        text.contains("peak_total_bytes") && !text.contains("UNTOUCHED"),
+        "{text}"
+    );
+    assert!(
+        text.contains("older version, which cannot be asked"),
+        "{text}"
+    );
+
+    page.resize(5 * 8192, 0xAB);
+    let mut set = |at: usize, word: u64| page[at..at + 8].copy_from_slice(&word.to_ne_bytes());
+    set(std::mem::offset_of!(Statistics, filled_bytes), 5000);
+    set(
+        std::mem::offset_of!(Statistics, rule),
+        Rule::ALL.len() as u64 + 50,
+    );
+    set(std::mem::offset_of!(Statistics, triggers), 0xFF);
+    directory.file(&name, &page, 0o600);
+    let told = format!(
+        "{pid} sleep 67108864 62914560 0 rule\\x2057,\\x20of\\x20a\\x20newer\\x20version - -\n"
+    );
+    assert_eq!(row(), told);
+    assert!(objects(&directory, pid)[0]["rule"].is_null());
+}
+
+#[test]
+fn columns_are_chosen_as_in_zramctl() {
+    let directory = directory("columns");
+    let process = Sleeper::new();
+    let pid = process.pid();
+    let page = statistics_page(VERSION, pid, start_time(pid));
+    directory.file(&format!("s/{pid}.stats"), &page, 0o600);
+    let pid_text = pid.to_string();
+    let told = |arguments: &[&str]| {
+        let output = status(&directory, &[&[&*pid_text], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let words = |arguments: &[&str]| -> Vec<Vec<String>> {
+        let lines = told(arguments);
+        let split = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+        lines.lines().map(split).collect()
+    };
+    let rows = words(&["--output", "TOTAL,pid", "--bytes"]);
+    assert_eq!(rows, [vec!["TOTAL", "PID"], vec!["62914560", &pid_text]]);
+    assert_eq!(words(&["-n", "-o", "PID"]), [vec![pid_text.clone()]]);
+    assert_eq!(
+        told(&["--raw", "-o", "TOTAL,RATIO"]),
+        "TOTAL RATIO\n60.0MiB -\n"
+    );
+    let help = stdout(&coldpress().args(["status", "--help"]).output().unwrap());
+    let all = words(&["--output-all", "--raw"]);
+    assert_eq!(
+        all[0].len(),
+        all[1].len(),
+        "no cell is empty or has a blank"
+    );
+    for column in &all[0] {
+        let described = |line: &str| {
+            let line = line.trim_start_matches([' ', '*']);
+            line.strip_prefix(column.as_str())
+                .is_some_and(|rest| rest.trim().len() > 5)
+        };
+        assert!(help.lines().any(described), "{column}: {help}");
+    }
+    for column in [
+        "PID", "BUDGET", "COMPR", "SAVED", "COLD-AGE", "RULE", "STORAGE", "TRIGGERS",
+    ] {
+        assert!(all[0].iter().any(|name| name == column), "{column}");
+    }
+    let json: Value = serde_json::from_str(&told(&["--json", "-o", "PID,COLD-AGE,RULE"])).unwrap();
+    assert_eq!(
+        json,
+        serde_json::json!({ "pid": pid, "cold_age": 0, "rule": null })
+    );
+    let output = status(&directory, &["-o", "PID,SIZE"]);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(stderr(&output).contains("\"SIZE\" is no column: columns are PID, COMMAND"));
+}
+
+/// A real program: what it holds by mapping, by age, how long the codec took.
+#[test]
+fn one_process_is_shown_by_mapping_and_by_age() {
+    let directory = directory("detail");
+    let options = ["-q", "--budget", "32M"];
+    let Some(program) = Managed::start(&directory, &options, &["64"]) else {
+        return;
+    };
+    let pid = program.pid.to_string();
+    let start = std::time::Instant::now();
+    let now = loop {
+        let output = status(&directory, &[&pid, "--json"]);
+        let now: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        if now["total_bytes"].as_u64() < Some(32 << 20) && now["compression_p99_ns"] != 0 {
+            break now;
+        }
+        assert!(start.elapsed().as_secs() < 20, "{now}");
+    };
+    let rule = now["rule"].as_str().unwrap();
+    assert!(["near_budget", "within_budget"].contains(&rule), "{rule}");
+    let bytes = |line: &Value, name: &str| line[name].as_u64().unwrap();
+    let mappings = now["mappings"].as_array().unwrap();
+    let largest = &mappings[0];
+    let content = bytes(largest, "content_bytes");
+    assert!((64 << 20..66 << 20).contains(&content), "{largest}");
+    let committed = bytes(largest, "committed_bytes");
+    assert!(committed < 32 << 20 && committed > 8 << 20, "{largest}");
+    let away = bytes(largest, "compressed_bytes") + bytes(largest, "same_filled_bytes");
+    assert!(away + committed == content && away > 32 << 20, "{largest}");
+    assert_eq!(mappings.last().unwrap()["start"], Value::Null);
+    let generations = now["generations"].as_array().unwrap();
+    let pages: u64 = generations.iter().map(|g| bytes(g, "pages")).sum();
+    assert!(pages > 1000, "{now}");
+    assert!(bytes(&now, "compression_p50_ns") <= bytes(&now, "compression_longest_ns"));
+
+    let text = stdout(&status(&directory, &[&pid]));
+    for word in [
+        "rule in force",
+        "COMMITTED",
+        "UNTOUCHED FOR",
+        "decompression",
+        "P99.9",
+        "not managed:",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    // A stopped one cannot be asked; the rest is shown all the same, and soon.
+    program.stop();
+    let text = stdout(&status(&directory, &[&pid]));
+    assert!(
+        text.contains("(not by mapping:") && text.contains("peak_total_bytes"),
+        "{text}"
+    );
 }

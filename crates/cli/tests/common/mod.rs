@@ -251,10 +251,34 @@ impl Managed {
     }
 }
 
+impl Managed {
+    /// Stops it, and waits until each of its threads has stopped: until then one may answer.
+    pub fn stop(&self) {
+        self.signal(libc::SIGSTOP);
+        let running = || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", self.pid)).unwrap();
+            let stat = |task: fs::DirEntry| fs::read_to_string(task.path().join("stat"));
+            let stopped = |stat: String| stat.rsplit_once(") ").unwrap().1.starts_with('T');
+            tasks
+                .flatten()
+                .any(|task| stat(task).is_ok_and(|stat| !stopped(stat)))
+        };
+        let start = std::time::Instant::now();
+        while running() {
+            assert!(start.elapsed().as_secs() < 20, "it does not stop");
+        }
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, number: i32) {
+        // SAFETY: the program was started by us, and is waited for by `run`, which is our child.
+        unsafe { libc::kill(self.pid.cast_signed(), number) };
+    }
+}
+
 impl Drop for Managed {
     fn drop(&mut self) {
-        // SAFETY: the program was started by us, and is waited for by `run`, which is our child.
-        unsafe { libc::kill(self.pid.cast_signed(), libc::SIGKILL) };
+        self.signal(libc::SIGKILL);
         let _ = self.run.wait();
     }
 }

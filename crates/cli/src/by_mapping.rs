@@ -1,0 +1,171 @@
+//! Committed and content by mapping: what the kernel says is in place, joined with what the pager
+//! remembers.
+
+use crate::smaps::Vma;
+use coldpress_interface::mappings::{Mapping, Mappings};
+use serde_json::{Value, json};
+
+const PAGE_BYTES: u64 = 4096;
+
+/// A line of the table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// First address and first address behind it; `None` for several mappings together.
+    pub range: Option<(u64, u64)>,
+    /// What it is.
+    pub name: String,
+    /// Memory held in pages.
+    pub committed_bytes: u64,
+    /// Content that is compressed.
+    pub compressed_bytes: u64,
+    /// Content held as markers.
+    pub same_filled_bytes: u64,
+}
+
+impl Line {
+    /// Memory remembered in any form.
+    pub fn content_bytes(&self) -> u64 {
+        self.committed_bytes + self.compressed_bytes + self.same_filled_bytes
+    }
+
+    fn of(mapping: &Mapping, name: String, committed_bytes: u64) -> Self {
+        Self {
+            range: Some((mapping.start, mapping.end)),
+            name,
+            committed_bytes,
+            compressed_bytes: mapping.compressed_pages * PAGE_BYTES,
+            same_filled_bytes: mapping.same_filled_pages * PAGE_BYTES,
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.committed_bytes += other.committed_bytes;
+        self.compressed_bytes += other.compressed_bytes;
+        self.same_filled_bytes += other.same_filled_bytes;
+    }
+
+    fn to_json(&self) -> Value {
+        let address = |n: u64| format!("{n:#x}");
+        json!({
+            "start": self.range.map(|(start, _)| address(start)),
+            "end": self.range.map(|(_, end)| address(end)),
+            "name": self.name,
+            "committed_bytes": self.committed_bytes,
+            "compressed_bytes": self.compressed_bytes,
+            "same_filled_bytes": self.same_filled_bytes,
+            "content_bytes": self.content_bytes(),
+        })
+    }
+}
+
+/// Joins both: the mappings that the pager manages, those with the most content first; then all that
+/// have no line of their own; then what is not managed.
+pub fn join(managed: &Mappings, vmas: &[Vma]) -> Vec<Line> {
+    let mut elsewhere = Line {
+        name: "not managed: stacks, data of libraries, the pager itself".to_owned(),
+        ..Line::default()
+    };
+    let mut used = vec![false; vmas.len()];
+    let mut lines: Vec<Line> = Vec::new();
+    for mapping in managed.rows() {
+        let (mut committed, mut name) = (0, String::new());
+        for (vma, used) in vmas.iter().zip(&mut used) {
+            if vma.start >= mapping.start && vma.end <= mapping.end {
+                committed += vma.anonymous_bytes;
+                *used = true;
+                if name.is_empty() {
+                    name.clone_from(&vma.name);
+                }
+            }
+        }
+        lines.push(Line::of(&mapping, name, committed));
+    }
+    for (vma, _) in vmas.iter().zip(used).filter(|(_, used)| !used) {
+        elsewhere.committed_bytes += vma.anonymous_bytes;
+    }
+    lines.sort_by_key(|line| std::cmp::Reverse(line.content_bytes()));
+    let (mappings, rest) = managed.rest();
+    if mappings > 0 {
+        // Which of the kernel's mappings these are is not known: of pages, the pager's count.
+        let committed = rest.in_place_pages * PAGE_BYTES;
+        let mut rest = Line::of(&rest, format!("{mappings} more, smaller"), committed);
+        rest.range = None;
+        elsewhere.committed_bytes = elsewhere.committed_bytes.saturating_sub(committed);
+        lines.push(rest);
+    }
+    lines.push(elsewhere);
+    lines
+}
+
+/// The lines with at most `most` mappings by themselves.
+pub fn shortened(lines: Vec<Line>, most: usize) -> Vec<Line> {
+    let (single, mut sums): (Vec<Line>, Vec<Line>) =
+        lines.into_iter().partition(|line| line.range.is_some());
+    let mut kept = single;
+    let small = kept.split_off(most.min(kept.len()));
+    if !small.is_empty() {
+        let mut rest = Line {
+            name: format!("{} more, smaller", small.len()),
+            ..Line::default()
+        };
+        small.iter().for_each(|line| rest.add(line));
+        kept.push(rest);
+    }
+    kept.append(&mut sums);
+    kept
+}
+
+/// For programs.
+pub fn to_json(lines: &[Line]) -> Value {
+    lines.iter().map(Line::to_json).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vma(start: u64, end: u64, name: &str) -> Vma {
+        Vma {
+            start,
+            end,
+            name: name.to_owned(),
+            anonymous_bytes: 1000,
+        }
+    }
+
+    #[test]
+    fn the_kernels_pages_and_the_pagers_memory_are_joined() {
+        let managed = Mappings::new();
+        let mapping = |start, end, compressed_pages| Mapping {
+            start,
+            end,
+            in_place_pages: 1,
+            compressed_pages,
+            same_filled_pages: 2,
+        };
+        managed.fill([mapping(10, 20, 1), mapping(40, 60, 3)].into_iter());
+        let vmas = [
+            vma(0, 10, "[heap]"),
+            vma(10, 15, ""),
+            vma(15, 20, "[anon:x]"),
+            vma(40, 60, ""),
+            vma(70, 80, "[stack]"),
+        ];
+        let lines = join(&managed, &vmas);
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[0].range, Some((40, 60)), "the most content first");
+        assert_eq!(lines[0].content_bytes(), 1000 + 5 * 4096);
+        assert_eq!(
+            (lines[1].committed_bytes, lines[1].name.as_str()),
+            (2000, "[anon:x]")
+        );
+        assert_eq!((lines[2].range, lines[2].committed_bytes), (None, 2000));
+
+        let short = shortened(lines.clone(), 1);
+        assert_eq!(short.len(), 3);
+        assert_eq!(short[1].name, "1 more, smaller");
+        assert_eq!(short[1].content_bytes(), lines[1].content_bytes());
+        assert_eq!(shortened(lines.clone(), 20), lines);
+        assert_eq!(to_json(&lines)[0]["start"], "0x28");
+    }
+}

@@ -1,0 +1,323 @@
+//! `coldpress status PID`: one process in detail.
+
+use crate::by_mapping::{self, Line};
+use crate::columns::Value;
+use crate::duration::{format_cold_after, format_nanoseconds};
+use crate::grid;
+use crate::report::{self, PERCENTILES};
+use crate::rule;
+use crate::size::{format_budget, format_count};
+use coldpress_interface::statistics::{Failure, Rule, Statistics};
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Mappings that have a line of their own.
+const MAPPINGS_SHOWN: usize = 20;
+
+fn get(word: &AtomicU64) -> u64 {
+    word.load(Relaxed)
+}
+
+/// All that is known of a process. `mappings`: its memory by mapping, or why it is not known.
+pub fn detail(
+    program: &str,
+    s: &Statistics,
+    mappings: Result<Vec<Line>, String>,
+    plain_bytes: bool,
+) -> String {
+    let parts = [
+        in_force(program, s),
+        memory(s, mappings, plain_bytes),
+        ages(s, plain_bytes),
+        latencies(s),
+        compressed_for(s),
+        counters(s, plain_bytes),
+    ];
+    parts.join("\n")
+}
+
+fn row(text: &mut String, name: &str, value: &str) {
+    let _ = writeln!(text, "{name:<34} {value}");
+}
+
+fn in_force(program: &str, s: &Statistics) -> String {
+    let mut text = String::new();
+    let (codec, storage) = report::names(s);
+    let unknown = || "-".to_owned();
+    row(
+        &mut text,
+        "process",
+        &format!("{program} ({})", get(&s.pid)),
+    );
+    row(
+        &mut text,
+        "rule in force",
+        &rule::explain(s).unwrap_or_else(unknown),
+    );
+    row(&mut text, "budget", &format_budget(get(&s.budget_bytes)));
+    row(
+        &mut text,
+        "cold age",
+        &format_cold_after(get(&s.cold_after_ms)),
+    );
+    let triggers = rule::triggers(s).map(|on| on.to_string());
+    row(&mut text, "triggers", &triggers.unwrap_or_else(unknown));
+    row(
+        &mut text,
+        "compressed so far by",
+        &rule::driven_by(s).unwrap_or_else(unknown),
+    );
+    row(&mut text, "codec, storage", &format!("{codec}, {storage}"));
+    text
+}
+
+fn memory(s: &Statistics, mappings: Result<Vec<Line>, String>, plain_bytes: bool) -> String {
+    let bytes = |n: u64| Value::Bytes(n).text(plain_bytes);
+    let stored = get(&s.stored_content_bytes);
+    let same = get(&s.same_filled_bytes);
+    let mut rows = vec![vec![
+        "all".to_owned(),
+        bytes(get(&s.committed_bytes)),
+        bytes(stored),
+        bytes(same),
+        bytes(get(&s.content_bytes)),
+        String::new(),
+    ]];
+    let why = match mappings {
+        Ok(lines) => {
+            for line in by_mapping::shortened(lines, MAPPINGS_SHOWN) {
+                let range = line.range.map(|(start, end)| format!("{start:x}-{end:x}"));
+                rows.push(vec![
+                    range.unwrap_or_default(),
+                    bytes(line.committed_bytes),
+                    bytes(line.compressed_bytes),
+                    bytes(line.same_filled_bytes),
+                    bytes(line.content_bytes()),
+                    line.name,
+                ]);
+            }
+            None
+        }
+        Err(why) => Some(why),
+    };
+    let headings = [
+        ("MEMORY", true),
+        ("COMMITTED", false),
+        ("COMPRESSED", false),
+        ("SAME-FILLED", false),
+        ("CONTENT", false),
+        ("", true),
+    ];
+    let mut text = grid::aligned(&headings, true, rows);
+    if let Some(why) = why {
+        let _ = writeln!(text, " (not by mapping: {why})");
+    }
+    text
+}
+
+/// Pages in place by age.
+fn ages(s: &Statistics, plain_bytes: bool) -> String {
+    if !s.answers() {
+        return String::new();
+    }
+    let mut rows = Vec::new();
+    let bytes = |pages: u64| Value::Bytes(pages * 4096).text(plain_bytes);
+    let mut push = |age: String, pages: u64, more: &str| {
+        rows.push(vec![
+            age,
+            format_count(pages),
+            bytes(pages),
+            more.to_owned(),
+        ]);
+    };
+    let ages = s.generation_age_ms.iter().map(get);
+    let generations = s.generation_pages.iter().map(get).zip(ages);
+    for (generation, (pages, age_ms)) in generations.enumerate() {
+        let age = format_nanoseconds(age_ms.saturating_mul(1_000_000));
+        match generation {
+            0 => push("touched since".to_owned(), pages, "active: not taken"),
+            1 => push(age, pages, "active: not taken"),
+            _ if pages > 0 || age_ms > 0 => push(age, pages, ""),
+            _ => {}
+        }
+    }
+    let failed = get(&s.failed_pages);
+    push(
+        "-".to_owned(),
+        failed,
+        "do not compress or cannot be taken; tried again later",
+    );
+    let headings = [
+        ("UNTOUCHED FOR", false),
+        ("PAGES", false),
+        ("MEMORY", false),
+        ("", true),
+    ];
+    grid::aligned(&headings, true, rows)
+}
+
+fn latencies(s: &Statistics) -> String {
+    let duration = |ns: Option<u64>| ns.map_or("-".to_owned(), format_nanoseconds);
+    let mut service = vec![
+        "fault service".to_owned(),
+        format_count(s.fault_service.count()),
+    ];
+    for (_, share) in PERCENTILES {
+        service.push(duration(s.fault_service.quantile_ns(share)));
+    }
+    service.push("-".to_owned());
+    let mut rows = vec![service];
+    let codec = |name: &str, count: u64, words: [&AtomicU64; 5]| {
+        let mut row = vec![name.to_owned(), format_count(count)];
+        row.extend(words.map(|word| duration(Some(get(word)).filter(|&ns| ns > 0))));
+        row
+    };
+    rows.push(codec(
+        "decompression",
+        get(&s.decompressions),
+        [
+            &s.decompression_p50_ns,
+            &s.decompression_p90_ns,
+            &s.decompression_p99_ns,
+            &s.decompression_p999_ns,
+            &s.decompression_longest_ns,
+        ],
+    ));
+    rows.push(codec(
+        "compression",
+        get(&s.compression_attempts),
+        [
+            &s.compression_p50_ns,
+            &s.compression_p90_ns,
+            &s.compression_p99_ns,
+            &s.compression_p999_ns,
+            &s.compression_longest_ns,
+        ],
+    ));
+    let headings = [
+        ("LATENCY", true),
+        ("COUNT", false),
+        ("P50", false),
+        ("P90", false),
+        ("P99", false),
+        ("P99.9", false),
+        ("LONGEST", false),
+    ];
+    grid::aligned(&headings, true, rows)
+}
+
+fn compressed_for(s: &Statistics) -> String {
+    let buckets = &s.decompressed_within_log_seconds;
+    let last = buckets.len() - 1;
+    let rows = buckets.iter().enumerate().map(|(bucket, count)| {
+        let name = match bucket {
+            0 => "below 1 s".to_owned(),
+            bucket if bucket == last => format!("{} s and more", 1 << (bucket - 1)),
+            bucket => format!("{} to {} s", 1 << (bucket - 1), 1 << bucket),
+        };
+        vec![name, format_count(get(count))]
+    });
+    let headings = [("COMPRESSED FOR", false), ("PAGES THAT CAME BACK", false)];
+    grid::aligned(&headings, true, rows.collect())
+}
+
+fn counters(s: &Statistics, plain_bytes: bool) -> String {
+    let mut text = String::new();
+    for (name, value) in s.fields() {
+        row(&mut text, name, &for_people(s, name, value, plain_bytes));
+    }
+    row(&mut text, "not evicted, by reason", "");
+    for reason in Failure::ALL {
+        let count = format_count(s.failed(reason));
+        row(&mut text, &format!("  {}", reason.name()), &count);
+    }
+    text
+}
+
+fn for_people(s: &Statistics, name: &str, value: u64, plain_bytes: bool) -> String {
+    match name {
+        "budget_bytes" => Value::Budget(value).text(plain_bytes),
+        "triggers" => rule::triggers(s).map_or(value.to_string(), |on| on.to_string()),
+        "rule" => Rule::from_word(value).map_or(value.to_string(), |rule| rule.name().to_owned()),
+        "stalled_address" => format!("{value:#x}"),
+        _ if name.ends_with("_bytes") => Value::Bytes(value).text(plain_bytes),
+        _ if name.ends_with("_at_ns") => value.to_string(),
+        _ if name.ends_with("_ns") => format_nanoseconds(value),
+        _ => format_count(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Statistics {
+        let s = Statistics::new();
+        s.filled_bytes.store(u64::MAX, Relaxed);
+        s.pid.store(4242, Relaxed);
+        s.codec.set(b"press");
+        s.storage.set(b"three-slot");
+        s.budget_bytes.store(64 << 20, Relaxed);
+        s.triggers.store(7, Relaxed);
+        s.rule.store(3, Relaxed);
+        s.fail(Failure::MoveBusy);
+        s.fault_service.record(3_000);
+        s.decompressed_within_log_seconds[8].store(5, Relaxed);
+        s.generation_pages[2].store(1_000, Relaxed);
+        s.generation_age_ms[2].store(2_500, Relaxed);
+        s.decompressions.store(77, Relaxed);
+        s.decompression_p99_ns.store(14_000, Relaxed);
+        s
+    }
+
+    #[test]
+    fn everything_is_there() {
+        let s = sample();
+        let line = Line {
+            range: Some((0x7f00_0000, 0x7f40_0000)),
+            name: "[heap]".to_owned(),
+            committed_bytes: 1 << 20,
+            compressed_bytes: 2 << 20,
+            same_filled_bytes: 0,
+        };
+        let text = detail("prog", &s, Ok(vec![line.clone()]), false);
+        for (name, _) in s.fields() {
+            assert!(text.contains(name), "{name}");
+        }
+        for reason in Failure::ALL {
+            assert!(text.contains(reason.name()));
+        }
+        let has = |words: &[&str]| {
+            let line = |line: &str| words.iter().all(|word| line.contains(word));
+            assert!(text.lines().any(line), "{words:?}: {text}");
+        };
+        has(&["process", "prog (4242)"]);
+        has(&["rule in force", "the coldest: near budget"]);
+        has(&[
+            "7f000000-7f400000",
+            "1.0 MiB",
+            "2.0 MiB",
+            "3.0 MiB",
+            "[heap]",
+        ]);
+        has(&["2.5 s", "1,000", "3.9 MiB"]);
+        has(&["decompression", "77", "14 µs"]);
+        has(&["fault service", "3.1 µs"]);
+        has(&["128 s and more", "5"]);
+        let plain = detail("prog", &s, Ok(vec![line]), true);
+        assert!(plain.contains("67108864") && plain.contains("3145728"));
+        let without = detail("prog", &s, Err("it is stopped".to_owned()), false);
+        assert!(without.contains("(not by mapping: it is stopped)"));
+    }
+
+    #[test]
+    fn an_older_pager_says_less() {
+        let s = sample();
+        s.filled_bytes.store(0, Relaxed);
+        let text = detail("prog", &s, Err("x".to_owned()), false);
+        assert!(
+            !text.contains("UNTOUCHED FOR")
+                && text.contains("rule in force                      -")
+        );
+    }
+}
