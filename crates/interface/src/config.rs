@@ -42,5 +42,5 @@ pub const PRELOAD_PATH: &str = "COLDPRESS_PRELOAD_PATH";
 /// before they answer their first fault.
 pub const STALL_FIRST_FAULT_MS: &str = "COLDPRESS_STALL_FIRST_FAULT_MS";
 
-/// Evict pages at random and regardless of the budget (a test aid; `1` switches it on).
+/// Evict pages at random and regardless of the budget: the seed, 1 or more (a test aid).
 pub const CHAOS: &str = "COLDPRESS_CHAOS";

@@ -27,8 +27,8 @@ pub struct Config {
     pub device: Option<i32>,
     /// Process that `run` started.
     pub root_pid: u32,
-    /// Evict without regard to the budget.
-    pub chaos: bool,
+    /// Evict at random, without regard to heat or budget: the seed.
+    pub chaos: Option<u64>,
     /// Delay of the first fault, in milliseconds (the watchdog's test).
     pub stall_first_fault_ms: u64,
 }
@@ -98,7 +98,7 @@ impl Config {
             storage: storage.flatten().unwrap_or_default(),
             unknown_name,
             device: get(names::DEVICE_FD).map(|fd| fd as i32),
-            chaos: get(names::CHAOS).unwrap_or(0) != 0,
+            chaos: get(names::CHAOS).filter(|&seed| seed != 0),
             stall_first_fault_ms: get(names::STALL_FIRST_FAULT_MS).unwrap_or(0),
         })
     }

@@ -9,6 +9,7 @@
 //! | `host` | Linux as [`coldpress_engine::Host`]; why there is a gate |
 //! | `handler` | fault handlers, events |
 //! | `reclaim`, `pressure` | measuring, budget, taking pages, holding faults back |
+//! | `chaos` | taking pages at random |
 //! | `compaction` | when storage is compacted |
 //! | `discovery`, `maps`, `exclusions` | which memory is managed, and which never |
 //! | `windows` | from an address to its segment |
@@ -17,13 +18,16 @@
 //! | `control` | what may be changed while the program runs |
 //! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |
 //! | `workplace` | what its threads work with |
+//! | `describe` | what is known of a page, in words |
 //! | `memory`, `futex`, `late`, `sys` | the ground all stand on |
 #![no_std]
 #![deny(missing_docs)]
 
+mod chaos;
 mod compaction;
 pub mod config;
 pub mod control;
+pub mod describe;
 pub mod discovery;
 pub mod exclusions;
 pub mod fork;
@@ -137,7 +141,7 @@ static PAGER: Pager = Pager {
         unknown_name: None,
         device: None,
         root_pid: 0,
-        chaos: false,
+        chaos: None,
         stall_first_fault_ms: 0,
     }),
     directory: UnsafeCell::new(([0; statistics::DIRECTORY_BYTES], 0)),

@@ -56,7 +56,7 @@ impl Pager {
     fn must_wait(&self) -> bool {
         let config = self.config();
         Marks::in_force(&config).waits(self.pressure.estimate(), &config)
-            && !config.chaos
+            && config.chaos.is_none()
             && !self.pressure.hopeless.load(Relaxed)
             && self.fork.pause.load(Acquire) == 0
     }

@@ -12,6 +12,7 @@
 //! * A budget that cannot be reached slows reclaim down: each round that takes nothing, or
 //!   brings nothing, doubles the pause before the next, up to the 10 ms between measurements.
 
+use crate::chaos::Chaos;
 use crate::compaction::Passes;
 use crate::config::Config;
 use crate::futex::{set_and_wake, wait_for, wait_while};
@@ -79,6 +80,7 @@ struct Reclaim {
     pause_ns: u64,
     handlers_started: bool,
     passes: Passes,
+    chaos: Chaos,
 }
 
 /// Runs for ever. Called by the pager's first thread once everything is open.
@@ -94,6 +96,7 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         pause_ns: 0,
         handlers_started,
         passes: Passes::default(),
+        chaos: Chaos::in_this_process(),
     };
     loop {
         let pause = reclaim.round();
@@ -245,7 +248,7 @@ impl Reclaim {
             .engine
             .prepare_for(&pager().host, READY_LEAVES, READY_LEAVES * LEAF_PAGES);
         self.passes.advance();
-        if config.chaos {
+        if config.chaos.is_some() {
             return self.chaos();
         }
         if config.cold_after_ms > 0 && config.allows(Trigger::Eager) {
@@ -338,15 +341,15 @@ impl Reclaim {
         MEASURE_CLOSE_NS
     }
 
-    /// A test aid: everything that can be evicted is, whatever its heat.
+    /// A round of chaos ([`chaos`](crate::chaos)).
     fn chaos(&mut self) -> u64 {
         self.discover(DISCOVER_PRESSED_NS);
-        let ageing = ageing(1, 1);
-        for _ in 0..3 {
-            pager().engine.age(&pager().host, &ageing, true);
+        let touched_before_ns = self.chaos.prepare(&ageing(1, 1));
+        let batch = self.batch(touched_before_ns, Trigger::Pressure);
+        match batch.taken > BATCH_PAGES / 2 {
+            true => 100_000,
+            false => 1_000_000,
         }
-        self.batch(u64::MAX, Trigger::Pressure);
-        1_000_000
     }
 
     fn batch(&mut self, touched_before_ns: u64, trigger: Trigger) -> coldpress_engine::Batch {

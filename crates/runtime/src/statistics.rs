@@ -210,7 +210,7 @@ pub fn publish_settings() {
 
 /// Why pages are taken, or not, with so much memory.
 fn rule(config: &Config, total_bytes: u64) -> Rule {
-    if config.chaos {
+    if config.chaos.is_some() {
         return Rule::Chaos;
     }
     let marks = Marks::of(config.budget_bytes);
