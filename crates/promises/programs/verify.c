@@ -345,7 +345,10 @@ int main(int argc, char **argv) {
         step_aside(mine);
         prepare(&workers[t], t, (pages - shared_pages) / threads);
     }
-    if (getenv("VERIFY_SPOIL")) workers[0].blocks[0].at[PAGE / 2] ^= 4;
+    if (getenv("VERIFY_SPOIL")) {
+        workers[0].blocks[0].at[PAGE / 2] ^= 4;
+        sleep_ms(500); /* the pager shall have met it */
+    }
     for (unsigned t = 0; t < threads; t++) {
         step(mine, "starting a thread", NULL);
         handles[t] = start_thread(work, &workers[t]);

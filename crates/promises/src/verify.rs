@@ -62,13 +62,13 @@ const fn within(round: Round, budget: &'static str) -> Round {
 /// cycles, those between them what makes cycles difficult.
 #[rustfmt::skip]
 pub const ROUNDS: &[Round] = &[
-    round("calm", 3, 96, 0, 1),
+    round("calm", 2, 96, 0, 1),
     round("changes", 3, 48, 1000, 20),
-    kept_by(round("calm, lz4", 3, 96, 0, 1), "lz4:1", "size-class"),
+    kept_by(round("calm, lz4", 2, 96, 0, 1), "lz4:1", "size-class"),
     within(round("by budget", 3, 64, 1000, 5), "36M"),
-    kept_by(round("calm, wkdm", 3, 96, 0, 1), "wkdm", "press"),
+    kept_by(round("calm, wkdm", 2, 96, 0, 1), "wkdm", "press"),
     round("forks", 2, 24, 200, 5),
-    kept_by(round("calm, zstd", 3, 96, 0, 1), "zstd:-7", "two-slot"),
+    kept_by(round("calm, zstd", 2, 96, 0, 1), "zstd:-7", "two-slot"),
     round("crowd", 8, 96, 3000, 5),
 ];
 
