@@ -143,6 +143,7 @@ kinds! {
     PagerNoMemory = "user pager has no memory to supply a page", Kernel, 0;
     PagerDetached = "page wanted of a user pager that was detached", Kernel, 0;
     SupplyUnasked = "user pager supplies what nobody asked for", Kernel, 0;
+    SupplyUnknown = "user pager supplies what it does not have", Kernel, 0;
     SupplyMeetsPage = "page supplied that is there already", Kernel, 0;
     SuppliedAgain = "evicted page supplied again", Kernel, 0;
     WrittenBack = "dirty pages written back", Kernel, 0;

@@ -286,6 +286,13 @@ impl Pager<'_> {
         if store.known() == 0 || !store.try_hold() {
             return;
         }
+        if random().one_in(4) {
+            note(Kind::SupplyUnknown);
+            let first = store.known() + random().below(4);
+            let done = self.try_to_supply(object, store, &(first..first + 1));
+            assert_ne!(done, Ok(()), "page {first} is none that a pager has");
+            return store.give_back();
+        }
         note(Kind::SupplyUnasked);
         let first = random().below(store.known().clamp(1, 28));
         let _ = self.supply(object, first..first + random().between(1, AT_ONCE));
