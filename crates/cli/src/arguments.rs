@@ -4,6 +4,7 @@
 //! taken for the program's own status. A value that cannot be read is reported in one line.
 
 use crate::capture_arguments::CaptureArguments;
+use crate::chaos;
 use crate::choice;
 use crate::columns;
 use crate::duration;
@@ -119,6 +120,9 @@ pub struct RunArguments {
     /// Write the final statistics to this file, as JSON
     #[arg(long, verbatim_doc_comment, value_name = "FILE")]
     pub stats: Option<PathBuf>,
+    /// For tests: evict pages at random, whatever their heat and the budget
+    #[arg(long, verbatim_doc_comment, value_name = "SEED", num_args = 0..=1, require_equals = true, value_parser = chaos::parse_seed)]
+    pub chaos: Option<Option<u64>>,
     /// Print no summary at the end
     #[arg(short, long, verbatim_doc_comment)]
     pub quiet: bool,
@@ -207,10 +211,30 @@ mod tests {
             assert!(options.into_iter().any(|option| option == setting.name));
             assert!(help.contains(&setting.variable()), "{}", setting.name);
         }
-        let positional =
-            |a: &&clap::Arg| a.get_long().is_some_and(|l| l != "config" && l != "help");
+        // Chaos is for one run.
+        let others = ["config", "help", "chaos"];
+        let positional = |a: &&clap::Arg| a.get_long().is_some_and(|l| !others.contains(&l));
         let options = run.get_arguments().filter(positional).count();
         assert_eq!(options, crate::settings::SETTINGS.len());
+    }
+
+    #[test]
+    fn chaos_takes_a_seed_and_never_the_program() {
+        for (line, chaos) in [
+            ("coldpress run --chaos 7", Some(None)),
+            ("coldpress run --chaos=9 7", Some(Some(9))),
+            ("coldpress run 7", None),
+        ] {
+            let Ok(Command::Run(run)) = parse_text(line) else {
+                panic!("{line}")
+            };
+            assert_eq!(
+                (run.chaos, run.program),
+                (chaos, vec!["7".into()]),
+                "{line}"
+            );
+        }
+        assert!(parse_text("coldpress run --chaos=0 7").is_err());
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct Settings<'a> {
     pub codec: CodecKind,
     /// How compressed pages are kept.
     pub storage: StorageKind,
+    /// Pages are evicted at random: the seed.
+    pub chaos: Option<u64>,
     /// Where the statistics file goes.
     pub statistics_dir: &'a Path,
     /// Descriptor of `/dev/userfaultfd`, if the system call cannot be used.
@@ -52,6 +54,7 @@ impl Settings<'_> {
             config::BUDGET_BYTES,
             config::COLD_AFTER_MS,
             config::TRIGGER,
+            config::CHAOS,
             config::CODEC,
             config::STORAGE,
             config::STATISTICS_DIR,
@@ -74,6 +77,9 @@ impl Settings<'_> {
         set(config::BUDGET_BYTES, &number(self.budget_bytes));
         if self.cold_after_ms > 0 {
             set(config::COLD_AFTER_MS, &number(self.cold_after_ms));
+        }
+        if let Some(seed) = self.chaos {
+            set(config::CHAOS, &number(seed));
         }
         set(config::TRIGGER, self.triggers.to_string().as_ref());
         set(config::CODEC, self.codec.to_string().as_ref());
@@ -172,7 +178,7 @@ mod tests {
             ("COLDPRESS_ROOT_PID", "1"),
             ("COLDPRESS_COLD_AFTER_MS", "1"),
             ("COLDPRESS_DEVICE_FD", "1"),
-            ("COLDPRESS_CHAOS", "1"),
+            ("COLDPRESS_CHAOS", "2"),
         ];
         let inherited = inherited
             .into_iter()
@@ -181,6 +187,7 @@ mod tests {
             budget_bytes: 64 << 20,
             cold_after_ms: 0,
             triggers: Triggers::ALL,
+            chaos: Some(1),
             codec: CodecKind::Zstd { level: -7 },
             storage: StorageKind::SizeClass,
             statistics_dir: Path::new("/s"),

@@ -18,6 +18,7 @@ mod budget;
 mod by_mapping;
 mod capture;
 mod capture_arguments;
+mod chaos;
 mod choice;
 mod columns;
 mod config_file;

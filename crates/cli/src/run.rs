@@ -2,6 +2,7 @@
 
 use crate::arguments::RunArguments;
 use crate::budget::BudgetInForce;
+use crate::chaos;
 use crate::config_file;
 use crate::doctor;
 use crate::environment;
@@ -49,12 +50,14 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
             ))
         })?;
     }
+    let chaos = chaos::seed(arguments.chaos);
     let settings = environment::Settings {
         budget_bytes: budget.bytes,
         cold_after_ms,
         triggers: chosen.triggers.unwrap_or(Triggers::ALL),
         codec: chosen.codec.unwrap_or_else(CodecKind::best),
         storage: chosen.storage.unwrap_or_default(),
+        chaos,
         statistics_dir: &statistics_dir,
         device,
         library: &library,
@@ -89,6 +92,15 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         copy.as_ref(),
         ending,
     );
+    if let Some(seed) = chaos
+        && !quiet
+        && let Some(Ok(statistics)) = copy.as_ref().map(|copy| copy.statistics(child.pid))
+    {
+        eprintln!(
+            "coldpress: {}",
+            chaos::line(&program.name, seed, statistics)
+        );
+    }
     Ok(end_as(ending))
 }
 
