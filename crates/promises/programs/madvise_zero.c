@@ -1,8 +1,11 @@
 /* Hazard: after MADV_DONTNEED a fault looks like any other: without EVENT_REMOVE the pager would
  * restore stale content where the program is promised zeros. MADV_FREE may give zeros or the old
  * page, never anything else, and a later write stays. A second thread reads the same pages at
- * the same time, so that restores race with removals. Arguments: seed, MiB, milliseconds. */
+ * the same time, so that restores race with removals. MADV_GUARD_INSTALL (Linux 6.13) drops pages without any
+ * event. Arguments: seed, MiB, milliseconds. */
 #include "common.h"
+
+enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103 };
 
 static char *region;
 static size_t pages;
@@ -52,8 +55,22 @@ int main(int argc, char **argv) {
     stop = 1;
     join_thread(reader);
     verify_region(region, bytes, 0, 1, "at the end");
+    unsigned guarded = 0; /* nobody else may touch a guard */
+    for (; guarded < 100; guarded++) {
+        size_t count = 1 + rng(&state) % 200, first = rng(&state) % (pages - count);
+        char *at = region + first * PAGE;
+        if (guarded % 10 == 0) settle(region, bytes);
+        if (madvise(at, count * PAGE, GUARD_INSTALL)) {
+            if (errno == EINVAL) break;
+            die_errno("MADV_GUARD_INSTALL");
+        }
+        if (madvise(at, count * PAGE, GUARD_REMOVE)) die_errno("MADV_GUARD_REMOVE");
+        verify_zero_region(at, count * PAGE, "after a guard");
+        fill_region(at, count * PAGE, first, 1);
+    }
+    verify_region(region, bytes, 0, 1, "after the guards");
     if (madvise(region, bytes, MADV_DONTNEED)) die_errno("MADV_DONTNEED");
     verify_zero_region(region, bytes, "whole region removed");
-    printf("OK %llu pages removed, %llu freed (%llu kept)\n", (unsigned long long)removed, (unsigned long long)freed,
-           (unsigned long long)kept);
+    printf("OK %llu pages removed, %llu freed (%llu kept), %u guards\n", (unsigned long long)removed,
+           (unsigned long long)freed, (unsigned long long)kept, guarded);
 }
