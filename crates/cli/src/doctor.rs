@@ -1,8 +1,11 @@
 //! `coldpress doctor`: what Coldpress needs of this machine, what is there, and how to mend the rest.
 
-use crate::host::{DEVICE, Node};
+use crate::host::{DEVICE, Node, PRESSURE};
+use crate::memory_limit;
 use crate::mend::NO_SETCAP;
+use crate::preload_library;
 use crate::refusal::{EXIT_REFUSED, Refusal};
+use crate::size::format_bytes;
 use crate::tier::{Access, Assessment, Tier};
 use crate::userfaultfd::FEATURES;
 use serde_json::{Value, json};
@@ -124,6 +127,8 @@ fn to_text(assessment: &Assessment) -> String {
         ),
         ("kernel", kernel),
         ("machine", host.machine.clone()),
+        ("memory", memory_text()),
+        ("user", host.user.clone()),
         (
             "glibc",
             host.glibc.clone().unwrap_or_else(|| "none".to_owned()),
@@ -140,6 +145,7 @@ fn to_text(assessment: &Assessment) -> String {
         (
             "container",
             host.container
+                .as_ref()
                 .map_or("no sign of one".to_owned(), |sign| format!("yes ({sign})")),
         ),
         ("userfaultfd features", features),
@@ -157,6 +163,13 @@ fn to_text(assessment: &Assessment) -> String {
                 .as_ref()
                 .map_or("yes".to_owned(), |error| format!("no ({error})")),
         ),
+        (
+            PRESSURE,
+            host.memory_pressure_error
+                .as_ref()
+                .map_or("yes".to_owned(), |error| format!("no ({error})")),
+        ),
+        ("pager's library", library_text()),
     ];
     let mut text = String::new();
     for (name, value) in rows {
@@ -166,6 +179,27 @@ fn to_text(assessment: &Assessment) -> String {
         let _ = writeln!(text, "\n{}", missing_lines(assessment).join("\n"));
     }
     text
+}
+
+/// What a program may use, and why it is not more.
+fn memory_text() -> String {
+    let usable = memory_limit::usable_bytes().map_or("unknown".to_owned(), format_bytes);
+    match memory_limit::group_bytes() {
+        Some(limit) => format!(
+            "{usable} (its memory group is limited to {})",
+            format_bytes(limit)
+        ),
+        None => format!("{usable} (no limit by a memory group)"),
+    }
+}
+
+/// Where the library is that `run` loads into programs. Not a part of the tier: it is mended by
+/// installing Coldpress, not by changing the machine.
+fn library_text() -> String {
+    match preload_library::find() {
+        Ok(path) => path.display().to_string(),
+        Err(refusal) => format!("not found: {}", refusal.in_one_line()),
+    }
 }
 
 fn to_json(assessment: &Assessment) -> Value {
@@ -200,12 +234,17 @@ fn to_json(assessment: &Assessment) -> Value {
         "glibc": host.glibc,
         "unprivileged_userfaultfd": host.sysctl,
         "device": { "state": node, "mode": mode.map(|mode| format!("{mode:04o}")) },
+        "user": host.user,
         "cap_sys_ptrace": host.ptrace,
         "seccomp": host.seccomp,
         "container": host.container,
         "features_present": assessment.features.map(|_| feature_names(assessment.features, true)),
         "features_missing": assessment.features.map(|_| feature_names(assessment.features, false)),
         "pagemap_scan": host.pagemap_scan_error.is_none(),
+        "memory_pressure": host.memory_pressure_error.is_none(),
+        "usable_memory_bytes": memory_limit::usable_bytes().ok(),
+        "memory_group_limit_bytes": memory_limit::group_bytes(),
+        "library": preload_library::find().ok(),
         "missing": missing,
     })
 }

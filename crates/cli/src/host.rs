@@ -11,6 +11,8 @@ pub const DEVICE: &str = "/dev/userfaultfd";
 pub const OLDEST_KERNEL: (u32, u32) = (6, 8);
 
 const CAP_SYS_PTRACE: u32 = 19;
+/// Where the kernel tells how long processes wait for memory.
+pub const PRESSURE: &str = "/proc/pressure/memory";
 const SYSCTL: &str = "/proc/sys/vm/unprivileged_userfaultfd";
 
 /// The state of [`DEVICE`].
@@ -43,7 +45,9 @@ pub struct Host {
     pub sysctl: Option<String>,
     /// State of the device node.
     pub node: Node,
-    /// Whether the effective user is root.
+    /// The effective user, by number and name.
+    pub user: String,
+    /// Whether that is root.
     pub root: bool,
     /// Whether CAP_SYS_PTRACE is effective in this process.
     pub ptrace: bool,
@@ -52,7 +56,9 @@ pub struct Host {
     /// Seccomp mode of this process: 0 off, 1 strict, 2 filtered.
     pub seccomp: u32,
     /// Why this looks like a container, or `None`.
-    pub container: Option<&'static str>,
+    pub container: Option<String>,
+    /// Why the kernel does not tell how long processes wait for memory, or `None` where it does.
+    pub memory_pressure_error: Option<String>,
     /// Why `PAGEMAP_SCAN` does not work, or `None` where it does.
     pub pagemap_scan_error: Option<String>,
 }
@@ -63,7 +69,9 @@ impl Host {
         let (kernel, machine) = uname();
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         // SAFETY: the call takes nothing and cannot fail.
-        let root = unsafe { libc::geteuid() } == 0;
+        let user = unsafe { libc::geteuid() };
+        let root = user == 0;
+        let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
         Self {
             kernel,
             machine,
@@ -72,13 +80,21 @@ impl Host {
                 .ok()
                 .map(|text| text.trim().to_owned()),
             node: node(),
+            user: user_name(&passwd, user),
             root,
             ptrace: has_capability(&status, "CapEff", CAP_SYS_PTRACE),
             ambient_ptrace: has_capability(&status, "CapAmb", CAP_SYS_PTRACE),
             seccomp: status_field(&status, "Seccomp")
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(0),
-            container: container(),
+            container: container(
+                |path| Path::new(path).exists(),
+                |path| fs::read_to_string(path).ok(),
+                std::env::var("container").ok(),
+            ),
+            memory_pressure_error: fs::read_to_string(PRESSURE)
+                .err()
+                .map(|error| error.to_string()),
             pagemap_scan_error: crate::userfaultfd::pagemap_scan()
                 .err()
                 .map(|error| error.to_string()),
@@ -150,10 +166,48 @@ fn has_capability(status: &str, set: &str, number: u32) -> bool {
         .is_some_and(|bits| bits & 1 << number != 0)
 }
 
-fn container() -> Option<&'static str> {
-    ["/.dockerenv", "/run/.containerenv"]
+/// `1000 (joe)`, or the number alone where nobody has a name for it.
+fn user_name(passwd: &str, user: u32) -> String {
+    let number = user.to_string();
+    let name = passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == number).then_some(name)
+    });
+    name.map_or(number.clone(), |name| format!("{number} ({name})"))
+}
+
+/// The first sign of a container. `variable`: what its manager calls itself in the environment.
+fn container(
+    exists: impl Fn(&str) -> bool,
+    read: impl Fn(&str) -> Option<String>,
+    variable: Option<String>,
+) -> Option<String> {
+    let files = ["/.dockerenv", "/run/.containerenv"];
+    if let Some(file) = files.into_iter().find(|path| exists(path)) {
+        return Some(file.to_owned());
+    }
+    const MANAGER: &str = "/run/systemd/container";
+    if let Some(manager) = read(MANAGER) {
+        return Some(format!("{}, by {MANAGER}", manager.trim()));
+    }
+    if let Some(manager) = variable.filter(|manager| !manager.is_empty()) {
+        return Some(format!("{manager}, by the variable container"));
+    }
+    // Seen from inside a namespace of its own the path is `/`; then one of the others is there.
+    let groups = read("/proc/self/cgroup")?;
+    let managers = [
+        "docker",
+        "kubepods",
+        "libpod",
+        "lxc",
+        "containerd",
+        "machine.slice",
+    ];
+    let manager = managers
         .into_iter()
-        .find(|path| Path::new(path).exists())
+        .find(|manager| groups.contains(manager))?;
+    Some(format!("{manager}, by /proc/self/cgroup"))
 }
 
 #[cfg(test)]
@@ -176,6 +230,41 @@ mod tests {
         assert!(!has_capability(status, "CapAmb", CAP_SYS_PTRACE));
         assert_eq!(status_field(status, "Seccomp"), Some("2"));
         assert!(!has_capability("CapEff:\tzz", "CapEff", 0));
+    }
+
+    #[test]
+    fn containers_are_known_by_their_signs() {
+        let look = |present: &str, text: Option<(&str, &str)>, variable: Option<&str>| {
+            container(
+                |path| path == present,
+                |path| {
+                    text.filter(|(name, _)| *name == path)
+                        .map(|(_, text)| text.to_owned())
+                },
+                variable.map(str::to_owned),
+            )
+        };
+        assert_eq!(look("", None, None), None);
+        assert_eq!(look("/.dockerenv", None, None).unwrap(), "/.dockerenv");
+        let nspawn = Some(("/run/systemd/container", "systemd-nspawn\n"));
+        assert_eq!(
+            look("", nspawn, None).unwrap(),
+            "systemd-nspawn, by /run/systemd/container"
+        );
+        assert!(look("", None, Some("lxc")).unwrap().starts_with("lxc"));
+        assert_eq!(look("", None, Some("")), None);
+        let pod = Some(("/proc/self/cgroup", "0::/kubepods.slice/pod1\n"));
+        assert!(look("", pod, None).unwrap().starts_with("kubepods"));
+        let plain = Some(("/proc/self/cgroup", "0::/user.slice/user-1000.slice\n"));
+        assert_eq!(look("", plain, None), None);
+    }
+
+    #[test]
+    fn users_are_told_by_name() {
+        let passwd = "root:x:0:0:root:/root:/bin/sh\njoe:x:1000:1000::/home/joe:/bin/sh\n";
+        assert_eq!(user_name(passwd, 1000), "1000 (joe)");
+        assert_eq!(user_name(passwd, 100), "100");
+        assert_eq!(user_name("", 0), "0");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub fn unsupported(host: &Host) -> Vec<Missing> {
         let (major, minor) = OLDEST_KERNEL;
         lacks(
             format!(
-                "this kernel is Linux {}; UFFDIO_MOVE, by which pages are taken out of a running program without loss, came with {major}.{minor}",
+                "this kernel is Linux {}; UFFDIO_MOVE, by which pages are taken out of a running program without loss and pinned pages are told apart, came with {major}.{minor}",
                 host.kernel
             ),
             "boot Linux 6.8 or newer",
@@ -170,11 +170,13 @@ mod tests {
             glibc: Some("2.36".into()),
             sysctl: Some("0".into()),
             node: Node::Closed { mode: 0o600 },
+            user: "1000 (joe)".into(),
             root: false,
             ptrace: false,
             ambient_ptrace: false,
             seccomp: 0,
             container: None,
+            memory_pressure_error: None,
             pagemap_scan_error: None,
         }
     }
@@ -212,7 +214,7 @@ mod tests {
     fn a_container_is_told_the_device() {
         let filtered = Host {
             seccomp: 2,
-            container: Some("/.dockerenv"),
+            container: Some("/.dockerenv".into()),
             node: Node::Absent,
             ..host()
         };

@@ -43,6 +43,10 @@ fn the_exit_status_is_that_of_the_tier() {
         "CAP_SYS_PTRACE",
         "seccomp",
         "PAGEMAP_SCAN",
+        "memory",
+        "user",
+        "/proc/pressure/memory",
+        "pager's library",
     ] {
         assert!(text.contains(word), "{word}: {text}");
     }
@@ -137,6 +141,35 @@ fn a_bad_descriptor_number_is_not_believed() {
             (code, &value["access"]),
             (Some(125), &Value::Null),
             "{number}: {value}"
+        );
+    }
+}
+
+/// Before 6.8 there is no UFFDIO_MOVE: pinned pages could not be told apart. (The personality makes
+/// the kernel call itself 2.6 for the process.)
+#[test]
+fn an_old_kernel_is_refused_by_name() {
+    const UNAME26: libc::c_ulong = 0x0002_0000;
+    let old = |arguments: &[&str]| {
+        let mut command = coldpress();
+        command.args(arguments);
+        // SAFETY: personality is async-signal-safe.
+        unsafe {
+            command.pre_exec(|| match libc::personality(UNAME26) {
+                -1 => Err(std::io::Error::last_os_error()),
+                _ => Ok(()),
+            });
+        }
+        command.output().unwrap()
+    };
+    let doctor = old(&["doctor"]);
+    let run = old(&["run", "--", "true"]);
+    for (output, text) in [(&doctor, stdout(&doctor)), (&run, common::stderr(&run))] {
+        assert_eq!(output.status.code(), Some(125), "{text}");
+        assert!(text.contains("this kernel is Linux 2.6."), "{text}");
+        assert!(
+            text.contains("came with 6.8") && text.contains("boot Linux 6.8 or newer"),
+            "{text}"
         );
     }
 }
