@@ -10,6 +10,7 @@ mod destroying;
 mod intervals;
 mod latency;
 mod mapped;
+mod metadata;
 mod model;
 mod paged;
 mod pinning;

@@ -47,6 +47,34 @@ fn both_see_what_was_and_neither_sees_what_the_other_writes() {
 }
 
 #[test]
+fn there_are_no_more_relatives_than_a_page_can_count() {
+    let s = system(3);
+    let mut w = worker(0);
+    let vmo = s.create(1);
+    let mut all = vec![vmo];
+    let refused = loop {
+        match s.vmos.snapshot(&s.machine, vmo, 0..1) {
+            Ok(child) => all.push(child),
+            Err(refused) => break refused,
+        }
+        assert!(all.len() <= 1 << 16, "counters have 16 bits");
+    };
+    assert_eq!(refused, VmoError::BadState);
+    assert!(all.len() > 65_000, "{}", all.len());
+    s.write_page(&mut w, vmo, 0, &text(1));
+    let last = all.pop().unwrap();
+    assert_eq!(s.read_page(&mut w, last, 0), [0; 4096]);
+    s.destroy(last);
+    all.push(
+        s.vmos
+            .snapshot(&s.machine, all[1], 0..1)
+            .expect("there is room again"),
+    );
+    all.into_iter().for_each(|vmo| s.destroy(vmo));
+    s.assert_nothing_is_held();
+}
+
+#[test]
 fn the_last_who_sees_a_page_gets_it_and_not_a_copy() {
     let s = system(3);
     let mut w = worker(0);
