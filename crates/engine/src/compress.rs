@@ -28,11 +28,12 @@ use crate::entry::Entry;
 use crate::host::{Host, StagingSlot};
 use crate::memory::Place;
 use crate::metrics::kept::Origin;
+use crate::page::PageRecord;
 use crate::page_list::PageList;
 use crate::queues::{Ageing, Wanted};
 use crate::restore::{Committed, Into, Source};
 use crate::segment::Owner;
-use crate::stored::{Header, milliseconds};
+use crate::stored::{Header, time};
 use crate::worker::Worker;
 use crate::{Engine, LEAF_PAGES, PageIndex, STAGING_SLOTS, SegmentId};
 use coldpress_codec::{Compressed, PAGE_SIZE, PageCodec, checksum};
@@ -106,6 +107,25 @@ struct Run {
     /// Bit n: page n of the leaf, from the first to the last that is wanted.
     claimed: u64,
     records: [u32; LEAF_PAGES as usize],
+}
+
+/// Searches for a page that goes next before a batch ends, each of them short.
+const MOST_SEARCHES: u32 = 256;
+
+/// What is remembered of a page whose record is given back.
+#[derive(Clone, Copy)]
+struct Leaving {
+    origin: Origin,
+    patience: u8,
+}
+
+impl Leaving {
+    fn of(page: &PageRecord) -> Self {
+        Self {
+            origin: Origin::of(page),
+            patience: page.patience(),
+        }
+    }
 }
 
 /// A run that was taken.
@@ -187,25 +207,19 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let Range { start, end } = reclaimer.slots;
         assert!(u32::from(end - start) >= H::MAX_RUN, "too few slots");
         let mut slots = 0;
-        // Of the pages that the slots hold; some hold none.
-        let mut origins = [None; STAGING_SLOTS];
+        // The pages that the slots hold; some hold none.
+        let mut leaving = [None; STAGING_SLOTS];
         let (mut found, mut taken) = (false, 0);
         for _ in 0..if H::UNDER_LOCK { 1 } else { pages } {
             if taken >= pages || slots + H::MAX_RUN as u16 > end - start {
                 break;
             }
-            let oldest = {
-                let mut queues = self.queues.lock();
-                queues
-                    .next_victim(&self.pages, wanted)
-                    .map(|record| (record, self.pages.get(record).backlink()))
-            };
-            let Some((record, place)) = oldest else {
+            let Some((record, place)) = self.oldest(host, wanted) else {
                 break;
             };
             found = true;
             let slot = StagingSlot(start + slots);
-            let of_run = &mut origins[usize::from(slots)..];
+            let of_run = &mut leaving[usize::from(slots)..];
             let Some(run) = self.take_run(host, record, place, slot, of_run) else {
                 continue;
             };
@@ -219,11 +233,11 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             add(&self.counters.no_metadata, 1);
         }
         for slot in 0..slots {
-            let Some(origin) = origins[usize::from(slot)] else {
+            let Some(leaving) = leaving[usize::from(slot)] else {
                 continue;
             };
             let slot = StagingSlot(start + slot);
-            if self.compress_slot(host, reclaimer, slot, trigger, origin, reserved) {
+            if self.compress_slot(host, reclaimer, slot, trigger, leaving, reserved) {
                 batch.kept += 1;
             }
         }
@@ -233,8 +247,26 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         found
     }
 
-    /// Takes the run of cold pages around a page into the slots from `slot`, and says by slot where
-    /// the pages come from. `None`: the page is no longer what the queue said, or another reclaimer
+    /// The page that goes next, and where it belongs. Those that have patience are passed over, some
+    /// at a time under the queue lock.
+    fn oldest(&self, host: &H, wanted: &Wanted) -> Option<(u32, Place)> {
+        for _ in 0..MOST_SEARCHES {
+            let mut queues = self.queues.lock();
+            let (found, spared) = queues.search(&self.pages, wanted);
+            add(&self.counters.second_chances, spared.into());
+            if let Some(record) = found {
+                queues.note_turnover(&self.pages, record, host.now_ns());
+                return Some((record, self.pages.get(record).backlink()));
+            }
+            if spared == 0 {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Takes the run of cold pages around a page into the slots from `slot`, and says by slot what
+    /// is to be remembered of them. `None`: the page is no longer what the queue said, or another reclaimer
     /// is at it.
     fn take_run(
         &self,
@@ -242,7 +274,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         record: u32,
         (segment, index): (SegmentId, PageIndex),
         slot: StagingSlot,
-        origins: &mut [Option<Origin>],
+        leaving: &mut [Option<Leaving>],
     ) -> Option<TakenRun> {
         let stable = self.stable(host);
         let list = self.page_list_if_there(segment)?;
@@ -276,17 +308,17 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         };
         let mut queues = self.queues.lock();
         let mut refused = 0;
-        for n in 0..LEAF_PAGES as usize {
+        for (n, (&record, leaving)) in run.records.iter().zip(leaving).enumerate() {
             let bit = 1u64 << n;
             if run.wanted & bit == 0 {
                 continue;
             }
-            let (record, index) = (run.records[n], run.first + n as u32);
+            let index = run.first + n as u32;
             if taken.moved & bit != 0 {
                 let at = slot.0 as usize + n;
                 self.backlinks[at].set((segment, index));
                 list.set(index, Entry::Temporary(StagingSlot(at as u16)));
-                origins[n] = Some(Origin::of(self.pages.get(record)));
+                *leaving = Some(Leaving::of(self.pages.get(record)));
                 queues.send_away(&self.pages, record);
             } else if taken.holes & bit != 0 {
                 list.set(index, Entry::Empty);
@@ -397,7 +429,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         reclaimer: &mut Reclaimer<C>,
         slot: StagingSlot,
         trigger: Trigger,
-        origin: Origin,
+        leaving: Leaving,
         reserved: bool,
     ) -> bool {
         let c = &self.counters;
@@ -410,11 +442,18 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let stored = match self.codec.compress(reclaimer.state, page, out) {
             Compressed::SameFilled(word) => match Entry::same_filled(word) {
                 Some(marker) => Some(marker),
-                None => self.store(host, owner, checksum(page), true, &word.to_le_bytes()),
+                None => self.store(
+                    host,
+                    owner,
+                    leaving,
+                    checksum(page),
+                    true,
+                    &word.to_le_bytes(),
+                ),
             }
             .ok_or(&c.no_storage),
             Compressed::Stored(len) => self
-                .store(host, owner, checksum(page), false, &out[..len])
+                .store(host, owner, leaving, checksum(page), false, &out[..len])
                 .ok_or(&c.no_storage),
             Compressed::Incompressible => Err(&c.incompressible),
         };
@@ -436,7 +475,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             c.failed(&c.raced, reserved);
             return false;
         }
-        c.kept(trigger, origin, entry);
+        c.kept(trigger, leaving.origin, entry);
         true
     }
 
@@ -446,13 +485,15 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         &self,
         host: &H,
         owner: Owner,
+        leaving: Leaving,
         checksum: u32,
         same_filled: bool,
         payload: &[u8],
     ) -> Option<Entry> {
         let header = Header {
             checksum,
-            stored_ms: milliseconds(host.now_ns()),
+            stored: time(host.now_ns()),
+            patience: leaving.patience,
             same_filled,
             owner,
         }

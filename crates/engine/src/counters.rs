@@ -174,6 +174,8 @@ counters! {
     harvested: counter pages,
     /// Of these: pages that were accessed.
     accessed: counter pages,
+    /// Pages that were passed over since they had come back soon before.
+    second_chances: counter pages,
     /// Pages picked by random debug compression.
     picked: counter pages,
     /// Batches that were not begun because their trigger is switched off.

@@ -56,6 +56,7 @@ mod metadata;
 pub mod metrics;
 pub mod page;
 pub mod page_list;
+mod patience;
 pub mod pressure;
 pub mod queues;
 mod restore;

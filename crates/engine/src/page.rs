@@ -4,6 +4,7 @@
 //! while its page is resident and tracked; the engine keeps enough free records for every page
 //! that is compressed, so that a fault never has to find memory for one.
 
+use crate::patience::MOST;
 use coldpress_arena::{Link, Zeroable};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -18,8 +19,9 @@ pub struct PageRecord {
     /// Segment in the low 24 bits, queue in the next 5, then [`PAGER_BACKED`], [`ALWAYS_NEED`] and
     /// [`FROM_ZERO`].
     segment_and_queue: AtomicU32,
-    /// Index of the page in its segment in the low 16 bits; in the highest two what the pager of its
-    /// VMO knows of the content.
+    /// Index of the page in its segment in the low 16 bits; then four of [patience](crate::patience)
+    /// and four that count it down;
+    /// in the highest two what the pager of its VMO knows of the content.
     index: AtomicU32,
 }
 
@@ -39,6 +41,10 @@ const QUEUE_MASK: u32 = 0x1F << SEGMENT_BITS;
 const INDEX_MASK: u32 = 0xFFFF;
 const DIRTY: u32 = 1 << 31;
 const AWAITING_CLEAN: u32 = 1 << 30;
+const PATIENCE_AT: u32 = 16;
+const PATIENCE: u32 = (MOST as u32) << PATIENCE_AT;
+const CHANCES_AT: u32 = 20;
+const CHANCES: u32 = (MOST as u32) << CHANCES_AT;
 
 /// What the pager of a VMO knows of the content of a page. Pages of other VMOs are always clean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,13 +78,13 @@ impl PageRecord {
         debug_assert!(segment <= SEGMENT_MASK);
         let queue = self.segment_and_queue.load(Relaxed) & !SEGMENT_MASK;
         self.segment_and_queue.store(queue | segment, Relaxed);
-        let dirtiness = self.index.load(Relaxed) & !INDEX_MASK;
-        self.index.store(dirtiness | index, Relaxed);
+        let rest = self.index.load(Relaxed) & !INDEX_MASK;
+        self.index.store(rest | index, Relaxed);
     }
 
     /// What the pager knows of the page's content.
     pub(crate) fn dirtiness(&self) -> Dirtiness {
-        match self.index.load(Relaxed) & !INDEX_MASK {
+        match self.index.load(Relaxed) & (DIRTY | AWAITING_CLEAN) {
             0 => Dirtiness::Clean,
             DIRTY => Dirtiness::Dirty,
             _ => Dirtiness::AwaitingClean,
@@ -92,8 +98,34 @@ impl PageRecord {
             Dirtiness::Dirty => DIRTY,
             Dirtiness::AwaitingClean => AWAITING_CLEAN,
         };
-        let index = self.index.load(Relaxed) & INDEX_MASK;
-        self.index.store(index | bits, Relaxed);
+        let rest = self.index.load(Relaxed) & !(DIRTY | AWAITING_CLEAN);
+        self.index.store(rest | bits, Relaxed);
+    }
+
+    /// How often the page is passed over from when it came back.
+    pub(crate) fn patience(&self) -> u8 {
+        ((self.index.load(Relaxed) & PATIENCE) >> PATIENCE_AT) as u8
+    }
+
+    /// How often it still is.
+    pub(crate) fn chances(&self) -> u8 {
+        ((self.index.load(Relaxed) & CHANCES) >> CHANCES_AT) as u8
+    }
+
+    /// It has come back: with so many chances. Under the queue lock.
+    pub(crate) fn set_patience(&self, patience: u8) {
+        debug_assert!(patience <= MOST);
+        let rest = self.index.load(Relaxed) & !(PATIENCE | CHANCES);
+        let patience = u32::from(patience);
+        let bits = patience << PATIENCE_AT | patience << CHANCES_AT;
+        self.index.store(rest | bits, Relaxed);
+    }
+
+    /// It has one chance less. Under the queue lock.
+    pub(crate) fn use_chance(&self) {
+        debug_assert!(self.chances() > 0);
+        self.index
+            .store(self.index.load(Relaxed) - (1 << CHANCES_AT), Relaxed);
     }
 
     /// Queue the page is in; [`NO_QUEUE`](crate::queues::NO_QUEUE) is none.

@@ -24,8 +24,9 @@ use crate::host::{Doubt, Host, Installed, StagingSlot};
 use crate::memory::Place;
 use crate::page::PAGER_BACKED;
 use crate::page_list::PageList;
+use crate::patience::Returning;
 use crate::queues::standing::Queue;
-use crate::stored::{Header, residency_bucket, stored_ms};
+use crate::stored::{Header, milliseconds_since, residency_bucket, stored_at};
 use crate::worker::{Worker, Workspace};
 use crate::{Engine, PageIndex, SegmentId};
 use coldpress_codec::{Page, PageCodec, checksum, same_filled};
@@ -56,7 +57,7 @@ pub(crate) enum Damage {
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a> {
     /// These bytes, restored from what the entry held.
-    Restored(&'a Page, Entry),
+    Restored(&'a Page, Entry, Option<Returning>),
     /// These bytes, copied from a slot in which the page is being compressed.
     Copied(&'a Page, StagingSlot),
     /// The page in a slot, which did not compress.
@@ -102,7 +103,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         self.aim(worker, segment, index);
         list.set(index, Entry::Request(worker.id));
 
-        let mut loaded = Ok(());
+        let mut loaded = Ok(None);
         let (outcome, committed) = match entry {
             Entry::Temporary(slot) => {
                 let source = Source::Copied(&worker.workspace.spare, slot);
@@ -131,8 +132,14 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 let outcome = match entry {
                     Entry::Compressed(reference) => {
                         let started = host.now_ns();
-                        loaded = self.load(host, worker.workspace, reference);
-                        let ns = host.now_ns().saturating_sub(started);
+                        let header = self.load(host, worker.workspace, reference);
+                        let now_ns = host.now_ns();
+                        let returning = |header: Header| Returning {
+                            patience: header.patience,
+                            away_ms: milliseconds_since(header.stored, now_ns),
+                        };
+                        loaded = header.map(|header| Some(returning(header)));
+                        let ns = now_ns.saturating_sub(started);
                         c.decompressed(ns);
                         worker.decompression_ns += ns;
                         FaultOutcome::Decompressed
@@ -147,7 +154,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                     }
                 };
                 let source = match loaded {
-                    Ok(()) => Source::Restored(&worker.workspace.spare, entry),
+                    Ok(returning) => Source::Restored(&worker.workspace.spare, entry, returning),
                     Err(_) => Source::Damaged,
                 };
                 (outcome, self.commit(host, worker.id, source, Into::Newest))
@@ -191,14 +198,14 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         target.cancelled.store(false, Relaxed);
     }
 
-    /// Decompresses what `reference` names into the spare page. An error: it is not what was
+    /// Decompresses what `reference` names into the spare page, and gives its header. An error: it is not what was
     /// stored.
     pub(crate) fn load(
         &self,
         host: &H,
         workspace: &mut Workspace<C>,
         reference: Reference,
-    ) -> Result<(), Damage> {
+    ) -> Result<Header, Damage> {
         let Workspace {
             spare,
             gather,
@@ -217,7 +224,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             false => self.codec.decompress(scratch, payload, spare).is_ok(),
         };
         match decoded && checksum(spare) == header.checksum {
-            true => Ok(()),
+            true => Ok(header),
             false => Err(Damage::Content),
         }
     }
@@ -281,6 +288,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         into: Into,
     ) -> Option<Committed> {
         let c = &self.counters;
+        let returning = match source {
+            Source::Restored(_, _, returning) => returning,
+            _ => None,
+        };
         let (installed, doubt) = match install(host, (segment, index), source) {
             Some(Installed::Refused) => (
                 host.poison(segment, index, Doubt::Refused),
@@ -298,7 +309,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let list = list.unwrap_or_else(|| self.page_list(segment));
         debug_assert_eq!(list.get(index), Entry::Request(worker));
         if installed == Installed::NoFrame {
-            let Source::Restored(_, entry) = source else {
+            let Source::Restored(_, entry, _) = source else {
                 unreachable!("a frame was reserved for a page in staging");
             };
             if let Entry::Compressed(reference) = entry {
@@ -321,6 +332,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 let page = self.pages.get(record);
                 page.set_backlink(segment, index);
                 page.set_mark(PAGER_BACKED, list.is_pager_backed());
+                if let Some(returning) = returning {
+                    let most = self.tunables.second_chances() as u8;
+                    page.set_patience(returning.patience(queues.turnover_ns(), most));
+                }
                 let into = match list.queue() {
                     Queue::Reclaim => into,
                     _ => Into::Newest,
@@ -369,9 +384,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     pub(crate) fn free_stored(&self, host: &H, reference: Reference, restored: bool) {
         if restored {
             // SAFETY: not freed yet, and the time is written once, before any entry names it.
-            let stored_ms = unsafe { stored_ms(host.frames(), reference) };
+            let stored = unsafe { stored_at(host.frames(), reference) };
             let now_ns = host.now_ns();
-            let bucket = stored_ms.map_or(0, |stored_ms| residency_bucket(stored_ms, now_ns));
+            let bucket = stored.map_or(0, |stored| residency_bucket(stored, now_ns));
             add(&self.counters.decompressed_within_log_seconds[bucket], 1);
         }
         self.storage.lock().free(host.frames(), reference);
@@ -386,7 +401,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 /// Has the host put `source` in place. `None`: there is nothing to put there.
 fn install<H: Host>(host: &H, (segment, index): Place, source: Source<'_>) -> Option<Installed> {
     match source {
-        Source::Restored(page, _) => Some(host.install(segment, index, page)),
+        Source::Restored(page, ..) => Some(host.install(segment, index, page)),
         Source::Copied(page, slot) => Some(host.install_copy(segment, index, page, slot)),
         // SAFETY: the reclaimer commits the page in its own slot, which it releases later, and
         // does not read it any more.

@@ -1,17 +1,18 @@
 //! What stands in storage for one page: a header of twelve bytes, then the codec's bytes.
 //!
 //! ```text
-//!  0          4                8       12                   length
-//! │ checksum │ stored, ms │ F │ owner │ compressed bytes … │
+//!  0          4                    8       12                   length
+//! │ checksum │ stored │ P │ F │ owner │ compressed bytes … │
 //! ```
 //!
 //! The checksum is that of the whole uncompressed page (law L1: it covers storage, codec and
-//! every copy between); the time is the host's clock in milliseconds, modulo 2^31. F, the highest
-//! bit of the word, tells that what follows is the word of a same-filled page which no entry can
+//! every copy between); the time is the host's clock in units of 8 ms, modulo 2^27. P is the page's
+//! [patience](crate::patience), four bits. F, the highest bit of the word, tells that what follows is the word of a same-filled page which no entry can
 //! hold, and not bytes of the codec (which may well be eight, too). The owner is where the entry
 //! stands: it lets storage be compacted. It is the only part that is written again, when the entry
 //! moves: under the storage lock, so that no compaction copies it meanwhile.
 
+use crate::patience::MOST;
 use crate::segment::Owner;
 use coldpress_storage::{FrameSource, Reference, read_at};
 
@@ -25,20 +26,27 @@ const TIME_AT: usize = 4;
 pub(crate) const OWNER_AT: usize = 8;
 
 const SAME_FILLED: u32 = 1 << 31;
-const TIME: u32 = SAME_FILLED - 1;
+const PATIENCE_AT: u32 = 27;
+const TIME: u32 = (1 << PATIENCE_AT) - 1;
+/// Milliseconds in a unit of the time.
+const UNIT_MS: u32 = 8;
 
 /// The header of a stored page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub checksum: u32,
-    pub stored_ms: u32,
+    /// In units of the header.
+    pub stored: u32,
+    pub patience: u8,
     pub same_filled: bool,
     pub owner: Owner,
 }
 
 impl Header {
     pub(crate) fn to_bytes(self) -> [u8; HEADER_BYTES] {
-        let time = self.stored_ms & TIME | if self.same_filled { SAME_FILLED } else { 0 };
+        let patience = u32::from(self.patience & MOST) << PATIENCE_AT;
+        let same_filled = if self.same_filled { SAME_FILLED } else { 0 };
+        let time = self.stored & TIME | patience | same_filled;
         let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(&self.checksum.to_le_bytes());
         bytes[TIME_AT..OWNER_AT].copy_from_slice(&time.to_le_bytes());
@@ -56,7 +64,8 @@ impl Header {
         let header = Self {
             checksum: word(0),
             owner: Owner(word(OWNER_AT)),
-            stored_ms: time & TIME,
+            stored: time & TIME,
+            patience: (time >> PATIENCE_AT) as u8 & MOST,
             same_filled: time & SAME_FILLED != 0,
         };
         Some((header, rest))
@@ -64,24 +73,29 @@ impl Header {
 }
 
 /// The host's clock in the unit of the header.
-pub(crate) fn milliseconds(now_ns: u64) -> u32 {
-    (now_ns / 1_000_000) as u32 & TIME
+pub(crate) fn time(now_ns: u64) -> u32 {
+    (now_ns / (u64::from(UNIT_MS) * 1_000_000)) as u32 & TIME
+}
+
+/// Milliseconds from a time of a header until now.
+pub(crate) fn milliseconds_since(stored: u32, now_ns: u64) -> u32 {
+    (time(now_ns).wrapping_sub(stored) & TIME) * UNIT_MS
 }
 
 /// When the object was stored, or `None` where it is damaged.
 ///
 /// # Safety
 /// As for [`coldpress_storage::read_at`].
-pub(crate) unsafe fn stored_ms(frames: &impl FrameSource, reference: Reference) -> Option<u32> {
+pub(crate) unsafe fn stored_at(frames: &impl FrameSource, reference: Reference) -> Option<u32> {
     let mut time = [0; 4];
     // SAFETY: as the caller promises.
     let whole = unsafe { read_at(frames, reference, TIME_AT, &mut time) };
     whole.then_some(u32::from_le_bytes(time) & TIME)
 }
 
-/// Bucket of the residency histogram for a page stored at `stored_ms` and wanted now.
-pub(crate) fn residency_bucket(stored_ms: u32, now_ns: u64) -> usize {
-    let seconds = (milliseconds(now_ns).wrapping_sub(stored_ms) & TIME) / 1000;
+/// Bucket of the residency histogram for a page stored at this time and wanted now.
+pub(crate) fn residency_bucket(stored: u32, now_ns: u64) -> usize {
+    let seconds = milliseconds_since(stored, now_ns) / 1000;
     match seconds {
         0 => 0,
         s => (s.ilog2() as usize + 1).min(8),
@@ -96,10 +110,11 @@ mod tests {
     #[test]
     fn headers_carry_every_field() {
         for same_filled in [false, true] {
-            for stored_ms in [0, 1, TIME] {
+            for (stored, patience) in [(0, MOST), (1, 0), (TIME, 9)] {
                 let header = Header {
                     checksum: 0x89AB_CDEF,
-                    stored_ms,
+                    stored,
+                    patience,
                     same_filled,
                     owner: Owner(0x7654_3210),
                 };

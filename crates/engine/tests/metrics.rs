@@ -212,24 +212,25 @@ fn pages_compressed_for_long_are_told_by_subtraction() {
     let s = system(1, 64);
     let (mut w, mut r) = (worker(1), reclaimer(2));
     // How long, and in which bucket; 8 is what is longer.
-    const MS: u64 = SECOND / 1000;
+    // The unit in which times are remembered.
+    const UNIT: u64 = 8 * SECOND / 1000;
     let stays = [
         (0, 0),
-        (SECOND - MS, 0),
+        (SECOND - UNIT, 0),
         (SECOND, 1),
-        (2 * SECOND - MS, 1),
+        (2 * SECOND - UNIT, 1),
         (2 * SECOND, 2),
-        (4 * SECOND - MS, 2),
+        (4 * SECOND - UNIT, 2),
         (4 * SECOND, 3),
         (8 * SECOND, 4),
         (16 * SECOND, 5),
         (32 * SECOND, 6),
         (64 * SECOND, 7),
-        (128 * SECOND - MS, 7),
+        (128 * SECOND - UNIT, 7),
         (128 * SECOND, 8),
         (129 * SECOND, 8),
         (10 * 3600 * SECOND, 8),
-        (24 * 24 * 3600 * SECOND, 8),
+        (12 * 24 * 3600 * SECOND, 8),
     ];
     let mut expected = [0; 9];
     for (n, (stay, bucket)) in stays.into_iter().enumerate() {

@@ -76,9 +76,15 @@ impl Queues {
 
     /// The page that goes next among those that are wanted. Those that are passed over because
     /// of their kind go to the young end of their queue, and those that their owners always need
-    /// become young: so that the next search comes further, and none takes long.
-    pub(crate) fn next_victim(&mut self, pages: &Pool<PageRecord>, wanted: &Wanted) -> Option<u32> {
+    /// become young: so that the next search comes further, and none takes long. With it how many were
+    /// passed over for once: if none was found, but some were spared, another search may find one.
+    pub(crate) fn search(
+        &mut self,
+        pages: &Pool<PageRecord>,
+        wanted: &Wanted,
+    ) -> (Option<u32>, u32) {
         let mut left = PASSED_AT_ONCE;
+        let mut spared = 0;
         for queue in self.offered() {
             let generation = queue < GENERATIONS;
             // The queues of hints are never closed, so these beat age.
@@ -94,21 +100,44 @@ impl Queues {
                     page.set_mark(ALWAYS_NEED, false);
                 }
                 let needed = page.has(ALWAYS_NEED);
-                if !needed && wanted.is_kind(page.has(PAGER_BACKED)) {
-                    return Some(record);
+                let spare = page.chances() > 0;
+                if !needed && !spare && wanted.is_kind(page.has(PAGER_BACKED)) {
+                    return (Some(record), spared);
                 }
                 if left == 0 {
-                    return None;
+                    return (None, spared);
                 }
                 left -= 1;
+                if spare {
+                    page.use_chance();
+                    spared += 1;
+                }
                 self.remove(pages, record);
-                match needed {
+                match needed || spare {
                     true => self.push_newest(pages, record),
                     false => self.push(pages, record, queue),
                 }
             }
         }
-        None
+        (None, spared)
+    }
+
+    /// The same for who asks once only.
+    pub(crate) fn next_victim(&mut self, pages: &Pool<PageRecord>, wanted: &Wanted) -> Option<u32> {
+        self.search(pages, wanted).0
+    }
+
+    /// This record's page goes next: pages spend so long in place now.
+    pub(crate) fn note_turnover(&mut self, pages: &Pool<PageRecord>, record: u32, now_ns: u64) {
+        let queue = pages.get(record).queue();
+        if queue < GENERATIONS {
+            self.turnover_ns = now_ns.saturating_sub(self.lists[queue].closed_ns);
+        }
+    }
+
+    /// How long the page that was chosen last had not been heard of.
+    pub(crate) fn turnover_ns(&self) -> u64 {
+        self.turnover_ns
     }
 
     /// How many pages that follow each other in a queue, from this one on, are of its kind; 64 at
@@ -124,10 +153,11 @@ impl Queues {
         alike
     }
 
-    /// Whether a record's page may be reclaimed, and its owner has not said that it needs it.
+    /// Whether a record's page may be reclaimed, its owner has not said that it needs it, and it has
+    /// no chances left.
     pub(crate) fn is_inactive(&self, pages: &Pool<PageRecord>, record: u32) -> bool {
         let page = pages.get(record);
-        self.is_offered(page.queue()) && !page.has(ALWAYS_NEED)
+        self.is_offered(page.queue()) && !page.has(ALWAYS_NEED) && page.chances() == 0
     }
 
     fn is_offered(&self, queue: usize) -> bool {

@@ -98,6 +98,8 @@ pub(crate) struct Queues {
     failed_before: u32,
     /// Pages put into the newest generation, ever.
     queued: u64,
+    /// How long pages are in place before they go ([`patience`](crate::patience)).
+    turnover_ns: u64,
     /// Anonymous pages age and are reclaimed ([`Tunables`](crate::tunables::Tunables)).
     reclaim_anonymous: bool,
     /// So do copies of the zero page.
@@ -119,6 +121,7 @@ impl Queues {
             away: 0,
             failed_before: 0,
             queued: 0,
+            turnover_ns: 0,
             reclaim_anonymous: true,
             reclaim_zero_forks: true,
         }
