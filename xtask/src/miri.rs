@@ -1,4 +1,4 @@
-//! `cargo xtask miri`: the codecs and storages under Miri, which finds undefined behaviour that
+//! `cargo xtask miri`: codecs, storages and engine under Miri, which finds undefined behaviour that
 //! a processor forgives: reads of what was never written, pointers used beyond what they were
 //! made from, references that overlap.
 //!
@@ -6,7 +6,10 @@
 //! It is some thousand times slower than the processor, so the tests do less under `cfg(miri)`,
 //! and the tables of press-dense, which Miri is too slow to make, are made by the
 //! processor before. Test files that are empty under Miri are in [`LEFT_OUT`]; single tests say
-//! themselves that they are ignored. Both are counted as skipped.
+//! themselves that they are ignored. Both are counted as skipped. Of the engine, whose tests with
+//! thousands of pages would take days, some run: see [`ENGINE`].
+//!
+//! `cargo xtask test` runs some of it, of every kind: [`some`].
 //!
 //! `-Zmiri-ignore-leaks`: what tests keep to the end of the program is no finding.
 
@@ -40,14 +43,36 @@ const STATES: (&str, &str) = (
     "takes every pair of codecs; under Miri it was not seen to end",
 );
 
+/// What is run of the engine: its own tests, and a page of every kind on its whole way: taken out,
+/// compressed, stored, restored. LZ4 of Rust is their codec (`crates/engine/tests/kit`).
+const ENGINE: [&str; 2] = [
+    "+nightly miri test -p coldpress-engine --lib -- --skip metrics::latency --skip vmo::directory",
+    "+nightly miri test -p coldpress-engine --test round_trip \
+     -- --exact every_kind_of_page_comes_back_bit_for_bit",
+];
+
+/// What is not, and why.
+const ENGINE_LEFT_OUT: [(&str, &str); 2] = [
+    (
+        "metrics::latency and vmo::directory",
+        "4 tests of the engine try too many numbers for Miri",
+    ),
+    (
+        "all other tests of the engine",
+        "they take too many pages, or threads; two of VMOs were not seen to end under Miri",
+    ),
+];
+
 fn step(headline: &'static str, arguments: &'static str) -> Step {
     Step::new(headline, arguments)
         .with("MIRIFLAGS", FLAGS)
+        // Miri takes a minute to print where a test has panicked that is meant to.
+        .with("RUST_BACKTRACE", "0")
         .needs(|| install::nightly(&["miri", "rust-src"]))
 }
 
 /// The variable that says where the tables are (`crates/codec/tests/common/tables.rs`).
-fn tables() -> Result<(&'static str, String)> {
+pub fn tables() -> Result<(&'static str, String)> {
     let directory = workspace::target_dir()?.join("miri");
     std::fs::create_dir_all(&directory)
         .with_context(|| format!("cannot make {}", directory.display()))?;
@@ -55,20 +80,7 @@ fn tables() -> Result<(&'static str, String)> {
     Ok(("COLDPRESS_DENSE_TABLES", file.display().to_string()))
 }
 
-/// The steps: the codecs' and the storages' under Miri, and before them what they need.
-fn steps(codecs: Step, storages: Step) -> Result<Vec<Step>> {
-    let (variable, file) = tables()?;
-    let make = Step::new(
-        "Tables for Miri",
-        "test -p coldpress-codec --test dense_tables",
-    );
-    Ok(vec![
-        make.with(variable, &file),
-        codecs.with(variable, &file),
-        storages,
-    ])
-}
-
+/// The steps: the codecs', the storages' and the engine's under Miri, and before them what they need.
 fn all() -> Result<Vec<Step>> {
     let mut codecs = step(
         "The codecs under Miri, on the portable path",
@@ -82,7 +94,41 @@ fn all() -> Result<Vec<Step>> {
         "The storages under Miri",
         "+nightly miri test -p coldpress-storage --tests",
     );
-    steps(codecs, storages)
+    let own = step("The engine's own tests under Miri", ENGINE[0]);
+    let mut engine = step("The way of a page under Miri", ENGINE[1]);
+    for (what, why) in ENGINE_LEFT_OUT {
+        engine = engine.leaves_out(what, why);
+    }
+    let (variable, file) = tables()?;
+    let make = Step::new(
+        "Tables for Miri",
+        "test -p coldpress-codec --test dense_tables",
+    );
+    Ok(vec![
+        make.with(variable, &file),
+        codecs.with(variable, &file),
+        storages,
+        own,
+        engine,
+    ])
+}
+
+/// What `cargo xtask test` runs of it, after the tests that leave the tables: each codec both ways
+/// and on cut bytes, each storage with all that it can do, a page of every kind through the engine.
+pub fn some() -> Result<[Step; 3]> {
+    let (variable, file) = tables()?;
+    let codecs = step(
+        "Some of the codecs under Miri",
+        "+nightly miri test -p coldpress-codec --no-default-features \
+         --test dense_tables --test damaged_input --test round_trip \
+         -- --exact a_copy_of_the_tables_serves_as_well truncated outcomes_are_told_apart",
+    );
+    let storages = step(
+        "Some of the storages under Miri",
+        "+nightly miri test -p coldpress-storage --test any_storage",
+    );
+    let engine = step("The way of a page under Miri", ENGINE[1]);
+    Ok([codecs.with(variable, file), storages, engine])
 }
 
 /// Runs them under Miri; 1 if something was found.

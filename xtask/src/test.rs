@@ -4,10 +4,13 @@
 //! it. The preload library has no standard library and its own panic handler, so it is checked
 //! on its own and is not under the test harness. The codecs and storages are built once more for
 //! a target that has neither vectors nor C nor a standard library: the pager's crates must not
-//! lean on any of them. The simulation runs the engine for some ten million steps on each of its machines. The promises are tests of the finished command on real programs: they run
+//! lean on any of them. The simulation runs the engine for some ten
+//! million steps on each of its machines. Some of the tests of codecs, storages and engine run under Miri, more by
+//! `cargo xtask miri`; where there is no nightly toolchain, and none to be had, that is skipped, loudly. The promises are tests of the finished command on real programs: they run
 //! in release, one at a time, because they measure memory and time.
 
 use crate::install::{self, Package, Probe, program};
+use crate::miri;
 use crate::steps::{self, Step};
 use crate::workspace;
 use anyhow::Result;
@@ -34,6 +37,8 @@ const PACKAGES: &[Package] = &[
 
 fn steps() -> Result<Vec<Step>> {
     let binary = workspace::target_dir()?.join("release/coldpress");
+    let (tables, file) = miri::tables()?;
+    let [codecs, storages, engine] = miri::some()?;
     Ok(vec![
         Step::new("Formatting", "fmt --all --check"),
         Step::new(
@@ -59,7 +64,11 @@ fn steps() -> Result<Vec<Step>> {
             "Tests of the crates",
             "test --workspace --exclude coldpress-preload --exclude coldpress-promises \
              --no-fail-fast -- --show-output",
-        ),
+        )
+        .with(tables, file),
+        codecs,
+        storages,
+        engine,
         Step::new(
             "The engine on simulated machines, with faults of every kind",
             "run --quiet --profile sim -p coldpress-sim -- --seed 1 --steps 40000000",

@@ -18,7 +18,8 @@ fn wait_for_retry(s: &System) {
 fn every_kind_of_page_comes_back_bit_for_bit() {
     let s = system(1, 512);
     let (mut w, mut r) = (worker(1), reclaimer(2));
-    for round in 0..3 {
+    const ROUNDS: u64 = if cfg!(miri) { 1 } else { 3 };
+    for round in 0..ROUNDS {
         for (n, kind) in Kind::ALL.into_iter().enumerate() {
             let index = n as u32 * 64;
             s.write(&mut w, 1, index, &content(kind, round));
@@ -50,11 +51,11 @@ fn every_kind_of_page_comes_back_bit_for_bit() {
         wait_for_retry(s);
     }
     let c = s.engine.counters();
-    assert_eq!(value(&c.evictions), 3 * 8);
-    assert_eq!(value(&c.incompressible), 3);
-    assert_eq!(value(&c.decompressions), 3 * 2);
-    assert_eq!(value(&c.faults_same_filled), 3 * 5);
-    assert_eq!(value(&c.pressure_compressions), 3 * 7);
+    assert_eq!(value(&c.evictions), ROUNDS * 8);
+    assert_eq!(value(&c.incompressible), ROUNDS);
+    assert_eq!(value(&c.decompressions), ROUNDS * 2);
+    assert_eq!(value(&c.faults_same_filled), ROUNDS * 5);
+    assert_eq!(value(&c.pressure_compressions), ROUNDS * 7);
 }
 
 #[test]
