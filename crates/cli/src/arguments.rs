@@ -102,8 +102,9 @@ pub struct RunArguments {
     /// [default: the limit of its memory group, or none]
     #[arg(long, verbatim_doc_comment, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
     pub budget: Option<Budget>,
-    /// Compress pages untouched for this long: 500ms, 30s, 5m, 1h, none
-    /// [default: none with --budget, 60s without]
+    /// Compress pages untouched for this long: 500ms, 30s, 5m, 1h, none,
+    /// or auto: as long as it takes that hardly any come back
+    /// [default: none with --budget, auto without]
     #[arg(long, verbatim_doc_comment, value_name = "DURATION", value_parser = duration::parse_cold_after)]
     pub cold_after: Option<u64>,
     /// What may compress: eager (their age), pressure (memory near the budget),

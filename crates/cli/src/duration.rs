@@ -1,7 +1,7 @@
 //! Durations as users write them (`500ms`, `2s`, `1.5h`, `30`) and as we print them.
 
 use crate::decimal::Decimal;
-use coldpress_interface::control::LONGEST_COLD_AFTER_MS;
+use coldpress_interface::control::{COLD_AFTER_AUTO, LONGEST_COLD_AFTER_MS};
 
 /// Milliseconds meant by `text`; a number without a unit is seconds.
 pub fn parse_milliseconds(text: &str) -> Result<u64, String> {
@@ -32,10 +32,11 @@ pub fn parse_milliseconds(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A cold age: a duration in milliseconds, or 0 for `none`.
+/// A cold age: a duration in milliseconds, 0 for `none`, or `auto` for the pager's choice.
 pub fn parse_cold_after(text: &str) -> Result<u64, String> {
     match text {
         "none" => Ok(0),
+        "auto" => Ok(COLD_AFTER_AUTO),
         _ => parse_milliseconds(text),
     }
 }
@@ -52,6 +53,7 @@ const UNITS_MS: [(u64, &str); 5] = [
 pub fn format_cold_after(milliseconds: u64) -> String {
     match milliseconds {
         0 => "none".to_owned(),
+        COLD_AFTER_AUTO => "auto".to_owned(),
         ms => UNITS_MS
             .into_iter()
             .find(|(unit, _)| ms % unit == 0)
@@ -119,6 +121,8 @@ mod tests {
                 .contains("too long")
         );
         assert_eq!(parse_cold_after("none"), Ok(0));
+        assert_eq!(parse_cold_after("auto"), Ok(COLD_AFTER_AUTO));
+        assert_eq!(format_cold_after(COLD_AFTER_AUTO), "auto");
         assert_eq!(parse_cold_after("2s"), Ok(2_000));
         assert_eq!(format_cold_after(0), "none");
         assert_eq!(format_cold_after(90_000), "90 s");

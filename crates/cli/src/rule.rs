@@ -21,10 +21,10 @@ pub fn explain(s: &Statistics) -> Option<String> {
         .saturating_sub(s.budget_bytes.load(Relaxed));
     Some(match rule {
         Rule::WithinBudget => "nothing to do: within budget".to_owned(),
-        Rule::ColdAge => format!(
-            "older than {}",
-            format_cold_after(s.cold_after_ms.load(Relaxed))
-        ),
+        Rule::ColdAge if is_chosen(s) => format!("older than {}, as chosen", cold_age(s)),
+        Rule::ColdAge => format!("older than {}", cold_age(s)),
+        Rule::Guarded => format!("nothing for now: too many came back at {}", cold_age(s)),
+        Rule::ShortOfMemory => "the coldest: machine short of memory".to_owned(),
         Rule::NearBudget => "the coldest: near budget".to_owned(),
         Rule::AboveBudget => format!("the coldest: {} above budget", format_bytes(over)),
         Rule::OutOfReach => format!("budget out of reach: {} above", format_bytes(over)),
@@ -38,6 +38,15 @@ pub fn explain(s: &Statistics) -> Option<String> {
             }
         ),
     })
+}
+
+fn cold_age(s: &Statistics) -> String {
+    format_cold_after(s.cold_after_ms.load(Relaxed))
+}
+
+/// Whether the pager chooses the cold age.
+pub fn is_chosen(s: &Statistics) -> bool {
+    s.cold_age_is_chosen.load(Relaxed) == 1
 }
 
 /// The triggers that are on; `None` where that is not known.

@@ -20,7 +20,7 @@ use crate::summary;
 use crate::supervise::{self, Ending};
 use crate::tier::{Access, Assessment, Tier};
 use coldpress_codec::CodecKind;
-use coldpress_interface::control::NO_BUDGET;
+use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
 use coldpress_interface::triggers::Triggers;
 use std::ffi::OsStr;
 use std::os::fd::RawFd;
@@ -35,7 +35,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     let budget = BudgetInForce::of(asked, memory_limit::group_bytes())?;
     // Without a budget only age makes cold pages go.
     let cold_after_ms = chosen.cold_after_ms.unwrap_or(match asked {
-        NO_BUDGET => DEFAULT_COLD_AFTER_MS,
+        NO_BUDGET => COLD_AFTER_AUTO,
         _ => 0,
     });
     let program = program::find(&arguments.program[0])?;
@@ -103,9 +103,6 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     }
     Ok(end_as(ending))
 }
-
-/// Age from which pages are compressed where there is no budget, if nothing else was asked for.
-const DEFAULT_COLD_AFTER_MS: u64 = 60_000;
 
 /// What the command line, the environment and the file say.
 fn settings(arguments: &RunArguments) -> Result<Settings, Refusal> {

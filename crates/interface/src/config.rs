@@ -8,7 +8,8 @@
 /// [`NO_BUDGET`](crate::control::NO_BUDGET) where there is none.
 pub const BUDGET_BYTES: &str = "COLDPRESS_BUDGET_BYTES";
 
-/// Pages untouched for this many milliseconds are compressed even while the budget is kept.
+/// Pages untouched for this many milliseconds are compressed even while the budget is kept;
+/// [`COLD_AFTER_AUTO`](crate::control::COLD_AFTER_AUTO): the pager chooses the age.
 /// Absent: only the budget drives compression.
 pub const COLD_AFTER_MS: &str = "COLDPRESS_COLD_AFTER_MS";
 

@@ -30,6 +30,9 @@ pub const SMALLEST_BUDGET_BYTES: u64 = 8 << 20;
 /// The budget of a process that has none.
 pub const NO_BUDGET: u64 = u64::MAX;
 
+/// The cold age that the pager chooses itself, by what it costs the program.
+pub const COLD_AFTER_AUTO: u64 = u64::MAX;
+
 /// Longest cold age: ten years.
 pub const LONGEST_COLD_AFTER_MS: u64 = 10 * 365 * 86_400_000;
 
@@ -51,7 +54,7 @@ pub struct Request {
     pub keys: u64,
     /// The budget, or [`NO_BUDGET`].
     pub budget_bytes: u64,
-    /// The cold age; 0: none.
+    /// The cold age; 0: none; [`COLD_AFTER_AUTO`]: the pager's choice.
     pub cold_after_ms: u64,
     /// Bits of [`Triggers`].
     pub triggers: u64,
@@ -107,7 +110,10 @@ impl Request {
             Err(Refusal::UnknownKey)
         } else if has(BUDGET) && self.budget_bytes < SMALLEST_BUDGET_BYTES {
             Err(Refusal::SmallBudget)
-        } else if has(COLD_AFTER) && self.cold_after_ms > LONGEST_COLD_AFTER_MS {
+        } else if has(COLD_AFTER)
+            && self.cold_after_ms > LONGEST_COLD_AFTER_MS
+            && self.cold_after_ms != COLD_AFTER_AUTO
+        {
             Err(Refusal::LongColdAge)
         } else if has(TRIGGERS) && Triggers::from_bits(self.triggers).is_none() {
             Err(Refusal::UnknownTrigger)
@@ -185,7 +191,7 @@ mod tests {
     const BUDGET_ONLY: Request = Request {
         keys: BUDGET,
         budget_bytes: 64 << 20,
-        cold_after_ms: u64::MAX,
+        cold_after_ms: u64::MAX - 1,
         triggers: u64::MAX,
     };
 
@@ -219,7 +225,7 @@ mod tests {
         };
         assert_eq!(refused(1 << 40, 0), Refusal::UnknownKey);
         assert_eq!(refused(BUDGET, (8 << 20) - 1), Refusal::SmallBudget);
-        assert_eq!(refused(COLD_AFTER, u64::MAX), Refusal::LongColdAge);
+        assert_eq!(refused(COLD_AFTER, u64::MAX - 1), Refusal::LongColdAge);
         assert_eq!(refused(TRIGGERS, 8), Refusal::UnknownTrigger);
         for reason in Refusal::ALL {
             assert_eq!(Refusal::from_word(reason as u64), Some(reason));

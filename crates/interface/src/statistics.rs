@@ -145,11 +145,16 @@ pub enum Rule {
     Chaos = 6,
     /// Nothing: the trigger that would act in this moment is switched off.
     SwitchedOff = 7,
+    /// The machine is short of memory: the coldest pages go, whatever the budget.
+    ShortOfMemory = 8,
+    /// Memory is within the budget, and too many of the pages that went for their age came back: for
+    /// the rest of the window none goes.
+    Guarded = 9,
 }
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::WithinBudget,
         Self::ColdAge,
         Self::NearBudget,
@@ -157,6 +162,8 @@ impl Rule {
         Self::OutOfReach,
         Self::Chaos,
         Self::SwitchedOff,
+        Self::ShortOfMemory,
+        Self::Guarded,
     ];
 
     /// Name as it stands in JSON.
@@ -169,6 +176,8 @@ impl Rule {
             Self::OutOfReach => "out_of_reach",
             Self::Chaos => "chaos",
             Self::SwitchedOff => "switched_off",
+            Self::ShortOfMemory => "short_of_memory",
+            Self::Guarded => "guarded",
         }
     }
 
@@ -410,6 +419,16 @@ appended {
     control_answered,
     /// Why it was refused ([`Refusal`](crate::control::Refusal)); 0: it was done.
     control_refusal,
+    /// 1 where the pager chooses the cold age itself.
+    cold_age_is_chosen,
+    /// How often the pager made the cold age longer, since too many pages came back.
+    cold_age_longer,
+    /// How often it made it shorter, since hardly any did.
+    cold_age_shorter,
+    /// Pages that were passed over since they had come back soon before.
+    second_chances,
+    /// Pages restored ahead of being touched.
+    read_ahead,
 }
 }
 
@@ -491,6 +510,6 @@ mod tests {
         page.filled_bytes.store(rule + 8, Relaxed);
         assert_eq!(names(&page), Some("rule"));
         page.filled_bytes.store(u64::MAX, Relaxed);
-        assert!(names(&page) == Some("control_refusal") && page.answers());
+        assert!(names(&page) == Some("read_ahead") && page.answers());
     }
 }

@@ -11,13 +11,15 @@ use crate::config::Config;
 use crate::windows::parts;
 use crate::{Pager, pager, statistics};
 use coldpress_engine::{Entry, LEAF_PAGES};
-use coldpress_interface::control::{BUDGET, COLD_AFTER, MAPPINGS, NO_BUDGET, Request, TRIGGERS};
+use coldpress_interface::control::{
+    BUDGET, COLD_AFTER, COLD_AFTER_AUTO, MAPPINGS, NO_BUDGET, Request, TRIGGERS,
+};
 use coldpress_interface::mappings::Mapping;
 use coldpress_interface::page::Page;
 use coldpress_interface::triggers::Triggers;
 use coldpress_uffd::AddressRange;
 use core::sync::atomic::{
-    AtomicPtr, AtomicU64,
+    AtomicBool, AtomicPtr, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -26,6 +28,9 @@ pub struct Control {
     budget_bytes: AtomicU64,
     cold_after_ms: AtomicU64,
     triggers: AtomicU64,
+    /// The age that the pager would choose, in seconds, and whether it takes nothing for it now.
+    chosen_cold_age_s: AtomicU64,
+    guarded: AtomicBool,
     /// Number of the last request that was answered.
     answered: AtomicU64,
     page: AtomicPtr<Page>,
@@ -38,8 +43,29 @@ impl Control {
             budget_bytes: AtomicU64::new(NO_BUDGET),
             cold_after_ms: AtomicU64::new(0),
             triggers: AtomicU64::new(Triggers::ALL.bits()),
+            chosen_cold_age_s: AtomicU64::new(0),
+            guarded: AtomicBool::new(false),
             answered: AtomicU64::new(0),
             page: AtomicPtr::new(core::ptr::null_mut()),
+        }
+    }
+
+    /// Takes note of the age that the pager chooses, and whether it leaves the program in peace.
+    pub(crate) fn set_chosen_cold_age(&self, seconds: u64, guarded: bool) {
+        self.chosen_cold_age_s.store(seconds, Relaxed);
+        self.guarded.store(guarded, Relaxed);
+    }
+
+    /// Whether no page is taken for its age now, since too many came back.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.guarded.load(Relaxed)
+    }
+
+    /// The cold age in force, in milliseconds; 0: none.
+    pub(crate) fn cold_age_ms(&self) -> u64 {
+        match self.cold_after_ms.load(Relaxed) {
+            COLD_AFTER_AUTO => self.chosen_cold_age_s.load(Relaxed) * 1000,
+            ms => ms,
         }
     }
 

@@ -24,6 +24,7 @@
 #![deny(missing_docs)]
 
 mod chaos;
+mod cold_age;
 mod compaction;
 pub mod config;
 pub mod control;
@@ -41,6 +42,7 @@ pub mod message;
 pub mod pressure;
 pub mod reclaim;
 pub mod requests;
+mod shortage;
 pub mod start;
 pub mod statistics;
 pub mod sys;
@@ -49,7 +51,7 @@ pub mod windows;
 pub mod workplace;
 
 use coldpress_codec::{AnyCodec, CodecKind};
-use coldpress_engine::Engine;
+use coldpress_engine::{Engine, Tunables};
 use coldpress_interface::triggers::Triggers;
 use coldpress_storage::{AnyStorage, StorageKind};
 use coldpress_uffd::PAGE_SIZE;
@@ -172,6 +174,12 @@ impl Pager {
         let _ = self.engine.codec().select(config.codec, true);
         self.engine
             .with_storage_locked(|storage| storage.select(config.storage));
+        // No accessed bits here: a page that comes back soon is what tells that it is hot.
+        let tunables = Tunables {
+            second_chances: 15,
+            ..Tunables::DEFAULT
+        };
+        let _ = self.engine.configure(&tunables);
         self.stall_first_fault_ms
             .store(config.stall_first_fault_ms, Relaxed);
     }

@@ -28,6 +28,8 @@ pub struct Pressure {
     pub measured: AtomicU32,
     /// Reclaim cannot reach the budget; waiting for it is in vain.
     pub hopeless: AtomicBool,
+    /// The machine is short of memory, and this program helps out.
+    pub machine_is_short: AtomicBool,
 }
 
 impl Pressure {
@@ -38,10 +40,11 @@ impl Pressure {
             restored: AtomicU64::new(0),
             measured: AtomicU32::new(0),
             hopeless: AtomicBool::new(false),
+            machine_is_short: AtomicBool::new(false),
         }
     }
 
-    fn estimate(&self) -> u64 {
+    pub(crate) fn estimate(&self) -> u64 {
         self.total_bytes.load(Relaxed) + self.restored.load(Relaxed) * PAGE_SIZE as u64
     }
 }

@@ -9,16 +9,21 @@
 //!   pressure comes.
 //! * Above the high mark, batches of the oldest pages are taken until the low mark is reached.
 //!   Pages become old by time; the ageing interval shrinks while memory stays above the budget.
+//! * Pages older than the cold age, which is given or chosen ([`cold_age`](crate::cold_age)), go without
+//!   need; where the machine is short of memory ([`shortage`](crate::shortage)) the oldest go, however young.
 //! * A budget that cannot be reached slows reclaim down: each round that takes nothing, or
 //!   brings nothing, doubles the pause before the next, up to the 10 ms between measurements.
 
 use crate::chaos::Chaos;
+use crate::cold_age::{ColdAge, Verdict};
 use crate::compaction::Passes;
 use crate::config::Config;
 use crate::futex::{set_and_wake, wait_for, wait_while};
+use crate::shortage::Shortage;
 use crate::start::start_handlers;
 use crate::{Codec, pager, statistics, sys};
 use coldpress_engine::{Ageing, LEAF_PAGES, Reclaimer, Trigger};
+use coldpress_interface::control::COLD_AFTER_AUTO;
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -32,6 +37,8 @@ const MEASURE_CLOSEST_NS: u64 = 1_000_000;
 const FASTEST_GROWTH_BYTES_A_MS: u64 = 2 << 20;
 const DISCOVER_IDLE_NS: u64 = 250_000_000;
 const DISCOVER_PRESSED_NS: u64 = 20_000_000;
+/// Discovery for the cold age's sake takes one of so many parts of the time at most.
+const EAGER_DISCOVERY: u64 = 500;
 /// Pages of a batch; their runs span more slots, since they pass over pages that are away.
 const BATCH_PAGES: u32 = 384;
 /// A page that could not be compressed or taken is tried again after this long.
@@ -81,6 +88,10 @@ struct Reclaim {
     handlers_started: bool,
     passes: Passes,
     chaos: Chaos,
+    cold_age: ColdAge,
+    /// No batch is taken for its age before this time: the last one found nothing old enough.
+    eager_again_ns: u64,
+    shortage: Shortage,
 }
 
 /// Runs for ever. Called by the pager's first thread once everything is open.
@@ -97,6 +108,9 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         handlers_started,
         passes: Passes::default(),
         chaos: Chaos::in_this_process(),
+        cold_age: ColdAge::new(),
+        eager_again_ns: 0,
+        shortage: Shortage::open(),
     };
     loop {
         let pause = reclaim.round();
@@ -232,10 +246,16 @@ impl Reclaim {
         if now < self.discovered_ns + at_most_every_ns && self.discovered_ns > 0 {
             return 0;
         }
+        self.discover_now(at_most_every_ns, 10)
+    }
+
+    /// Discovers, and not again before `at_most_every_ns` have passed, nor before so many times the
+    /// time that it took.
+    fn discover_now(&mut self, at_most_every_ns: u64, times: u64) -> u64 {
+        let now = sys::now_ns();
         let tracked = pager().discovery.discover();
-        // Discovery shall never take more than a tenth of the time.
         let took = sys::now_ns() - now;
-        self.discovered_ns = now + (took * 10).saturating_sub(at_most_every_ns);
+        self.discovered_ns = now + (took * times).saturating_sub(at_most_every_ns);
         tracked
     }
 
@@ -251,8 +271,14 @@ impl Reclaim {
         if config.chaos.is_some() {
             return self.chaos();
         }
-        if config.cold_after_ms > 0 && config.allows(Trigger::Eager) {
-            self.eager(config.cold_after_ms * 1_000_000);
+        self.choose_cold_age(&config, total > marks.high);
+        if config.allows(Trigger::Eager) {
+            self.eager(&config);
+        }
+        let short = config.allows(Trigger::Pressure) && self.shortage.is_short();
+        pager().pressure.machine_is_short.store(short, Relaxed);
+        if short {
+            self.help_out();
         }
         let growth = total.saturating_sub(self.last_total_bytes);
         self.last_total_bytes = total;
@@ -276,13 +302,58 @@ impl Reclaim {
         (room / FASTEST_GROWTH_BYTES_A_MS * 1_000_000).clamp(MEASURE_CLOSEST_NS, MEASURE_NS)
     }
 
-    /// Compresses what was not touched for `age_ns`, budget or not.
-    fn eager(&mut self, age_ns: u64) {
-        self.discover((age_ns / 4).clamp(50_000_000, 1_000_000_000));
+    /// Judges the cold age by what came back, and says what is in force.
+    fn choose_cold_age(&mut self, config: &Config, pressed: bool) {
+        let engine = &pager().engine;
+        let c = engine.counters();
+        let refaults = [&c.decompressions, &c.faults_same_filled, &c.faults_copied];
+        let refaults = refaults.iter().map(|counter| counter.load(Relaxed)).sum();
+        let resident = engine.resident_pages().into();
+        let verdict = self
+            .cold_age
+            .observe(sys::now_ns(), refaults, resident, pressed);
+        let control = &pager().control;
+        let guarded = config.cold_after_ms == COLD_AFTER_AUTO && self.cold_age.has_had_enough();
+        control.set_chosen_cold_age(self.cold_age.in_force_ns() / 1_000_000_000, guarded);
+        let s = pager().host.statistics();
+        if config.cold_after_ms == COLD_AFTER_AUTO {
+            match verdict {
+                Verdict::Longer => drop(s.cold_age_longer.fetch_add(1, Relaxed)),
+                Verdict::Shorter => drop(s.cold_age_shorter.fetch_add(1, Relaxed)),
+                Verdict::Pending | Verdict::Same => {}
+            }
+        }
+    }
+
+    /// Compresses what was not touched for as long as the cold age is, budget or not.
+    fn eager(&mut self, config: &Config) {
+        let chosen = config.cold_after_ms == COLD_AFTER_AUTO;
+        let age_ns = match config.cold_after_ms {
+            0 => return,
+            COLD_AFTER_AUTO => self.cold_age.in_force_ns(),
+            ms => ms * 1_000_000,
+        };
+        let now = sys::now_ns();
+        let every_ns = (age_ns / 4).clamp(50_000_000, 1_000_000_000);
+        if now >= self.discovered_ns + every_ns || self.discovered_ns == 0 {
+            self.discover_now(every_ns, EAGER_DISCOVERY);
+        }
         let ageing = ageing((age_ns / 4).max(1_000_000), 0);
-        if pager().engine.age(&pager().host, &ageing, false) > 0 {
-            let before = sys::now_ns().saturating_sub(age_ns);
-            self.batch(before, Trigger::Eager);
+        let inactive = pager().engine.age(&pager().host, &ageing, false);
+        if inactive == 0 || now < self.eager_again_ns || chosen && self.cold_age.has_had_enough() {
+            return;
+        }
+        if self.batch(now.saturating_sub(age_ns), Trigger::Eager).taken == 0 {
+            self.eager_again_ns = now + (age_ns / 64).clamp(MEASURE_NS, 1_000_000_000);
+        }
+    }
+
+    /// The machine is short of memory: takes a batch of the coldest, whatever the budget.
+    fn help_out(&mut self) {
+        self.discover(DISCOVER_IDLE_NS);
+        let ageing = ageing(100_000_000, 20_000_000);
+        if pager().engine.age(&pager().host, &ageing, true) > 0 {
+            self.batch(u64::MAX, Trigger::Pressure);
         }
     }
 

@@ -5,6 +5,7 @@ use crate::message::Text;
 use crate::reclaim::Marks;
 use crate::{pager, sys};
 use coldpress_engine::Trigger;
+use coldpress_interface::control::COLD_AFTER_AUTO;
 use coldpress_interface::page::{FILE_BYTES, Page};
 use coldpress_interface::statistics::{
     Failure, MAGIC, NAME_BYTES, Name, Rule, Statistics, VERSION,
@@ -151,6 +152,7 @@ pub fn publish(total_bytes: u64) {
     );
     set(&s.overhead_bytes, overhead);
     copy(&s.evictions, &c.evictions);
+    copy(&s.second_chances, &c.second_chances);
     copy(&s.compression_attempts, &c.compression_attempts);
     copy(&s.failed_compressions, &c.failed_compressions);
     copy(&s.decompressions, &c.decompressions);
@@ -187,6 +189,7 @@ pub fn publish(total_bytes: u64) {
     let resident = u64::from(pager.engine.resident_pages());
     set(&s.tracked_pages, resident + (stored + same) / page);
     set(&s.rule, rule(&pager.config(), total_bytes) as u64);
+    set(&s.cold_after_ms, pager.control.cold_age_ms());
     let now = sys::now_ns();
     if now.saturating_sub(SLOW_FIGURES_AT_NS.load(Relaxed)) >= SLOW_FIGURES_NS {
         SLOW_FIGURES_AT_NS.store(now, Relaxed);
@@ -202,7 +205,10 @@ static SLOW_FIGURES_AT_NS: AtomicU64 = AtomicU64::new(0);
 pub fn publish_settings() {
     let (s, config) = (pager().host.statistics(), pager().config());
     s.budget_bytes.store(config.budget_bytes, Relaxed);
-    s.cold_after_ms.store(config.cold_after_ms, Relaxed);
+    s.cold_after_ms
+        .store(pager().control.cold_age_ms(), Relaxed);
+    let chosen = config.cold_after_ms == COLD_AFTER_AUTO;
+    s.cold_age_is_chosen.store(chosen.into(), Relaxed);
     s.triggers.store(config.triggers.bits(), Relaxed);
     let total_bytes = pager().pressure.total_bytes.load(Relaxed);
     s.rule.store(rule(&config, total_bytes) as u64, Relaxed);
@@ -219,7 +225,13 @@ fn rule(config: &Config, total_bytes: u64) -> Rule {
         Some(_) if total_bytes > config.budget_bytes => Rule::AboveBudget,
         Some(_) => Rule::NearBudget,
         None if marks.is_near(total_bytes) => Rule::SwitchedOff,
-        None if config.cold_after_ms > 0 && config.allows(Trigger::Eager) => Rule::ColdAge,
+        None if pager().pressure.machine_is_short.load(Relaxed) => Rule::ShortOfMemory,
+        None if config.cold_after_ms > 0 && config.allows(Trigger::Eager) => {
+            match pager().control.is_guarded() {
+                true => Rule::Guarded,
+                false => Rule::ColdAge,
+            }
+        }
         None if config.triggers == Triggers::NONE => Rule::SwitchedOff,
         None => Rule::WithinBudget,
     }
