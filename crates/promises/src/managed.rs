@@ -1,6 +1,7 @@
 //! One call of `coldpress run`: who runs it, under which budget, with which test aids.
 
 use crate::process::{self, Outcome};
+use crate::skip::SETPRIV;
 use crate::{Statistics, Workplace};
 use coldpress_interface::config;
 use std::ffi::OsStr;
@@ -160,6 +161,19 @@ impl<'a> Managed<'a> {
         let mut command = self.command();
         command.args(arguments);
         process::run(self.place, command, self.limit)
+    }
+
+    /// Runs the program without the right to lock memory: what it locks could not be evicted.
+    /// Asks for util-linux, which [`skip::unlocking_or_skip`](crate::skip::unlocking_or_skip) looks for.
+    pub fn without_locking(self) -> Self {
+        self.wrapped([
+            "/usr/bin/prlimit",
+            "--memlock=0:0",
+            SETPRIV,
+            "--bounding-set=-ipc_lock",
+            "--inh-caps=-ipc_lock",
+            "--",
+        ])
     }
 
     /// Runs `program` under `coldpress run`. The statistics are absent where none were written.

@@ -13,6 +13,9 @@ pub fn skipped(why: &str) {
     );
 }
 
+/// Runs a program with other privileges.
+pub(crate) const SETPRIV: &str = "/usr/bin/setpriv";
+
 /// Whether this process is root.
 pub fn is_root() -> bool {
     // SAFETY: geteuid only returns a number.
@@ -45,4 +48,10 @@ pub fn restricted_or_skip() -> bool {
         skipped("vm.unprivileged_userfaultfd is not 0: nobody has the full tier here");
     }
     restricted
+}
+
+/// Whether programs can be run without the right to lock memory
+/// ([`Managed::without_locking`](crate::Managed::without_locking)); says so if not.
+pub fn unlocking_or_skip() -> bool {
+    installed_or_skip(SETPRIV, "util-linux")
 }

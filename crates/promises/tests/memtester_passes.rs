@@ -12,24 +12,16 @@ const MEMTESTER: &str = "/usr/sbin/memtester";
 fn memtester_passes() {
     if !skip::root_or_skip()
         || !skip::installed_or_skip(MEMTESTER, "memtester")
-        || !skip::installed_or_skip("/usr/bin/setpriv", "util-linux")
+        || !skip::unlocking_or_skip()
     {
         return;
     }
     let place = Workplace::new("memtester");
-    let without_locking = [
-        "/usr/bin/prlimit",
-        "--memlock=0:0",
-        "/usr/bin/setpriv",
-        "--bounding-set=-ipc_lock",
-        "--inh-caps=-ipc_lock",
-        "--",
-    ];
     let (outcome, statistics) = Managed::new(&place)
         .budget("64M")
         .chaos()
         .within(150)
-        .wrapped(without_locking)
+        .without_locking()
         .run(Path::new(MEMTESTER), ["16M", "1"]);
     assert!(outcome.status.success(), "{outcome}");
     let said = format!("{}{}", outcome.stdout, outcome.stderr);

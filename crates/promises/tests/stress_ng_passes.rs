@@ -57,25 +57,14 @@ fn watch(stop: &AtomicBool) -> Seen {
 fn stress_ng_passes() {
     if !skip::root_or_skip()
         || !skip::installed_or_skip(STRESS_NG, "stress-ng")
-        || !skip::installed_or_skip("/usr/bin/setpriv", "util-linux")
+        || !skip::unlocking_or_skip()
     {
         return;
     }
     let place = Workplace::new("stress-ng");
-    let without_locking = [
-        "/usr/bin/prlimit",
-        "--memlock=0:0",
-        "/usr/bin/setpriv",
-        "--bounding-set=-ipc_lock",
-        "--inh-caps=-ipc_lock",
-        "--",
-    ];
     let arguments =
         "--vm 1 --vm-bytes 16M --vm-keep --vm-method all --verify --seed 1 --timeout 15";
-    let managed = Managed::new(&place)
-        .budget("64M")
-        .chaos()
-        .wrapped(without_locking);
+    let managed = Managed::new(&place).budget("64M").chaos().without_locking();
     let stop = AtomicBool::new(false);
     let (outcome, seen) = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| watch(&stop));
