@@ -11,12 +11,14 @@
 //! | `wrappers` | `sigaltstack`, `madvise`, `mremap`, `ioctl`, `pthread_create`, `_Fork` |
 //! | `locking` | `mlockall` |
 //! | `piecewise` | moving memory that was split |
+//! | `advise` | `coldpress_advise` |
 //! | `describe` | `coldpress_describe_page` |
 //! | `c_library` | what the codecs' C code must not find |
 //! | `libc_files` | libc's list of open files, touched before a fork |
 #![no_std]
 #![deny(missing_docs)]
 
+mod advise;
 mod c_library;
 mod describe;
 mod entry;

@@ -31,6 +31,8 @@ pub enum Reason {
     WipedInChild,
     /// Told by the program.
     Asked,
+    /// The program has said that it cannot wait for it ([`Pager::advise`](crate::Pager::advise)).
+    LatencySensitive,
 }
 
 const CAPACITY: usize = 8192;
@@ -124,6 +126,19 @@ impl Exclusions {
         true
     }
 
+    /// The same for what can be refused: a table that is full stays as it is.
+    pub fn add_if_room(&self, range: AddressRange, reason: Reason) -> bool {
+        let room = {
+            let mut table = self.table.lock();
+            if table.len == CAPACITY {
+                table.forget_unmapped(CAPACITY);
+            }
+            // Some are left for what cannot be refused.
+            table.len < CAPACITY - CAPACITY / 4
+        };
+        room && self.add(range, reason)
+    }
+
     /// Forgets ranges that are no longer mapped: memory that was never registered goes without an
     /// event, as the alternate stacks of threads do. Looks at `count` of them, and goes on there
     /// the next time.
@@ -173,6 +188,49 @@ impl Exclusions {
                 n += 1;
             }
         }
+    }
+
+    /// Ends exclusions for `reason` where they overlap `range`; what lies beside it stays excluded.
+    /// `false`: the table had no room for the rest of a range, which is still excluded whole.
+    pub fn subtract(&self, range: AddressRange, reason: Reason) -> bool {
+        let mut table = self.table.lock();
+        let mut n = 0;
+        while n < table.len {
+            let (other, why) = table.entries[n];
+            let overlap = other.intersect(range);
+            if why != reason || overlap.is_empty() {
+                n += 1;
+                continue;
+            }
+            let before = AddressRange {
+                end: overlap.start,
+                ..other
+            };
+            let behind = AddressRange {
+                start: overlap.end,
+                ..other
+            };
+            match (before.is_empty(), behind.is_empty()) {
+                (true, true) => {
+                    table.len -= 1;
+                    table.entries[n] = table.entries[table.len];
+                    continue;
+                }
+                (false, true) => table.entries[n].0 = before,
+                (true, false) => table.entries[n].0 = behind,
+                (false, false) => {
+                    let len = table.len;
+                    if len == CAPACITY {
+                        return false;
+                    }
+                    table.entries[n].0 = before;
+                    table.entries[len] = (behind, reason);
+                    table.len += 1;
+                }
+            }
+            n += 1;
+        }
+        true
     }
 
     /// Forgets what lay in memory that is no longer mapped.
@@ -309,6 +367,27 @@ mod tests {
         assert_eq!(exclusions.first_overlap(range(0, 20)), None);
         exclusions.remove(range(22, 23), Reason::WipedInChild);
         assert_eq!(exclusions.first_overlap(range(0, 100)), None);
+    }
+
+    #[test]
+    fn a_part_of_an_exclusion_ends() {
+        let exclusions = Exclusions::new();
+        let range = |start: usize, end: usize| AddressRange {
+            start: start * PAGE_SIZE,
+            end: end * PAGE_SIZE,
+        };
+        let left = |from: usize| exclusions.first_overlap(range(from, 100));
+        exclusions.add(range(10, 30), Reason::LatencySensitive);
+        exclusions.add(range(12, 14), Reason::Thread);
+        assert!(exclusions.subtract(range(10, 12), Reason::LatencySensitive));
+        assert_eq!(left(0), Some(range(12, 30)));
+        assert!(exclusions.subtract(range(16, 20), Reason::LatencySensitive));
+        assert_eq!(exclusions.first_overlap(range(16, 20)), None);
+        assert_eq!(left(16), Some(range(20, 30)));
+        assert!(exclusions.subtract(range(25, 50), Reason::LatencySensitive));
+        assert_eq!((left(20), left(25)), (Some(range(20, 25)), None));
+        assert!(exclusions.subtract(range(0, 100), Reason::LatencySensitive));
+        assert_eq!(left(0), Some(range(12, 14)), "another reason stays");
     }
 
     /// Entries for memory that was never registered stayed for good: a program that makes and ends

@@ -173,6 +173,54 @@ impl Pager {
         false
     }
 
+    /// The program cannot wait for this memory: it is not taken from now on, and what was taken is
+    /// brought back before this returns; or it can, and the memory is like any other. Called by a
+    /// thread of the program. `false`: there is no more room to remember it.
+    ///
+    /// Memory that is unmapped or moved is like any other when its addresses are used again.
+    pub fn advise(&self, range: AddressRange, sensitive: bool) -> bool {
+        if !self.is_running() {
+            return true;
+        }
+        let exclusions = &self.host.exclusions;
+        if !sensitive {
+            let _signals = SignalsBlocked::new();
+            return exclusions.subtract(range, Reason::LatencySensitive);
+        }
+        {
+            let _signals = SignalsBlocked::new();
+            if !exclusions.add_if_room(range, Reason::LatencySensitive) {
+                return false;
+            }
+        }
+        // A batch under way may still hold some: looked at again until nothing is away.
+        for _ in 0..ATTEMPTS {
+            if !self.bring_back(range) {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Has the kernel fault in what is away of a range. Whether anything was.
+    fn bring_back(&self, range: AddressRange) -> bool {
+        let mut any = false;
+        for part in parts(range) {
+            let Some(id) = self.host.windows.find(&self.host.memory, part.base) else {
+                continue;
+            };
+            for index in part.first..part.end {
+                if !matches!(self.engine.entry(id, index), Entry::Empty | Entry::Page(_)) {
+                    any = true;
+                    let address = self.host.windows.get(id).address(index);
+                    // SAFETY: a read fault changes no content; where the program may not read, it is an error.
+                    unsafe { sys::madvise(address, PAGE_SIZE, sys::MADV_POPULATE_READ) };
+                }
+            }
+        }
+        any
+    }
+
     /// Lets the reclaim thread do something, and waits for it.
     fn ask(&self, what: u32, range: AddressRange) -> bool {
         let _signals = SignalsBlocked::new();

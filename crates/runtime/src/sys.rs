@@ -404,6 +404,8 @@ pub const MADV_NOHUGEPAGE: c_int = 15;
 pub const MADV_WIPEONFORK: c_int = 18;
 /// Gives forked children the content again.
 pub const MADV_KEEPONFORK: c_int = 19;
+/// Faults in what can be read.
+pub const MADV_POPULATE_READ: c_int = 22;
 
 /// Writes to memory of this process whatever its protection, through `/proc/self/mem`.
 pub fn write_forced(address: usize, bytes: &[u8]) -> bool {
