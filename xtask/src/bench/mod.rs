@@ -4,14 +4,19 @@
 //! | module | holds |
 //! |---|---|
 //! | [`first`] | the first comparison: native, coldpress and kernel zram at the same memory held |
+//! | [`budget`] | whether the budget is kept against a program that takes memory as fast as it can |
+//! | [`stepwise`], [`machine`] | their programs, steered and watched from outside; what they ran on |
 //! | [`pages`] | the measured program, steered step by step |
 //! | [`zram`], [`cgroup`] | the kernel's side: a swap device and a memory limit of our own |
 //! | [`report`] | the table and the JSON |
 
+mod budget;
 mod cgroup;
 mod first;
+mod machine;
 mod pages;
 mod report;
+mod stepwise;
 mod zram;
 
 /// The measurements.
@@ -19,11 +24,14 @@ mod zram;
 pub enum Which {
     /// Random touches of one thread: native, under coldpress, under kernel zram.
     First(first::Options),
+    /// Whether the budget is kept against a program that takes memory as fast as it can.
+    Budget(budget::Options),
 }
 
 /// Runs a measurement; 1 if it found wrong content.
 pub fn run(which: &Which) -> anyhow::Result<u8> {
     match which {
         Which::First(options) => first::run(options),
+        Which::Budget(options) => budget::run(options),
     }
 }
