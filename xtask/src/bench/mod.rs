@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`first`] | the first comparison: native, coldpress and kernel zram at the same memory held |
 //! | [`budget`] | whether the budget is kept against a program that takes memory as fast as it can |
+//! | [`idle`] | what the pager costs where it has nothing to do |
 //! | [`stepwise`], [`machine`] | their programs, steered and watched from outside; what they ran on |
 //! | [`pages`] | the measured program, steered step by step |
 //! | [`zram`], [`cgroup`] | the kernel's side: a swap device and a memory limit of our own |
@@ -13,6 +14,7 @@
 mod budget;
 mod cgroup;
 mod first;
+mod idle;
 mod machine;
 mod pages;
 mod report;
@@ -26,6 +28,8 @@ pub enum Which {
     First(first::Options),
     /// Whether the budget is kept against a program that takes memory as fast as it can.
     Budget(budget::Options),
+    /// What the pager costs where it has nothing to do.
+    Idle(idle::Options),
 }
 
 /// Runs a measurement; 1 if it found wrong content.
@@ -33,5 +37,6 @@ pub fn run(which: &Which) -> anyhow::Result<u8> {
     match which {
         Which::First(options) => first::run(options),
         Which::Budget(options) => budget::run(options),
+        Which::Idle(options) => idle::run(options),
     }
 }
