@@ -6,6 +6,7 @@
 //! | [`first`] | the first comparison: native, coldpress and kernel zram at the same memory held |
 //! | [`budget`] | whether the budget is kept against a program that takes memory as fast as it can |
 //! | [`idle`] | what the pager costs where it has nothing to do |
+//! | [`deadline`] | a thread with deadlines beside memory that is compressed, and the pager's locks |
 //! | [`stepwise`], [`machine`] | their programs, steered and watched from outside; what they ran on |
 //! | [`pages`] | the measured program, steered step by step |
 //! | [`zram`], [`cgroup`] | the kernel's side: a swap device and a memory limit of our own |
@@ -13,6 +14,7 @@
 
 mod budget;
 mod cgroup;
+mod deadline;
 mod first;
 mod idle;
 mod machine;
@@ -30,6 +32,8 @@ pub enum Which {
     Budget(budget::Options),
     /// What the pager costs where it has nothing to do.
     Idle(idle::Options),
+    /// A thread with deadlines beside memory that is compressed, and the pager's locks.
+    Deadline(deadline::Options),
 }
 
 /// Runs a measurement; 1 if it found wrong content.
@@ -38,5 +42,6 @@ pub fn run(which: &Which) -> anyhow::Result<u8> {
         Which::First(options) => first::run(options),
         Which::Budget(options) => budget::run(options),
         Which::Idle(options) => idle::run(options),
+        Which::Deadline(options) => deadline::run(options),
     }
 }
