@@ -7,6 +7,7 @@
 //! | [`mod@test`] | everything that must pass before a change is kept |
 //! | [`miri`], [`fuzz`] | the codecs and storages under Miri, the codecs under libFuzzer |
 //! | [`sim`] | the engine on a simulated machine, a program of its own |
+//! | [`programs`] | real programs under small budgets, compared with their native runs |
 //! | [`verify`] | evict and restore cycles by the million, on a program that knows its pages |
 //! | [`security`] | what one security domain can time of another, and what remains |
 //! | [`steps`] | cargo commands in order, and counting what tests say they did |
@@ -32,6 +33,7 @@ mod install;
 mod managed;
 mod miri;
 mod process;
+mod programs;
 mod progress;
 mod security;
 mod sim;
@@ -67,6 +69,8 @@ enum Task {
     Miri(miri::Options),
     /// Run the engine on a simulated machine, with faults of every kind.
     Sim(sim::Options),
+    /// Show real programs under a small budget, with the output that they have natively.
+    Programs(programs::Options),
     /// Verify evict and restore cycles, by the million, on a program that knows its pages.
     Verify(verify::Options),
     /// Measure what one security domain can time of another.
@@ -85,6 +89,7 @@ fn main() -> ExitCode {
         Task::Corpus(options) => corpus::run(&options),
         Task::Miri(options) => miri::run(&options),
         Task::Sim(options) => sim::run(&options),
+        Task::Programs(options) => programs::run(&options),
         Task::Verify(options) => verify::run(&options),
         Task::Security(options) => security::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),

@@ -6,6 +6,7 @@
 
 use crate::cleanup::{self, Guard};
 use anyhow::{Context, Result};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -64,6 +65,27 @@ impl Group {
     /// Moves process `pid` into the group.
     pub fn admit(&self, pid: u32) -> Result<()> {
         self.write("cgroup.procs", u64::from(pid))
+    }
+
+    /// Something that tells how much of the group's memory is pages that are in swap as well, and
+    /// mapped nowhere, for another thread.
+    pub fn swap_cached(&self) -> impl Fn() -> u64 + Send + 'static {
+        let path = self.path.join("memory.stat");
+        move || {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix("swapcached "));
+            line.and_then(|number| number.trim().parse().ok())
+                .unwrap_or(0)
+        }
+    }
+
+    /// A file by which a process that writes 0 to it joins the group.
+    pub fn joining(&self) -> Result<File> {
+        let path = self.path.join("cgroup.procs");
+        let file = File::options().write(true).open(&path);
+        file.with_context(|| format!("cannot open {}", path.display()))
     }
 
     fn write(&self, file: &str, value: u64) -> Result<()> {

@@ -7,6 +7,7 @@
 //!
 //! What the comparison leaves out, and for whom that is good, stands below the printed table.
 
+use super::calibrate::{Held, next_limit};
 use super::cgroup;
 use super::pages::{self, Place, Program, Round};
 use super::report::{self, Series};
@@ -213,41 +214,12 @@ fn kernel_side(
         if off.abs() < CLOSE {
             break;
         }
-        limit = next_limit(limit, &round, native, target);
+        let held = Held {
+            resident: round.resident_mean,
+            all: round.held_mean,
+        };
+        limit = next_limit(limit, held, native, target);
     }
     findings.limit_bytes = closest.1 as u64;
     Ok(Some((zram, closest.1 as u64)))
-}
-
-/// The limit at which pages and pool should add up to `target`, judging by `round`: what is not
-/// resident takes the same share of its size in the pool as it did then.
-fn next_limit(limit: f64, round: &Round, native: f64, target: f64) -> f64 {
-    let pool = round.held_mean - round.resident_mean;
-    let share = (pool / (native - round.resident_mean).max(1.0)).clamp(0.01, 0.95);
-    let resident = (target - share * native) / (1.0 - share);
-    // Page tables and the like are charged to the group as well: keep the distance seen.
-    let besides = limit - round.resident_mean;
-    (resident + besides).clamp(native * 0.05, native * 1.5)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_limit_converges_in_one_step_where_the_ratio_is_constant() {
-        let (native, target, share, besides) = (256.0, 166.0, 0.45, 2.0);
-        let held = |limit: f64| {
-            let resident = limit - besides;
-            (resident, resident + share * (native - resident))
-        };
-        let (resident_mean, held_mean) = held(80.0);
-        let round = Round {
-            resident_mean,
-            held_mean,
-            ..Round::default()
-        };
-        let next = next_limit(80.0, &round, native, target);
-        assert!((held(next).1 - target).abs() < 1e-6);
-    }
 }

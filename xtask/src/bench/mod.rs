@@ -8,18 +8,22 @@
 //! | [`idle`] | what the pager costs where it has nothing to do |
 //! | [`deadline`] | a thread with deadlines beside memory that is compressed, and the pager's locks |
 //! | [`stepwise`], [`machine`] | their programs, steered and watched from outside; what they ran on |
+//! | [`mod@run`] | real programs: coldpress and kernel zram in turns, at the same memory |
+//! | [`calibrate`] | the limit at which zram holds as much as coldpress |
 //! | [`pages`] | the measured program, steered step by step |
 //! | [`zram`], [`cgroup`] | the kernel's side: a swap device and a memory limit of our own |
 //! | [`report`] | the table and the JSON |
 
 mod budget;
-mod cgroup;
+mod calibrate;
+pub mod cgroup;
 mod deadline;
 mod first;
 mod idle;
 mod machine;
 mod pages;
 mod report;
+mod run;
 mod stepwise;
 mod zram;
 
@@ -28,6 +32,8 @@ mod zram;
 pub enum Which {
     /// Random touches of one thread: native, under coldpress, under kernel zram.
     First(first::Options),
+    /// Real programs: coldpress and kernel zram in turns, at the same memory.
+    Run(run::Options),
     /// Whether the budget is kept against a program that takes memory as fast as it can.
     Budget(budget::Options),
     /// What the pager costs where it has nothing to do.
@@ -40,6 +46,7 @@ pub enum Which {
 pub fn run(which: &Which) -> anyhow::Result<u8> {
     match which {
         Which::First(options) => first::run(options),
+        Which::Run(options) => run::run(options),
         Which::Budget(options) => budget::run(options),
         Which::Idle(options) => idle::run(options),
         Which::Deadline(options) => deadline::run(options),

@@ -85,7 +85,8 @@ impl Findings {
     }
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+/// The median of some values.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {

@@ -12,10 +12,10 @@
 //! order that jumps over the whole store, so that most reads touch cold memory.
 
 mod ratio;
-mod records;
+pub mod records;
 mod report;
-mod resp;
-mod server;
+pub mod resp;
+pub mod server;
 mod vocabulary;
 
 use crate::managed::{Statistics, Wrapper};

@@ -11,6 +11,7 @@ use crate::managed::Wrapper;
 use crate::progress::Progress;
 use crate::text::{mib, thousands};
 use anyhow::{Context, Result, bail};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -101,6 +102,17 @@ impl Server {
             pid,
             log,
         })
+    }
+
+    /// The connection, for requests of other kinds.
+    pub fn client(&mut self) -> &mut Client {
+        &mut self.client
+    }
+
+    /// Whether SIGKILL has ended it, or ends it within a second.
+    pub fn was_killed(&self) -> Result<bool> {
+        let status = self.running.wait_for(Duration::from_secs(1));
+        Ok(status.is_ok_and(|status| status.signal() == Some(libc::SIGKILL)))
     }
 
     /// Memory redis counts as its own, in bytes.
