@@ -31,7 +31,7 @@ use coldpress_storage::{FrameIndex, FrameSource};
 use core::ptr::NonNull;
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{Relaxed, SeqCst},
 };
 
 /// What a domain remembers of one of its numbers: eight bytes for each frame of its share.
@@ -62,13 +62,18 @@ impl Stack {
         Self(AtomicU64::new(0))
     }
 
+    /// The uppermost and the count of changes: as long as it is the same, nothing was pushed.
+    fn word(&self) -> u64 {
+        self.0.load(SeqCst)
+    }
+
     fn pop(&self, numbers: &[Number]) -> Option<u32> {
-        let mut top = self.0.load(Acquire);
+        let mut top = self.word();
         while top as u32 != 0 {
             // Somebody else may take it meanwhile and this be another stack's; then the swap fails.
             let next = of(numbers, top as u32).next.load(Relaxed);
             let below = changed(top, next);
-            match self.0.compare_exchange_weak(top, below, Acquire, Acquire) {
+            match self.0.compare_exchange_weak(top, below, SeqCst, SeqCst) {
                 Ok(_) => return Some(top as u32),
                 Err(now) => top = now,
             }
@@ -77,16 +82,24 @@ impl Stack {
     }
 
     fn push(&self, numbers: &[Number], number: u32) {
-        let mut top = self.0.load(Relaxed);
+        let mut top = self.word();
         loop {
             of(numbers, number).next.store(top as u32, Relaxed);
             let above = changed(top, number);
-            match self.0.compare_exchange_weak(top, above, Release, Relaxed) {
+            match self.0.compare_exchange_weak(top, above, SeqCst, SeqCst) {
                 Ok(_) => return,
                 Err(now) => top = now,
             }
         }
     }
+}
+
+/// A number to be used.
+enum Taken {
+    /// With the frame that it has.
+    Idle(u32),
+    /// Without one.
+    Bare(u32),
 }
 
 fn of(numbers: &[Number], number: u32) -> &Number {
@@ -131,9 +144,28 @@ impl<'a, F: FrameSource> DomainFrames<'a, F> {
         FrameIndex(of(self.numbers, number).frame.load(Relaxed))
     }
 
+    /// A number that is not in use. `None`: there was a moment, meanwhile, at which all were, or were
+    /// being released.
+    fn take(&self) -> Option<Taken> {
+        loop {
+            let seen = (self.idle.word(), self.bare.word());
+            if let Some(number) = self.idle.pop(self.numbers) {
+                return Some(Taken::Idle(number));
+            }
+            let bare = self.bare.pop(self.numbers).or_else(|| self.unused());
+            if bare.is_some() {
+                return bare.map(Taken::Bare);
+            }
+            // One that was given back to a stack after we had looked there is not missed.
+            if seen == (self.idle.word(), self.bare.word()) {
+                return None;
+            }
+        }
+    }
+
     fn unused(&self) -> Option<u32> {
         let left = |used: u32| ((used as usize) < self.numbers.len()).then_some(used + 1);
-        let before = self.used.fetch_update(Relaxed, Relaxed, left);
+        let before = self.used.fetch_update(SeqCst, SeqCst, left);
         before.ok().map(|used| used + 1)
     }
 }
@@ -142,10 +174,10 @@ impl<'a, F: FrameSource> DomainFrames<'a, F> {
 // itself from the source's `allocate` to its `free`; what the source says of it is true of the number.
 unsafe impl<F: FrameSource> FrameSource for DomainFrames<'_, F> {
     fn allocate(&self) -> Option<FrameIndex> {
-        if let Some(number) = self.idle.pop(self.numbers) {
-            return Some(FrameIndex(number));
-        }
-        let number = self.bare.pop(self.numbers).or_else(|| self.unused())?;
+        let number = match self.take()? {
+            Taken::Idle(number) => return Some(FrameIndex(number)),
+            Taken::Bare(number) => number,
+        };
         let Some(frame) = self.source.allocate() else {
             self.bare.push(self.numbers, number);
             return None;

@@ -18,7 +18,7 @@ mod spin_lock;
 
 use coldpress_storage::FrameSource;
 use machine::{Domain, Source, spaciously};
-use measure::{OPERATIONS, Probe, median};
+use measure::{OPERATIONS, Probe, Wash, median, order};
 use neighbour::{Bare, Neighbour, State, share};
 use service::{Guard, calibrate, serve, token};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -46,14 +46,15 @@ fn rounds<F: FrameSource + Send + 'static>(ours: F, theirs: F, rounds: usize) ->
     let mut ours = Domain::new(ours);
     let mut theirs = Neighbour::new(theirs, THEIRS);
     let probe = Probe::new(&mut ours);
+    let mut wash = Wash::new();
     let mut samples: Samples = STATES.iter().map(|_| Default::default()).collect();
     for round in 0..rounds {
-        for turn in 0..STATES.len() {
-            let state = (round + turn) % STATES.len();
+        for state in order(round, STATES.len()) {
             let times = match state {
                 BUSY => while_busy(&mut theirs, || probe.visit(&mut ours)),
                 _ => {
                     theirs.enter(STATES[state].1);
+                    wash.wash();
                     probe.visit(&mut ours)
                 }
             };

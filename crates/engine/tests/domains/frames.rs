@@ -49,48 +49,56 @@ fn where_the_source_refuses_no_number_is_lost() {
     assert_eq!(theirs.allocate(), Some(FrameIndex(1)));
 }
 
-/// Numbers are given to one thread at a time, also where several take and give them at once.
+/// The story: a thread that had found no idle number, and then no fresh one, was refused although another
+/// had given some back in between. So each share begins fresh, and there are as many frames as are wanted.
 #[test]
-fn threads_of_a_domain_never_get_one_frame() {
-    let source = Source::new(40);
-    let frames = share(source, 40);
+fn threads_of_a_domain_get_all_frames_and_never_one_frame() {
+    const EACH: usize = 9;
+    const THREADS: usize = 4;
+    let shares: Vec<_> = (0..if cfg!(debug_assertions) { 400 } else { 2000 })
+        .map(|_| {
+            let source = Source::new((EACH * THREADS) as u32);
+            (source, share(source, EACH * THREADS))
+        })
+        .collect();
     let held = Mutex::new(HashSet::new());
-    let begin = Barrier::new(4);
-    let rounds = if cfg!(debug_assertions) {
-        5_000
-    } else {
-        50_000
-    };
+    let begin = Barrier::new(THREADS);
     std::thread::scope(|scope| {
-        for _ in 0..4 {
+        for _ in 0..THREADS {
             scope.spawn(|| {
-                begin.wait();
-                for round in 0..rounds {
-                    let mine: Vec<_> = (0..1 + round % 9)
-                        .map(|_| frames.allocate().expect("ten for each"))
-                        .collect();
-                    {
-                        let mut held = held.lock().unwrap();
-                        assert!(
-                            mine.iter()
-                                .all(|f| held.insert(frames.address(*f).as_ptr() as usize))
-                        );
+                for (_, frames) in &shares {
+                    begin.wait();
+                    for round in 0..30 {
+                        let wanted = 1 + round % EACH;
+                        let mine = (0..wanted).map(|_| frames.allocate().expect("nine for each"));
+                        let mine: Vec<_> = mine.collect();
+                        let addresses: Vec<_> = mine
+                            .iter()
+                            .map(|f| frames.address(*f).as_ptr() as usize)
+                            .collect();
+                        if round == EACH - 1 {
+                            let mut held = held.lock().unwrap();
+                            assert!(addresses.iter().all(|address| held.insert(*address)));
+                        }
+                        if round == EACH - 1 {
+                            let mut held = held.lock().unwrap();
+                            addresses
+                                .iter()
+                                .for_each(|address| _ = held.remove(address));
+                        }
+                        mine.into_iter().for_each(|f| frames.free(f));
                     }
-                    {
-                        let mut held = held.lock().unwrap();
-                        mine.iter()
-                            .for_each(|f| _ = held.remove(&(frames.address(*f).as_ptr() as usize)));
-                    }
-                    mine.into_iter().for_each(|f| frames.free(f));
                 }
             });
         }
     });
-    let kept = source.lent();
-    assert_eq!(frames.release(7), 7);
-    assert_eq!(source.lent(), kept - 7, "the rest is kept");
-    let all: HashSet<_> = (0..40).map(|_| frames.allocate().unwrap().0).collect();
-    assert_eq!(all, (1..=40).collect(), "no number was lost or doubled");
+    for (source, frames) in &shares {
+        let kept = source.lent();
+        assert_eq!(frames.release(3), 3);
+        assert_eq!(source.lent(), kept - 3, "the rest is kept");
+        let all: HashSet<_> = (0..36).map(|_| frames.allocate().unwrap().0).collect();
+        assert_eq!(all, (1..=36).collect(), "no number was lost or doubled");
+    }
 }
 
 #[test]

@@ -29,6 +29,32 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// What the processor remembers of the other's work goes, as far as it is the caches that do: 32 MiB are
+/// written. What is measured afterwards is the state that the other left, and not that it worked.
+pub struct Wash(Vec<u8>);
+
+impl Wash {
+    pub fn new() -> Self {
+        Self(vec![0; 32 << 20])
+    }
+
+    pub fn wash(&mut self) {
+        let next = self.0[0].wrapping_add(1);
+        black_box(&mut self.0).fill(next);
+    }
+}
+
+/// The states of a round in an order by chance, so that none comes after the same one always.
+pub fn order(round: usize, states: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..states).collect();
+    let mut state = (round as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    for left in (2..=states).rev() {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+        order.swap(left - 1, (state >> 33) as usize % left);
+    }
+    order
+}
+
 impl Probe {
     pub fn new<F: FrameSource>(domain: &mut Domain<F>) -> Self {
         let [cold, hot] = [(); 2].map(|()| domain.create(PAGES));

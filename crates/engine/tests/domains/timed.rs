@@ -4,11 +4,15 @@
 //! with the first in the same round; how much two turns in one and the same state differ is the noise.
 
 use crate::machine::*;
-use crate::measure::{OPERATIONS, Probe, median};
+use crate::measure::{OPERATIONS, Probe, Wash, median, order};
 use crate::neighbour::{Neighbour, State, share};
+use coldpress_engine::domain_frames::DomainFrames;
 
 const THEIRS: u64 = 600;
-const ROUNDS: usize = 30;
+const ROUNDS: usize = 24;
+const TRIES: usize = 3;
+
+type Share = DomainFrames<'static, Source>;
 
 /// The first two are alike: the control.
 const STATES: [State; 5] = [
@@ -34,6 +38,45 @@ fn limit(first: &[f64], control: &[f64]) -> f64 {
     (NOISE * median(noise.collect())).max(SHARE * median(first.to_vec()))
 }
 
+/// What was measured: the median difference, and what it must exceed to be seen.
+type Seen = (String, f64, f64);
+
+/// Measures all rounds: what must not be seen, and, as the last, what must be.
+fn measure(ours: &mut Domain<Share>, theirs: &mut Neighbour<Share>, probe: &Probe) -> Vec<Seen> {
+    let mut wash = Wash::new();
+    let mut times = [const { [const { Vec::new() }; OPERATIONS.len()] }; STATES.len()];
+    let mut own = [const { Vec::new() }; 2];
+    for round in 0..ROUNDS {
+        for state in order(round, STATES.len()) {
+            theirs.enter(STATES[state]);
+            wash.wash();
+            for (of, time) in times[state].iter_mut().zip(probe.visit(ours)) {
+                of.push(time);
+            }
+        }
+        for (of, time) in own.iter_mut().zip(probe.own_state(ours)) {
+            of.push(time);
+        }
+    }
+    let mut all = Vec::new();
+    for (operation, name) in OPERATIONS.into_iter().enumerate() {
+        let [first, control, others @ ..] = times.each_ref().map(|of| &of[operation]);
+        for (state, of) in STATES[2..].iter().zip(others) {
+            let what = format!("{name}, the other {state:?}");
+            all.push((what, median(differences(of, first)), limit(first, control)));
+        }
+    }
+    // The state of its own memory is no secret to a domain.
+    let own = median(differences(&own[0], &own[1]));
+    all.push((
+        "own pages compressed".into(),
+        own,
+        limit(&times[0][0], &times[1][0]),
+    ));
+    all
+}
+
+/// What is a difference stays one: only what is seen three times in a row, to the same side, is.
 #[test]
 fn a_domain_times_the_same_whatever_state_another_is_in() {
     spaciously(|| {
@@ -41,38 +84,29 @@ fn a_domain_times_the_same_whatever_state_another_is_in() {
         let mut ours = Domain::new(share(source, 1500));
         let mut theirs = Neighbour::new(share(source, 1500), THEIRS);
         let probe = Probe::new(&mut ours);
-        let mut times = [const { [const { Vec::new() }; OPERATIONS.len()] }; STATES.len()];
-        let mut own = [const { Vec::new() }; 2];
-        for round in 0..ROUNDS {
-            for turn in 0..STATES.len() {
-                let state = (round + turn) % STATES.len();
-                theirs.enter(STATES[state]);
-                for (of, time) in times[state].iter_mut().zip(probe.visit(&mut ours)) {
-                    of.push(time);
-                }
+        let mut last = String::new();
+        let mut suspects: Option<Vec<(String, bool)>> = None;
+        let mut own_was_seen = false;
+        for _ in 0..TRIES {
+            let mut all = measure(&mut ours, &mut theirs, &probe);
+            last = format!("{all:#?}");
+            let (_, own, limit) = all.pop().expect("the last");
+            own_was_seen |= own > limit;
+            all.retain(|(_, seen, limit)| seen.abs() > *limit);
+            let mut seen: Vec<_> = all
+                .into_iter()
+                .map(|(what, seen, _)| (what, seen > 0.0))
+                .collect();
+            if let Some(before) = suspects {
+                seen.retain(|one| before.contains(one));
             }
-            for (of, time) in own.iter_mut().zip(probe.own_state(&mut ours)) {
-                of.push(time);
-            }
-        }
-        for (operation, name) in OPERATIONS.into_iter().enumerate() {
-            let [first, control, others @ ..] = times.each_ref().map(|of| &of[operation]);
-            let limit = limit(first, control);
-            for (state, of) in STATES[2..].iter().zip(others) {
-                let seen = median(differences(of, first));
-                eprintln!("{name}, the other {state:?}: {seen:+.0} ns, limit {limit:.0}");
-                assert!(
-                    seen.abs() <= limit,
-                    "{name}: the other domain is {state:?}: {seen:+.0} ns, limit {limit:.0}"
-                );
+            suspects = Some(seen);
+            if own_was_seen && suspects.as_ref().is_some_and(Vec::is_empty) {
+                eprintln!("{last}");
+                return;
             }
         }
-        // That a difference would be seen: the state of its own memory is no secret to a domain.
-        let limit = limit(&times[0][0], &times[1][0]);
-        let seen = median(differences(&own[0], &own[1]));
-        assert!(
-            seen > limit,
-            "own pages compressed: {seen:+.0} ns, limit {limit:.0}"
-        );
+        assert!(own_was_seen, "a difference would not be seen: {last}");
+        panic!("seen {TRIES} times: {suspects:?}; the last time: {last}");
     });
 }
