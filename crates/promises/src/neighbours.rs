@@ -1,9 +1,9 @@
 //! Two processes under `coldpress run` that have nothing in common but the machine: what one can time
 //! of its own memory, by the state that the other's memory is in.
 //!
-//! The states take turns in every round, each established anew, the other process asleep while the one
-//! measures (but for the last state, in which it is busy). The first two states are one and the same:
-//! how much they differ is the noise that everything else is held against.
+//! The states take turns in every round, in an order by chance, each established anew, the other process
+//! asleep while the one measures (but for the last state, in which it is busy). The first two states are
+//! one and the same: how much they differ is the noise that everything else is held against.
 
 use crate::Workplace;
 use anyhow::{Context, Result, bail, ensure};
@@ -77,8 +77,7 @@ pub fn measure(
     let mut keeper = Neighbour::start(binary, &program, 2)?;
     let mut samples = Samples::default();
     for round in 0..rounds {
-        for turn in 0..states {
-            let state = (round + turn) % states;
+        for state in order(round, states) {
             // Out, so that only what is measured is left to do.
             attacker.away()?;
             keeper.enter(STATES[state])?;
@@ -92,6 +91,17 @@ pub fn measure(
         done(round + 1);
     }
     Ok(samples)
+}
+
+/// The states of a round in an order by chance, so that none comes after the same one always.
+fn order(round: usize, states: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..states).collect();
+    let mut state = (round as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    for left in (2..=states).rev() {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+        order.swap(left - 1, (state >> 33) as usize % left);
+    }
+    order
 }
 
 fn number(answer: &Value, name: &str) -> Result<u64> {

@@ -5,7 +5,8 @@
 use coldpress_promises::neighbours::{OPERATIONS, PAGES, STATES, Samples, measure};
 use coldpress_promises::{Workplace, managed, skip};
 
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 10;
+const TRIES: usize = 3;
 /// All states but the busy one, whose work on the processors can be noticed, of course.
 const QUIET: usize = 5;
 
@@ -29,14 +30,13 @@ fn compare(of: &[f64], first: &[f64], control: &[f64]) -> (f64, f64) {
     (median(less(of)), limit)
 }
 
-#[test]
-fn neighbours_learn_nothing() {
-    if !skip::root_or_skip() {
-        return;
-    }
-    let place = Workplace::new("neighbours");
-    let Samples { times, counted } =
-        measure(&managed::binary(), &place, ROUNDS, QUIET, |_| {}).expect("two processes");
+/// What was timed: the median difference, and what it must exceed to be seen.
+type Seen = (String, f64, f64);
+
+/// Measures all rounds: what must not be seen, and, as the last, what must be.
+fn time(place: &Workplace) -> Vec<Seen> {
+    let measured = measure(&managed::binary(), place, ROUNDS, QUIET, |_| {});
+    let Samples { times, counted } = measured.expect("two processes");
     for (state, counted) in STATES.iter().zip(&counted[..QUIET]) {
         assert_eq!(
             *counted,
@@ -44,25 +44,50 @@ fn neighbours_learn_nothing() {
             "own pages out and own faults, while the other is {state}"
         );
     }
+    let mut all = Vec::new();
     for operation in TIMED {
         let [first, control] = [0, 1].map(|state: usize| &times[state][operation][..]);
         for state in 2..QUIET {
             let (seen, limit) = compare(&times[state][operation], first, control);
-            let said = format!(
-                "{}, the other {}: {seen:+.0} ns of {:.0}, limit {limit:.0}",
-                OPERATIONS[operation],
-                STATES[state],
-                median(first.to_vec())
-            );
-            eprintln!("{said}");
-            assert!(seen.abs() <= limit, "{said}");
+            let what = format!("{}, the other {}", OPERATIONS[operation], STATES[state]);
+            all.push((what, seen, limit));
         }
     }
-    // That a difference would be seen: the state of its own memory is no secret to a program.
-    let (compressed, resident) = (&times[0][0], &times[0][2]);
-    let (seen, limit) = compare(compressed, resident, &times[1][2]);
-    assert!(
-        seen > limit,
-        "own pages compressed: {seen:+.0} ns, limit {limit:.0}"
-    );
+    // The state of its own memory is no secret to a program.
+    let (seen, limit) = compare(&times[0][0], &times[0][2], &times[1][2]);
+    all.push(("own pages compressed".into(), seen, limit));
+    all
+}
+
+/// What is a difference stays one: only what is seen three times in a row, to the same side, is.
+#[test]
+fn neighbours_learn_nothing() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("neighbours");
+    let mut last = String::new();
+    let mut suspects: Option<Vec<(String, bool)>> = None;
+    let mut own_was_seen = false;
+    for _ in 0..TRIES {
+        let mut all = time(&place);
+        last = format!("{all:#?}");
+        let (_, own, limit) = all.pop().expect("the last");
+        own_was_seen |= own > limit;
+        all.retain(|(_, seen, limit)| seen.abs() > *limit);
+        let mut seen: Vec<_> = all
+            .into_iter()
+            .map(|(what, seen, _)| (what, seen > 0.0))
+            .collect();
+        if let Some(before) = suspects {
+            seen.retain(|one| before.contains(one));
+        }
+        suspects = Some(seen);
+        if own_was_seen && suspects.as_ref().is_some_and(Vec::is_empty) {
+            eprintln!("{last}");
+            return;
+        }
+    }
+    assert!(own_was_seen, "a difference would not be seen: {last}");
+    panic!("seen {TRIES} times: {suspects:?}; the last time: {last}");
 }
