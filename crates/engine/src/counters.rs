@@ -147,6 +147,8 @@ counters! {
     faults_no_frame: counter times,
     /// Faults on a page that was in place already, or that another worker was restoring.
     faults_present: counter times,
+    /// Pages restored before anybody touched them, since the touches before led there.
+    read_ahead: counter pages,
     /// Restores repeated because the address space was changing.
     copy_again: counter times,
     /// Stored pages whose checksum was wrong.

@@ -59,6 +59,7 @@ pub mod page_list;
 mod patience;
 pub mod pressure;
 pub mod queues;
+mod read_ahead;
 mod restore;
 mod segment;
 mod stored;
@@ -77,6 +78,7 @@ pub use host::{Doubt, Host, Installed, StagingSlot, Taken};
 pub use memory::{Memory, Place};
 pub use metadata::Metadata;
 pub use queues::Ageing;
+pub use read_ahead::Expected;
 pub use stored::HEADER_BYTES;
 pub use tunables::{TunableError, Tunables};
 pub use worker::{Worker, Workspace};
@@ -169,6 +171,8 @@ pub struct Engine<H: Host, C: PageCodec, S: CompressedStorage> {
     counters: Counters,
     /// What is set; each value by itself, none guarded by a lock.
     tunables: tunables::Cells,
+    /// Where faults are expected; words by themselves, none guarded by a lock.
+    streams: read_ahead::Streams,
 }
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
@@ -194,6 +198,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             unpublished: AtomicU32::new(0),
             counters: Counters::new(),
             tunables: tunables::Cells::new(),
+            streams: read_ahead::Streams::new(),
         }
     }
 

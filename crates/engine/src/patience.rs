@@ -20,16 +20,21 @@ pub(crate) struct Returning {
     pub patience: u8,
     /// How long it was away.
     pub away_ms: u32,
+    /// Somebody has touched it; if not, nothing is known that tells for it or against it.
+    pub touched: bool,
 }
 
 impl Returning {
     /// The patience with which it begins, where pages spend so long in place and gain so much at `most`
     /// ([`second_chances`](crate::Tunables::second_chances)).
     pub(crate) fn patience(self, turnover_ns: u64, most: u8) -> u8 {
-        match u64::from(self.away_ms) * 1_000_000 < turnover_ns {
-            true => (2 * self.patience + 1).min(most),
-            false => (self.patience / 2).min(most),
-        }
+        let soon = u64::from(self.away_ms) * 1_000_000 < turnover_ns;
+        let patience = match (self.touched, soon) {
+            (true, true) => 2 * self.patience + 1,
+            (true, false) => self.patience / 2,
+            (false, _) => self.patience,
+        };
+        patience.min(most)
     }
 }
 
@@ -43,6 +48,7 @@ mod tests {
             Returning {
                 patience,
                 away_ms: 9,
+                touched: true,
             }
             .patience(10_000_000, MOST)
         };
@@ -50,7 +56,8 @@ mod tests {
         assert_eq!(
             Returning {
                 patience: 9,
-                away_ms: 0
+                away_ms: 0,
+                touched: true,
             }
             .patience(10_000_000, 0),
             0
@@ -59,9 +66,19 @@ mod tests {
             Returning {
                 patience,
                 away_ms: 10,
+                touched: true,
             }
             .patience(10_000_000, MOST)
         };
         assert_eq!([0, 1, 2, 7, 15].map(late), [0, 0, 1, 3, 7]);
+        let untouched = |away_ms| {
+            let returning = Returning {
+                patience: 3,
+                away_ms,
+                touched: false,
+            };
+            returning.patience(10_000_000, MOST)
+        };
+        assert_eq!([0, 9, 10, 99].map(untouched), [3; 4]);
     }
 }

@@ -78,15 +78,37 @@ pub(crate) enum Committed {
 }
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
-    /// Restores what `entry` holds, of the page at `place`, with a request that is made under the
-    /// list's lock. `None`: it was freed meanwhile.
+    /// Answers a touch of the page at `place` with what `entry` holds, with a request that is made
+    /// under the list's lock. `None`: it was freed meanwhile.
     pub(crate) fn restore(
+        &self,
+        host: &H,
+        worker: &mut Worker<C>,
+        list: PageList<'_, H>,
+        place: Place,
+        entry: Entry,
+    ) -> Option<FaultOutcome> {
+        let outcome = self.bring_back(host, worker, list, place, entry, true);
+        let c = &self.counters;
+        match outcome {
+            Some(FaultOutcome::Decompressed) => add(&c.faults_decompressed, 1),
+            Some(FaultOutcome::SameFilled) => add(&c.faults_same_filled, 1),
+            Some(FaultOutcome::Copied) => add(&c.faults_copied, 1),
+            Some(FaultOutcome::NoMemory) => add(&c.faults_no_frame, 1),
+            _ => {}
+        }
+        outcome
+    }
+
+    /// The same, `touched` or not.
+    pub(crate) fn bring_back(
         &self,
         host: &H,
         worker: &mut Worker<C>,
         list: PageList<'_, H>,
         (segment, index): Place,
         entry: Entry,
+        touched: bool,
     ) -> Option<FaultOutcome> {
         let c = &self.counters;
         match entry {
@@ -137,6 +159,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                         let returning = |header: Header| Returning {
                             patience: header.patience,
                             away_ms: milliseconds_since(header.stored, now_ns),
+                            touched,
                         };
                         loaded = header.map(|header| Some(returning(header)));
                         let ns = now_ns.saturating_sub(started);
@@ -161,7 +184,6 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             }
         };
         if committed == Committed::NoFrame {
-            add(&c.faults_no_frame, 1);
             return Some(FaultOutcome::NoMemory);
         }
         match loaded {
@@ -180,15 +202,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             // The memory moved while we worked: who waits at the old place must look again.
             host.wake(segment, index);
         }
-        if committed == Committed::Poisoned {
-            return Some(FaultOutcome::Poisoned);
-        }
-        match outcome {
-            FaultOutcome::Decompressed => add(&c.faults_decompressed, 1),
-            FaultOutcome::SameFilled => add(&c.faults_same_filled, 1),
-            _ => add(&c.faults_copied, 1),
-        }
-        Some(outcome)
+        Some(match committed {
+            Committed::Poisoned => FaultOutcome::Poisoned,
+            _ => outcome,
+        })
     }
 
     /// Names what `worker` is about to restore. Under the VMO's lock, before the entry says so.

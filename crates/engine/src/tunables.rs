@@ -366,6 +366,12 @@ tunables! {
     second_chances: u64 = 0, "coldpress.page-scanner.second-chances",
         "times, 0 to 15", |value| *value <= crate::patience::MOST as u64,
         "For hosts that see no accesses: a page that comes back sooner than others go is passed over once when its turn comes; if it does so again and again, up to so many times. 0: never. The Linux runtime sets 15.";
+    read_ahead_pages: u64 = 16, "coldpress.page-scanner.read-ahead",
+        "pages, 0 to 16", |value| *value <= crate::read_ahead::MOST,
+        "For hosts that read ahead: the most pages that are restored ahead of a thread whose faults go through memory in even steps. 0: none.";
+    read_ahead_first: bool = false, "coldpress.page-scanner.read-ahead-first",
+        "true or false", |_| true,
+        "For hosts that read ahead: whether, once pages that were restored ahead of a thread have been wanted, those that follow are restored before it is woken, and not after.";
     warning_mb: u64 = 300, "kernel.oom.warning-mb",
         "MiB free", |value| *value < 1 << 40,
         "Memory pressure is *warning* below this.";

@@ -39,6 +39,17 @@ impl World {
     }
 
     pub(super) fn serve(&self, worker: &mut Worker<SimCodec>, place: (u32, u32), written: bool) {
+        let mut expected = self.engine.touched(0, place);
+        let mut ahead = |worker: &mut Worker<SimCodec>| {
+            if let Some(expected) = expected.take() {
+                let goes_on = || !random().one_in(20);
+                self.engine
+                    .read_ahead(self.machine, worker, expected, goes_on);
+            }
+        };
+        if random().one_in(2) {
+            ahead(worker);
+        }
         let outcome = self
             .engine
             .fault(self.machine, worker, place.0, place.1, written);
@@ -46,6 +57,7 @@ impl World {
         if outcome == FaultOutcome::NoMemory {
             fail(place, "this machine never lacks frames for pages");
         }
+        ahead(worker);
     }
 
     pub(super) fn reclaim(&self, mut reclaimer: Reclaimer<SimCodec>) {
