@@ -13,6 +13,9 @@
 //! A stable section is opened, and the host is let change, with none of them held
 //! ([`assert_none_held`]).
 
+use crate::{Engine, Host};
+use coldpress_codec::PageCodec;
+use coldpress_storage::CompressedStorage;
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::AtomicU32;
@@ -127,6 +130,17 @@ impl<R: RawMutex + HeldRanks, T, const RANK: u32> Lock<R, T, RANK> {
     pub(crate) unsafe fn reset(&self) {
         // SAFETY: as the caller promises.
         unsafe { self.raw.get().write(R::INIT) };
+    }
+}
+
+impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
+    /// Where the locks lie that there is one of, for hosts that trace theirs by address.
+    pub fn lock_addresses(&self) -> [(&'static str, usize); 3] {
+        [
+            ("tables lock", self.tables.raw.get() as usize),
+            ("queue lock", self.queues.raw.get() as usize),
+            ("storage lock", self.storage.raw.get() as usize),
+        ]
     }
 }
 

@@ -43,5 +43,9 @@ pub const PRELOAD_PATH: &str = "COLDPRESS_PRELOAD_PATH";
 /// before they answer their first fault.
 pub const STALL_FIRST_FAULT_MS: &str = "COLDPRESS_STALL_FIRST_FAULT_MS";
 
+/// File that receives a table of how long the pager's locks were waited for and held, once a second
+/// and at the end. Absent: they are not traced.
+pub const TRACE_LOCKS: &str = "COLDPRESS_TRACE_LOCKS";
+
 /// Evict pages at random and regardless of the budget: the seed, 1 or more (a test aid).
 pub const CHAOS: &str = "COLDPRESS_CHAOS";

@@ -43,7 +43,7 @@ const LOOKED_AT_EXCLUSIONS: usize = 64;
 const MAPPINGS: usize = 16384;
 const LINES: usize = 64 << 10;
 
-struct Found {
+pub(crate) struct Found {
     mappings: [AddressRange; MAPPINGS],
     len: usize,
     /// The same, as read the time before.
@@ -66,8 +66,8 @@ impl Found {
 pub struct Discovery {
     files: Late<Files>,
     /// Evictable mappings as last read, in the order of their addresses.
-    found: lock_api::Mutex<FutexLock, Found>,
-    buffer: lock_api::Mutex<FutexLock, [u8; LINES]>,
+    pub(crate) found: lock_api::Mutex<FutexLock, Found>,
+    pub(crate) buffer: lock_api::Mutex<FutexLock, [u8; LINES]>,
 }
 
 struct Files {

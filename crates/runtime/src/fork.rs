@@ -88,7 +88,7 @@ pub struct Fork {
     /// 1: reclaim has stopped.
     pub paused: AtomicU32,
     journal: Journal,
-    appending: lock_api::Mutex<FutexLock, ()>,
+    pub(crate) appending: lock_api::Mutex<FutexLock, ()>,
 }
 
 impl Fork {

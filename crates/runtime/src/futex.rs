@@ -5,6 +5,7 @@
 //!
 //! Both spin for about a microsecond before they sleep: what they guard takes less.
 
+use crate::trace;
 use coldpress_arena::Zeroable;
 use coldpress_engine::lock::HeldRanks;
 use core::sync::atomic::{
@@ -64,6 +65,28 @@ impl FutexLock {
     pub fn reset(&self) {
         self.state.store(0, Relaxed);
     }
+
+    fn address(&self) -> usize {
+        (&raw const *self) as usize
+    }
+
+    fn try_once(&self) -> bool {
+        self.state.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    /// Takes the lock; whether that needed more than one try.
+    fn take(&self) -> bool {
+        for spins in 0..SPINS {
+            if self.try_once() {
+                return spins > 0;
+            }
+            core::hint::spin_loop();
+        }
+        while self.state.swap(2, Acquire) != 0 {
+            sleep_on(&self.state, 2);
+        }
+        true
+    }
 }
 
 // SAFETY: an atomic; zero is "free".
@@ -85,22 +108,22 @@ unsafe impl RawMutex for FutexLock {
     type GuardMarker = GuardSend;
 
     fn lock(&self) {
-        for _ in 0..SPINS {
-            if self.try_lock() {
-                return;
-            }
-            core::hint::spin_loop();
-        }
-        while self.state.swap(2, Acquire) != 0 {
-            sleep_on(&self.state, 2);
-        }
+        let asked_ns = trace::asked();
+        let waited = self.take();
+        trace::taken(self.address(), asked_ns, waited);
     }
 
     fn try_lock(&self) -> bool {
-        self.state.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+        let asked_ns = trace::asked();
+        let taken = self.try_once();
+        if taken {
+            trace::taken(self.address(), asked_ns, false);
+        }
+        taken
     }
 
     unsafe fn unlock(&self) {
+        trace::given(self.address());
         if self.state.swap(0, Release) == 2 {
             wake(&self.state, 1);
         }
@@ -134,9 +157,10 @@ impl Gate {
         }
     }
 
-    /// Waits until `next` gives the state to go on with, and goes on.
-    fn wait(&self, next: impl Fn(u32) -> Option<u32>) {
+    /// Waits until `next` gives the state to go on with, and goes on; whether it had to wait.
+    fn wait(&self, next: impl Fn(u32) -> Option<u32>) -> bool {
         let mut spins = 0;
+        let mut waited = false;
         let mut state = self.state.load(Relaxed);
         loop {
             let change = |to| {
@@ -145,11 +169,12 @@ impl Gate {
             };
             if let Some(next) = next(state) {
                 match change(next) {
-                    Ok(_) => return,
+                    Ok(_) => return waited,
                     Err(now) => state = now,
                 }
                 continue;
             }
+            waited = true;
             if spins < SPINS {
                 spins += 1;
                 core::hint::spin_loop();
@@ -166,28 +191,56 @@ impl Gate {
 
     /// Goes inside.
     pub fn enter(&self) -> Inside<'_> {
-        self.wait(|s| (s & CLOSED == 0).then_some(s + 1));
-        Inside { gate: self }
+        let asked_ns = trace::asked();
+        let waited = self.wait(|s| (s & CLOSED == 0).then_some(s + 1));
+        self.inside(trace::INSIDE, asked_ns, waited)
     }
 
     /// Goes inside once nobody waits to close the gate.
     pub fn enter_in_turn(&self) -> Inside<'_> {
         let may = |s| s & (CLOSED | CLOSERS) == 0;
-        self.wait(|s| may(s).then_some(s + 1));
-        Inside { gate: self }
+        let asked_ns = trace::asked();
+        let waited = self.wait(|s| may(s).then_some(s + 1));
+        self.inside(trace::INSIDE_IN_TURN, asked_ns, waited)
+    }
+
+    fn inside(&self, way: usize, asked_ns: u64, waited: bool) -> Inside<'_> {
+        let since_ns = match asked_ns {
+            0 => 0,
+            _ => trace::note(way, asked_ns, waited),
+        };
+        Inside {
+            gate: self,
+            way,
+            since_ns,
+        }
     }
 
     /// Waits until nobody is inside and holds the gate closed.
     pub fn close(&self) -> Closed<'_> {
+        let asked_ns = trace::asked();
+        let waited = self.shut();
+        let since_ns = match asked_ns {
+            0 => 0,
+            _ => trace::note(trace::CLOSED, asked_ns, waited),
+        };
+        Closed {
+            gate: self,
+            since_ns,
+        }
+    }
+
+    /// Closes it; whether that needed waiting.
+    fn shut(&self) -> bool {
         let may = |s| s & (CLOSED | INSIDE) == 0;
         let mut state = self.state.load(Relaxed);
-        for _ in 0..SPINS {
+        for spins in 0..SPINS {
             if may(state) {
                 match self
                     .state
                     .compare_exchange_weak(state, state | CLOSED, Acquire, Relaxed)
                 {
-                    Ok(_) => return Closed { gate: self },
+                    Ok(_) => return spins > 0,
                     Err(now) => state = now,
                 }
                 continue;
@@ -199,7 +252,7 @@ impl Gate {
         let counted = self.state.fetch_update(Relaxed, Relaxed, room).is_ok();
         let own = if counted { CLOSER } else { 0 };
         self.wait(|s| may(s).then(|| (s - own) | CLOSED));
-        Closed { gate: self }
+        true
     }
 
     /// Opens the gate by force: for the child of a fork.
@@ -223,11 +276,17 @@ impl Gate {
 #[derive(Debug)]
 pub struct Inside<'a> {
     gate: &'a Gate,
+    way: usize,
+    /// Since when, where that is traced; 0 otherwise.
+    since_ns: u64,
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
         self.gate.leave(1);
+        if self.since_ns != 0 {
+            trace::held(self.way, self.since_ns);
+        }
     }
 }
 
@@ -235,11 +294,16 @@ impl Drop for Inside<'_> {
 #[derive(Debug)]
 pub struct Closed<'a> {
     gate: &'a Gate,
+    /// Since when, where that is traced; 0 otherwise.
+    since_ns: u64,
 }
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
         self.gate.leave(CLOSED);
+        if self.since_ns != 0 {
+            trace::held(trace::CLOSED, self.since_ns);
+        }
     }
 }
 

@@ -16,6 +16,7 @@
 //! | `fork` | stillness, journal, the child's own pager |
 //! | `requests` | what the program's threads ask of the pager's |
 //! | `control` | what may be changed while the program runs |
+//! | `trace` | how long locks are waited for and held |
 //! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |
 //! | `workplace` | what its threads work with |
 //! | `describe` | what is known of a page, in words |
@@ -46,6 +47,7 @@ mod shortage;
 pub mod start;
 pub mod statistics;
 pub mod sys;
+pub mod trace;
 pub mod watchdog;
 pub mod windows;
 pub mod workplace;
@@ -249,6 +251,7 @@ impl Pager {
             statistics::publish_slow_figures();
             statistics::publish_windows();
             statistics::publish_cpu_time(self.threads.ids());
+            trace::write();
         }
     }
 }

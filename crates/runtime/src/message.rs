@@ -14,14 +14,19 @@ pub struct Text<const N: usize> {
 
 impl<const N: usize> Default for Text<N> {
     fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const N: usize> Text<N> {
+    /// No text.
+    pub const fn new() -> Self {
         Self {
             bytes: [0; N],
             len: 0,
         }
     }
-}
 
-impl<const N: usize> Text<N> {
     /// What was written.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]

@@ -14,7 +14,7 @@
 
 use crate::futex::{set_and_wake, wait_while};
 use crate::handler::MAX_HANDLERS;
-use crate::{Codec, fork, handler, message, pager, reclaim, statistics, sys, watchdog};
+use crate::{Codec, fork, handler, message, pager, reclaim, statistics, sys, trace, watchdog};
 use coldpress_engine::Reclaimer;
 use coldpress_interface::PAGE_SIZE;
 use coldpress_uffd::{Errno, Features, Pagemap, Userfaultfd};
@@ -104,6 +104,9 @@ pub fn start_in_child() -> Result<(), StartError> {
 }
 
 fn launch(is_child: usize) -> Result<(), StartError> {
+    if is_child != 0 {
+        trace::stop();
+    }
     let pager = pager();
     let page = statistics::create(pager.statistics_directory());
     // SAFETY: a mapping that nobody unmaps.

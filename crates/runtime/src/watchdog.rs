@@ -4,18 +4,21 @@
 //! second, keeps the slow figures of the statistics page, and wakes the reclaim thread if somebody
 //! outside asks for something.
 
-use crate::{message, pager, statistics, sys};
+use crate::{message, pager, statistics, sys, trace};
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 const PERIOD_NS: u64 = 250_000_000;
 const PATIENCE_NS: u64 = 1_000_000_000;
+/// Rounds between two tables of a trace of locks.
+const TRACE_EVERY: u32 = 4;
 
 /// Runs for ever.
 pub extern "C" fn run(_: usize) -> ! {
     sys::set_thread_name(c"coldpress/watch");
     pager().threads.started();
     let mut reported = [0u64; crate::handler::MAX_HANDLERS];
+    let mut rounds = 0u32;
     loop {
         sys::sleep_ns(PERIOD_NS);
         let now = sys::now_ns();
@@ -45,5 +48,9 @@ pub extern "C" fn run(_: usize) -> ! {
         statistics::publish_cpu_time(pager().threads.ids());
         statistics::publish_windows();
         pager().workplace.look_up();
+        rounds = rounds.wrapping_add(1);
+        if rounds.is_multiple_of(TRACE_EVERY) {
+            trace::write();
+        }
     }
 }
