@@ -7,13 +7,17 @@
 //! opens again. A fault is answered after; while its handler cannot go on because the address
 //! space is changing, it reads on itself (`read_changes`): events it applies, faults it defers.
 //!
+//! Once whoever waited is awake (or just before, see `read_ahead_first` among the tunables) the handler may
+//! restore neighbours, until the next message waits.
+//!
 //! Nothing here allocates, calls libc, or touches memory that could be missing.
 
 use crate::fork::Operation;
 use crate::futex::{FutexLock, wait_while};
+use crate::reclaim::Marks;
 use crate::windows::parts;
 use crate::{Codec, fork, message, pager, sys};
-use coldpress_engine::{Entry, FaultOutcome, Worker};
+use coldpress_engine::{Entry, Expected, FaultOutcome, Worker};
 use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
@@ -268,15 +272,45 @@ fn serve(worker: &mut Worker<Codec>, state: &HandlerState, fault: Fault) {
     state.since_ns.store(started, Relaxed);
     stall_for_the_watchdogs_test();
     crate::pressure::wait_for_room();
-    if pager().fork.still.load(Acquire) {
-        fork::serve_still(worker, fault.address);
-    } else {
-        answer(worker, fault, started);
-    }
+    let expected = match pager().fork.still.load(Acquire) {
+        true => {
+            fork::serve_still(worker, fault.address);
+            None
+        }
+        false => answer(worker, fault, started),
+    };
     state.since_ns.store(0, Relaxed);
+    if let Some(expected) = expected {
+        let (engine, host) = (&pager().engine, &pager().host);
+        engine.read_ahead(host, worker, expected, may_read_ahead);
+    }
 }
 
-fn answer(worker: &mut Worker<Codec>, fault: Fault, started: u64) {
+/// The longest that a fault is kept waiting for neighbours, where it is at all (the engine's
+/// `read_ahead_first`): a few pages' time.
+const FIRST_NS: u64 = 50_000;
+
+/// Whether a page that nobody waits for may be restored now; counts it, as if it were. Not while anybody
+/// does wait: for a fault or an event that is still to be read, for memory, or for a fork.
+fn may_read_ahead() -> bool {
+    let (pager, config) = (pager(), pager().config());
+    let pressure = &pager.pressure;
+    let goes_on = pager.deferred.count.load(Relaxed) == 0
+        && pager.fork.hold.load(Relaxed) == 0
+        && pager.fork.pause.load(Relaxed) == 0
+        && !pressure.machine_is_short.load(Relaxed)
+        && !Marks::in_force(&config).waits(pressure.estimate(), &config)
+        && pager
+            .host
+            .uffd
+            .get()
+            .is_some_and(|uffd| !uffd.wait(Some(0)));
+    pressure.restored.fetch_add(u64::from(goes_on), Relaxed);
+    goes_on
+}
+
+/// Answers a fault, and says what should be restored afterwards, since it will be touched next.
+fn answer(worker: &mut Worker<Codec>, fault: Fault, started: u64) -> Option<Expected> {
     let pager = pager();
     let statistics = pager.host.statistics();
     statistics.faults.fetch_add(1, Relaxed);
@@ -287,20 +321,27 @@ fn answer(worker: &mut Worker<Codec>, fault: Fault, started: u64) {
             if let Some(uffd) = pager.host.uffd.get() {
                 let _ = uffd.zero(zero).or_else(|_| uffd.wake(zero).map(|()| 0));
             }
-            return;
+            return None;
         }
         return answer(worker, fault, started);
     };
     let index = ((fault.address - pager.host.windows.get(segment).base()) / PAGE_SIZE) as u32;
-    let outcome = pager
-        .engine
-        .fault(&pager.host, worker, segment, index, fault.write);
+    let engine = &pager.engine;
+    let mut expected = engine.touched(fault.thread, (segment, index));
+    let first =
+        |expected: &mut Expected| engine.tunables().read_ahead_first() && expected.is_proven();
+    if let Some(expected) = expected.take_if(first) {
+        let in_time = || sys::now_ns() - started < FIRST_NS && may_read_ahead();
+        engine.read_ahead(&pager.host, worker, expected, in_time);
+    }
+    let outcome = engine.fault(&pager.host, worker, segment, index, fault.write);
     if matches!(
         outcome,
         FaultOutcome::Decompressed | FaultOutcome::Copied | FaultOutcome::SameFilled
     ) {
         statistics.fault_service.record(sys::now_ns() - started);
     }
+    expected
 }
 
 /// Acts on an event. The gate is closed.
