@@ -2,7 +2,7 @@
 //!
 //! Under a memory limit the kernel reclaims in the thread that wants memory, and zram compresses
 //! there too. The events `vmscan:mm_vmscan_memcg_reclaim_begin` and `_end` say when, in a trace
-//! instance of our own that follows one process and its threads. The time is that of the clock: what else ran
+//! instance of our own that follows one run, all its processes and threads. The time is that of the clock: what else ran
 //! meanwhile is in it. tracefs is mounted for as long as this lives, where it is not.
 
 use crate::cleanup::{self, Guard};
@@ -69,9 +69,12 @@ impl Tracing {
             .with_context(|| format!("cannot write {value} to {}", path.display()))
     }
 
-    /// Follows process `pid` from now on.
-    pub fn follow(&self, pid: u32) -> Result<Following> {
-        self.write("set_event_pid", &pid.to_string())?;
+    /// Follows what this thread starts from now on: a process that is followed only once it runs
+    /// may have threads already.
+    pub fn follow(&self) -> Result<Following> {
+        // SAFETY: gettid takes nothing and cannot fail.
+        let thread = unsafe { libc::gettid() };
+        self.write("set_event_pid", &thread.to_string())?;
         let file = std::fs::File::options()
             .read(true)
             .custom_nonblocking()

@@ -94,16 +94,21 @@ pub fn run(program: &dyn Program, place: &Place, side: &Side) -> Result<Round> {
         ..start
     };
     let before = zram::swapped()?;
-    let (mut sampler, mut following) = (None, None);
+    let mut sampler = None;
+    let following = match side {
+        Side::Zram(
+            Kernel {
+                tracing: Some(tracing),
+                ..
+            },
+            _,
+        ) => Some(tracing.follow()?),
+        _ => None,
+    };
     let processors: Arc<[AtomicU64; PROCESSORS]> =
         Arc::new([const { AtomicU64::new(0) }; PROCESSORS]);
     let reclaimer = Arc::new(AtomicU64::new(0));
     let done = program.run(&start, &mut |pid| {
-        if let Side::Zram(kernel, _) = side
-            && let Some(tracing) = &kernel.tracing
-        {
-            following = Some(tracing.follow(pid)?);
-        }
         let besides: Box<dyn Fn() -> u64 + Send> = match (side, &group) {
             (Side::Zram(kernel, _), Some(group)) => {
                 let (pool, cached) = (kernel.zram.meter(), group.swap_cached());
