@@ -30,6 +30,7 @@ use crate::memory::Place;
 use crate::metrics::kept::Origin;
 use crate::page::PageRecord;
 use crate::page_list::PageList;
+use crate::patience::Returning;
 use crate::queues::{Ageing, Wanted};
 use crate::restore::{Committed, Into, Source};
 use crate::segment::Owner;
@@ -462,7 +463,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             Ok(entry) => entry,
             Err(reason) => {
                 c.failed(reason, reserved);
-                self.put_back(host, &reclaimer.worker, slot);
+                self.put_back(host, &reclaimer.worker, slot, leaving.patience);
                 return false;
             }
         };
@@ -556,7 +557,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     }
 
     /// Gives a page that cannot be held compressed back to the program.
-    fn put_back(&self, host: &H, worker: &Worker<C>, slot: StagingSlot) {
+    fn put_back(&self, host: &H, worker: &Worker<C>, slot: StagingSlot, patience: u8) {
         {
             let _stable = self.stable(host);
             let Some(((segment, index), list)) = self.page_list_of_slot(slot) else {
@@ -565,8 +566,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             self.aim(worker, segment, index);
             list.set(index, Entry::Request(worker.id));
         }
-        if self.commit(host, worker.id, Source::Staged(slot), Into::Failed) == Committed::Cancelled
-        {
+        let source = Source::Staged(slot, Returning::at_once(patience));
+        if self.commit(host, worker.id, source, Into::Failed) == Committed::Cancelled {
             // The program dropped the page meanwhile; `decommit` has settled everything.
         }
     }

@@ -7,6 +7,8 @@
 //! distance) gains patience: so many times it is passed over when its turn has come, and grows young
 //! instead. One that stayed away for longer loses half of what it had.
 //!
+//! A page that does not compress is one that comes back at once.
+//!
 //! A page has four bits for it, in its record while it is in place and in the header of what is stored
 //! while it is away. A marker has no header: same-filled pages have no patience.
 
@@ -25,6 +27,16 @@ pub(crate) struct Returning {
 }
 
 impl Returning {
+    /// A page that did not compress: it comes back in the moment in which it went, and is to be tried the less
+    /// often the more often it was tried in vain.
+    pub(crate) fn at_once(patience: u8) -> Self {
+        Self {
+            patience,
+            away_ms: 0,
+            touched: true,
+        }
+    }
+
     /// The patience with which it begins, where pages spend so long in place and gain so much at `most`
     /// ([`second_chances`](crate::Tunables::second_chances)).
     pub(crate) fn patience(self, turnover_ns: u64, most: u8) -> u8 {

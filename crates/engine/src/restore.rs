@@ -61,7 +61,7 @@ pub(crate) enum Source<'a> {
     /// These bytes, copied from a slot in which the page is being compressed.
     Copied(&'a Page, StagingSlot),
     /// The page in a slot, which did not compress.
-    Staged(StagingSlot),
+    Staged(StagingSlot, Returning),
     /// Nothing: what was stored is damaged.
     Damaged,
 }
@@ -307,6 +307,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let c = &self.counters;
         let returning = match source {
             Source::Restored(_, _, returning) => returning,
+            Source::Staged(_, returning) => Some(returning),
             _ => None,
         };
         let (installed, doubt) = match install(host, (segment, index), source) {
@@ -422,7 +423,7 @@ fn install<H: Host>(host: &H, (segment, index): Place, source: Source<'_>) -> Op
         Source::Copied(page, slot) => Some(host.install_copy(segment, index, page, slot)),
         // SAFETY: the reclaimer commits the page in its own slot, which it releases later, and
         // does not read it any more.
-        Source::Staged(slot) => Some(unsafe { host.put_back(segment, index, slot) }),
+        Source::Staged(slot, _) => Some(unsafe { host.put_back(segment, index, slot) }),
         Source::Damaged => None,
     }
 }

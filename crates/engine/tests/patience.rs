@@ -1,5 +1,5 @@
 //! Promise: on a machine without accessed bits, a page that comes back soon after it was taken out is
-//! passed over for a while; one that stays away is not; and none is for ever.
+//! passed over for a while; one that stays away is not; and none is for ever. So is one that does not compress.
 
 mod machine;
 
@@ -93,4 +93,28 @@ fn patience_ends() {
         s.machine.advance(1000 * SECOND);
         s.read(&mut w, 1, 0);
     }
+}
+
+#[test]
+fn what_does_not_compress_is_tried_ever_less() {
+    let s = patient(index(2));
+    let mut r = reclaimer(2);
+    s.write(&mut worker(1), 1, 0, &content(Kind::Noise, 1));
+    let mut tried = Vec::new();
+    for round in 0..200 {
+        let before = value(&s.engine.counters().incompressible);
+        s.machine.advance(AGEING.retry_failed_ns);
+        s.cool();
+        s.reclaim(&mut r, 1);
+        if value(&s.engine.counters().incompressible) > before {
+            tried.push(round);
+        }
+    }
+    println!("tried in rounds {tried:?}");
+    assert!(tried.len() > 5, "not given up");
+    assert!(
+        tried.len() < 30,
+        "each round but for patience: {}",
+        tried.len()
+    );
 }
