@@ -1,0 +1,252 @@
+//! The cache, and its simple calls: get, insert, remove.
+
+use crate::error::Error;
+use crate::index::Index;
+use crate::options::{Backing, Options};
+use crate::read::Copied;
+use crate::region::{Region, Table};
+use crate::room::{Chunk, ChunkState, Room};
+use crate::slot::{Slot, State};
+use crate::stats::Counters;
+use crate::{PAGE_BYTES, racy};
+use std::mem::MaybeUninit;
+use std::sync::atomic::{
+    AtomicU8, AtomicU32,
+    Ordering::{Acquire, Relaxed},
+};
+use std::sync::{Mutex, MutexGuard};
+
+/// How often a read starts again because its page changed, before it is a miss.
+const ATTEMPTS: usize = 8;
+
+/// A cache of pages of [`PAGE_BYTES`] bytes by 64-bit keys. See the [crate](crate) for how it works.
+///
+/// All calls take `&self` and may come from any thread.
+///
+/// ```
+/// use coldpress_cache::{Backing, Cache, Options};
+///
+/// let cache = Cache::new(Options::new(1 << 20, Backing::LazyFree))?;
+/// cache.insert(7, b"can be had again")?;
+/// let mut bytes = [0; 16];
+/// assert!(cache.get(7, &mut bytes)); // or not, if memory was short meanwhile
+/// assert_eq!(&bytes, b"can be had again");
+/// # Ok::<(), coldpress_cache::Error>(())
+/// ```
+pub struct Cache {
+    pub(crate) region: Region,
+    pub(crate) slots: Table<Slot>,
+    /// Hits of each page, up to [`HOTTEST`](crate::room::HOTTEST). Readers write it without a lock and may lose a hit.
+    pub(crate) heat: Table<AtomicU8>,
+    pub(crate) index: Index,
+    pub(crate) chunk_states: Box<[ChunkState]>,
+    pub(crate) pages_a_chunk: u32,
+    /// Pages kept from the kernel, roughly (counted when kept, forgotten when their chunk is sealed).
+    pub(crate) kept: AtomicU32,
+    pub(crate) most_kept: u32,
+    pub(crate) counters: Counters,
+    pub(crate) overcommit: bool,
+    pub(crate) stub: bool,
+    /// The room lock: guards chunks, free pages, words of the index, and the closing of states. Leaf.
+    /// May be held across `madvise`, `mincore` and a walk over all records; never while a page is
+    /// filled or copied.
+    pub(crate) room: Mutex<Room>,
+}
+
+impl Cache {
+    /// A cache as told by `options`.
+    ///
+    /// # Errors
+    /// [`Error::NoCapacity`], [`Error::TooLarge`], [`Error::Chunks`], [`Error::PageSize`], and
+    /// [`Error::Memory`] where there is not enough address space.
+    pub fn new(options: Options) -> Result<Cache, Error> {
+        // SAFETY: asks for a constant.
+        check_page_size(unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize)?;
+        let (pages_a_chunk, backings) = options.layout()?;
+        let pages = pages_a_chunk as usize * backings.len();
+        let region = Region::reserve(pages * PAGE_BYTES)?;
+        region.small_pages();
+        let mut chunks = Vec::with_capacity(backings.len());
+        for (number, &backing) in backings.iter().enumerate() {
+            let first = number as u32 * pages_a_chunk;
+            if backing == Backing::Disk {
+                region.map_file(first, pages_a_chunk, &options.directory)?;
+            }
+            chunks.push(Chunk::new(first, pages_a_chunk, backing));
+        }
+        let lazy = options.lazyfree_chunks as u64 * u64::from(pages_a_chunk);
+        Ok(Cache {
+            slots: Table::new(pages)?,
+            heat: Table::new(pages)?,
+            index: Index::new(pages)?,
+            chunk_states: backings.iter().map(|_| ChunkState::default()).collect(),
+            pages_a_chunk,
+            kept: AtomicU32::new(0),
+            most_kept: (lazy * u64::from(options.keep_hot) / 256) as u32,
+            counters: Counters::default(),
+            overcommit: options.overcommit,
+            stub: options.stub,
+            room: Mutex::new(Room::new(chunks, pages_a_chunk)),
+            region,
+        })
+    }
+
+    /// Pages the cache has.
+    pub fn pages(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Copies the first bytes of the entry of `key` into `into`, as many as it holds. False if the
+    /// cache does not have the entry, or no longer; `into` is then zero or as before.
+    ///
+    /// # Panics
+    /// If `into` is longer than a page.
+    pub fn get(&self, key: u64, into: &mut [u8]) -> bool {
+        self.get_at(key, 0, into)
+    }
+
+    /// Like [`get`](Cache::get), from `offset` on.
+    ///
+    /// # Panics
+    /// If `into` reaches beyond the page.
+    pub fn get_at(&self, key: u64, offset: usize, into: &mut [u8]) -> bool {
+        check_range(offset, into.len()).unwrap_or_else(|e| panic!("{e}"));
+        // SAFETY: `into` is ours to write for its length, and it was checked against the page.
+        let got = unsafe { self.read_into(key, offset, into.as_mut_ptr(), into.len()) };
+        if got == Copied::Torn {
+            into.fill(0);
+        }
+        got == Copied::Whole
+    }
+
+    /// Calls `use_page` with a copy of the entry of `key`. `None` if the cache does not have it.
+    pub fn with<R>(&self, key: u64, use_page: impl FnOnce(&[u8; PAGE_BYTES]) -> R) -> Option<R> {
+        let mut page = MaybeUninit::<[u8; PAGE_BYTES]>::uninit();
+        // SAFETY: `page` is ours and has a page's length.
+        let got = unsafe { self.read_into(key, 0, page.as_mut_ptr().cast(), PAGE_BYTES) };
+        // SAFETY: a whole page was copied into it.
+        (got == Copied::Whole).then(|| use_page(unsafe { page.assume_init_ref() }))
+    }
+
+    /// `Whole`; `Nothing` (a miss, and `into` is as before); `Torn` (a miss, and it is not).
+    ///
+    /// # Safety
+    /// `into` is writable for `bytes` bytes and used by nobody else; they fit into a page at `offset`.
+    #[inline]
+    unsafe fn read_into(&self, key: u64, offset: usize, into: *mut u8, bytes: usize) -> Copied {
+        let mut outcome = Copied::Nothing;
+        for _ in 0..ATTEMPTS {
+            let Some((slot, state)) = self.look_up(key) else {
+                break;
+            };
+            // SAFETY: handed on.
+            match unsafe { self.copy_out(slot, state, offset, into, bytes) } {
+                Copied::Whole => {
+                    self.touch(slot);
+                    self.counters.hit();
+                    return Copied::Whole;
+                }
+                Copied::Taken => {
+                    outcome = Copied::Torn;
+                    self.counters.taken();
+                    self.forget_taken(slot, state);
+                    break;
+                }
+                Copied::Nothing | Copied::Torn => outcome = Copied::Torn,
+            }
+        }
+        self.counters.miss();
+        outcome
+    }
+
+    /// Keeps `bytes`, and zeros up to a page, under `key`, instead of what was there.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`]; [`Error::Busy`] while somebody else writes this key; [`Error::NoRoom`]
+    /// if every page is locked.
+    pub fn insert(&self, key: u64, bytes: &[u8]) -> Result<(), Error> {
+        check_range(0, bytes.len())?;
+        let writing = self.begin(key, None)?;
+        let page = self.region.page(writing.slot);
+        let rest = PAGE_BYTES - bytes.len();
+        // SAFETY: the page is locked for us; readers bear with it (C4). Both lengths are inside it.
+        unsafe {
+            racy::copy(bytes.as_ptr(), page, bytes.len());
+            racy::copy(ZEROS.as_ptr(), page.add(bytes.len()), rest);
+        }
+        self.finish(writing.slot, true);
+        Ok(())
+    }
+
+    /// Forgets `key`. True if the cache had an entry of it, as far as it knew; false while it is locked for write.
+    pub fn remove(&self, key: u64) -> bool {
+        let mut room = self.lock_room();
+        let Some(slot) = self.index.find(key, &self.slots) else {
+            return false;
+        };
+        if !self.state(slot).is_open() {
+            return false;
+        }
+        // SAFETY: a page of our region.
+        let there = unsafe { racy::marker(self.region.page(slot)) }.load(Relaxed) != 0;
+        self.release(&mut room, slot);
+        there
+    }
+
+    /// The page of `key` and its state, if it is open.
+    #[inline]
+    pub(crate) fn look_up(&self, key: u64) -> Option<(u32, State)> {
+        let slot = self.index.find(key, &self.slots)?;
+        let record = &self.slots[slot as usize];
+        let state = State(record.state.load(Acquire));
+        // The key was written before the state was opened, which orders this load after it.
+        (state.is_open() && record.key.load(Relaxed) == key).then_some((slot, state))
+    }
+
+    #[inline]
+    pub(crate) fn state(&self, slot: u32) -> State {
+        State(self.slots[slot as usize].state.load(Relaxed))
+    }
+
+    #[inline]
+    pub(crate) fn chunk_of(&self, slot: u32) -> usize {
+        (slot / self.pages_a_chunk) as usize
+    }
+
+    pub(crate) fn lock_room(&self) -> MutexGuard<'_, Room> {
+        // Nothing panics with the room half changed.
+        self.room.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// A page of zeros.
+pub(crate) static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+
+pub(crate) fn check_page_size(kernel: usize) -> Result<(), Error> {
+    if kernel == PAGE_BYTES {
+        return Ok(());
+    }
+    Err(Error::PageSize {
+        kernel,
+        built: PAGE_BYTES,
+    })
+}
+
+pub(crate) fn check_range(offset: usize, bytes: usize) -> Result<(), Error> {
+    match offset.checked_add(bytes) {
+        Some(end) if end <= PAGE_BYTES => Ok(()),
+        _ => Err(Error::TooLong { offset, bytes }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_page_sizes_are_refused() {
+        assert!(check_page_size(4096).is_ok());
+        let error = check_page_size(16384).unwrap_err();
+        assert!(error.to_string().contains("16384"), "{error}");
+    }
+}

@@ -1,0 +1,23 @@
+//! No read hands out half of one entry and half of another: ten million reads beside writers,
+//! evictions and a kernel that takes pages. `examples/torn_reads.rs` makes it a thousand million.
+
+#[path = "common/storm.rs"]
+mod storm;
+
+use coldpress_cache::Backing;
+
+#[test]
+fn ten_million_reads_are_whole() {
+    // The pages do not hold all keys, so that pages change keys all the time.
+    for backing in [Backing::LazyFree, Backing::DontNeed] {
+        let outcome = storm::run(backing, 5_000_000);
+        println!("{backing:?}: {outcome:?}");
+        assert_eq!(outcome.torn, 0);
+        assert!(
+            outcome.whole > 500_000,
+            "the storm hardly hits: {outcome:?}"
+        );
+        assert!(outcome.discarded > 0, "nothing raced: {outcome:?}");
+        assert!(outcome.stats.resets > 0 && outcome.stats.evicted > 0);
+    }
+}
