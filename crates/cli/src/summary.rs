@@ -7,7 +7,7 @@ use crate::rule;
 use crate::size::{format_bytes, format_count};
 use crate::supervise::Ending;
 use coldpress_interface::control::NO_BUDGET;
-use coldpress_interface::statistics::{Failure, Statistics};
+use coldpress_interface::statistics::{Failure, Rule, Statistics};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::io;
@@ -43,6 +43,12 @@ pub fn line(program: &str, statistics: &Statistics, budget: &BudgetInForce) -> S
     line += &format!("; pager CPU {}", format_nanoseconds(cpu_ns));
     let (codec, storage) = report::names(statistics);
     line += &format!("; codec {codec}, storage {storage}");
+    if let Some(above) = above_budget(statistics) {
+        line += &format!(
+            "; the budget could not be kept: up to {} above it",
+            format_bytes(above)
+        );
+    }
     let alarms = [
         (
             get(&statistics.stalled_faults),
@@ -63,6 +69,18 @@ pub fn line(program: &str, statistics: &Statistics, budget: &BudgetInForce) -> S
         }
     }
     line
+}
+
+/// How far memory stood above the budget at its peak, where reclaim found that it could not do
+/// better. A program that was only faster than reclaim for a moment does not count, nor does a
+/// twentieth.
+fn above_budget(statistics: &Statistics) -> Option<u64> {
+    let get = |word: &AtomicU64| word.load(Relaxed);
+    let gave_up =
+        get(&statistics.budget_misses) > 0 || get(&statistics.rule) == Rule::OutOfReach as u64;
+    let budget = get(&statistics.budget_bytes);
+    let above = get(&statistics.peak_total_bytes).saturating_sub(budget);
+    (gave_up && budget != NO_BUDGET && above > budget / 20).then_some(above)
 }
 
 /// Budget and cold age, as they were at the end.
@@ -193,6 +211,30 @@ mod tests {
             "{busy}"
         );
         assert!(busy.ends_with("WARNING: 2 faults stalled for more than a second"));
+    }
+
+    #[test]
+    fn a_budget_that_could_not_be_kept_is_confessed() {
+        let statistics = Statistics::new();
+        let budget = BudgetInForce::of(100 << 20, None).unwrap();
+        let said = |statistics| line("p", statistics, &budget).contains("could not be kept");
+        statistics.budget_bytes.store(100 << 20, Relaxed);
+        statistics.peak_total_bytes.store(150 << 20, Relaxed);
+        assert!(!said(&statistics), "the program was faster for a moment");
+        statistics.budget_misses.store(3, Relaxed);
+        let text = line("p", &statistics, &budget);
+        assert!(
+            text.contains("; the budget could not be kept: up to 50.0 MiB above it"),
+            "{text}"
+        );
+        statistics.peak_total_bytes.store(104 << 20, Relaxed);
+        assert!(!said(&statistics), "a little");
+        statistics.peak_total_bytes.store(150 << 20, Relaxed);
+        statistics.budget_misses.store(0, Relaxed);
+        statistics.rule.store(Rule::OutOfReach as u64, Relaxed);
+        assert!(said(&statistics));
+        statistics.budget_bytes.store(NO_BUDGET, Relaxed);
+        assert!(!said(&statistics));
     }
 
     #[test]
