@@ -29,7 +29,8 @@ enum { PAGE = 4096, WORDS = PAGE / 8, PATTERNS = 256 };
 
 enum contents { TEXT, HALF, NOISE };
 
-static _Alignas(PAGE) uint64_t patterns[2][PATTERNS][WORDS];
+/* Mapped, so that the program's own data stays as small as that of programs is. */
+static uint64_t (*patterns)[PATTERNS][WORDS];
 
 static UNUSED _Noreturn void fail(const char *what)
 {
@@ -51,6 +52,13 @@ static UNUSED uint64_t now_ns(void)
     return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
+static UNUSED void *map_bytes(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) fail("mmap");
+    return at;
+}
+
 static UNUSED void make_patterns(void)
 {
     static const char *const words[] = {
@@ -58,6 +66,7 @@ static UNUSED void make_patterns(void)
         "february", "gateway", "hardware", "invoice", "keyboard", "language", "location", "material",
     };
     uint64_t state = 1;
+    patterns = map_bytes(2 * sizeof *patterns);
     for (int n = 0; n < PATTERNS; n++) {
         char *text = (char *)patterns[0][n];
         for (size_t at = 0; at < PAGE;) {
@@ -101,13 +110,6 @@ static UNUSED enum contents contents_named(const char *name)
         if (!strcmp(name, names[i])) return i;
     fprintf(stderr, "no such contents: %s\n", name);
     exit(2);
-}
-
-static UNUSED void *map_bytes(size_t bytes)
-{
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) fail("mmap");
-    return at;
 }
 
 /* Tells the process's number, and waits to be let go. */
