@@ -98,6 +98,8 @@ pub struct Batch {
     pub kept: u32,
     /// Pages that were considered and could not be taken.
     pub refused: u32,
+    /// Pages that were passed over, and have a chance less.
+    pub spared: u32,
 }
 
 /// A run that is to be taken.
@@ -110,8 +112,8 @@ struct Run {
     records: [u32; LEAF_PAGES as usize],
 }
 
-/// Searches for a page that goes next before a batch ends, each of them short.
-const MOST_SEARCHES: u32 = 256;
+/// Pages that one batch passes over before it ends, taken or not: some milliseconds.
+const MOST_SPARED: u32 = 1 << 14;
 
 /// What is remembered of a page whose record is given back.
 #[derive(Clone, Copy)]
@@ -215,7 +217,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             if taken >= pages || slots + H::MAX_RUN as u16 > end - start {
                 break;
             }
-            let Some((record, place)) = self.oldest(host, wanted) else {
+            let Some((record, place)) = self.oldest(host, wanted, &mut batch.spared) else {
                 break;
             };
             found = true;
@@ -250,10 +252,11 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 
     /// The page that goes next, and where it belongs. Those that have patience are passed over, some
     /// at a time under the queue lock.
-    fn oldest(&self, host: &H, wanted: &Wanted) -> Option<(u32, Place)> {
-        for _ in 0..MOST_SEARCHES {
+    fn oldest(&self, host: &H, wanted: &Wanted, all_spared: &mut u32) -> Option<(u32, Place)> {
+        while *all_spared < MOST_SPARED {
             let mut queues = self.queues.lock();
             let (found, spared) = queues.search(&self.pages, wanted);
+            *all_spared += spared;
             add(&self.counters.second_chances, spared.into());
             if let Some(record) = found {
                 queues.note_turnover(&self.pages, record, host.now_ns());

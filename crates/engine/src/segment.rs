@@ -210,7 +210,7 @@ pub(crate) struct Counts {
     of: [AtomicU16; LEAF_PAGES as usize],
 }
 
-/// What a counter can hold. A page has no more sharers than its family has members, which are no
+/// What a counter can hold. A page has no more sharers than there are snapshots in its family, which are no
 /// more than this, and no more pins than [`MAX_PINS`](crate::vmo::MAX_PINS).
 pub(crate) const MAX_COUNT: u32 = u16::MAX as u32;
 

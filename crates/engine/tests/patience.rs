@@ -3,6 +3,7 @@
 
 mod machine;
 
+use coldpress_engine::queues::random::RandomPick;
 use machine::*;
 
 /// Hot pages; then so many cold ones. Each in a leaf of its own.
@@ -117,4 +118,24 @@ fn what_does_not_compress_is_tried_ever_less() {
         "each round but for patience: {}",
         tried.len()
     );
+}
+
+/// Random picking, and with it chaos and random debug compression, takes a page whatever its heat.
+#[test]
+fn what_is_picked_has_no_chances() {
+    let s = patient(index(HOT));
+    let (mut w, mut r) = (worker(1), reclaimer(2));
+    for n in 0..HOT {
+        s.write(&mut w, 1, index(n), &content(Kind::Text, n.into()));
+    }
+    s.cool();
+    while s.reclaim(&mut r, 1).taken > 0 {}
+    for n in 0..HOT {
+        s.read(&mut w, 1, index(n));
+    }
+    s.cool();
+    let batch = s.reclaim(&mut r, 1);
+    assert_eq!((batch.taken, batch.spared), (0, HOT), "all came back soon");
+    assert!(s.engine.pick_pages(&mut RandomPick::new(1), HOT) > 0);
+    assert!(s.reclaim(&mut r, 1).taken > 0);
 }

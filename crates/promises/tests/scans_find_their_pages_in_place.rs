@@ -13,7 +13,7 @@ fn scans_find_their_pages_in_place() {
     eprintln!("{faults} faults for {restored} pages");
     statistics.at_least("decompressions", 10_000);
     assert!(
-        faults * 4 <= restored * 3,
+        faults * 4 <= restored,
         "{faults} faults for {restored} pages"
     );
 }

@@ -22,7 +22,7 @@ fn what_is_used_stays_and_what_is_not_goes() {
     };
     let stays = statistics.get("committed_bytes");
     let chances = statistics.get("second_chances");
-    let restored = statistics.get("decompressions") * 4096;
+    let restored = statistics.get("decompressions") * 4096; // Those read ahead as well.
     eprintln!(
         "{} MiB in place of {}, {} used; {chances} second chances, {} MiB restored",
         stays / MIB,
@@ -32,11 +32,10 @@ fn what_is_used_stays_and_what_is_not_goes() {
     );
     assert!(stays >= hot - MIB, "what is in use is in place");
     assert!(stays < 2 * hot, "most of the rest is not");
-    assert_eq!(
-        statistics.get("eager_compressions"),
-        statistics.get("evictions")
-    );
+    let needed =
+        ["pressure_compressions", "critical_compressions"].map(|name| statistics.get(name));
+    assert_eq!(needed, [0, 0], "there was room");
     // 40 cold ages. In turn, hot pages would have come back 30 times and more.
-    assert!(restored < 16 * hot, "hot pages are known");
+    assert!(restored < 20 * hot, "hot pages are known");
     assert!(chances * 4096 > 4 * hot);
 }

@@ -9,7 +9,7 @@
 //! when it has had ten times its share ([`ColdAge::has_had_enough`]): so an age that turns out far too short
 //! costs a hundredth of the time, and for one window.
 //!
-//! Windows in which the budget made pages go say nothing of the age, and change nothing.
+//! Windows in which the budget, or the machine's want, made pages go say nothing of the age, and change nothing.
 
 /// Refaults a minute, of a million pages in place: 0.2 %.
 const MOST_REFAULTS: u64 = 2_000;
@@ -38,6 +38,22 @@ pub(crate) struct ColdAge {
     refaults: u64,
     resident: u64,
     pressed: bool,
+    /// Pages taken for their age before the window, and in it.
+    taken_before: u64,
+    taken: u64,
+}
+
+/// How things stand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    /// Pages that came back, ever.
+    pub refaults: u64,
+    /// Pages in place.
+    pub resident: u64,
+    /// Pages taken for their age, ever.
+    pub taken: u64,
+    /// Pages are made to go now for another reason: the budget, or the machine.
+    pub pressed: bool,
 }
 
 /// What a window made of the age.
@@ -62,6 +78,8 @@ impl ColdAge {
             refaults: 0,
             resident: 0,
             pressed: false,
+            taken_before: 0,
+            taken: 0,
         }
     }
 
@@ -81,21 +99,15 @@ impl ColdAge {
         self.refaults > ENOUGH * self.share()
     }
 
-    /// Takes note of how things stand: all refaults so far, pages in place, and whether the budget
-    /// makes pages go now.
-    pub(crate) fn observe(
-        &mut self,
-        now_ns: u64,
-        refaults: u64,
-        resident: u64,
-        pressed: bool,
-    ) -> Verdict {
+    /// Takes note of how things stand.
+    pub(crate) fn observe(&mut self, now_ns: u64, counts: Counts) -> Verdict {
         if self.began_ns == 0 {
-            self.begin(now_ns, refaults);
+            self.begin(now_ns, counts);
         }
-        self.refaults = refaults - self.before;
-        self.resident = resident;
-        self.pressed |= pressed;
+        self.refaults = counts.refaults - self.before;
+        self.taken = counts.taken - self.taken_before;
+        self.resident = counts.resident;
+        self.pressed |= counts.pressed;
         if now_ns - self.began_ns < WINDOW_NS {
             return Verdict::Pending;
         }
@@ -105,14 +117,16 @@ impl ColdAge {
             Verdict::Shorter => self.age_ns = (self.age_ns - self.age_ns / 8).max(LEAST_NS),
             Verdict::Pending | Verdict::Same => {}
         }
-        self.begin(now_ns, refaults);
+        self.begin(now_ns, counts);
         verdict
     }
 
-    fn begin(&mut self, now_ns: u64, refaults: u64) {
+    fn begin(&mut self, now_ns: u64, counts: Counts) {
         self.began_ns = now_ns;
-        self.before = refaults;
+        self.before = counts.refaults;
+        self.taken_before = counts.taken;
         self.refaults = 0;
+        self.taken = 0;
         self.pressed = false;
     }
 
@@ -120,7 +134,8 @@ impl ColdAge {
         match self.share() {
             _ if self.pressed => Verdict::Same,
             share if self.refaults > share => Verdict::Longer,
-            share if self.refaults < share / 2 => Verdict::Shorter,
+            // Where nothing was taken nothing could come back.
+            share if self.refaults < share / 2 && self.taken > 0 => Verdict::Shorter,
             _ => Verdict::Same,
         }
     }
@@ -134,17 +149,22 @@ mod tests {
     const RESIDENT: u64 = 1 << 24;
     const ALLOWED: u64 = 5_592;
 
+    fn counts(refaults: u64, taken: u64) -> Counts {
+        Counts {
+            refaults,
+            resident: RESIDENT,
+            taken,
+            pressed: false,
+        }
+    }
+
+    /// So many windows after each other, with so many refaults each; pages are taken in all of them.
     fn windows(age: &mut ColdAge, count: u64, a_window: u64) -> Verdict {
-        let (began, before) = (age.began_ns.max(1), age.before);
-        let mut verdict = Verdict::Pending;
-        age.observe(began, before, RESIDENT, false);
+        let (began, before, taken) = (age.began_ns.max(1), age.before, age.taken_before);
+        let mut verdict = age.observe(began, counts(before, taken));
         for n in 1..=count {
-            verdict = age.observe(
-                began + n * WINDOW_NS,
-                before + n * a_window,
-                RESIDENT,
-                false,
-            );
+            let now = counts(before + n * a_window, taken + n);
+            verdict = age.observe(began + n * WINDOW_NS, now);
         }
         verdict
     }
@@ -158,15 +178,6 @@ mod tests {
         assert_eq!(windows(&mut age, 1, ALLOWED / 2), Verdict::Same);
         assert_eq!(windows(&mut age, 1, ALLOWED / 2 - 1), Verdict::Shorter);
         assert_eq!(age.in_force_ns(), FIRST_NS / 4 * 5 / 8 * 7);
-        let small = |age: &mut ColdAge, now, refaults| {
-            age.observe(age.began_ns + now, age.before + refaults, 1000, false)
-        };
-        assert_eq!(
-            small(&mut age, WINDOW_NS, 1000),
-            Verdict::Same,
-            "a thousandth"
-        );
-        assert_eq!(small(&mut age, WINDOW_NS, 1001), Verdict::Longer);
         windows(&mut age, 100, 0);
         assert_eq!(age.in_force_ns(), LEAST_NS);
         windows(&mut age, 100, 100_000);
@@ -174,23 +185,52 @@ mod tests {
     }
 
     #[test]
+    fn in_a_small_program_a_thousandth_of_the_time_is_allowed() {
+        for (refaults, expected) in [(1000, Verdict::Same), (1001, Verdict::Longer)] {
+            let mut age = ColdAge::new();
+            let now = |refaults, taken| Counts {
+                resident: 1000,
+                ..counts(refaults, taken)
+            };
+            age.observe(1, now(0, 0));
+            let verdict = age.observe(1 + WINDOW_NS, now(refaults, 1));
+            assert_eq!(verdict, expected);
+        }
+    }
+
+    #[test]
+    fn where_nothing_was_taken_nothing_is_learnt() {
+        let mut age = ColdAge::new();
+        age.observe(1, counts(0, 7));
+        assert_eq!(age.observe(1 + WINDOW_NS, counts(0, 7)), Verdict::Same);
+        assert_eq!(
+            age.observe(1 + 2 * WINDOW_NS, counts(0, 8)),
+            Verdict::Shorter
+        );
+    }
+
+    #[test]
     fn a_window_that_has_had_its_share_is_left_in_peace() {
         let mut age = ColdAge::new();
-        age.observe(1, 1000, RESIDENT, false);
-        age.observe(2, 1000 + 10 * ALLOWED, RESIDENT, false);
+        age.observe(1, counts(1000, 0));
+        age.observe(2, counts(1000 + 10 * ALLOWED, 0));
         assert!(!age.has_had_enough());
-        age.observe(3, 1001 + 10 * ALLOWED, RESIDENT, false);
+        age.observe(3, counts(1001 + 10 * ALLOWED, 0));
         assert!(age.has_had_enough());
-        age.observe(1 + WINDOW_NS, 1001 + 10 * ALLOWED, RESIDENT, false);
+        age.observe(1 + WINDOW_NS, counts(1001 + 10 * ALLOWED, 0));
         assert!(!age.has_had_enough(), "the next one is another");
     }
 
     #[test]
     fn what_the_budget_does_is_not_the_ages_fault() {
         let mut age = ColdAge::new();
-        age.observe(1, 0, RESIDENT, false);
-        age.observe(2, 10, RESIDENT, true);
-        let verdict = age.observe(1 + WINDOW_NS, 1_000_000, RESIDENT, false);
+        let pressed = Counts {
+            pressed: true,
+            ..counts(10, 1)
+        };
+        age.observe(1, counts(0, 0));
+        age.observe(2, pressed);
+        let verdict = age.observe(1 + WINDOW_NS, counts(1_000_000, 1));
         assert_eq!((verdict, age.in_force_ns()), (Verdict::Same, FIRST_NS));
     }
 }

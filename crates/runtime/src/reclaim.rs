@@ -15,7 +15,7 @@
 //!   brings nothing, doubles the pause before the next, up to the 10 ms between measurements.
 
 use crate::chaos::Chaos;
-use crate::cold_age::{ColdAge, Verdict};
+use crate::cold_age::{ColdAge, Counts, Verdict};
 use crate::compaction::Passes;
 use crate::config::Config;
 use crate::futex::{set_and_wake, wait_for, wait_while};
@@ -37,8 +37,10 @@ const MEASURE_CLOSEST_NS: u64 = 1_000_000;
 const FASTEST_GROWTH_BYTES_A_MS: u64 = 2 << 20;
 const DISCOVER_IDLE_NS: u64 = 250_000_000;
 const DISCOVER_PRESSED_NS: u64 = 20_000_000;
-/// Discovery for the cold age's sake takes one of so many parts of the time at most.
+/// Discovery for the cold age's sake takes one of so many parts of a processor's time at most.
 const EAGER_DISCOVERY: u64 = 500;
+/// A batch for the machine's sake that brings nothing is not repeated before this time.
+const HELP_REST_NS: u64 = 200_000_000;
 /// Pages of a batch; their runs span more slots, since they pass over pages that are away.
 const BATCH_PAGES: u32 = 384;
 /// A page that could not be compressed or taken is tried again after this long.
@@ -91,6 +93,10 @@ struct Reclaim {
     cold_age: ColdAge,
     /// No batch is taken for its age before this time: the last one found nothing old enough.
     eager_again_ns: u64,
+    /// Nor is memory looked for, for the cold age's sake alone.
+    eager_discovery_ns: u64,
+    /// No batch is taken to help the machine out before this time: the last one brought nothing.
+    help_again_ns: u64,
     shortage: Shortage,
 }
 
@@ -110,6 +116,8 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         chaos: Chaos::in_this_process(),
         cold_age: ColdAge::new(),
         eager_again_ns: 0,
+        eager_discovery_ns: 0,
+        help_again_ns: 0,
         shortage: Shortage::open(),
     };
     loop {
@@ -246,16 +254,15 @@ impl Reclaim {
         if now < self.discovered_ns + at_most_every_ns && self.discovered_ns > 0 {
             return 0;
         }
-        self.discover_now(at_most_every_ns, 10)
+        self.discover_now(at_most_every_ns)
     }
 
-    /// Discovers, and not again before `at_most_every_ns` have passed, nor before so many times the
-    /// time that it took.
-    fn discover_now(&mut self, at_most_every_ns: u64, times: u64) -> u64 {
+    fn discover_now(&mut self, at_most_every_ns: u64) -> u64 {
         let now = sys::now_ns();
         let tracked = pager().discovery.discover();
+        // Discovery shall never take more than a tenth of the time.
         let took = sys::now_ns() - now;
-        self.discovered_ns = now + (took * times).saturating_sub(at_most_every_ns);
+        self.discovered_ns = now + (took * 10).saturating_sub(at_most_every_ns);
         tracked
     }
 
@@ -271,7 +278,8 @@ impl Reclaim {
         if config.chaos.is_some() {
             return self.chaos();
         }
-        self.choose_cold_age(&config, total > marks.high);
+        let helps = pager().pressure.machine_is_short.load(Relaxed);
+        self.choose_cold_age(&config, total > marks.high || helps);
         if config.allows(Trigger::Eager) {
             self.eager(&config);
         }
@@ -304,24 +312,39 @@ impl Reclaim {
 
     /// Judges the cold age by what came back, and says what is in force.
     fn choose_cold_age(&mut self, config: &Config, pressed: bool) {
+        if config.cold_after_ms != COLD_AFTER_AUTO || !config.allows(Trigger::Eager) {
+            // What comes back now says nothing of an age that is not in force.
+            self.cold_age = ColdAge::new();
+            pager().control.set_chosen_cold_age(0, false);
+            return;
+        }
         let engine = &pager().engine;
         let c = engine.counters();
-        let refaults = [&c.decompressions, &c.faults_same_filled, &c.faults_copied];
+        let refaults = [
+            &c.faults_decompressed,
+            &c.faults_same_filled,
+            &c.faults_copied,
+        ];
         let refaults = refaults.iter().map(|counter| counter.load(Relaxed)).sum();
         let resident = engine.resident_pages().into();
-        let verdict = self
-            .cold_age
-            .observe(sys::now_ns(), refaults, resident, pressed);
+        let taken = c.eager_compressions.load(Relaxed);
+        let verdict = self.cold_age.observe(
+            sys::now_ns(),
+            Counts {
+                refaults,
+                resident,
+                taken,
+                pressed,
+            },
+        );
         let control = &pager().control;
-        let guarded = config.cold_after_ms == COLD_AFTER_AUTO && self.cold_age.has_had_enough();
+        let guarded = self.cold_age.has_had_enough();
         control.set_chosen_cold_age(self.cold_age.in_force_ns() / 1_000_000_000, guarded);
         let s = pager().host.statistics();
-        if config.cold_after_ms == COLD_AFTER_AUTO {
-            match verdict {
-                Verdict::Longer => drop(s.cold_age_longer.fetch_add(1, Relaxed)),
-                Verdict::Shorter => drop(s.cold_age_shorter.fetch_add(1, Relaxed)),
-                Verdict::Pending | Verdict::Same => {}
-            }
+        match verdict {
+            Verdict::Longer => drop(s.cold_age_longer.fetch_add(1, Relaxed)),
+            Verdict::Shorter => drop(s.cold_age_shorter.fetch_add(1, Relaxed)),
+            Verdict::Pending | Verdict::Same => {}
         }
     }
 
@@ -335,8 +358,12 @@ impl Reclaim {
         };
         let now = sys::now_ns();
         let every_ns = (age_ns / 4).clamp(50_000_000, 1_000_000_000);
-        if now >= self.discovered_ns + every_ns || self.discovered_ns == 0 {
-            self.discover_now(every_ns, EAGER_DISCOVERY);
+        if now >= self.eager_discovery_ns {
+            let before = sys::own_cpu_ns();
+            self.discover_now(every_ns);
+            // Its own time: what the budget asks for must not wait for this one's.
+            let took = sys::own_cpu_ns() - before;
+            self.eager_discovery_ns = now + every_ns.max(took * EAGER_DISCOVERY);
         }
         let ageing = ageing((age_ns / 4).max(1_000_000), 0);
         let inactive = pager().engine.age(&pager().host, &ageing, false);
@@ -350,10 +377,17 @@ impl Reclaim {
 
     /// The machine is short of memory: takes a batch of the coldest, whatever the budget.
     fn help_out(&mut self) {
+        let now = sys::now_ns();
+        if now < self.help_again_ns {
+            return;
+        }
         self.discover(DISCOVER_IDLE_NS);
         let ageing = ageing(100_000_000, 20_000_000);
         if pager().engine.age(&pager().host, &ageing, true) > 0 {
-            self.batch(u64::MAX, Trigger::Pressure);
+            let batch = self.batch(u64::MAX, Trigger::Pressure);
+            if batch.kept < PROGRESS_PAGES {
+                self.help_again_ns = now + HELP_REST_NS;
+            }
         }
     }
 
@@ -389,9 +423,12 @@ impl Reclaim {
             let gained = before.saturating_sub(total);
             self.watch_hope(
                 total > marks.wait,
-                inactive == 0 || batch.kept >= PROGRESS_PAGES,
+                inactive == 0 || batch.kept >= PROGRESS_PAGES || batch.spared > 0,
             );
-            if batch.taken == 0 || batch.kept * 4 < batch.taken && gained == 0 {
+            // Pages that were spared are older than they were: they go when their chances are used up.
+            let fruitless = batch.taken == 0 && batch.spared == 0
+                || batch.kept * 4 < batch.taken && gained == 0;
+            if fruitless {
                 hopeless += 1;
                 if hopeless >= 4 {
                     s.budget_misses.fetch_add(1, Relaxed);

@@ -153,6 +153,7 @@ pub fn publish(total_bytes: u64) {
     set(&s.overhead_bytes, overhead);
     copy(&s.evictions, &c.evictions);
     copy(&s.second_chances, &c.second_chances);
+    copy(&s.read_ahead, &c.read_ahead);
     copy(&s.compression_attempts, &c.compression_attempts);
     copy(&s.failed_compressions, &c.failed_compressions);
     copy(&s.decompressions, &c.decompressions);

@@ -100,8 +100,10 @@ impl Queues {
                     page.set_mark(ALWAYS_NEED, false);
                 }
                 let needed = page.has(ALWAYS_NEED);
-                let spare = page.chances() > 0;
-                if !needed && !spare && wanted.is_kind(page.has(PAGER_BACKED)) {
+                let is_wanted = !needed && wanted.is_kind(page.has(PAGER_BACKED));
+                // What was picked, hinted at or isolated has no chances.
+                let spare = is_wanted && generation && page.chances() > 0;
+                if is_wanted && !spare {
                     return (Some(record), spared);
                 }
                 if left == 0 {
@@ -157,7 +159,9 @@ impl Queues {
     /// no chances left.
     pub(crate) fn is_inactive(&self, pages: &Pool<PageRecord>, record: u32) -> bool {
         let page = pages.get(record);
-        self.is_offered(page.queue()) && !page.has(ALWAYS_NEED) && page.chances() == 0
+        let queue = page.queue();
+        let spared = queue < GENERATIONS && page.chances() > 0;
+        self.is_offered(queue) && !page.has(ALWAYS_NEED) && !spared
     }
 
     fn is_offered(&self, queue: usize) -> bool {
