@@ -9,6 +9,7 @@ use coldpress_runtime::windows::ADDRESS_LIMIT;
 use coldpress_runtime::{maps, pager, sys};
 use coldpress_uffd::AddressRange;
 use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use linux_raw_sys::general as nr;
 use rustix::fd::AsFd;
 use rustix::fs::{Mode, OFlags};
@@ -42,28 +43,55 @@ pub unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
 }
 
 fn lock_all(flags: c_int) -> isize {
+    // As the kernel does, before anything is changed.
+    let mut bytes = 0;
+    if let Err(error) = for_each_own(|range| bytes += range.len() as u64) {
+        return error;
+    }
+    if bytes > limit() && !may_lock() {
+        return ENOMEM;
+    }
     let future = flags & !CURRENT;
+    let was_said = SAID_OF_FUTURE.swap(flags & FUTURE != 0, Relaxed);
     let result = match flags & FUTURE {
-        // What was said of the future before counts no more.
+        0 if !was_said => 0,
+        // What was said of the future before counts no more. There is no other way to say so; what this
+        // unlocks is locked again below.
         0 => call(nr::__NR_munlockall, [0; 3]),
         _ => call(nr::__NR_mlockall, [future as usize, 0, 0]),
     };
     if result != 0 {
         return result;
     }
+    let mut refused = 0;
+    let read = for_each_own(|range| {
+        if refused == 0 {
+            refused = lock(range, flags & ON_FAULT == 0);
+        }
+    });
+    // What was locked on the way stays so, as the kernel leaves it.
+    match (refused, read) {
+        (0, Ok(())) => 0,
+        (0, Err(error)) => error,
+        _ => refused,
+    }
+}
+
+/// `mlockall(MCL_FUTURE)` was called last.
+static SAID_OF_FUTURE: AtomicBool = AtomicBool::new(false);
+
+/// Calls `with` for each mapping, or part of one, that is not the pager's.
+fn for_each_own(mut with: impl FnMut(AddressRange)) -> Result<(), isize> {
     let open = OFlags::RDONLY | OFlags::CLOEXEC;
-    let Ok(maps) = rustix::fs::open(c"/proc/self/maps", open, Mode::empty()) else {
-        return EAGAIN;
-    };
+    let maps = rustix::fs::open(c"/proc/self/maps", open, Mode::empty()).map_err(|_| EAGAIN)?;
     let own = pager().host.memory.range();
     let mut buffer = [0u8; 8192];
-    let mut refused = 0;
     let read = maps::for_each_line(maps.as_fd(), &mut buffer, |line| {
         let Some(mapping) = maps::parse(line) else {
             return;
         };
         let AddressRange { start, end } = mapping.range;
-        if refused == 0 && end <= ADDRESS_LIMIT {
+        if end <= ADDRESS_LIMIT {
             // The kernel may have joined a mapping of the program to the reservation.
             let before = AddressRange {
                 start,
@@ -74,17 +102,40 @@ fn lock_all(flags: c_int) -> isize {
                 end,
             };
             for part in [before, behind] {
-                if part.start < part.end && refused == 0 {
-                    refused = lock(part, flags & ON_FAULT == 0);
+                if part.start < part.end {
+                    with(part);
                 }
             }
         }
     });
-    if refused != 0 || read.is_err() {
-        call(nr::__NR_munlockall, [0; 3]);
-        return if refused != 0 { refused } else { EAGAIN };
-    }
-    0
+    read.map_err(|_| EAGAIN)
+}
+
+/// Bytes that a program without a right to more may lock.
+fn limit() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Memlock)
+        .current
+        .unwrap_or(u64::MAX)
+}
+
+/// Whether the program may lock any amount (CAP_IPC_LOCK).
+fn may_lock() -> bool {
+    const VERSION: u32 = 0x2008_0522;
+    const IPC_LOCK: u32 = 1 << 14;
+    let mut header = [VERSION, 0];
+    // Effective, permitted, inheritable; twice.
+    let mut sets = [0u32; 6];
+    let args = [
+        (&raw mut header) as usize,
+        (&raw mut sets) as usize,
+        0,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the kernel reads two words and writes six.
+    let result = unsafe { sys::syscall(nr::__NR_capget, args) };
+    result == 0 && sets[0] & IPC_LOCK != 0
 }
 
 /// Locks a mapping. Only the limit can be in the way of the first call, or that the mapping is no longer
