@@ -47,6 +47,7 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("fixed_buffers", "fixed_buffers", &["4", "4"], "64M", true),
     hazard("ring_cold", "ring_cold", &["46", "16", "3000"], "64M", true),
     hazard("huge_pages", "huge_pages", &["47", "16", "3000"], "64M", true),
+    hazard("locked_refused", "locked_refused", &["54"], "64M", true),
     hazard("locked_all", "locked_all", &["48", "2"], "64M", true),
     hazard("locked_and_read_only", "locked_and_read_only", &["5", "2500"], "64M", true),
     hazard("removing_while_restoring", "removing_while_restoring", &["6", "3000"], "64M", true),

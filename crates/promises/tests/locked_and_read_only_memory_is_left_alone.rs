@@ -28,3 +28,9 @@ fn mlockall_locks_the_programs_memory() {
         statistics.at_least("decompressions", 1000);
     }
 }
+
+/// Story: an `mlockall` that was refused unlocked what had been locked before.
+#[test]
+fn an_mlockall_that_is_refused_changes_nothing() {
+    survive("locked_refused");
+}
