@@ -33,6 +33,7 @@ struct coldpress_cache_options {
     size_t disk_chunks;      /* nameless files in $TMPDIR */
     int overcommit;          /* evict only what the kernel took, while there is such */
     int stub;                /* keep nothing */
+    size_t compressed_bytes; /* what evicted entries may take, compressed; 0: they are lost */
 };
 
 struct coldpress_cache_rlock {
@@ -54,6 +55,8 @@ struct coldpress_cache_stats {
     uint64_t reused;    /* pages the kernel had taken, used again unasked for */
     uint64_t displaced;
     uint64_t kept;      /* hot pages kept from the kernel */
+    uint64_t compressed_entries; /* beside entries */
+    uint64_t compressed_bytes;
     uint64_t resident_bytes;
     uint64_t lazyfree_bytes;
 };
@@ -102,7 +105,7 @@ static inline coldpress_cache *coldpress_cache_of(size_t capacity_bytes, size_t 
                                                   size_t anonymous_chunks, size_t disk_chunks, int stub) {
     struct coldpress_cache_options options = {
         capacity_bytes, PAGE_SIZE, sizeof(struct coldpress_cache_rlock),
-        lazyfree_chunks, anonymous_chunks, 0, disk_chunks, 0, stub,
+        lazyfree_chunks, anonymous_chunks, 0, disk_chunks, 0, stub, 0,
     };
     return coldpress_cache_new(&options);
 }

@@ -8,6 +8,7 @@ use crate::region::{Region, Table};
 use crate::room::{Chunk, ChunkState, Room};
 use crate::slot::{Slot, State};
 use crate::stats::Counters;
+use crate::tier::Tier;
 use crate::{PAGE_BYTES, racy};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{
@@ -47,9 +48,11 @@ pub struct Cache {
     pub(crate) counters: Counters,
     pub(crate) overcommit: bool,
     pub(crate) stub: bool,
+    /// Whether there is a compressed tier.
+    pub(crate) has_tier: bool,
     /// The room lock: guards chunks, free pages, words of the index, and the closing of states. Leaf.
-    /// May be held across `madvise`, `mincore` and a walk over all records; never while a page is
-    /// filled or copied.
+    /// May be held across `madvise`, `mincore` and a walk over all records, with a compressed tier
+    /// also one decompression and a step of compressions; never while a page is filled.
     pub(crate) room: Mutex<Room>,
 }
 
@@ -74,6 +77,10 @@ impl Cache {
             }
             chunks.push(Chunk::new(first, pages_a_chunk, backing));
         }
+        let tier = match options.compressed_bytes {
+            0 => None,
+            bytes => Some(Tier::new(bytes)?),
+        };
         let lazy = options.lazyfree_chunks as u64 * u64::from(pages_a_chunk);
         Ok(Cache {
             slots: Table::new(pages)?,
@@ -86,7 +93,8 @@ impl Cache {
             counters: Counters::default(),
             overcommit: options.overcommit,
             stub: options.stub,
-            room: Mutex::new(Room::new(chunks, pages_a_chunk)),
+            has_tier: tier.is_some(),
+            room: Mutex::new(Room::new(chunks, pages_a_chunk, tier)),
             region,
         })
     }
@@ -136,7 +144,7 @@ impl Cache {
     unsafe fn read_into(&self, key: u64, offset: usize, into: *mut u8, bytes: usize) -> Copied {
         let mut outcome = Copied::Nothing;
         for _ in 0..ATTEMPTS {
-            let Some((slot, state)) = self.look_up(key) else {
+            let Some((slot, state)) = self.look_up_anywhere(key) else {
                 break;
             };
             // SAFETY: handed on.
@@ -182,7 +190,7 @@ impl Cache {
     pub fn remove(&self, key: u64) -> bool {
         let mut room = self.lock_room();
         let Some(slot) = self.index.find(key, &self.slots) else {
-            return false;
+            return room.tier.as_mut().is_some_and(|tier| tier.forget(key));
         };
         if !self.state(slot).is_open() {
             return false;
@@ -201,6 +209,40 @@ impl Cache {
         let state = State(record.state.load(Acquire));
         // The key was written before the state was opened, which orders this load after it.
         (state.is_open() && record.key.load(Relaxed) == key).then_some((slot, state))
+    }
+
+    /// As [`look_up`](Cache::look_up), after giving an entry of the compressed tier a page.
+    #[inline]
+    pub(crate) fn look_up_anywhere(&self, key: u64) -> Option<(u32, State)> {
+        let found = self.look_up(key);
+        if found.is_none() && self.has_tier && self.restore(key) {
+            return self.look_up(key);
+        }
+        found
+    }
+
+    /// Gives the entry of `key` a page if it is in the compressed tier. Whether it was.
+    #[cold]
+    pub(crate) fn restore(&self, key: u64) -> bool {
+        let mut page = [0; PAGE_BYTES];
+        let mut room = self.lock_room();
+        // Only what has no page is there (T1).
+        let taken = room
+            .tier
+            .as_mut()
+            .is_some_and(|tier| tier.take(key, &mut page));
+        if !taken {
+            return false;
+        }
+        let Ok(slot) = self.take_page(&mut room, key) else {
+            return false;
+        };
+        self.count_writer(slot);
+        drop(room);
+        // SAFETY: the page is locked for us; readers bear with it (C4).
+        unsafe { racy::copy(page.as_ptr(), self.region.page(slot), PAGE_BYTES) };
+        self.finish(slot, true);
+        true
     }
 
     #[inline]

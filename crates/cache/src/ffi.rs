@@ -48,6 +48,8 @@ pub struct coldpress_cache_options {
     pub overcommit: c_int,
     /// Not 0: keep nothing. Capacity and chunks do not matter then.
     pub stub: c_int,
+    /// Bytes that evicted entries may take, compressed; 0 for none.
+    pub compressed_bytes: usize,
 }
 
 /// An optimistic read lock.
@@ -81,6 +83,8 @@ pub struct coldpress_cache_stats {
     pub reused: u64,
     pub displaced: u64,
     pub kept: u64,
+    pub compressed_entries: u64,
+    pub compressed_bytes: u64,
     pub resident_bytes: u64,
     pub lazyfree_bytes: u64,
 }
@@ -178,6 +182,7 @@ pub unsafe extern "C" fn coldpress_cache_new(
             dont_need_chunks: options.dont_need_chunks,
             disk_chunks: options.disk_chunks,
             overcommit: options.overcommit != 0,
+            compressed_bytes: options.compressed_bytes,
             ..Options::new(options.capacity_bytes, Backing::LazyFree)
         }
     });
@@ -405,6 +410,8 @@ pub unsafe extern "C" fn coldpress_cache_get_stats(
         reused: stats.reused,
         displaced: stats.displaced,
         kept: stats.kept,
+        compressed_entries: stats.compressed_entries,
+        compressed_bytes: stats.compressed_bytes,
         resident_bytes: stats.resident_bytes,
         lazyfree_bytes: stats.lazyfree_bytes,
     };

@@ -41,6 +41,10 @@
 //! page gives its colder half. The hottest pages of sealed chunks, up to a part of the capacity, are kept
 //! from the kernel by making them dirty, since it sees only whether a page was used, not how often.
 //!
+//! With a compressed tier an entry that is evicted is compressed and stays, up to a budget, and gets
+//! a page again when it is asked for. Readers wait then for one page to be decompressed, and for a
+//! few to be compressed; what lies in pages is read without waiting as ever.
+//!
 //! # Invariants
 //!
 //! * C1 A page's state is closed under the room lock, and opened by its one writer after the last
@@ -63,6 +67,7 @@
 //! | writing | `write.rs` |
 //! | chunks, free pages, eviction, sealing | `room.rs` |
 //! | key to page | `index.rs` |
+//! | entries compressed | `tier.rs` |
 //! | a page's record | `slot.rs` |
 //! | bytes that change under one's hands | `racy.rs` |
 //! | memory, system calls | `region.rs` |
@@ -84,6 +89,7 @@ mod region;
 mod room;
 mod slot;
 mod stats;
+mod tier;
 mod write;
 
 pub use cache::Cache;

@@ -50,6 +50,9 @@ pub struct Options {
     /// 4 GiB, 16) with room to spare, and little enough that a kernel short of memory still finds
     /// seven eighths.
     pub keep_hot: u8,
+    /// Bytes that evicted entries may take, compressed; 0 for none: they are lost then. This is beside
+    /// the capacity. Not less than a page otherwise.
+    pub compressed_bytes: usize,
     /// Keep nothing: every read misses, every write is forgotten. For measuring what a cache is
     /// worth.
     pub stub: bool,
@@ -68,6 +71,7 @@ impl Options {
             directory: std::env::temp_dir(),
             overcommit: false,
             keep_hot: 32,
+            compressed_bytes: 0,
             stub: false,
         }
     }

@@ -93,7 +93,7 @@ impl Cache {
     /// An optimistic lock of the entry of `key`, to read it where it lies. It holds nothing and
     /// nobody waits for it; what was read counts only if [`ReadLock::is_valid`] says so afterwards.
     pub fn read_lock(&self, key: u64) -> Option<ReadLock<'_>> {
-        let found = self.look_up(key);
+        let found = self.look_up_anywhere(key);
         if let Some((slot, state)) = found {
             match self.verdict(slot, state) {
                 Copied::Whole => {

@@ -3,12 +3,15 @@
 //! A chunk is a range of pages of one backing. Free pages form a list through the keys of their
 //! records, so that nothing is allocated after a cache is made.
 
+use crate::PAGE_BYTES;
 use crate::cache::Cache;
 use crate::error::Error;
 use crate::options::Backing;
 use crate::racy;
+use crate::read::Copied;
 use crate::region::Advice;
 use crate::slot::Slot;
+use crate::tier::{STEP_PAGES, Tier};
 use std::ops::Range;
 use std::sync::atomic::{
     AtomicBool, AtomicU32,
@@ -55,6 +58,10 @@ pub(crate) struct Room {
     current: usize,
     /// Evictions until all heat is halved.
     until_cooling: usize,
+    /// What is left of the last eviction.
+    draining: Option<Draining>,
+    /// Where evicted entries stay, compressed.
+    pub tier: Option<Tier>,
     /// For ties, by xorshift.
     random: u64,
     /// What the kernel says of a chunk's pages.
@@ -65,6 +72,18 @@ pub(crate) struct Room {
     pub displaced: u64,
     pub seals: u64,
     pub refused_seals: u64,
+}
+
+/// An eviction that is done in steps.
+#[derive(Clone)]
+struct Draining {
+    chunk: usize,
+    /// Pages still to be looked at.
+    slots: Range<u32>,
+    /// Heat up to which entries go.
+    bound: u8,
+    /// Give pages back to the kernel.
+    give_back: bool,
 }
 
 /// What would go with a chunk.
@@ -128,11 +147,13 @@ impl Chunk {
 }
 
 impl Room {
-    pub fn new(chunks: Vec<Chunk>, pages_a_chunk: u32) -> Room {
+    pub fn new(chunks: Vec<Chunk>, pages_a_chunk: u32, tier: Option<Tier>) -> Room {
         Room {
             until_cooling: cooling_period(chunks.len()),
             chunks,
             current: 0,
+            draining: None,
+            tier,
             random: 0x9e37_79b9_7f4a_7c15,
             residency: vec![0; pages_a_chunk as usize],
             evicted: 0,
@@ -235,6 +256,9 @@ impl Cache {
 
     /// Frees pages while there is none. False if all are locked for write.
     fn make_room(&self, room: &mut Room) -> bool {
+        if self.drain(room) > 0 {
+            return true;
+        }
         room.until_cooling -= 1;
         if room.until_cooling == 0 {
             room.until_cooling = cooling_period(room.chunks.len());
@@ -278,7 +302,8 @@ impl Cache {
         let Some((_, number)) = coldest else {
             return false;
         };
-        self.evict(room, number, false) > 0
+        self.begin_eviction(room, number, false);
+        self.drain(room) > 0
     }
 
     /// What evicting from a chunk would lose.
@@ -329,14 +354,13 @@ impl Cache {
         freed
     }
 
-    /// Frees the colder half of a chunk, or more where that ends among equals. The pages go back
-    /// to the kernel as well if `give_back`, or if the backing is of that kind.
-    fn evict(&self, room: &mut Room, number: usize, give_back: bool) -> u32 {
+    /// Chooses what goes of a chunk: the colder half, or more where that ends among equals. The pages
+    /// go back to the kernel as well if `give_back`, or if the backing is of that kind.
+    fn begin_eviction(&self, room: &mut Room, number: usize, give_back: bool) {
         let slots = room.chunks[number].slots();
-        let heat_of = |slot: u32| self.heat[slot as usize].load(Relaxed).min(HOTTEST);
         let mut by_heat = [0u32; HOTTEST as usize + 1];
         for slot in slots.clone().filter(|&slot| self.state(slot).is_open()) {
-            by_heat[heat_of(slot) as usize] += 1;
+            by_heat[self.heat_of(slot) as usize] += 1;
         }
         let half = by_heat.iter().sum::<u32>().div_ceil(2);
         let mut sum = 0;
@@ -344,18 +368,42 @@ impl Cache {
             sum += pages;
             sum >= half
         });
-        let bound = bound.unwrap_or(0) as u8;
-        let give_back = give_back || room.chunks[number].backing == Backing::DontNeed;
-        let mut run = slots.start..slots.start;
+        room.draining = Some(Draining {
+            chunk: number,
+            slots,
+            bound: bound.unwrap_or(0) as u8,
+            give_back: give_back || room.chunks[number].backing == Backing::DontNeed,
+        });
+    }
+
+    fn heat_of(&self, slot: u32) -> u8 {
+        self.heat[slot as usize].load(Relaxed).min(HOTTEST)
+    }
+
+    /// Goes on with the eviction that was begun: to its end, or for a step where entries are
+    /// compressed. Returns the pages freed, 0 at its end.
+    fn drain(&self, room: &mut Room) -> u32 {
+        let Some(mut draining) = room.draining.take() else {
+            return 0;
+        };
+        let most = if room.tier.is_some() {
+            STEP_PAGES
+        } else {
+            u32::MAX
+        };
+        let mut run = draining.slots.start..draining.slots.start;
         let mut freed = 0;
-        for slot in slots {
+        while freed < most
+            && let Some(slot) = draining.slots.next()
+        {
             // Readers go on counting: what is hit this very moment stays.
-            if !self.state(slot).is_open() || heat_of(slot) > bound {
+            if !self.state(slot).is_open() || self.heat_of(slot) > draining.bound {
                 continue;
             }
+            self.compress(room, slot);
             self.forget(room, slot);
             freed += 1;
-            if !give_back {
+            if !draining.give_back {
                 continue;
             }
             if run.end != slot {
@@ -366,7 +414,25 @@ impl Cache {
         }
         self.give_back(run);
         room.evicted += u64::from(freed);
+        if freed > 0 {
+            room.current = draining.chunk;
+            room.draining = Some(draining);
+        }
         freed
+    }
+
+    /// Keeps an open page's entry in the compressed tier, if there is one and the kernel has not
+    /// taken the page. It is forgotten next (T1).
+    fn compress(&self, room: &mut Room, slot: u32) {
+        let Some(tier) = &mut room.tier else { return };
+        let state = self.state(slot);
+        let mut page = [0; PAGE_BYTES];
+        // SAFETY: `page` is ours and a page long. Nobody writes: that needs the room lock.
+        let copied = unsafe { self.copy_out(slot, state, 0, page.as_mut_ptr(), PAGE_BYTES) };
+        if copied == Copied::Whole {
+            let key = self.slots[slot as usize].key.load(Relaxed);
+            tier.keep(key, &page);
+        }
     }
 
     fn give_back(&self, run: Range<u32>) {
@@ -453,11 +519,18 @@ impl Cache {
                 }
             }
             let Some((_, number)) = coldest else { break };
-            let freed = self.evict(&mut room, number, true);
-            if freed == 0 {
+            self.begin_eviction(&mut room, number, true);
+            let before = evicted;
+            loop {
+                let freed = self.drain(&mut room);
+                if freed == 0 {
+                    break;
+                }
+                evicted += u64::from(freed) * page;
+            }
+            if evicted == before {
                 break;
             }
-            evicted += u64::from(freed) * page;
         }
         evicted
     }

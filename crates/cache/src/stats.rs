@@ -37,6 +37,18 @@ pub struct Stats {
     pub refused_seals: u64,
     /// Pages kept from the kernel since they are hot, roughly.
     pub kept: u64,
+    /// Entries in the compressed tier, which are not among `entries`.
+    pub compressed_entries: u64,
+    /// Bytes that they take.
+    pub compressed_bytes: u64,
+    /// Times an entry went there.
+    pub compressed: u64,
+    /// Times one came back since it was asked for.
+    pub restored: u64,
+    /// Times one was given up for others.
+    pub discarded: u64,
+    /// Evicted entries that did not compress, and were lost.
+    pub incompressible: u64,
     /// Bytes of pages that are in memory.
     pub resident_bytes: u64,
     /// Of these, bytes that the kernel may take at any moment (`LazyFree` of `/proc/self/smaps`).
@@ -99,6 +111,15 @@ impl Cache {
         let free_pages = room.free_pages() as u64;
         let (evicted, reused, displaced) = (room.evicted, room.reused, room.displaced);
         let (seals, refused_seals) = (room.seals, room.refused_seals);
+        let mut stats = Stats::default();
+        if let Some(tier) = &room.tier {
+            stats.compressed_entries = tier.entries() as u64;
+            stats.compressed_bytes = tier.bytes() as u64;
+            stats.compressed = tier.compressed;
+            stats.restored = tier.restored;
+            stats.discarded = tier.discarded;
+            stats.incompressible = tier.incompressible;
+        }
         drop(room);
         let sum = |of: fn(&Stripe) -> &AtomicU64| {
             let stripes = self.counters.0.iter();
@@ -119,6 +140,7 @@ impl Cache {
             kept: u64::from(self.kept.load(Relaxed)),
             resident_bytes: self.resident_bytes(),
             lazyfree_bytes: lazyfree_bytes(self.region.addresses()).unwrap_or(0),
+            ..stats
         }
     }
 

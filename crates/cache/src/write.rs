@@ -27,6 +27,10 @@ impl Cache {
             None => self.index.find(key, &self.slots).map(|slot| (slot, true)),
         };
         let Some((slot, same)) = there else {
+            // What is there compressed is replaced, and must not come back (T1).
+            if let Some(tier) = &mut room.tier {
+                tier.forget(key);
+            }
             let slot = self.take_page(&mut room, key)?;
             self.count_writer(slot);
             return Ok(Writing { slot, fresh: true });
@@ -58,7 +62,7 @@ impl Cache {
     }
 
     /// Under the room lock, before the writer has its page (C2).
-    fn count_writer(&self, slot: u32) {
+    pub(crate) fn count_writer(&self, slot: u32) {
         let chunk = &self.chunk_states[self.chunk_of(slot)];
         chunk.writers.fetch_add(1, Relaxed);
         chunk.written.fetch_add(1, Relaxed);
@@ -94,6 +98,7 @@ impl Cache {
     /// [`Error::Busy`] if the key is locked for write, by this thread or another;
     /// [`Error::NoRoom`] if every page is.
     pub fn write_lock(&self, key: u64) -> Result<WriteLock<'_>, Error> {
+        self.look_up_anywhere(key);
         Ok(WriteLock::new(self, self.begin(key, None)?))
     }
 }

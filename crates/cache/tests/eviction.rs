@@ -212,6 +212,34 @@ fn shrinking_gives_memory_back_at_once_coldest_first() {
 }
 
 #[test]
+fn a_full_chunk_is_not_sealed_while_a_writer_holds_a_page() {
+    // The kernel could take the first half of a page before the second is written.
+    let cache = Cache::new(Options {
+        lazyfree_chunks: 1,
+        ..Options::new(16 * PAGE_BYTES, Backing::LazyFree)
+    })
+    .unwrap();
+    let mut lock = cache.write_lock(0).unwrap();
+    lock.write(0, &[1; PAGE_BYTES / 2]);
+    for key in 1..16 {
+        cache.insert(key, &[1]).unwrap();
+    }
+    let stats = cache.stats();
+    assert_eq!(
+        (stats.free_pages, stats.seals, stats.lazyfree_bytes),
+        (0, 0, 0)
+    );
+    lock.write(PAGE_BYTES / 2, &[1; PAGE_BYTES / 2]);
+    lock.commit();
+    assert_eq!(cache.stats().seals, 1);
+    // And what is written again is taken from the kernel's reach until much was.
+    cache.write_lock(3).unwrap().commit();
+    assert_eq!(cache.stats().seals, 1);
+    cache.write_lock(4).unwrap().commit();
+    assert_eq!(cache.stats().seals, 2);
+}
+
+#[test]
 fn a_stub_keeps_nothing() {
     let cache = Cache::new(Options::stub()).unwrap();
     for key in 0..1000 {

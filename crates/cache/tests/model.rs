@@ -39,15 +39,16 @@ fn page(byte: u8) -> [u8; PAGE_BYTES] {
     page
 }
 
-fn check(backing: Backing, pages: usize, keys: u64, steps: Vec<Step>) {
+fn check(backing: Backing, pages: usize, compressed_bytes: usize, keys: u64, steps: Vec<Step>) {
     let cache = Cache::new(Options {
         keep_hot: 128,
+        compressed_bytes,
         ..Options::new(pages * PAGE_BYTES, backing)
     })
     .unwrap();
     // Whether the entry must be there: nothing was evicted, taken or removed.
     let mut model: HashMap<u64, u8> = HashMap::new();
-    let loses = pages < keys as usize;
+    let loses = pages < keys as usize && compressed_bytes < 1 << 20;
     let lost_by_kernel = matches!(
         backing,
         Backing::LazyFree | Backing::Anonymous | Backing::DontNeed
@@ -119,7 +120,7 @@ fn check(backing: Backing, pages: usize, keys: u64, steps: Vec<Step>) {
                 }
             }
             Step::Shrink(pages) => {
-                if loses {
+                if loses || compressed_bytes > 0 {
                     cache.shrink(pages * PAGE_BYTES as u64);
                 }
             }
@@ -130,7 +131,7 @@ fn check(backing: Backing, pages: usize, keys: u64, steps: Vec<Step>) {
     }
     let stats = cache.stats();
     assert_eq!(stats.entries + stats.free_pages, stats.pages);
-    assert_eq!(stats.entries, model.len() as u64);
+    assert_eq!(stats.entries + stats.compressed_entries, model.len() as u64);
 }
 
 proptest! {
@@ -143,7 +144,7 @@ proptest! {
             Backing::LazyFree, Backing::Anonymous, Backing::DontNeed, Backing::Disk,
         ]),
     ) {
-        check(backing, 96, 90, steps);
+        check(backing, 96, 0, 90, steps);
     }
 
     #[test]
@@ -153,6 +154,16 @@ proptest! {
             Backing::LazyFree, Backing::Anonymous, Backing::DontNeed, Backing::Disk,
         ]),
     ) {
-        check(backing, 64, 200, steps);
+        check(backing, 64, 0, 200, steps);
+    }
+
+    #[test]
+    fn a_cache_whose_compressed_tier_has_room_for_all(
+        steps in prop::collection::vec(step(200), 1..600),
+        backing in prop::sample::select(vec![
+            Backing::LazyFree, Backing::Anonymous, Backing::DontNeed, Backing::Disk,
+        ]),
+    ) {
+        check(backing, 64, 1 << 20, 200, steps);
     }
 }

@@ -149,7 +149,7 @@ static void impossible_caches_are_refused(void) {
     CHECK(strstr(coldpress_cache_error(), "capacity"));
     CHECK(lazyfree_cache_new((size_t)1 << 43) != NULL || errno == ENOMEM);
     CHECK(lazyfree_cache_new(SIZE_MAX) == NULL && errno == ENOMEM);
-    struct coldpress_cache_options options = {1 << 20, 16384, sizeof(lazyfree_rlock_t), 32, 0, 0, 0, 0, 0};
+    struct coldpress_cache_options options = {1 << 20, 16384, sizeof(lazyfree_rlock_t), 32, 0, 0, 0, 0, 0, 0};
     CHECK(coldpress_cache_new(&options) == NULL && errno == EINVAL);
     CHECK(strstr(coldpress_cache_error(), "16384"));
 }
