@@ -238,9 +238,12 @@ impl Discovery {
         }
     }
 
-    /// Registers what is not registered yet of all known mappings (of each its first
-    /// `FENCE_BYTES`), touched or not.
+    /// Registers what is not registered yet of all mappings (of each its first `FENCE_BYTES`),
+    /// touched or not. They are read anew.
     pub fn fence(&self) {
+        if self.read_mappings().is_none() {
+            return;
+        }
         self.for_each_manageable(|range| {
             let range = AddressRange {
                 start: range.start,

@@ -9,8 +9,8 @@
 //!   pressure comes.
 //! * Above the high mark, batches of the oldest pages are taken until the low mark is reached.
 //!   Pages become old by time; the ageing interval shrinks while memory stays above the budget.
-//! * Pages older than the cold age, which is given or chosen ([`cold_age`](crate::cold_age)), go without
-//!   need; where the machine is short of memory ([`shortage`](crate::shortage)) the oldest go, however young.
+//! * Pages older than the cold age, which is given or chosen (`cold_age.rs`), go without
+//!   need; where the machine is short of memory (`shortage.rs`) the oldest go, however young.
 //! * A budget that cannot be reached slows reclaim down: each round that takes nothing, or
 //!   brings nothing, doubles the pause before the next, up to the 10 ms between measurements.
 
@@ -36,9 +36,15 @@ const MEASURE_CLOSEST_NS: u64 = 1_000_000;
 /// A program that fills fresh memory grows no faster than about this.
 const FASTEST_GROWTH_BYTES_A_MS: u64 = 2 << 20;
 const DISCOVER_IDLE_NS: u64 = 250_000_000;
+const DISCOVER_LEAST_NS: u64 = 8_000_000_000;
+/// Growth by less is chance.
+const GROWTH_BYTES: u64 = 1 << 20;
 const DISCOVER_PRESSED_NS: u64 = 20_000_000;
 /// Discovery for the cold age's sake takes one of so many parts of a processor's time at most.
 const EAGER_DISCOVERY: u64 = 500;
+/// Memory is fenced no more often than this, and takes no more than one part in so many of the time.
+const FENCE_NS: u64 = 1_000_000;
+const FENCE_SHARE: u64 = 4;
 /// A batch for the machine's sake that brings nothing is not repeated before this time.
 const HELP_REST_NS: u64 = 200_000_000;
 /// Pages of a batch; their runs span more slots, since they pass over pages that are away.
@@ -83,8 +89,13 @@ struct Reclaim {
     reclaimer: Reclaimer<Codec>,
     measured_ns: u64,
     discovered_ns: u64,
-    fenced_ns: u64,
+    fence_again_ns: u64,
     over_since_ns: u64,
+    /// What the program had when memory was last seen to be above because it grew.
+    grown_to_bytes: u64,
+    /// How seldom memory is looked for while nothing happens, and how much there was then.
+    idle_discovery_ns: u64,
+    idle_bytes: u64,
     last_total_bytes: u64,
     pause_ns: u64,
     handlers_started: bool,
@@ -107,8 +118,11 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         reclaimer,
         measured_ns: sys::now_ns(),
         discovered_ns: 0,
-        fenced_ns: 0,
+        fence_again_ns: 0,
         over_since_ns: sys::now_ns(),
+        grown_to_bytes: 0,
+        idle_discovery_ns: DISCOVER_IDLE_NS,
+        idle_bytes: 0,
         last_total_bytes: 0,
         pause_ns: 0,
         handlers_started,
@@ -218,15 +232,16 @@ impl Reclaim {
     }
 
     /// Memory stands close to the budget: fresh memory of known mappings shall pass through the
-    /// handlers, where it can be held back. Repeated when mappings have been read anew.
+    /// handlers, where it can be held back. Repeated soon: a program that maps memory piece by piece leaves
+    /// the fence behind with each, and takes 2 MiB in a millisecond. (Discovery, which may not take
+    /// more than a tenth of the time, was what it waited for: a gigabyte a second went by.)
     fn fence(&mut self) {
-        if self.fenced_ns == self.discovered_ns {
-            self.discover(DISCOVER_PRESSED_NS);
-        }
-        if self.fenced_ns != self.discovered_ns {
-            self.fenced_ns = self.discovered_ns;
+        let now = sys::now_ns();
+        if now >= self.fence_again_ns {
             self.start_handlers();
             pager().discovery.fence();
+            let took = sys::now_ns() - now;
+            self.fence_again_ns = now + (took * FENCE_SHARE).max(FENCE_NS);
         }
     }
 
@@ -238,15 +253,40 @@ impl Reclaim {
     }
 
     /// Memory that stays where faults wait for `HOPE_NS` shows that it cannot be less (pages
-    /// shared with a child, pages that do not compress): faults then no longer wait for it.
+    /// shared with a child, pages that do not compress): faults then no longer wait for it. Not while the
+    /// program takes fresh memory: that is what they wait for.
     /// So does a batch that keeps next to nothing (`progress`: it did not).
     fn watch_hope(&mut self, over: bool, progress: bool) {
         let now = sys::now_ns();
-        if !over {
+        let c = pager().engine.counters();
+        let away = c.compressed_pages.load(Relaxed) + c.same_filled_pages.load(Relaxed);
+        let content = self.last_measured_bytes() + away * PAGE_SIZE as u64;
+        let grows = content > self.grown_to_bytes + GROWTH_BYTES;
+        if !over || grows {
             self.over_since_ns = now;
+            self.grown_to_bytes = content;
         }
         let hopeless = !progress || now - self.over_since_ns > HOPE_NS;
         pager().pressure.hopeless.store(hopeless, Relaxed);
+    }
+
+    fn last_measured_bytes(&self) -> u64 {
+        pager().pressure.total_bytes.load(Relaxed)
+    }
+
+    /// Looks for memory that is likely to be needed soon; ever more seldom while there is nothing new.
+    fn discover_idly(&mut self, total: u64) {
+        if total > self.idle_bytes + GROWTH_BYTES {
+            self.idle_discovery_ns = DISCOVER_IDLE_NS;
+        }
+        if sys::now_ns() >= self.discovered_ns + self.idle_discovery_ns {
+            self.idle_bytes = total;
+            let tracked = self.discover(self.idle_discovery_ns);
+            self.idle_discovery_ns = match tracked {
+                0 => (self.idle_discovery_ns * 2).min(DISCOVER_LEAST_NS),
+                _ => DISCOVER_IDLE_NS,
+            };
+        }
     }
 
     fn discover(&mut self, at_most_every_ns: u64) -> u64 {
@@ -292,7 +332,7 @@ impl Reclaim {
         self.last_total_bytes = total;
         let soon_over = total + 2 * growth > marks.high;
         if soon_over || total > marks.budget / 4 * 3 {
-            self.discover(DISCOVER_IDLE_NS);
+            self.discover_idly(total);
             pager()
                 .engine
                 .age(&pager().host, &ageing(100_000_000, 0), false);
