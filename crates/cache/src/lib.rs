@@ -23,7 +23,7 @@
 //! so a reader that finds the marker **after** it read has read what was written.
 //!
 //! A page may also be evicted and used for another key while somebody reads it. Its record has a
-//! [state word](slot) that changes with each use and never comes back; a reader compares it
+//! state word (`slot.rs`) that changes with each use and never comes back; a reader compares it
 //! afterwards. Both together make a read valid; neither makes it wait.
 //!
 //! # Writers

@@ -15,7 +15,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`subjects`] | the programs, and what each works on (`data/`) |
-//! | [`place`], [`run`] | where and how they are started; one run to its end |
+//! | [`place`], [`mod@run`] | where and how they are started; one run to its end |
 //! | [`need`] | what their pages need |
 //! | [`redis`], [`postgres`], [`chaos`] | servers with their clients, and testers of memory |
 //! | [`report`] | the table and the JSON |
