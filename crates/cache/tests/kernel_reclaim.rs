@@ -45,6 +45,8 @@ impl Group {
         }
         let group = Group(path);
         std::fs::write(group.0.join("memory.limit_in_bytes"), LIMIT.to_string()).unwrap();
+        // Another test may have added swap: then the kernel could take the greedy memory instead.
+        std::fs::write(group.0.join("memory.swappiness"), "0").unwrap();
         Some(group)
     }
 }
