@@ -179,6 +179,6 @@ impl Capture<'_> {
 }
 
 /// Where the programs that make the data are.
-fn programs() -> PathBuf {
+pub(crate) fn programs() -> PathBuf {
     workspace::root().join("xtask/src/corpus/programs")
 }

@@ -190,7 +190,7 @@ fn cc1plus(place: &Place) -> Result<Box<dyn Program>> {
     let status = Command::new("g++")
         .args(["-E", "-O2", "-std=c++17"])
         .arg(format!("-DRECORDS={}", place.scaled(12)))
-        .arg(Place::data("heavy.cpp"))
+        .arg(crate::corpus::programs().join("heavy.cpp"))
         .arg("-o")
         .arg(&source)
         .status()?;

@@ -35,4 +35,7 @@ template <std::size_t... I> double all(std::index_sequence<I...>) {
     }()), ...);
     return sum;
 }
-int main() { std::cout << all(std::make_index_sequence<14>()) << "\n"; }
+#ifndef RECORDS
+#define RECORDS 14
+#endif
+int main() { std::cout << all(std::make_index_sequence<RECORDS>()) << "\n"; }
