@@ -23,7 +23,7 @@ pub fn explain(s: &Statistics) -> Option<String> {
         Rule::WithinBudget => "nothing to do: within budget".to_owned(),
         Rule::ColdAge if is_chosen(s) => format!("older than {}, as chosen", cold_age(s)),
         Rule::ColdAge => format!("older than {}", cold_age(s)),
-        Rule::Guarded => format!("nothing for now: too many came back at {}", cold_age(s)),
+        Rule::Guarded => format!("nothing now: too many came back at {}", cold_age(s)),
         Rule::ShortOfMemory => "the coldest: machine short of memory".to_owned(),
         Rule::NearBudget => "the coldest: near budget".to_owned(),
         Rule::AboveBudget => format!("the coldest: {} above budget", format_bytes(over)),

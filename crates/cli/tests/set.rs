@@ -273,7 +273,7 @@ fn the_pager_believes_nothing_of_a_request() {
     for (keys, word, reason) in [
         (control::BUDGET, 0, 2),
         (control::BUDGET, 4096, 2),
-        (control::COLD_AFTER, u64::MAX, 3),
+        (control::COLD_AFTER, u64::MAX - 1, 3),
         (control::TRIGGERS, u64::MAX, 4),
         (1 << 20, 1, 1),
         (u64::MAX, u64::MAX, 1),

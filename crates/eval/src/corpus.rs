@@ -54,7 +54,8 @@ impl Corpus {
                 path: path.to_owned(),
             });
         }
-        if !metadata.len().is_multiple_of(PAGE_SIZE as u64) {
+        // The size of what is no file says nothing (a directory of tmpfs has 100 bytes): reading it tells.
+        if metadata.is_file() && !metadata.len().is_multiple_of(PAGE_SIZE as u64) {
             return Err(Error::NotPages {
                 path: path.to_owned(),
                 bytes: metadata.len(),

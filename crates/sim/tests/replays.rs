@@ -25,7 +25,8 @@ fn a_world_is_the_same_without_those_before_it() {
     for mode in Mode::ALL {
         let short = Settings {
             world_steps: 10_000,
-            ..Settings::new(mode, 5, 30_000)
+            // A world goes on until its threads have ended: three of them at the least.
+            ..Settings::new(mode, 5, 60_000)
         };
         let mut hashes = Vec::new();
         run(&short, |report| hashes.push(report.hash)).unwrap();
