@@ -38,11 +38,13 @@ fn time(place: &Workplace) -> Vec<Seen> {
     let measured = measure(&managed::binary(), place, ROUNDS, QUIET, |_| {});
     let Samples { times, counted } = measured.expect("two processes");
     for (state, counted) in STATES.iter().zip(&counted[..QUIET]) {
-        assert_eq!(
-            *counted,
-            [(PAGES, PAGES); ROUNDS],
-            "own pages out and own faults, while the other is {state}"
-        );
+        assert_eq!(counted.len(), ROUNDS);
+        for (absent, faults) in counted {
+            assert!(
+                absent == faults && absent + 8 >= PAGES,
+                "{faults} own faults for {absent} own pages out, while the other is {state}"
+            );
+        }
     }
     let mut all = Vec::new();
     for operation in TIMED {

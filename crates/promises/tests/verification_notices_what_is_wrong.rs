@@ -36,7 +36,7 @@ fn a_wrong_page() {
         "kernel: page map 0x",
         "VmFlags:",
         "200 ms later it is still wrong",
-        "registered, segment ",
+        "pager: ",
         "\"evictions\"",
         "WRONG: seed 7",
     ];
