@@ -195,7 +195,7 @@ impl Neighbour {
 }
 
 /// Pages that may have second chances left when all others are out.
-const SPARED: u64 = 8;
+pub const SPARED: u64 = PAGES / 8;
 
 impl Drop for Neighbour {
     fn drop(&mut self) {

@@ -2,7 +2,7 @@
 //! pager of its own, keeps compressed. What is counted is compared exactly; what is timed is held
 //! against how much two turns in one and the same state differ, and against no clock.
 
-use coldpress_promises::neighbours::{OPERATIONS, PAGES, STATES, Samples, measure};
+use coldpress_promises::neighbours::{OPERATIONS, PAGES, SPARED, STATES, Samples, measure};
 use coldpress_promises::{Workplace, managed, skip};
 
 const ROUNDS: usize = 10;
@@ -41,7 +41,7 @@ fn time(place: &Workplace) -> Vec<Seen> {
         assert_eq!(counted.len(), ROUNDS);
         for (absent, faults) in counted {
             assert!(
-                absent == faults && absent + 8 >= PAGES,
+                absent == faults && absent + SPARED >= PAGES,
                 "{faults} own faults for {absent} own pages out, while the other is {state}"
             );
         }
