@@ -76,12 +76,19 @@ fn pager_threads(pid: u32) -> Result<Vec<Thread>> {
     let mut threads = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
         let path = entry?.path();
-        let name = fs::read_to_string(path.join("comm"))?.trim().to_owned();
+        // A thread that ends between the listing and the look has nothing to tell.
+        let Ok(name) = fs::read_to_string(path.join("comm")) else {
+            continue;
+        };
+        let name = name.trim().to_owned();
         if !name.starts_with("coldpress/") {
             continue;
         }
-        let text = fs::read_to_string(path.join("schedstat"))
-            .context("this kernel does not tell the run time of threads (CONFIG_SCHED_INFO)")?;
+        let text = match fs::read_to_string(path.join("schedstat")) {
+            Err(_) if !path.exists() => continue,
+            text => text
+                .context("this kernel does not tell the run time of threads (CONFIG_SCHED_INFO)")?,
+        };
         let mut fields = text.split_whitespace().map(str::parse);
         let id = path.file_name().and_then(|id| id.to_str()?.parse().ok());
         let (Some(Ok(ran_ns)), _, Some(Ok(turns)), Some(id)) =
@@ -478,6 +485,8 @@ pub fn run(options: &Options) -> Result<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
 
     #[test]
     fn threads_are_compared_by_number() {
@@ -497,5 +506,26 @@ mod tests {
     #[test]
     fn we_have_no_pager() {
         assert_eq!(pager_threads(std::process::id()).unwrap(), []);
+    }
+
+    #[test]
+    fn threads_may_end_while_they_are_counted() {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        thread::spawn(|| ()).join().unwrap();
+                    }
+                });
+            }
+            let looks: Vec<_> = (0..2000)
+                .map(|_| pager_threads(std::process::id()))
+                .collect();
+            stop.store(true, Ordering::Relaxed);
+            for look in looks {
+                assert_eq!(look.unwrap(), []);
+            }
+        });
     }
 }
