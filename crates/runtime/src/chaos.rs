@@ -29,15 +29,17 @@ enum Kind {
     Sweep,
 }
 
-/// The generator (SplitMix64).
+/// Draws the rounds.
 #[derive(Debug)]
 pub(crate) struct Chaos {
-    state: u64,
+    random: RandomPick,
 }
 
 impl Chaos {
     const fn new(seed: u64) -> Self {
-        Self { state: seed }
+        Self {
+            random: RandomPick::new(seed),
+        }
     }
 
     /// With the seed that was asked for. A forked child has one of its own, which follows from it.
@@ -52,17 +54,10 @@ impl Chaos {
         Self::new(config.chaos.unwrap_or(0).wrapping_add(child << 32))
     }
 
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
     /// Sweeps bring most pages for their time, scattered rounds the fewest: single pages cost as much
     /// as runs.
     fn kind(&mut self) -> Kind {
-        match self.next() % 16 {
+        match self.random.draw() % 16 {
             0 => Kind::Scattered,
             1..=5 => Kind::Runs,
             _ => Kind::Sweep,
@@ -85,7 +80,7 @@ impl Chaos {
             Kind::Sweep => return u64::MAX,
         };
         // Its own generator each time: a new one may pick however few pages came since.
-        match engine.pick_random(&mut RandomPick::new(self.next()), share) {
+        match engine.pick_random(&mut RandomPick::new(self.random.draw()), share) {
             0 => u64::MAX,
             _ => 0,
         }
