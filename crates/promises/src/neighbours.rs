@@ -6,12 +6,13 @@
 //! one and the same: how much they differ is the noise that everything else is held against.
 
 use crate::Workplace;
+use crate::process::lines_of;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 /// What is timed: for each visit the median, or the 99th percentile, of all touches.
@@ -132,14 +133,7 @@ impl Neighbour {
             .context("cannot start coldpress run")?;
         let to = child.stdin.take();
         let output = child.stdout.take().context("it was piped")?;
-        let (sender, answers) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
+        let answers = lines_of(output);
         let mut started = Self {
             child,
             to,

@@ -6,14 +6,30 @@
 
 use crate::Workplace;
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 /// How often a running process is looked at.
 const SAMPLE: Duration = Duration::from_millis(5);
+
+/// The lines of a program's output, as they come: read by a thread, so that one can wait for the next with a
+/// limit. It ends with the output.
+pub fn lines_of(output: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}
 
 /// How a command ended.
 #[derive(Debug)]

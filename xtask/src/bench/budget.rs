@@ -16,7 +16,7 @@ use crate::text::{Table, mib};
 use crate::{install, workspace};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Options of the measurement.
@@ -65,12 +65,7 @@ struct Run {
     statistics: Option<Statistics>,
 }
 
-struct Bench<'a> {
-    options: &'a Options,
-    coldpress: PathBuf,
-    program: PathBuf,
-    dir: &'a Path,
-}
+type Bench<'a> = stepwise::Bench<'a, Options>;
 
 impl Bench<'_> {
     fn run(&self, contents: &str, how_taken: &str, budget_mib: Option<u64>) -> Result<Run> {
@@ -180,12 +175,7 @@ pub fn run(options: &Options) -> Result<u8> {
     install::packages(&[install::GCC])?;
     let machine = Machine::now();
     let (dir, _guard) = workspace::temporary_dir("budget")?;
-    let bench = Bench {
-        options,
-        coldpress: stepwise::coldpress()?,
-        program: stepwise::compile("bench_grow", &dir)?,
-        dir: &dir,
-    };
+    let bench = Bench::new(options, "bench_grow", &dir)?;
     let gib = options.mebibytes as f64 / 1024.0;
     let mut table = Table::new(&[
         "contents, mappings",

@@ -54,12 +54,7 @@ struct Run {
     peak_bytes: u64,
 }
 
-struct Bench<'a> {
-    options: &'a Options,
-    coldpress: PathBuf,
-    program: PathBuf,
-    dir: &'a Path,
-}
+type Bench<'a> = stepwise::Bench<'a, Options>;
 
 impl Bench<'_> {
     fn run(&self, managed: bool, trace: Option<&Path>) -> Result<Run> {
@@ -215,12 +210,7 @@ pub fn run(options: &Options) -> Result<u8> {
     install::packages(&[install::GCC])?;
     let machine = Machine::now();
     let (dir, _guard) = workspace::temporary_dir("deadline")?;
-    let bench = Bench {
-        options,
-        coldpress: stepwise::coldpress()?,
-        program: stepwise::compile("bench_deadline", &dir)?,
-        dir: &dir,
-    };
+    let bench = Bench::new(options, "bench_deadline", &dir)?;
     let (mut native, mut managed) = (Vec::new(), Vec::new());
     for round in 1..=options.rounds {
         for (runs, with) in [(&mut native, false), (&mut managed, true)] {

@@ -67,7 +67,7 @@ pub fn run(options: &Options) -> Result<u8> {
     };
     let (dir, _guard) = workspace::temporary_dir("bench")?;
     let program = Program {
-        path: pages::compile(&dir)?,
+        path: crate::bench::stepwise::compile("bench_pages", &dir)?,
         mebibytes: options.mebibytes,
         seconds: options.seconds,
         seed: options.seed,

@@ -11,13 +11,13 @@ use crate::child::Running;
 use crate::cleanup;
 use crate::managed::{Statistics, Wrapper};
 use crate::process::Sampler;
-use crate::{install, workspace};
 use anyhow::{Context, Result, bail};
+use coldpress_promises::process::lines_of;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{ChildStdin, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
@@ -52,22 +52,6 @@ impl std::fmt::Display for Killed {
 }
 
 impl std::error::Error for Killed {}
-
-/// Compiles the program into `dir`.
-pub fn compile(dir: &Path) -> Result<PathBuf> {
-    let source = workspace::root().join("crates/promises/programs/bench_pages.c");
-    let target = dir.join("bench_pages");
-    let compiler = install::find_program("gcc").context("no gcc here")?;
-    let status = Command::new(compiler)
-        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
-        .arg(&target)
-        .arg(&source)
-        .status()?;
-    if !status.success() {
-        bail!("{} does not compile", source.display());
-    }
-    Ok(target)
-}
 
 /// Where a run takes place.
 pub enum Place<'a> {
@@ -270,14 +254,7 @@ impl Steps {
             .stdout(Stdio::piped());
         let running = Running::start(&mut command, "bench_pages")?;
         let (go, output) = running.pipes().expect("both were piped");
-        let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
+        let lines = lines_of(output);
         Ok(Steps { running, go, lines })
     }
 

@@ -17,7 +17,7 @@ pub enum Series {
 }
 
 impl Series {
-    /// All of them, in the order of the columns.
+    /// All of them, in the order of the columns and of the turns.
     pub const ALL: [Series; 3] = [Series::Native, Series::Coldpress, Series::Zram];
 
     /// Heading of the column.

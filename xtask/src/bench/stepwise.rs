@@ -7,16 +7,17 @@ use crate::child::Running;
 use crate::managed::Statistics;
 use crate::{install, workspace};
 use anyhow::{Context, Result, bail};
+use coldpress_promises::process::lines_of;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -25,6 +26,29 @@ pub fn coldpress() -> Result<PathBuf> {
     match std::env::var_os("COLDPRESS_BIN") {
         Some(named) => Ok(named.into()),
         None => workspace::build_release(),
+    }
+}
+
+/// What a measuring verb with these options works with.
+pub struct Bench<'a, Options> {
+    pub options: &'a Options,
+    /// The command.
+    pub coldpress: PathBuf,
+    /// What it runs.
+    pub program: PathBuf,
+    /// Where files go.
+    pub dir: &'a Path,
+}
+
+impl<'a, Options> Bench<'a, Options> {
+    /// Builds the command and the program.
+    pub fn new(options: &'a Options, program: &str, dir: &'a Path) -> Result<Self> {
+        Ok(Self {
+            options,
+            coldpress: coldpress()?,
+            program: compile(program, dir)?,
+            dir,
+        })
     }
 }
 
@@ -120,14 +144,7 @@ impl Stepwise {
             String::from_utf8_lossy(&text).into_owned()
         });
         let (go, output) = running.pipes().expect("both were piped");
-        let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
+        let lines = lines_of(output);
         let mut program = Stepwise {
             running,
             go: Some(go),

@@ -24,7 +24,7 @@ mod chaos;
 mod need;
 pub mod place;
 mod postgres;
-mod redis;
+pub mod redis;
 mod report;
 pub mod run;
 pub mod subjects;

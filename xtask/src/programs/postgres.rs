@@ -5,12 +5,13 @@
 //! with temporary tables and `work_mem` large enough for everything to stay in its own memory.
 
 use super::place::{NOBODY, Place, Start};
-use super::run::{self, Done, Program, Watch};
+use super::run::{self, Begun, Done, Program, Watch};
 use crate::child::Running;
 use crate::install::find_program;
 use crate::managed::{Statistics, Wrapper};
 use anyhow::{Context, Result, bail};
-use std::io::{BufRead, BufReader, Write};
+use coldpress_promises::process::lines_of;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -84,7 +85,7 @@ impl Program for Postgres {
     fn run(&self, start: &Start, watch: Watch) -> Result<Done> {
         let dir = self.data.with_file_name("");
         let log = start.place.dir.join("errors");
-        let (begun, cpu) = (Instant::now(), run::cpu_of_ended());
+        let begun = Begun::now();
         let mut command = start.command_of_nobody(&self.server, &dir.join("statistics.json"))?;
         command.arg("-D").arg(&self.data).arg("-k").arg(&dir);
         for setting in [
@@ -145,13 +146,7 @@ impl Program for Postgres {
         if !status.success() {
             bail!("postgres ended with {status}{}", run::tail(&log));
         }
-        Ok(Done {
-            output: output.into_bytes(),
-            seconds: begun.elapsed().as_secs_f64(),
-            cpu_seconds: run::cpu_of_ended() - cpu,
-            statistics,
-            figures: Vec::new(),
-        })
+        Ok(begun.done(output.into_bytes(), statistics, Vec::new()))
     }
 }
 
@@ -190,14 +185,7 @@ impl Session {
             .stdout(Stdio::piped());
         let running = Running::start(&mut command, "psql")?;
         let (input, output) = running.pipes().expect("both were piped");
-        let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
+        let lines = lines_of(output);
         Ok(Session {
             running,
             input,

@@ -1,12 +1,12 @@
 //! redis 7: filled with JSON values, loaded by its own benchmark client, read back and compared.
 
-use super::place::Start;
-use super::run::{self, Done, Figure, Program, Watch};
+use super::place::{Place, Start};
+use super::run::{self, Begun, Done, Figure, Program, Watch};
 use crate::demo::resp::{Client, Reply};
 use crate::demo::server::{Plan, Server};
 use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 /// Values that are stored.
 const RECORDS: u64 = 300_000;
@@ -24,13 +24,9 @@ pub struct Redis;
 impl Program for Redis {
     fn run(&self, start: &Start, watch: Watch) -> Result<Done> {
         let place = start.place;
-        let dir = place.subdirectory("redis", false)?;
-        let (begun, cpu) = (Instant::now(), run::cpu_of_ended());
-        let mut server = Server::start(&start.wrapper, &dir)?;
-        if let Some(group) = start.group {
-            group.admit(server.pid)?;
-        }
-        watch(server.pid)?;
+        let dir = directory(place)?;
+        let begun = Begun::now();
+        let mut server = serve(start, &dir, watch)?;
         let plan = Plan {
             seed: 1,
             count: place.scaled(RECORDS).next_multiple_of(64),
@@ -56,14 +52,24 @@ impl Program for Redis {
             read.records
         );
         server.end()?;
-        Ok(Done {
-            output: output.into_bytes(),
-            seconds: begun.elapsed().as_secs_f64(),
-            cpu_seconds: run::cpu_of_ended() - cpu,
-            statistics: run::statistics(&start.wrapper),
-            figures,
-        })
+        let statistics = run::statistics(&start.wrapper);
+        Ok(begun.done(output.into_bytes(), statistics, figures))
     }
+}
+
+/// Where a server keeps its files and its socket.
+pub fn directory(place: &Place) -> Result<PathBuf> {
+    place.subdirectory("redis", false)
+}
+
+/// Starts a server there, in the group of the run if it has one.
+pub fn serve(start: &Start, directory: &Path, watch: Watch) -> Result<Server> {
+    let server = Server::start(&start.wrapper, directory)?;
+    if let Some(group) = start.group {
+        group.admit(server.pid)?;
+    }
+    watch(server.pid)?;
+    Ok(server)
 }
 
 /// Runs `redis-benchmark`; the rate of each of its tests.

@@ -36,6 +36,39 @@ pub struct Done {
     pub figures: Vec<Figure>,
 }
 
+/// When a run began, by the clock and by CPU time.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun {
+    at: Instant,
+    cpu_seconds: f64,
+}
+
+impl Begun {
+    /// Now.
+    pub fn now() -> Self {
+        Self {
+            at: Instant::now(),
+            cpu_seconds: cpu_of_ended(),
+        }
+    }
+
+    /// The run has ended now, and all its processes with it.
+    pub fn done(
+        self,
+        output: Vec<u8>,
+        statistics: Option<Statistics>,
+        figures: Vec<Figure>,
+    ) -> Done {
+        Done {
+            output,
+            seconds: self.at.elapsed().as_secs_f64(),
+            cpu_seconds: cpu_of_ended() - self.cpu_seconds,
+            statistics,
+            figures,
+        }
+    }
+}
+
 /// A figure that a run gave.
 #[derive(Clone, Debug)]
 pub struct Figure {
@@ -99,7 +132,7 @@ impl Program for Batch {
         if let Some(result) = &self.result {
             let _ = std::fs::remove_file(result);
         }
-        let (begun, cpu) = (Instant::now(), cpu_of_ended());
+        let begun = Begun::now();
         let name = self.program.file_name().unwrap_or_default();
         let name = name.to_string_lossy().into_owned();
         let running = Running::start(&mut command, &name)?;
@@ -118,13 +151,7 @@ impl Program for Batch {
         if let Some(result) = &self.result {
             bytes.extend(std::fs::read(result).context("it wrote no result")?);
         }
-        Ok(Done {
-            output: bytes,
-            seconds: begun.elapsed().as_secs_f64(),
-            cpu_seconds: cpu_of_ended() - cpu,
-            statistics: statistics(&start.wrapper),
-            figures: Vec::new(),
-        })
+        Ok(begun.done(bytes, statistics(&start.wrapper), Vec::new()))
     }
 }
 
@@ -225,7 +252,7 @@ pub fn children(pid: u32) -> Vec<u32> {
 }
 
 /// CPU time of all processes of ours that have ended, in seconds.
-pub fn cpu_of_ended() -> f64 {
+fn cpu_of_ended() -> f64 {
     // SAFETY: `usage` is plain numbers that getrusage writes; it cannot fail for RUSAGE_CHILDREN.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();

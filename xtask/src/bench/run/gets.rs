@@ -8,7 +8,8 @@ use crate::demo::records;
 use crate::demo::resp::{Client, Reply};
 use crate::demo::server::{Plan, Server};
 use crate::programs::place::Start;
-use crate::programs::run::{self, Done, Figure, Killed, Program, Watch};
+use crate::programs::redis;
+use crate::programs::run::{self, Begun, Done, Figure, Killed, Program, Watch};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::time::Instant;
@@ -43,13 +44,9 @@ pub struct Gets(pub Keys);
 impl Program for Gets {
     fn run(&self, start: &Start, watch: Watch) -> Result<Done> {
         let place = start.place;
-        let dir = place.subdirectory("redis", false)?;
-        let (begun, cpu) = (Instant::now(), run::cpu_of_ended());
-        let mut server = Server::start(&start.wrapper, &dir)?;
-        if let Some(group) = start.group {
-            group.admit(server.pid)?;
-        }
-        watch(server.pid)?;
+        let dir = redis::directory(place)?;
+        let begun = Begun::now();
+        let mut server = redis::serve(start, &dir, watch)?;
         let plan = Plan {
             seed: SEED,
             count: place.scaled(RECORDS).next_multiple_of(64),
@@ -63,13 +60,7 @@ impl Program for Gets {
             Err(error) => return Err(error),
         };
         server.end()?;
-        Ok(Done {
-            output: Vec::new(),
-            seconds: begun.elapsed().as_secs_f64(),
-            cpu_seconds: run::cpu_of_ended() - cpu,
-            statistics: run::statistics(&start.wrapper),
-            figures,
-        })
+        Ok(begun.done(Vec::new(), run::statistics(&start.wrapper), figures))
     }
 }
 

@@ -2,35 +2,11 @@
 
 use super::Finding;
 use super::sides::Round;
+pub use crate::bench::report::Series;
 use crate::bench::report::median;
 use crate::text::{mib, thousands, time};
 use serde_json::{Value, json};
 use std::fmt::Write;
-
-/// Where a round took place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Series {
-    /// As it is.
-    Native,
-    /// Under coldpress.
-    Coldpress,
-    /// With swap on zram.
-    Zram,
-}
-
-impl Series {
-    /// All of them, in the order of the columns and of the turns.
-    pub const ALL: [Series; 3] = [Series::Native, Series::Coldpress, Series::Zram];
-
-    /// Heading of the column.
-    pub fn name(self) -> &'static str {
-        match self {
-            Series::Native => "native",
-            Series::Coldpress => "coldpress",
-            Series::Zram => "zram",
-        }
-    }
-}
 
 /// By how much memory held may differ before the report says so, as a share.
 const UNEQUAL: f64 = 0.03;

@@ -4,14 +4,12 @@
 //! method serves for coldpress and for the kernel. Native touches have no slow ones.
 
 use super::gets::figure;
-use crate::bench::pages;
 use crate::programs::place::{Place, Start};
-use crate::programs::run::{self, Done, Program, Watch};
+use crate::programs::run::{self, Begun, Done, Program, Watch};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Instant;
 
 /// Size of the mapping.
 const MEBIBYTES: u64 = 256;
@@ -28,7 +26,7 @@ pub struct Touches {
 impl Touches {
     /// Compiles it.
     pub fn new(place: &Place) -> Result<Touches> {
-        let path = pages::compile(&place.dir)?;
+        let path = crate::bench::stepwise::compile("bench_pages", &place.dir)?;
         Ok(Touches { path })
     }
 }
@@ -41,7 +39,7 @@ impl Program for Touches {
             .args([SECONDS.to_string(), "1".into(), THRESHOLD_NS.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        let (begun, cpu) = (Instant::now(), run::cpu_of_ended());
+        let begun = Begun::now();
         let running = crate::child::Running::start(&mut command, "bench_pages")?;
         let (mut go, output) = running.pipes().expect("both were piped");
         let mut lines = BufReader::new(output).lines();
@@ -87,12 +85,6 @@ impl Program for Touches {
                 false,
             ));
         }
-        Ok(Done {
-            output: Vec::new(),
-            seconds: begun.elapsed().as_secs_f64(),
-            cpu_seconds: run::cpu_of_ended() - cpu,
-            statistics: run::statistics(&start.wrapper),
-            figures,
-        })
+        Ok(begun.done(Vec::new(), run::statistics(&start.wrapper), figures))
     }
 }
