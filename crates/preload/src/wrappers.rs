@@ -89,9 +89,9 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int
     if result == 0 && len > 0 {
         let range = AddressRange::new(address as usize, len);
         match advice {
-            sys::MADV_DONTFORK => pager().exclude(range, Reason::NotInherited),
+            sys::MADV_DONTFORK => pager().keep_from_children(range),
             sys::MADV_WIPEONFORK => pager().exclude(range, Reason::WipedInChild),
-            sys::MADV_DOFORK => pager().include(range, Reason::NotInherited),
+            sys::MADV_DOFORK => pager().let_children_inherit(range),
             sys::MADV_KEEPONFORK => pager().include(range, Reason::WipedInChild),
             // The kernel drops the pages without telling a userfaultfd.
             MADV_GUARD_INSTALL => pager().dropped_unannounced(Operation::Remove(AddressRange {

@@ -1,9 +1,14 @@
 //! `MADV_DONTFORK` and `MADV_WIPEONFORK` ranges mean in the child what they mean natively, and keep
-//! their content in the parent.
+//! their content in the parent. Memory that is kept from children is compressed all the same.
 
 use coldpress_promises::hazards::survive;
 
 #[test]
 fn fork_advice_keeps_its_meaning() {
     survive("fork_advice");
+}
+
+#[test]
+fn memory_kept_from_children_is_compressed() {
+    survive("fork_kept");
 }

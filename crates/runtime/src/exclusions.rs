@@ -4,8 +4,8 @@
 //!   found through the kernel (`get_robust_list` names an address inside the control block of
 //!   any thread), and kept excluded after the thread has gone, because libc keeps such stacks
 //!   for the next thread and walks them in the child of a fork.
-//! * Ranges the program has told us of: signal alternate stacks, memory left out of or wiped in
-//!   forked children ([`Exclusions::add`], called by the preload library's wrappers).
+//! * Ranges the program has told us of: signal alternate stacks, memory wiped in forked children
+//!   ([`Exclusions::add`], called by the preload library's wrappers).
 //! * The pager's own memory, and the data of the preload library.
 //!
 //! The rest of the rule stands where mappings are read (`discovery`).
@@ -25,8 +25,6 @@ pub enum Reason {
     Thread,
     /// A signal alternate stack.
     AlternateStack,
-    /// Left out of forked children by the program.
-    NotInherited,
     /// Wiped in forked children by the program.
     WipedInChild,
     /// Told by the program.

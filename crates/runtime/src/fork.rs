@@ -24,7 +24,7 @@
 use crate::exclusions::Reason;
 use crate::futex::{FutexLock, set_and_wake, wait_while};
 use crate::host::{outcome, tell_of_doubt};
-use crate::windows::ADDRESS_LIMIT;
+use crate::windows::{ADDRESS_LIMIT, Window, parts};
 use crate::{Codec, handler, maps, pager, sys};
 use coldpress_arena::ChunkSource;
 use coldpress_engine::{Content, Doubt, Entry, Installed, SEGMENT_PAGES, Worker};
@@ -254,22 +254,40 @@ fn with_idle_handlers(then: impl FnOnce()) {
 /// Calls `with` for every registered run of pages.
 fn for_each_registered(mut with: impl FnMut(u32, AddressRange)) {
     for (id, window) in pager().host.windows.iter() {
-        let mut index = 0;
-        while index < SEGMENT_PAGES {
-            if !window.is_registered(index) {
-                index += 1;
-                continue;
-            }
-            let first = index;
-            while index < SEGMENT_PAGES && window.is_registered(index) {
-                index += 1;
-            }
-            let range = AddressRange {
-                start: window.address(first),
-                end: window.address(index),
-            };
-            with(id, range);
+        for_each_registered_of(window, 0, SEGMENT_PAGES, |range| with(id, range));
+    }
+}
+
+/// Calls `with` for every registered run of pages among those of `range`.
+pub(crate) fn for_each_registered_in(range: AddressRange, mut with: impl FnMut(AddressRange)) {
+    let host = &pager().host;
+    for part in parts(range) {
+        if let Some(id) = host.windows.find(&host.memory, part.base) {
+            for_each_registered_of(host.windows.get(id), part.first, part.end, &mut with);
         }
+    }
+}
+
+fn for_each_registered_of(
+    window: &Window,
+    first: u32,
+    end: u32,
+    mut with: impl FnMut(AddressRange),
+) {
+    let mut index = first;
+    while index < end {
+        if !window.is_registered(index) {
+            index += 1;
+            continue;
+        }
+        let first = index;
+        while index < end && window.is_registered(index) {
+            index += 1;
+        }
+        with(AddressRange {
+            start: window.address(first),
+            end: window.address(index),
+        });
     }
 }
 
@@ -298,36 +316,16 @@ fn inherit() {
 }
 
 fn inherit_range(range: AddressRange) {
-    let exclusions = &pager().host.exclusions;
-    let mut at = range.start;
-    while at < range.end {
-        let rest = AddressRange {
-            start: at,
-            end: range.end,
-        };
-        let mut kept: Option<AddressRange> = None;
-        exclusions.for_each(Reason::NotInherited, |r| {
-            let common = r.intersect(rest);
-            if !common.is_empty() && kept.is_none_or(|k| common.start < k.start) {
-                kept = Some(common);
-            }
-        });
-        let end = kept.map_or(range.end, |k| k.start);
-        if end > at {
-            // SAFETY: no content changes; the range is the program's and stays mapped, or the
-            // call fails.
-            unsafe { sys::madvise(at, end - at, sys::MADV_DOFORK) };
-        }
-        at = kept.map_or(range.end, |k| k.end);
-    }
+    pager().host.not_inherited.for_each_inherited(range, |r| {
+        // SAFETY: no content changes; the range is the program's and stays mapped, or the call
+        // fails.
+        unsafe { sys::madvise(r.start, r.len(), sys::MADV_DOFORK) };
+    });
 }
 
 /// After a fork: registered memory is again kept from children made behind libc's back.
 fn disinherit() {
-    for_each_registered(|_, range| {
-        // SAFETY: no content changes.
-        unsafe { sys::madvise(range.start, range.len(), sys::MADV_DONTFORK) };
-    });
+    for_each_registered(|_, range| pager().host.keep_from_raw_clones(range));
 }
 
 /// Before the fork, in the forking thread.
@@ -411,6 +409,7 @@ pub fn child() {
         pager.engine.reset_locks_after_fork();
         pager.deferred.reset();
         pager.host.exclusions.reset_lock();
+        pager.host.not_inherited.reset();
         pager.fork.appending.raw().reset();
         pager.new_windows.raw().reset();
         pager.registering.raw().reset();
@@ -459,8 +458,7 @@ pub(crate) fn register_again() {
     for_each_registered(|segment, range| {
         // SAFETY: the handlers that answer start before the program goes on.
         let _ = unsafe { uffd.register(range) };
-        // SAFETY: no content changes.
-        unsafe { sys::madvise(range.start, range.len(), sys::MADV_DONTFORK) };
+        host.keep_from_raw_clones(range);
         let window = host.windows.get(segment);
         let page = |address: usize| ((address - window.base()) / PAGE_SIZE) as u32;
         window.set_registered(page(range.start), page(range.end), false);
@@ -529,7 +527,8 @@ fn restore_everything() {
                 Content::Present | Content::Nothing => true,
                 Content::Doubtful => false,
             };
-            if !written {
+            // Not mapped: the program has kept it from its children.
+            if !written && sys::is_mapped(address) {
                 crate::message::say(format_args!(
                     "page {address:#x} could not be restored in a forked child that may not use \
                      userfaultfd; the child ends here rather than read zeros"

@@ -377,6 +377,8 @@ pub(crate) fn change(operation: Operation) {
             forget(range);
             unregister(range);
             host.exclusions.unmapped(range);
+            // Without room for what is left of it: it stays remembered, which does no harm.
+            host.not_inherited.subtract(range);
         }
         Operation::Remap { from, to, len } => {
             let range = |at| AddressRange::new(at, len);
@@ -385,6 +387,7 @@ pub(crate) fn change(operation: Operation) {
             for page in 0..len / PAGE_SIZE {
                 transfer(from + page * PAGE_SIZE, to + page * PAGE_SIZE);
             }
+            host.not_inherited.moved(range(from), range(to));
             // A fault at the old place may have been left to a worker whose page was in place by
             // then, and moved on with the rest (`Engine::transfer`).
             host.wake_range(range(from));

@@ -25,6 +25,7 @@ use crate::exclusions::Exclusions;
 use crate::futex::{FutexLock, Gate, Inside};
 use crate::late::Late;
 use crate::memory::Memory;
+use crate::not_inherited::NotInherited;
 use crate::windows::Windows;
 use crate::{pager, sys};
 use coldpress_arena::ChunkSource;
@@ -51,6 +52,8 @@ pub struct Linux {
     pub pagemap: Late<Pagemap>,
     /// What is never evicted.
     pub exclusions: Exclusions,
+    /// What the program keeps from its children itself.
+    pub not_inherited: NotInherited,
     /// Pages in staging now.
     pub staged_pages: AtomicU64,
     statistics: AtomicPtr<Statistics>,
@@ -69,6 +72,7 @@ impl Linux {
             uffd: Late::new(),
             pagemap: Late::new(),
             exclusions: Exclusions::new(),
+            not_inherited: NotInherited::new(),
             staged_pages: AtomicU64::new(0),
             statistics: AtomicPtr::new(core::ptr::null_mut()),
         }
@@ -229,12 +233,19 @@ impl Linux {
         self.uffd().is_registered(self.memory.staging())?;
         // SAFETY: the handlers answer the faults; they touch none of the program's memory.
         unsafe { self.uffd().register(range)? };
-        // A child made behind libc's back would read zeros here: it shall not have the memory.
-        // SAFETY: no content changes.
-        unsafe { sys::madvise(range.start, range.len(), sys::MADV_DONTFORK) };
+        self.keep_from_raw_clones(range);
         let mut whole = Ok(());
         self.note_registered(segment, range, &mut whole);
         whole
+    }
+
+    /// A child made behind libc's back would read zeros where pages are away: it shall not have
+    /// the memory, unless only the program decides that (`not_inherited`).
+    pub(crate) fn keep_from_raw_clones(&self, range: AddressRange) {
+        self.not_inherited.for_each_inherited(range, |r| {
+            // SAFETY: no content changes.
+            unsafe { sys::madvise(r.start, r.len(), sys::MADV_DONTFORK) };
+        });
     }
 
     /// Sets the registered bits of what really is registered of `range`, and tracks what is

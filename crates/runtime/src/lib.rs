@@ -13,7 +13,7 @@
 //! | `compaction` | when storage is compacted |
 //! | `discovery`, `maps`, `exclusions` | which memory is managed, and which never |
 //! | `windows` | from an address to its segment |
-//! | `fork` | stillness, journal, the child's own pager |
+//! | `fork`, `not_inherited` | stillness, journal, the child's own pager; what the program keeps from it |
 //! | `requests` | what the program's threads ask of the pager's |
 //! | `control` | what may be changed while the program runs |
 //! | `trace` | how long locks are waited for and held |
@@ -40,6 +40,7 @@ pub mod late;
 pub mod maps;
 pub mod memory;
 pub mod message;
+pub mod not_inherited;
 pub mod pressure;
 pub mod reclaim;
 pub mod requests;

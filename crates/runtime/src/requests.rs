@@ -8,7 +8,7 @@ use crate::fork::Operation;
 use crate::futex::{FutexLock, add_and_wake, set_and_wake, wait_while};
 use crate::sys::SignalsBlocked;
 use crate::windows::parts;
-use crate::{Pager, handler, sys};
+use crate::{Pager, fork, handler, sys};
 use coldpress_engine::Entry;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
@@ -107,6 +107,45 @@ impl Pager {
         if self.is_running() {
             let _signals = SignalsBlocked::new();
             self.host.exclusions.remove(range, reason);
+        }
+    }
+
+    /// The program has kept a range from its children (`MADV_DONTFORK`).
+    pub fn keep_from_children(&self, range: AddressRange) {
+        if !self.is_running() {
+            return;
+        }
+        let _signals = SignalsBlocked::new();
+        if self.host.not_inherited.add(range) {
+            // Once more: a fork by another thread may have taken the mark back meanwhile.
+            // SAFETY: no content changes; the program has asked for it.
+            unsafe { sys::madvise(range.start, range.len(), sys::MADV_DONTFORK) };
+        } else {
+            crate::message::say(format_args!(
+                "the program keeps more ranges from its children than can be remembered; they will \
+                 have {:#x}",
+                range.start
+            ));
+        }
+    }
+
+    /// The program lets its children have a range (again).
+    pub fn let_children_inherit(&self, range: AddressRange) {
+        if !self.is_running() {
+            return;
+        }
+        let _signals = SignalsBlocked::new();
+        if !self.host.not_inherited.subtract(range) {
+            crate::message::say(format_args!(
+                "the program keeps more ranges from its children than can be remembered; a child \
+                 may not have {:#x}",
+                range.start
+            ));
+        }
+        let _inside = self.host.gate.enter_in_turn();
+        // During a fork nothing is marked; what is registered is marked when it is over.
+        if !self.fork.still.load(Acquire) {
+            fork::for_each_registered_in(range, |r| self.host.keep_from_raw_clones(r));
         }
     }
 

@@ -235,6 +235,7 @@ fn name(pager: &Pager, key: usize) -> &'static str {
         _ if within!(pager.discovery.found) => "discovery found",
         _ if within!(pager.discovery.buffer) => "discovery buffer",
         _ if within!(pager.host.exclusions) => "exclusions table",
+        _ if within!(pager.host.not_inherited) => "not inherited",
         _ if within!(pager.deferred) => "deferred list",
         _ if within!(pager.request) => "request lock",
         _ if within!(pager.fork.appending) => "appending",

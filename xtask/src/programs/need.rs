@@ -192,7 +192,7 @@ fn is_manageable(mapping: &Mapping, stacks: &[u64]) -> bool {
             .any(|sp| (mapping.start..mapping.end).contains(sp));
     let is_data_segment = mapping.follows_file && bytes <= DATA_SEGMENT_BYTES;
     let is_anonymous = !mapping.is_file && mapping.permissions == "rw-p";
-    let is_special = ["lo", "ht", "io", "pf", "dc", "wf"].into_iter().any(has);
+    let is_special = ["lo", "ht", "io", "pf", "wf"].into_iter().any(has);
     is_anonymous && bytes >= SMALL_BYTES && !is_data_segment && !is_stack && !is_special
 }
 
