@@ -34,6 +34,7 @@ struct coldpress_cache_options {
     int overcommit;          /* evict only what the kernel took, while there is such */
     int stub;                /* keep nothing */
     size_t compressed_bytes; /* what evicted entries may take, compressed; 0: they are lost */
+    size_t small_entries;    /* about how many small entries it is to hold; 0: none. 26 bytes each */
 };
 
 struct coldpress_cache_rlock {
@@ -59,6 +60,8 @@ struct coldpress_cache_stats {
     uint64_t compressed_bytes;
     uint64_t resident_bytes;
     uint64_t lazyfree_bytes;
+    uint64_t small_entries; /* beside entries, which counts their pages */
+    uint64_t small_pages;
 };
 
 coldpress_cache *coldpress_cache_new(const struct coldpress_cache_options *options);
@@ -72,6 +75,21 @@ void coldpress_cache_write_unlock(const coldpress_cache *cache, bool drop);
 uint64_t coldpress_cache_shrink(const coldpress_cache *cache, uint64_t bytes);
 void coldpress_cache_get_stats(const coldpress_cache *cache, struct coldpress_cache_stats *into);
 bool coldpress_cache_take_as_the_kernel(const coldpress_cache *cache, uint64_t key); /* for tests */
+
+/* ---- Entries of less than a page. Many share one, and go together with it. Their keys are their own:
+ * a page and a small entry may have the same. ---- */
+
+/* The longest small entry. */
+#define COLDPRESS_CACHE_MOST_SMALL 2030
+
+/* Keeps the bytes under the key, instead of what was there. False with errno EINVAL (no bytes, or
+ * small_entries was 0), E2BIG (too many) or ENOMEM (every page is locked for write). */
+bool coldpress_cache_insert_small(const coldpress_cache *cache, uint64_t key, const void *from, size_t bytes);
+/* Copies the entry, room bytes of it at most, and returns its length; 0 if there is none. */
+size_t coldpress_cache_get_small(const coldpress_cache *cache, uint64_t key, void *into, size_t room);
+/* Forgets it. True if there was one. */
+bool coldpress_cache_remove_small(const coldpress_cache *cache, uint64_t key);
+bool coldpress_cache_take_small_as_the_kernel(const coldpress_cache *cache, uint64_t key); /* for tests */
 
 /* Whether all that was read under the lock so far is the entry: its state is still the one that was
  * seen, and the marker is still there. An upgraded lock has a state of odd kind (bit 0 is clear)
@@ -105,7 +123,7 @@ static inline coldpress_cache *coldpress_cache_of(size_t capacity_bytes, size_t 
                                                   size_t anonymous_chunks, size_t disk_chunks, int stub) {
     struct coldpress_cache_options options = {
         capacity_bytes, PAGE_SIZE, sizeof(struct coldpress_cache_rlock),
-        lazyfree_chunks, anonymous_chunks, 0, disk_chunks, 0, stub, 0,
+        lazyfree_chunks, anonymous_chunks, 0, disk_chunks, 0, stub, 0, 0,
     };
     return coldpress_cache_new(&options);
 }

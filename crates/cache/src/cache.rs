@@ -7,6 +7,7 @@ use crate::read::Copied;
 use crate::region::{Region, Table};
 use crate::room::{Chunk, ChunkState, Room};
 use crate::slot::{Slot, State};
+use crate::small_index::SmallIndex;
 use crate::stats::Counters;
 use crate::tier::Tier;
 use crate::{PAGE_BYTES, racy};
@@ -18,7 +19,7 @@ use std::sync::atomic::{
 use std::sync::{Mutex, MutexGuard};
 
 /// How often a read starts again because its page changed, before it is a miss.
-const ATTEMPTS: usize = 8;
+pub(crate) const ATTEMPTS: usize = 8;
 
 /// A cache of pages of [`PAGE_BYTES`] bytes by 64-bit keys. See the [crate](crate) for how it works.
 ///
@@ -40,6 +41,7 @@ pub struct Cache {
     /// Hits of each page, up to [`HOTTEST`](crate::room::HOTTEST). Readers write it without a lock and may lose a hit.
     pub(crate) heat: Table<AtomicU8>,
     pub(crate) index: Index,
+    pub(crate) small: SmallIndex,
     pub(crate) chunk_states: Box<[ChunkState]>,
     pub(crate) pages_a_chunk: u32,
     /// Pages kept from the kernel, roughly (counted when kept, forgotten when their chunk is sealed).
@@ -86,6 +88,7 @@ impl Cache {
             slots: Table::new(pages)?,
             heat: Table::new(pages)?,
             index: Index::new(pages)?,
+            small: SmallIndex::new(options.small_entries)?,
             chunk_states: backings.iter().map(|_| ChunkState::default()).collect(),
             pages_a_chunk,
             kept: AtomicU32::new(0),

@@ -62,6 +62,28 @@ pub enum Error {
     /// Every page is locked for write.
     #[error("every page of the cache is locked for write")]
     NoRoom,
+    /// A small entry is empty or too long.
+    #[error(
+        "a small entry of {bytes} bytes: it must have 1 to {}; longer ones get a page each (`insert`)",
+        crate::MOST_SMALL_BYTES
+    )]
+    SmallBytes {
+        /// How many bytes it has.
+        bytes: usize,
+    },
+    /// The cache was made without an index for small entries.
+    #[error(
+        "the cache was made for no small entries: set `small_entries` to how many it is to hold"
+    )]
+    NoSmallEntries,
+    /// More small entries than can be numbered.
+    #[error("an index for {entries} small entries is too large: at most {most}")]
+    SmallEntries {
+        /// Entries asked for.
+        entries: usize,
+        /// The most there can be.
+        most: usize,
+    },
     /// More bytes than a page has.
     #[error(
         "{bytes} bytes at offset {offset} do not fit into a page of {} bytes",

@@ -50,6 +50,8 @@ pub struct coldpress_cache_options {
     pub stub: c_int,
     /// Bytes that evicted entries may take, compressed; 0 for none.
     pub compressed_bytes: usize,
+    /// About how many small entries the cache is to hold; 0 for none.
+    pub small_entries: usize,
 }
 
 /// An optimistic read lock.
@@ -87,6 +89,8 @@ pub struct coldpress_cache_stats {
     pub compressed_bytes: u64,
     pub resident_bytes: u64,
     pub lazyfree_bytes: u64,
+    pub small_entries: u64,
+    pub small_pages: u64,
 }
 
 /// What the lock of a miss points to: never the state it has seen.
@@ -112,10 +116,17 @@ fn misuse(call: &str, what: &str) -> ! {
 
 fn refuse<T>(error: Error) -> *mut T {
     let errno = match error {
-        Error::NoCapacity { .. } | Error::Chunks { .. } | Error::PageSize { .. } => libc::EINVAL,
-        Error::TooLarge { .. } | Error::Memory { .. } | Error::NoRoom => libc::ENOMEM,
+        Error::NoCapacity { .. }
+        | Error::Chunks { .. }
+        | Error::PageSize { .. }
+        | Error::NoSmallEntries => libc::EINVAL,
+        Error::TooLarge { .. }
+        | Error::Memory { .. }
+        | Error::NoRoom
+        | Error::SmallEntries { .. } => libc::ENOMEM,
         Error::Busy { .. } => libc::EBUSY,
-        Error::TooLong { .. } => libc::E2BIG,
+        Error::SmallBytes { bytes: 0 } => libc::EINVAL,
+        Error::TooLong { .. } | Error::SmallBytes { .. } => libc::E2BIG,
     };
     let text = CString::new(error.to_string()).unwrap_or_default();
     MESSAGE.with(|message| *message.borrow_mut() = text);
@@ -183,6 +194,7 @@ pub unsafe extern "C" fn coldpress_cache_new(
             disk_chunks: options.disk_chunks,
             overcommit: options.overcommit != 0,
             compressed_bytes: options.compressed_bytes,
+            small_entries: options.small_entries,
             ..Options::new(options.capacity_bytes, Backing::LazyFree)
         }
     });
@@ -388,6 +400,92 @@ pub unsafe extern "C" fn coldpress_cache_shrink(cache: *const coldpress_cache, b
     unsafe { opened(cache, "shrink") }.cache.shrink(bytes)
 }
 
+/// Keeps `bytes` bytes as the small entry of `key`. False with `errno` `EINVAL` (no bytes, or the cache
+/// was made for no small entries), `E2BIG` (more than [`MOST_SMALL_BYTES`](crate::MOST_SMALL_BYTES)) or
+/// `ENOMEM` (all pages are locked).
+///
+/// # Safety
+/// `cache` is a cache, `from` is readable for `bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coldpress_cache_insert_small(
+    cache: *const coldpress_cache,
+    key: u64,
+    from: *const c_void,
+    bytes: usize,
+) -> bool {
+    // SAFETY: as the caller vouches.
+    let cache = unsafe { &opened(cache, "insert_small").cache };
+    if from.is_null() && bytes > 0 {
+        misuse("insert_small", "the bytes are NULL");
+    }
+    let from: &[u8] = match bytes {
+        0 => &[],
+        // Nothing of what is too long is looked at.
+        _ if bytes > isize::MAX as usize => {
+            refuse::<c_void>(Error::SmallBytes { bytes });
+            return false;
+        }
+        // SAFETY: as the caller vouches.
+        _ => unsafe { std::slice::from_raw_parts(from.cast(), bytes) },
+    };
+    match cache.insert_small(key, from) {
+        Ok(()) => true,
+        Err(error) => {
+            refuse::<c_void>(error);
+            false
+        }
+    }
+}
+
+/// Copies the small entry of `key` to `into`, `room` bytes of it at most, and returns its length; 0 if
+/// the cache does not have it.
+///
+/// # Safety
+/// `cache` is a cache, `into` is writable for `room` bytes, which nobody else uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coldpress_cache_get_small(
+    cache: *const coldpress_cache,
+    key: u64,
+    into: *mut c_void,
+    room: usize,
+) -> usize {
+    // SAFETY: as the caller vouches.
+    let cache = unsafe { &opened(cache, "get_small").cache };
+    // SAFETY: as the caller vouches.
+    let got = unsafe { cache.get_small_raw(key, into.cast(), room) };
+    got.unwrap_or(0)
+}
+
+/// Forgets the small entry of `key`. True if there was one.
+///
+/// # Safety
+/// `cache` is a cache.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coldpress_cache_remove_small(
+    cache: *const coldpress_cache,
+    key: u64,
+) -> bool {
+    // SAFETY: as the caller vouches.
+    unsafe { opened(cache, "remove_small") }
+        .cache
+        .remove_small(key)
+}
+
+/// Takes the page with the small entry of `key` as the kernel does when memory is short. For tests.
+///
+/// # Safety
+/// `cache` is a cache.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coldpress_cache_take_small_as_the_kernel(
+    cache: *const coldpress_cache,
+    key: u64,
+) -> bool {
+    // SAFETY: as the caller vouches.
+    unsafe { opened(cache, "take_small") }
+        .cache
+        .take_small_as_the_kernel(key)
+}
+
 /// Writes figures of now into `into`.
 ///
 /// # Safety
@@ -414,6 +512,8 @@ pub unsafe extern "C" fn coldpress_cache_get_stats(
         compressed_bytes: stats.compressed_bytes,
         resident_bytes: stats.resident_bytes,
         lazyfree_bytes: stats.lazyfree_bytes,
+        small_entries: stats.small_entries,
+        small_pages: stats.small_pages,
     };
     // SAFETY: as the caller vouches.
     unsafe { into.write(figures) };

@@ -24,10 +24,10 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-const WORDS: usize = 8;
+pub(crate) const WORDS: usize = 8;
 
 #[repr(align(64))]
-struct Bucket([AtomicU64; WORDS]);
+pub(crate) struct Bucket(pub [AtomicU64; WORDS]);
 
 // SAFETY: integers.
 unsafe impl Zeroed for Bucket {}
@@ -44,7 +44,13 @@ struct Place {
     half: u64,
 }
 
-fn mix(mut x: u64) -> u64 {
+/// Of the process's own choice, so that no set of keys is bad for every cache.
+pub(crate) fn random_seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[inline]
+pub(crate) fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 32)).wrapping_mul(0x9fb2_1c65_1e98_df25);
     x = (x ^ (x >> 29)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     x ^ (x >> 32)
@@ -55,8 +61,7 @@ impl Index {
     pub fn new(pages: usize) -> Result<Index, Error> {
         Ok(Index {
             buckets: Table::new(pages.div_ceil(3).next_power_of_two())?,
-            // Of the process's own choice, so that no set of keys is bad for every cache.
-            seed: RandomState::new().build_hasher().finish(),
+            seed: random_seed(),
         })
     }
 

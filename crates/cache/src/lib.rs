@@ -26,6 +26,12 @@
 //! state word (`slot.rs`) that changes with each use and never comes back; a reader compares it
 //! afterwards. Both together make a read valid; neither makes it wait.
 //!
+//! # Small entries
+//!
+//! Entries of less than half a page lie together in pages, which are filled from front to end and never
+//! rewritten; a word of an index of their own leads to each (`small.rs`). What happens to a page
+//! happens to all of them.
+//!
 //! # Writers
 //!
 //! Any number of writers may each hold a page. The *room lock* is held for the moments in which a
@@ -65,8 +71,10 @@
 //! |---|---|
 //! | the cache, reading | `cache.rs`, `read.rs` |
 //! | writing | `write.rs` |
-//! | chunks, free pages, eviction, sealing | `room.rs` |
+//! | chunks, free pages, sealing | `room.rs` |
+//! | what is evicted | `evict.rs` |
 //! | key to page | `index.rs` |
+//! | entries smaller than a page, and their index | `small.rs`, `small_index.rs` |
 //! | entries compressed | `tier.rs` |
 //! | a page's record | `slot.rs` |
 //! | bytes that change under one's hands | `racy.rs` |
@@ -80,6 +88,7 @@
 
 mod cache;
 mod error;
+mod evict;
 pub mod ffi;
 mod index;
 mod options;
@@ -88,6 +97,8 @@ mod read;
 mod region;
 mod room;
 mod slot;
+mod small;
+mod small_index;
 mod stats;
 mod tier;
 mod write;
@@ -101,6 +112,10 @@ pub use write::WriteLock;
 
 /// Bytes of a page. The kernel's must be the same.
 pub const PAGE_BYTES: usize = 4096;
+
+/// The longest small entry ([`Cache::insert_small`]): two of them fit into a page. Longer ones would leave
+/// more of it free than a page of their own does.
+pub const MOST_SMALL_BYTES: usize = 2030;
 
 /// The most chunks a cache can have: what is kept of each is looked through whenever a page is needed.
 pub const MOST_CHUNKS: usize = 4096;

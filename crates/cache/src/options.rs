@@ -53,6 +53,12 @@ pub struct Options {
     /// Bytes that evicted entries may take, compressed; 0 for none: they are lost then. This is beside
     /// the capacity. Not less than a page otherwise.
     pub compressed_bytes: usize,
+    /// About how many entries of less than a page the cache is to hold
+    /// ([`insert_small`](crate::Cache::insert_small)); 0 for none. Their index takes 26 bytes an entry
+    /// beside the capacity, backed as it is touched; in its page an entry takes 10 bytes beside its own,
+    /// and up to 7 to the next multiple of 8. With more entries than this, some give up their place in the index to
+    /// others ([`Stats::small_displaced`](crate::Stats::small_displaced)).
+    pub small_entries: usize,
     /// Keep nothing: every read misses, every write is forgotten. For measuring what a cache is
     /// worth.
     pub stub: bool,
@@ -72,6 +78,7 @@ impl Options {
             overcommit: false,
             keep_hot: 32,
             compressed_bytes: 0,
+            small_entries: 0,
             stub: false,
         }
     }

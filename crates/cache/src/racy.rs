@@ -7,6 +7,9 @@
 use crate::PAGE_BYTES;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+/// Up to here moves by vector are faster than `rep movsb`, which takes some 10 ns to start.
+const SHORT_BYTES: usize = 256;
+
 /// Copies `bytes` bytes, one side of which may be a page that changes meanwhile.
 ///
 /// # Safety
@@ -14,6 +17,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// a page is not used by others.
 #[inline]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if bytes <= SHORT_BYTES {
+        // SAFETY: handed on.
+        return unsafe { copy_short(from, to, bytes) };
+    }
     #[cfg(target_arch = "x86_64")]
     // SAFETY: copies exactly what the caller vouches for; the direction flag is clear by the ABI.
     unsafe {
@@ -45,6 +53,86 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+/// As [`copy`], for few bytes: pieces of 16, 8 or 4, of which the last may overlap the one before.
+///
+/// # Safety
+/// As for [`copy`].
+#[cfg(target_arch = "x86_64")]
+#[inline]
+unsafe fn copy_short(from: *const u8, to: *mut u8, bytes: usize) {
+    /// Moves what a register of the kind holds, `at` bytes from both.
+    macro_rules! piece {
+        ($class:ident, $load:literal, $store:literal, $from:expr, $to:expr, $at:expr) => {
+            // SAFETY: the caller of `copy_short` vouches for the range, of which this is a part.
+            unsafe {
+                std::arch::asm!(
+                    $load,
+                    $store,
+                    from = in(reg) $from.add($at),
+                    to = in(reg) $to.add($at),
+                    piece = out($class) _,
+                    options(nostack, preserves_flags)
+                )
+            }
+        };
+    }
+    if bytes >= 16 {
+        let mut at = 0;
+        while at + 16 < bytes {
+            piece!(
+                xmm_reg,
+                "movdqu {piece}, [{from}]",
+                "movdqu [{to}], {piece}",
+                from,
+                to,
+                at
+            );
+            at += 16;
+        }
+        piece!(
+            xmm_reg,
+            "movdqu {piece}, [{from}]",
+            "movdqu [{to}], {piece}",
+            from,
+            to,
+            bytes - 16
+        );
+    } else if bytes >= 8 {
+        for at in [0, bytes - 8] {
+            piece!(
+                reg,
+                "mov {piece}, [{from}]",
+                "mov [{to}], {piece}",
+                from,
+                to,
+                at
+            );
+        }
+    } else if bytes >= 4 {
+        for at in [0, bytes - 4] {
+            piece!(
+                reg,
+                "mov {piece:e}, [{from}]",
+                "mov [{to}], {piece:e}",
+                from,
+                to,
+                at
+            );
+        }
+    } else {
+        for at in 0..bytes {
+            piece!(
+                reg_byte,
+                "mov {piece}, [{from}]",
+                "mov [{to}], {piece}",
+                from,
+                to,
+                at
+            );
+        }
+    }
+}
+
 /// The last byte of the page at `page`: the marker, while the page is open.
 ///
 /// # Safety
@@ -71,4 +159,26 @@ pub(crate) unsafe fn hold(page: *mut u8) -> bool {
         && marker
             .compare_exchange(value, value, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_each_length_and_nothing_beside() {
+        let from: Vec<u8> = (0..600u32).map(|i| (i * 7 + 1) as u8).collect();
+        for bytes in 0..=600 {
+            let mut to = vec![0u8; 640];
+            // SAFETY: both are long enough.
+            unsafe { copy(from.as_ptr(), to.as_mut_ptr().add(20), bytes) };
+            assert!(
+                to[..20]
+                    .iter()
+                    .chain(&to[20 + bytes..])
+                    .all(|&byte| byte == 0)
+            );
+            assert_eq!(to[20..20 + bytes], from[..bytes], "{bytes}");
+        }
+    }
 }

@@ -6,7 +6,10 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 /// Figures of a cache. Counters run from its making on and are exact once all threads rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +52,14 @@ pub struct Stats {
     pub discarded: u64,
     /// Evicted entries that did not compress, and were lost.
     pub incompressible: u64,
+    /// Entries of less than a page, of which the same holds as of `entries`. These counts only their pages.
+    pub small_entries: u64,
+    /// Pages that they lie in.
+    pub small_pages: u64,
+    /// Small entries that went since the index had no other place.
+    pub small_displaced: u64,
+    /// Small entries that were moved out of a page with little else in it.
+    pub small_moved: u64,
     /// Bytes of pages that are in memory.
     pub resident_bytes: u64,
     /// Of these, bytes that the kernel may take at any moment (`LazyFree` of `/proc/self/smaps`).
@@ -66,39 +77,84 @@ struct Stripe {
     resets: AtomicU64,
 }
 
-/// Counters of readers, a line for each of a few threads, so that they do not pass one line around.
+/// Counters of readers: a line for each of a few threads, which counts in it without a locked
+/// instruction, and one for all others.
 #[derive(Default)]
 pub(crate) struct Counters([Stripe; STRIPES]);
 
+/// The stripe of threads that have none of their own.
+const SHARED: usize = STRIPES - 1;
+
+/// Stripes that a thread has, of all caches alike.
+static OWNED: AtomicU32 = AtomicU32::new(0);
+
 thread_local! {
     static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
+    static OWNER: Owner = Owner::new();
+}
+
+/// Gives a thread's stripe back when the thread ends.
+struct Owner(usize);
+
+impl Owner {
+    fn new() -> Owner {
+        let mut owned = OWNED.load(Relaxed);
+        loop {
+            let stripe = owned.trailing_ones() as usize;
+            if stripe >= SHARED {
+                return Owner(SHARED);
+            }
+            // Acquire: whoever had it has counted.
+            match OWNED.compare_exchange_weak(owned, owned | 1 << stripe, Acquire, Relaxed) {
+                Ok(_) => return Owner(stripe),
+                Err(now) => owned = now,
+            }
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        STRIPE.set(SHARED);
+        if self.0 < SHARED {
+            OWNED.fetch_and(!(1 << self.0), Release);
+        }
+    }
 }
 
 impl Counters {
     #[inline]
-    fn mine(&self) -> &Stripe {
-        let stripe = STRIPE.get();
-        &self.0[if stripe < STRIPES { stripe } else { assign() }]
+    fn count(&self, of: fn(&Stripe) -> &AtomicU64) {
+        let mut stripe = STRIPE.get();
+        if stripe >= STRIPES {
+            stripe = assign();
+        }
+        let counter = of(&self.0[stripe]);
+        if stripe == SHARED {
+            counter.fetch_add(1, Relaxed);
+        } else {
+            counter.store(counter.load(Relaxed) + 1, Relaxed);
+        }
     }
 
     #[inline]
     pub fn hit(&self) {
-        self.mine().hits.fetch_add(1, Relaxed);
+        self.count(|stripe| &stripe.hits);
     }
 
     pub fn miss(&self) {
-        self.mine().misses.fetch_add(1, Relaxed);
+        self.count(|stripe| &stripe.misses);
     }
 
     pub fn taken(&self) {
-        self.mine().resets.fetch_add(1, Relaxed);
+        self.count(|stripe| &stripe.resets);
     }
 }
 
 #[cold]
 fn assign() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let stripe = NEXT.fetch_add(1, Relaxed) % STRIPES;
+    // A thread that is ending has given its own back.
+    let stripe = OWNER.try_with(|owner| owner.0).unwrap_or(SHARED);
     STRIPE.set(stripe);
     stripe
 }
@@ -111,7 +167,13 @@ impl Cache {
         let free_pages = room.free_pages() as u64;
         let (evicted, reused, displaced) = (room.evicted, room.reused, room.displaced);
         let (seals, refused_seals) = (room.seals, room.refused_seals);
-        let mut stats = Stats::default();
+        let mut stats = Stats {
+            small_entries: room.small.entries,
+            small_pages: room.small.pages,
+            small_displaced: room.small.displaced,
+            small_moved: room.small.moved,
+            ..Stats::default()
+        };
         if let Some(tier) = &room.tier {
             stats.compressed_entries = tier.entries() as u64;
             stats.compressed_bytes = tier.bytes() as u64;
@@ -180,4 +242,23 @@ fn mapping(line: &str) -> Option<Range<usize>> {
     let (end, _) = rest.split_once(' ')?;
     let parse = |text| usize::from_str_radix(text, 16).ok();
     Some(parse(start)?..parse(end)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_however_many_threads_count() {
+        let counters = Counters::default();
+        for _ in 0..3 {
+            std::thread::scope(|scope| {
+                for _ in 0..40 {
+                    scope.spawn(|| (0..10_000).for_each(|_| counters.hit()));
+                }
+            });
+        }
+        let hits = counters.0.iter().map(|stripe| stripe.hits.load(Relaxed));
+        assert_eq!(hits.sum::<u64>(), 3 * 40 * 10_000);
+    }
 }

@@ -143,13 +143,48 @@ static void fallthrough(struct lazyfree_impl impl, bool keeps) {
     ft_cache_destroy(&cache);
 }
 
+static void small_entries_share_pages(void) {
+    struct coldpress_cache_options options = {1 << 20, PAGE_SIZE, sizeof(lazyfree_rlock_t), 32, 0, 0, 0, 0, 0, 0, 1000};
+    coldpress_cache *cache = coldpress_cache_new(&options);
+    uint8_t bytes[COLDPRESS_CACHE_MOST_SMALL + 1], got[64];
+    CHECK(cache);
+    for (int key = 0; key < 500; key++) {
+        memset(bytes, key, 40);
+        CHECK(coldpress_cache_insert_small(cache, key, bytes, 40));
+    }
+    for (int key = 0; key < 500; key++) {
+        CHECK(coldpress_cache_get_small(cache, key, got, sizeof(got)) == 40);
+        CHECK(got[0] == (uint8_t)key && got[39] == (uint8_t)key);
+    }
+    struct coldpress_cache_stats stats;
+    coldpress_cache_get_stats(cache, &stats);
+    CHECK(stats.small_entries == 500 && stats.small_pages == 7 && stats.entries == 7);
+    lazyfree_rlock_t lock = lazyfree_read_lock(cache, 7); /* a page of this key there is not */
+    CHECK(!LAZYFREE_LOCK_CHECK(lock));
+    CHECK(coldpress_cache_remove_small(cache, 3) && !coldpress_cache_remove_small(cache, 3));
+    CHECK(coldpress_cache_get_small(cache, 3, got, sizeof(got)) == 0);
+    CHECK(coldpress_cache_take_small_as_the_kernel(cache, 4));
+    CHECK(coldpress_cache_get_small(cache, 5, got, sizeof(got)) == 0);
+    CHECK(coldpress_cache_get_small(cache, 499, NULL, 0) == 40);
+    errno = 0;
+    CHECK(!coldpress_cache_insert_small(cache, 1, bytes, 0) && errno == EINVAL);
+    CHECK(!coldpress_cache_insert_small(cache, 1, bytes, sizeof(bytes)) && errno == E2BIG);
+    CHECK(strstr(coldpress_cache_error(), "2030"));
+    coldpress_cache_free(cache);
+    cache = lazyfree_cache_new(1 << 20);
+    CHECK(!coldpress_cache_insert_small(cache, 1, bytes, 1) && errno == EINVAL);
+    CHECK(strstr(coldpress_cache_error(), "small_entries"));
+    CHECK(coldpress_cache_get_small(cache, 1, got, 1) == 0);
+    coldpress_cache_free(cache);
+}
+
 static void impossible_caches_are_refused(void) {
     errno = 0;
     CHECK(lazyfree_cache_new(0) == NULL && errno == EINVAL);
     CHECK(strstr(coldpress_cache_error(), "capacity"));
     CHECK(lazyfree_cache_new((size_t)1 << 43) != NULL || errno == ENOMEM);
     CHECK(lazyfree_cache_new(SIZE_MAX) == NULL && errno == ENOMEM);
-    struct coldpress_cache_options options = {1 << 20, 16384, sizeof(lazyfree_rlock_t), 32, 0, 0, 0, 0, 0, 0};
+    struct coldpress_cache_options options = {1 << 20, 16384, sizeof(lazyfree_rlock_t), 32, 0, 0, 0, 0, 0, 0, 0};
     CHECK(coldpress_cache_new(&options) == NULL && errno == EINVAL);
     CHECK(strstr(coldpress_cache_error(), "16384"));
 }
@@ -204,6 +239,7 @@ int main(int argc, char **argv) {
     fallthrough(lazyfree_anon_impl(), true);
     fallthrough(lazyfree_disk_impl(), true);
     fallthrough(lazyfree_stub_impl(), false);
+    small_entries_share_pages();
     impossible_caches_are_refused();
     printf("all passed\n");
     return 0;
