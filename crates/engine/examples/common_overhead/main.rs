@@ -10,17 +10,22 @@
 //!
 //! `cargo run --release -p coldpress-engine --example common_overhead [-- --json]`
 
+mod frames;
 #[path = "../../tests/kit/mod.rs"]
 mod kit;
-mod machine;
+#[path = "../../tests/lean/mod.rs"]
+mod lean;
+#[path = "../../tests/machine/spin_lock.rs"]
+mod spin_lock;
 
 use coldpress_codec::{Lz4, Page};
 use coldpress_engine::tunables::{LruAction, Tunables};
 use coldpress_engine::vmo::{VmoId, Vmos};
 use coldpress_engine::{Reclaimer, Trigger, Worker};
 use coldpress_storage::Press;
+use frames::Frames;
 use kit::{reclaimer_with, worker};
-use machine::Machine;
+use lean::Machine;
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -42,8 +47,8 @@ const OPERATIONS: [&str; 7] = [
 
 /// One setting: VMOs of its own, on a machine of its own.
 struct System {
-    vmos: Box<Vmos<Machine, Lz4, Press>>,
-    machine: Machine,
+    vmos: Box<Vmos<Machine<Frames>, Lz4, Press>>,
+    machine: Machine<Frames>,
     worker: Worker<Lz4>,
     reclaimer: Reclaimer<Lz4>,
     /// Read and written, so that it is never old.
@@ -69,7 +74,8 @@ fn text(seed: u64) -> Page {
 impl System {
     fn new(setting: usize) -> Self {
         let vmos = Box::new(Vmos::new(Lz4::default(), Press::new()));
-        let machine = Machine::new((4 * PAGES + 2 * COLD_PAGES) as usize);
+        let machine =
+            Machine::with_running_clock(Frames::new((4 * PAGES + 2 * COLD_PAGES) as usize));
         let tunables = Tunables {
             reclaim_anonymous: setting > 0,
             reclaim_zero_forks: setting > 0,

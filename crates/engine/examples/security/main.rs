@@ -5,6 +5,8 @@
 //!
 //! `cargo run --release -p coldpress-engine --example security [-- ROUNDS]`
 
+#[path = "../../tests/lean/mod.rs"]
+mod lean;
 #[path = "../../tests/domains/machine.rs"]
 mod machine;
 #[path = "../../tests/domains/measure.rs"]

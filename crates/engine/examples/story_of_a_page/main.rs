@@ -3,17 +3,22 @@
 //!
 //! `cargo run --release -p coldpress-engine --example story_of_a_page`
 
+#[path = "../common_overhead/frames.rs"]
+mod frames;
 #[path = "../../tests/kit/mod.rs"]
 mod kit;
-#[path = "../common_overhead/machine.rs"]
-mod machine;
+#[path = "../../tests/lean/mod.rs"]
+mod lean;
+#[path = "../../tests/machine/spin_lock.rs"]
+mod spin_lock;
 
 use coldpress_codec::Page;
 use coldpress_codec::press::Press;
 use coldpress_engine::vmo::{VmoId, Vmos};
 use coldpress_engine::{Entry, Reclaimer, Trigger, Worker};
+use frames::Frames;
 use kit::{reclaimer_with, worker};
-use machine::Machine;
+use lean::Machine;
 use std::sync::atomic::Ordering::Relaxed;
 
 type Storage = coldpress_storage::Press;
@@ -37,8 +42,8 @@ fn records(seed: u64) -> Page {
 }
 
 struct Story {
-    vmos: Box<Vmos<Machine, Press, Storage>>,
-    machine: Machine,
+    vmos: Box<Vmos<Machine<Frames>, Press, Storage>>,
+    machine: Machine<Frames>,
     worker: Worker<Press>,
     reclaimer: Reclaimer<Press>,
     chapter: u32,
@@ -48,7 +53,7 @@ impl Story {
     fn new() -> Self {
         Self {
             vmos: Box::new(Vmos::new(Press::default(), Storage::new())),
-            machine: Machine::new(4096),
+            machine: Machine::with_running_clock(Frames::new(4096)),
             worker: worker(0),
             reclaimer: reclaimer_with(1, 0..1),
             chapter: 0,

@@ -4,17 +4,12 @@
 //! is what the test says, so that everything an engine counts is decided by what was done to it.
 #![allow(dead_code, reason = "the test and the example use what they need")]
 
-use crate::spin_lock::SpinLock;
-use coldpress_arena::{CHUNK_BYTES, ChunkSource};
+pub use crate::lean::Machine;
 use coldpress_codec::{Lz4, Lz4State, Page};
 use coldpress_engine::vmo::{VmoError, VmoId, Vmos};
-use coldpress_engine::{
-    Doubt, Host, Installed, Memory, PageIndex, Place, Reclaimer, SEGMENT_PAGES, SegmentId,
-    StagingSlot, Taken, Trigger, Worker, Workspace,
-};
+use coldpress_engine::{Reclaimer, Trigger, Worker, Workspace};
 use coldpress_storage::{FRAME_BYTES, FrameIndex, FrameSource, Press};
 use std::alloc::{Layout, alloc_zeroed};
-use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
@@ -75,177 +70,6 @@ unsafe impl FrameSource for Source {
     }
 }
 
-/// The frames in place in a segment, by index; 0 where there is none.
-type Table = Box<[Cell<u32>]>;
-
-/// What one domain sees of the machine.
-pub struct Machine<F> {
-    pub frames: F,
-    tables: RefCell<Vec<Option<Table>>>,
-    /// What is in the one staging slot; 0: nothing.
-    slot: Cell<u32>,
-    now_ns: Cell<u64>,
-}
-
-// SAFETY: a domain is used by one thread at a time.
-unsafe impl<F: Sync> Sync for Machine<F> {}
-
-impl<F: FrameSource> Machine<F> {
-    fn with<R>(&self, (segment, index): Place, act: impl FnOnce(&Cell<u32>) -> R) -> R {
-        let mut tables = self.tables.borrow_mut();
-        let segment = segment as usize;
-        if tables.len() <= segment {
-            tables.resize_with(segment + 1, || None);
-        }
-        let table = tables[segment]
-            .get_or_insert_with(|| (0..SEGMENT_PAGES).map(|_| Cell::new(0)).collect());
-        act(&table[index as usize])
-    }
-
-    fn page(&self, frame: u32) -> *mut Page {
-        assert_ne!(frame, 0, "no page in place");
-        self.frames.address(FrameIndex(frame)).as_ptr().cast()
-    }
-
-    fn at(&self, place: Place) -> *mut Page {
-        self.page(self.with(place, Cell::get))
-    }
-
-    fn put(&self, place: Place, frame: u32) -> Installed {
-        assert_eq!(self.with(place, |at| at.replace(frame)), 0, "M1");
-        Installed::Done
-    }
-
-    /// Pages in place or in staging.
-    fn pages(&self) -> usize {
-        let tables = self.tables.borrow();
-        let cells = tables.iter().flatten().flatten().chain([&self.slot]);
-        cells.filter(|cell| cell.get() != 0).count()
-    }
-}
-
-// SAFETY: fresh zeroed memory of the promised size and alignment, never freed.
-unsafe impl<F: Sync> ChunkSource for Machine<F> {
-    fn chunk(&self) -> Option<NonNull<u8>> {
-        let layout = Layout::from_size_align(CHUNK_BYTES, 4096).unwrap();
-        // SAFETY: the layout is not empty.
-        NonNull::new(unsafe { alloc_zeroed(layout) })
-    }
-}
-
-// SAFETY: one thread at a time; a page changes its place by its frame's number.
-unsafe impl<F: FrameSource> Host for Machine<F> {
-    type RawLock = SpinLock;
-    type Frames = F;
-    type Stable<'a>
-        = ()
-    where
-        F: 'a;
-    const UNDER_LOCK: bool = true;
-    const MAX_RUN: u32 = 1;
-
-    fn stable(&self) {}
-
-    fn frames(&self) -> &F {
-        &self.frames
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.now_ns.get()
-    }
-
-    fn take(&self, segment: SegmentId, first: PageIndex, _: u64, _: StagingSlot) -> Taken {
-        self.slot.set(self.with((segment, first), Cell::take));
-        Taken {
-            moved: 1,
-            ..Taken::default()
-        }
-    }
-
-    unsafe fn staging(&self, _: StagingSlot) -> &Page {
-        // SAFETY: the one slot is filled, as the caller promises.
-        unsafe { &*self.page(self.slot.get()) }
-    }
-
-    fn release(&self, _: StagingSlot, _: usize) {
-        match self.slot.take() {
-            0 => {}
-            frame => self.frames.free(FrameIndex(frame)),
-        }
-    }
-
-    fn install(&self, segment: SegmentId, index: PageIndex, content: &Page) -> Installed {
-        let Some(frame) = self.frames.allocate() else {
-            return Installed::NoFrame;
-        };
-        // SAFETY: a frame of ours alone.
-        unsafe { *self.page(frame.0) = *content };
-        self.put((segment, index), frame.0)
-    }
-
-    unsafe fn put_back(&self, segment: SegmentId, index: PageIndex, _: StagingSlot) -> Installed {
-        self.put((segment, index), self.slot.take())
-    }
-
-    fn install_zero(&self, segment: SegmentId, index: PageIndex, _: bool) -> Installed {
-        self.install(segment, index, &[0; 4096])
-    }
-
-    fn wake(&self, _: SegmentId, _: PageIndex) {}
-
-    fn poison(&self, _: SegmentId, _: PageIndex, doubt: Doubt) -> Installed {
-        panic!("nothing is damaged here: {doubt:?}");
-    }
-
-    fn let_changes_in(&self) {}
-}
-
-// SAFETY: one thread at a time; pages keep their bytes.
-unsafe impl<F: FrameSource> Memory for Machine<F> {
-    fn read(&self, place: Place, offset: usize, into: &mut [u8]) {
-        // SAFETY: a frame in place, which nobody else uses.
-        let page = unsafe { &*self.at(place) };
-        into.copy_from_slice(&page[offset..][..into.len()]);
-    }
-
-    fn write(&self, place: Place, offset: usize, bytes: &[u8]) {
-        // SAFETY: as above.
-        let page = unsafe { &mut *self.at(place) };
-        page[offset..][..bytes.len()].copy_from_slice(bytes);
-    }
-
-    fn zero(&self, place: Place) {
-        self.write(place, 0, &[0; 4096]);
-    }
-
-    fn drop_page(&self, place: Place) {
-        let frame = self.with(place, Cell::take);
-        self.frames.free(FrameIndex(frame));
-    }
-
-    fn rename(&self, from: Place, to: Place) {
-        let frame = self.with(from, Cell::take);
-        self.put(to, frame);
-    }
-
-    fn copy(&self, from: Place, to: Place) -> Installed {
-        // SAFETY: a frame in place, which nobody else uses.
-        self.install(to.0, to.1, unsafe { &*self.at(from) })
-    }
-
-    fn protect(&self, _: Place) {}
-
-    fn unmap(&self, _: Place) {}
-
-    fn wakes(&self, _: Place) -> u32 {
-        0
-    }
-
-    fn wait(&self, _: Place, _: u16, _: u32) {
-        panic!("a domain has one thread");
-    }
-}
-
 /// A domain, with the thread that uses it and the one that reclaims.
 pub struct Domain<F: FrameSource + 'static> {
     pub vmos: Box<Vmos<Machine<F>, Lz4, Press>>,
@@ -281,12 +105,7 @@ impl<F: FrameSource + 'static> Domain<F> {
     pub fn new(frames: F) -> Self {
         Self {
             vmos: Box::new(Vmos::new(Lz4::default(), Press::new())),
-            machine: Machine {
-                frames,
-                tables: RefCell::default(),
-                slot: Cell::new(0),
-                now_ns: Cell::new(1 << 40),
-            },
+            machine: Machine::new(frames),
             worker: worker(0),
             reclaimer: Reclaimer::new(
                 Box::leak(Box::new(Lz4State::new())),
@@ -327,8 +146,7 @@ impl<F: FrameSource + 'static> Domain<F> {
     pub fn send_away(&mut self) -> u32 {
         let engine = self.vmos.engine();
         for _ in 0..8 {
-            let now = &self.machine.now_ns;
-            now.set(now.get() + SECOND);
+            self.machine.leap(SECOND);
             engine.rotate(&self.machine);
         }
         let reclaimer = &mut self.reclaimer;

@@ -5,6 +5,8 @@
 mod co_located;
 mod counted;
 mod frames;
+#[path = "../lean/mod.rs"]
+mod lean;
 mod machine;
 mod measure;
 mod neighbour;

@@ -1,123 +1,59 @@
-//! The leanest machine that VMOs run on, so that what is measured is the engine: frames in one
-//! piece, a table of them for each segment, no mappings. One thread.
+//! The leanest machine that VMOs run on: frames of whatever source, a table of them for each
+//! segment, no mappings, one thread. What is measured on it is the engine, and what an engine counts
+//! there is decided by what was done to it.
+#![allow(dead_code, reason = "the test and the example use what they need")]
 
-use coldpress_arena::{CHUNK_BYTES, ChunkSource, Zeroable};
+use crate::spin_lock::SpinLock;
+use coldpress_arena::{CHUNK_BYTES, ChunkSource};
 use coldpress_codec::Page;
-use coldpress_engine::lock::HeldRanks;
 use coldpress_engine::{
     Doubt, Host, Installed, Memory, PageIndex, Place, SEGMENT_PAGES, SegmentId, StagingSlot, Taken,
 };
-use coldpress_storage::{FRAME_BYTES, FrameIndex, FrameSource};
-use lock_api::{GuardSend, RawMutex};
+use coldpress_storage::{FrameIndex, FrameSource};
 use std::alloc::{Layout, alloc_zeroed};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
-use std::sync::atomic::{
-    AtomicBool,
-    Ordering::{Acquire, Release},
-};
 use std::time::Instant;
-
-/// A lock that nobody else wants.
-pub struct Uncontended(AtomicBool);
-
-impl HeldRanks for Uncontended {}
-
-// SAFETY: zero is `false`: not locked.
-unsafe impl Zeroable for Uncontended {}
-
-// SAFETY: whoever turns `false` into `true` holds the lock, alone, until it is `false` again.
-unsafe impl RawMutex for Uncontended {
-    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to a new lock
-    const INIT: Self = Self(AtomicBool::new(false));
-    type GuardMarker = GuardSend;
-
-    fn lock(&self) {
-        assert!(self.try_lock(), "there is one thread");
-    }
-
-    fn try_lock(&self) -> bool {
-        !self.0.swap(true, Acquire)
-    }
-
-    unsafe fn unlock(&self) {
-        self.0.store(false, Release);
-    }
-}
-
-/// Frames, numbered from 1.
-pub struct Frames {
-    memory: NonNull<u8>,
-    free: RefCell<Vec<u32>>,
-}
-
-impl Frames {
-    fn new(count: usize) -> Self {
-        let layout = Layout::from_size_align(count * FRAME_BYTES, FRAME_BYTES).unwrap();
-        // SAFETY: the layout is not empty; never freed.
-        let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory for the frames");
-        let free = (1..=count as u32).rev().collect();
-        Self {
-            memory,
-            free: RefCell::new(free),
-        }
-    }
-
-    fn page(&self, frame: u32) -> *mut Page {
-        self.address(FrameIndex(frame)).as_ptr().cast()
-    }
-}
-
-// SAFETY: the example has one thread.
-unsafe impl Sync for Frames {}
-// SAFETY: as above.
-unsafe impl Send for Frames {}
-
-// SAFETY: each number stands for 4096 bytes of its own, lent to one borrower at a time.
-unsafe impl FrameSource for Frames {
-    fn allocate(&self) -> Option<FrameIndex> {
-        self.free.borrow_mut().pop().map(FrameIndex)
-    }
-
-    fn free(&self, frame: FrameIndex) {
-        self.free.borrow_mut().push(frame.0);
-    }
-
-    fn address(&self, frame: FrameIndex) -> NonNull<u8> {
-        // SAFETY: inside the allocation, for numbers that were lent.
-        unsafe { self.memory.add((frame.0 as usize - 1) * FRAME_BYTES) }
-    }
-}
 
 /// The frames in place in a segment, by index; 0 where there is none.
 type Table = Box<[Cell<u32>]>;
 
-/// The machine.
-pub struct Machine {
-    frames: Frames,
+/// The machine, over frames that it may have for itself or share with others.
+pub struct Machine<F> {
+    pub frames: F,
     tables: RefCell<Vec<Option<Table>>>,
+    /// What is in the one staging slot; 0: nothing.
     slot: Cell<u32>,
-    started: Instant,
-    leap_ns: Cell<u64>,
+    set_ns: Cell<u64>,
+    runs_since: Option<Instant>,
 }
 
-// SAFETY: the example has one thread.
-unsafe impl Sync for Machine {}
+// SAFETY: it is used by one thread at a time.
+unsafe impl<F> Sync for Machine<F> {}
 
-impl Machine {
-    pub fn new(frames: usize) -> Self {
+impl<F: FrameSource> Machine<F> {
+    /// A machine whose clock stands still unless it is set.
+    pub fn new(frames: F) -> Self {
         Self {
-            frames: Frames::new(frames),
+            frames,
             tables: RefCell::default(),
             slot: Cell::new(0),
-            started: Instant::now(),
-            leap_ns: Cell::new(1 << 40),
+            set_ns: Cell::new(1 << 40),
+            runs_since: None,
+        }
+    }
+
+    /// The same, with a clock that runs.
+    pub fn with_running_clock(frames: F) -> Self {
+        Self {
+            runs_since: Some(Instant::now()),
+            ..Self::new(frames)
         }
     }
 
     /// The clock leaps, so that pages age.
     pub fn leap(&self, ns: u64) {
-        self.leap_ns.set(self.leap_ns.get() + ns);
+        self.set_ns.set(self.set_ns.get() + ns);
     }
 
     fn with<R>(&self, (segment, index): Place, act: impl FnOnce(&Cell<u32>) -> R) -> R {
@@ -131,20 +67,30 @@ impl Machine {
         act(&table[index as usize])
     }
 
-    fn frame(&self, place: Place) -> u32 {
-        let frame = self.with(place, Cell::get);
+    fn page(&self, frame: u32) -> *mut Page {
         assert_ne!(frame, 0, "no page in place");
-        frame
+        self.frames.address(FrameIndex(frame)).as_ptr().cast()
+    }
+
+    fn at(&self, place: Place) -> *mut Page {
+        self.page(self.with(place, Cell::get))
     }
 
     fn put(&self, place: Place, frame: u32) -> Installed {
         assert_eq!(self.with(place, |at| at.replace(frame)), 0, "M1");
         Installed::Done
     }
+
+    /// Pages in place or in staging.
+    pub fn pages(&self) -> usize {
+        let tables = self.tables.borrow();
+        let cells = tables.iter().flatten().flatten().chain([&self.slot]);
+        cells.filter(|cell| cell.get() != 0).count()
+    }
 }
 
 // SAFETY: fresh zeroed memory of the promised size and alignment, never freed.
-unsafe impl ChunkSource for Machine {
+unsafe impl<F> ChunkSource for Machine<F> {
     fn chunk(&self) -> Option<NonNull<u8>> {
         let layout = Layout::from_size_align(CHUNK_BYTES, 4096).unwrap();
         // SAFETY: the layout is not empty.
@@ -152,22 +98,28 @@ unsafe impl ChunkSource for Machine {
     }
 }
 
-// SAFETY: one thread; a page changes its place by its frame's number.
-unsafe impl Host for Machine {
-    type RawLock = Uncontended;
-    type Frames = Frames;
-    type Stable<'a> = ();
+// SAFETY: one thread at a time; a page changes its place by its frame's number.
+unsafe impl<F: FrameSource> Host for Machine<F> {
+    type RawLock = SpinLock;
+    type Frames = F;
+    type Stable<'a>
+        = ()
+    where
+        F: 'a;
     const UNDER_LOCK: bool = true;
     const MAX_RUN: u32 = 1;
 
     fn stable(&self) {}
 
-    fn frames(&self) -> &Frames {
+    fn frames(&self) -> &F {
         &self.frames
     }
 
     fn now_ns(&self) -> u64 {
-        self.started.elapsed().as_nanos() as u64 + self.leap_ns.get()
+        let ran = self
+            .runs_since
+            .map_or(0, |start| start.elapsed().as_nanos() as u64);
+        self.set_ns.get() + ran
     }
 
     fn take(&self, segment: SegmentId, first: PageIndex, _: u64, _: StagingSlot) -> Taken {
@@ -180,7 +132,7 @@ unsafe impl Host for Machine {
 
     unsafe fn staging(&self, _: StagingSlot) -> &Page {
         // SAFETY: the one slot is filled, as the caller promises.
-        unsafe { &*self.frames.page(self.slot.get()) }
+        unsafe { &*self.page(self.slot.get()) }
     }
 
     fn release(&self, _: StagingSlot, _: usize) {
@@ -195,7 +147,7 @@ unsafe impl Host for Machine {
             return Installed::NoFrame;
         };
         // SAFETY: a frame of ours alone.
-        unsafe { *self.frames.page(frame.0) = *content };
+        unsafe { *self.page(frame.0) = *content };
         self.put((segment, index), frame.0)
     }
 
@@ -216,17 +168,17 @@ unsafe impl Host for Machine {
     fn let_changes_in(&self) {}
 }
 
-// SAFETY: one thread; pages keep their bytes.
-unsafe impl Memory for Machine {
+// SAFETY: one thread at a time; pages keep their bytes.
+unsafe impl<F: FrameSource> Memory for Machine<F> {
     fn read(&self, place: Place, offset: usize, into: &mut [u8]) {
         // SAFETY: a frame in place, which nobody else uses.
-        let page = unsafe { &*self.frames.page(self.frame(place)) };
+        let page = unsafe { &*self.at(place) };
         into.copy_from_slice(&page[offset..][..into.len()]);
     }
 
     fn write(&self, place: Place, offset: usize, bytes: &[u8]) {
         // SAFETY: as above.
-        let page = unsafe { &mut *self.frames.page(self.frame(place)) };
+        let page = unsafe { &mut *self.at(place) };
         page[offset..][..bytes.len()].copy_from_slice(bytes);
     }
 
@@ -245,9 +197,8 @@ unsafe impl Memory for Machine {
     }
 
     fn copy(&self, from: Place, to: Place) -> Installed {
-        let from = self.frames.page(self.frame(from));
         // SAFETY: a frame in place, which nobody else uses.
-        self.install(to.0, to.1, unsafe { &*from })
+        self.install(to.0, to.1, unsafe { &*self.at(from) })
     }
 
     fn protect(&self, _: Place) {}
