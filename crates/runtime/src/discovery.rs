@@ -239,11 +239,12 @@ impl Discovery {
     }
 
     /// Registers what is not registered yet of all mappings (of each its first `FENCE_BYTES`),
-    /// touched or not. They are read anew.
-    pub fn fence(&self) {
+    /// touched or not. They are read anew. Whether there was anything.
+    pub fn fence(&self) -> bool {
         if self.read_mappings().is_none() {
-            return;
+            return false;
         }
+        let mut registered = false;
         self.for_each_manageable(|range| {
             let range = AddressRange {
                 start: range.start,
@@ -254,7 +255,7 @@ impl Discovery {
                     return;
                 };
                 let window = pager().host.windows.get(segment);
-                if (part.first..part.end).all(|index| window.is_registered(index)) {
+                if window.are_registered(part.first, part.end) {
                     continue;
                 }
                 let _inside = pager().host.gate.enter_in_turn();
@@ -263,9 +264,10 @@ impl Discovery {
                     end: part.base + part.end as usize * PAGE_SIZE,
                 };
                 // A refusal is met again, and counted, when a page of it is to be taken.
-                let _ = pager().host.register_in_window(segment, whole);
+                registered |= pager().host.register_in_window(segment, whole).is_ok();
             }
         });
+        registered
     }
 
     fn discover_range(&self, range: AddressRange) -> u64 {
@@ -277,7 +279,7 @@ impl Discovery {
                 let chunk_end = (first - first % LEAF_PAGES + LEAF_PAGES).min(part.end);
                 let unregistered = window.is_none_or(|id| {
                     let window = pager().host.windows.get(id);
-                    !(first..chunk_end).all(|index| window.is_registered(index))
+                    !window.are_registered(first, chunk_end)
                 });
                 let mut end = chunk_end;
                 if unregistered && window.is_none() {

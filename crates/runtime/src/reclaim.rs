@@ -44,6 +44,8 @@ const EAGER_DISCOVERY: u64 = 500;
 /// Memory is fenced no more often than this, and takes no more than one part in so many of the time.
 const FENCE_NS: u64 = 1_000_000;
 const FENCE_SHARE: u64 = 4;
+/// A program that has all it needs does not gain mappings; it is looked no more seldom than this.
+const FENCE_LEAST_NS: u64 = 8_000_000;
 /// A batch for the machine's sake that brings nothing is not repeated before this time.
 const HELP_REST_NS: u64 = 200_000_000;
 /// Pages of a batch; their runs span more slots, since they pass over pages that are away.
@@ -88,7 +90,7 @@ struct Reclaim {
     reclaimer: Reclaimer<Codec>,
     measured_ns: u64,
     discovered_ns: u64,
-    fence_again_ns: u64,
+    fence: Fence,
     over_since_ns: u64,
     /// What the program had when memory was last seen to be above because it grew.
     grown_to_bytes: u64,
@@ -110,6 +112,16 @@ struct Reclaim {
     shortage: Shortage,
 }
 
+/// When memory was last fenced, and what there was to fence then.
+#[derive(Default)]
+struct Fence {
+    began_ns: u64,
+    took_ns: u64,
+    /// Time until the next, if what the program has does not grow.
+    rest_ns: u64,
+    content_bytes: u64,
+}
+
 /// Runs for ever. Called by the pager's first thread once everything is open.
 pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) -> ! {
     let mut reclaim = Reclaim {
@@ -117,7 +129,7 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         reclaimer,
         measured_ns: sys::now_ns(),
         discovered_ns: 0,
-        fence_again_ns: 0,
+        fence: Fence::default(),
         over_since_ns: sys::now_ns(),
         grown_to_bytes: 0,
         idle_discovery_ns: DISCOVER_IDLE_NS,
@@ -236,12 +248,30 @@ impl Reclaim {
     /// more than a tenth of the time, was what it waited for: a gigabyte a second went by.)
     fn fence(&mut self) {
         let now = sys::now_ns();
-        if now >= self.fence_again_ns {
-            self.start_handlers();
-            pager().discovery.fence();
-            let took = sys::now_ns() - now;
-            self.fence_again_ns = now + (took * FENCE_SHARE).max(FENCE_NS);
+        let content = self.content_bytes();
+        let grows = content > self.fence.content_bytes + GROWTH_BYTES;
+        let rest = if grows { FENCE_NS } else { self.fence.rest_ns };
+        if now < self.fence.began_ns + rest.max(self.fence.took_ns * FENCE_SHARE) {
+            return;
         }
+        self.start_handlers();
+        let registered = pager().discovery.fence();
+        self.fence = Fence {
+            began_ns: now,
+            took_ns: sys::now_ns() - now,
+            rest_ns: match registered || grows {
+                true => FENCE_NS,
+                false => (rest * 2).clamp(FENCE_NS, FENCE_LEAST_NS),
+            },
+            content_bytes: content,
+        };
+    }
+
+    /// What the program has, in place or stored.
+    fn content_bytes(&self) -> u64 {
+        let c = pager().engine.counters();
+        let away = c.compressed_pages.load(Relaxed) + c.same_filled_pages.load(Relaxed);
+        self.last_measured_bytes() + away * PAGE_SIZE as u64
     }
 
     fn start_handlers(&mut self) {
@@ -257,9 +287,7 @@ impl Reclaim {
     /// So does a batch that keeps next to nothing (`progress`: it did not).
     fn watch_hope(&mut self, over: bool, progress: bool) {
         let now = sys::now_ns();
-        let c = pager().engine.counters();
-        let away = c.compressed_pages.load(Relaxed) + c.same_filled_pages.load(Relaxed);
-        let content = self.last_measured_bytes() + away * PAGE_SIZE as u64;
+        let content = self.content_bytes();
         let grows = content > self.grown_to_bytes + GROWTH_BYTES;
         if !over || grows {
             self.over_since_ns = now;

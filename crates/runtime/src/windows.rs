@@ -31,7 +31,7 @@ pub struct Window {
     base: AtomicUsize,
     /// One bit a page: registered with the pager's userfaultfd.
     pub registered: [AtomicU64; CHUNKS],
-    /// One bit a page: mapped with no inheritance by us, so that a raw clone is refused.
+    /// How often each page was evicted, as far as a byte counts.
     evictions: [AtomicU8; SEGMENT_PAGES as usize],
     link: AtomicU32,
 }
@@ -80,19 +80,34 @@ impl Window {
         word & 1 << (index % LEAF_PAGES) != 0
     }
 
+    /// The words of the registered bits of pages `first..end`, with the bits that are theirs.
+    fn words(&self, first: u32, end: u32) -> impl Iterator<Item = (&AtomicU64, u64)> {
+        let mut index = first;
+        core::iter::from_fn(move || {
+            if index >= end {
+                return None;
+            }
+            let chunk_end = (index - index % LEAF_PAGES + LEAF_PAGES).min(end);
+            let mask = (!0u64 >> (64 - (chunk_end - index))) << (index % LEAF_PAGES);
+            let word = &self.registered[(index / LEAF_PAGES) as usize];
+            index = chunk_end;
+            Some((word, mask))
+        })
+    }
+
+    /// Whether all of the pages `first..end` are registered.
+    pub fn are_registered(&self, first: u32, end: u32) -> bool {
+        let mut words = self.words(first, end);
+        words.all(|(word, mask)| word.load(Relaxed) & mask == mask)
+    }
+
     /// Sets or clears the registered bits of pages `first..end`.
     pub fn set_registered(&self, first: u32, end: u32, registered: bool) {
-        let mut index = first;
-        while index < end {
-            let chunk_end = (index - index % LEAF_PAGES + LEAF_PAGES).min(end);
-            let bits = (chunk_end - index, index % LEAF_PAGES);
-            let mask = (!0u64 >> (64 - bits.0)) << bits.1;
-            let word = &self.registered[(index / LEAF_PAGES) as usize];
+        for (word, mask) in self.words(first, end) {
             match registered {
                 true => word.fetch_or(mask, Relaxed),
                 false => word.fetch_and(!mask, Relaxed),
             };
-            index = chunk_end;
         }
     }
 }
@@ -210,5 +225,20 @@ mod tests {
         );
         assert_eq!((cut[1].first, cut[1].end), (0, SEGMENT_PAGES));
         assert_eq!((cut[2].base, cut[2].end), (2 * WINDOW_BYTES, 1));
+    }
+
+    #[test]
+    fn registered_pages_are_seen_in_ranges() {
+        // SAFETY: zero is valid (`Zeroable`).
+        let window = unsafe { std::boxed::Box::<Window>::new_zeroed().assume_init() };
+        window.set_registered(60, 200, true);
+        window.set_registered(130, 131, false);
+        for first in 50..210 {
+            for end in first..=210 {
+                let each = (first..end).all(|index| window.is_registered(index));
+                assert_eq!(window.are_registered(first, end), each, "{first}..{end}");
+            }
+        }
+        assert_eq!(window.registered_pages(), 139);
     }
 }
