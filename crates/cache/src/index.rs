@@ -49,6 +49,16 @@ pub(crate) fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
+/// A bit for each word of a bucket that fits, found without a branch.
+#[inline]
+pub(crate) fn matching(words: &[AtomicU64; WORDS], fits: impl Fn(u64) -> bool) -> u32 {
+    let mut matching = 0;
+    for (number, word) in words.iter().enumerate() {
+        matching |= u32::from(fits(word.load(Relaxed))) << number;
+    }
+    matching
+}
+
 #[inline]
 pub(crate) fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 32)).wrapping_mul(0x9fb2_1c65_1e98_df25);
@@ -82,8 +92,12 @@ impl Index {
     pub fn find(&self, key: u64, slots: &[Slot]) -> Option<u32> {
         let place = self.place(key);
         for bucket in place.buckets {
-            for word in &self.buckets[bucket].0 {
-                let word = word.load(Acquire);
+            let words = &self.buckets[bucket].0;
+            // All are compared before one is used: which one it is nobody could predict.
+            let mut fit = matching(words, |word| word >> 32 == place.half);
+            while fit != 0 {
+                let word = words[fit.trailing_zeros() as usize].load(Acquire);
+                fit &= fit - 1;
                 if word >> 32 != place.half || word as u32 == 0 {
                     continue;
                 }

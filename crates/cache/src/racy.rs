@@ -53,82 +53,90 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// As [`copy`], for few bytes: pieces of 16, 8 or 4, of which the last may overlap the one before.
+/// As [`copy`], for few bytes: in pieces, of which the last may overlap the one before.
 ///
 /// # Safety
 /// As for [`copy`].
 #[cfg(target_arch = "x86_64")]
 #[inline]
 unsafe fn copy_short(from: *const u8, to: *mut u8, bytes: usize) {
-    /// Moves what a register of the kind holds, `at` bytes from both.
+    /// Moves one piece, `at` bytes from both.
     macro_rules! piece {
-        ($class:ident, $load:literal, $store:literal, $from:expr, $to:expr, $at:expr) => {
-            // SAFETY: the caller of `copy_short` vouches for the range, of which this is a part.
+        ($class:ident, $load:literal, $store:literal, $at:expr) => {
+            // SAFETY: the caller vouches for the range, of which this is a part.
             unsafe {
                 std::arch::asm!(
                     $load,
                     $store,
-                    from = in(reg) $from.add($at),
-                    to = in(reg) $to.add($at),
+                    from = in(reg) from.add($at),
+                    to = in(reg) to.add($at),
                     piece = out($class) _,
                     options(nostack, preserves_flags)
                 )
             }
         };
     }
-    if bytes >= 16 {
-        let mut at = 0;
-        while at + 16 < bytes {
+    /// Moves sixteen bytes.
+    macro_rules! sixteen {
+        ($at:expr) => {
             piece!(
                 xmm_reg,
                 "movdqu {piece}, [{from}]",
                 "movdqu [{to}], {piece}",
-                from,
-                to,
-                at
-            );
-            at += 16;
+                $at
+            )
+        };
+    }
+    /// Moves 64 bytes.
+    macro_rules! line {
+        ($at:expr) => {
+            // SAFETY: as above.
+            unsafe {
+                std::arch::asm!(
+                    "movdqu {a}, [{from}]",
+                    "movdqu {b}, [{from} + 16]",
+                    "movdqu {c}, [{from} + 32]",
+                    "movdqu {d}, [{from} + 48]",
+                    "movdqu [{to}], {a}",
+                    "movdqu [{to} + 16], {b}",
+                    "movdqu [{to} + 32], {c}",
+                    "movdqu [{to} + 48], {d}",
+                    from = in(reg) from.add($at),
+                    to = in(reg) to.add($at),
+                    a = out(xmm_reg) _,
+                    b = out(xmm_reg) _,
+                    c = out(xmm_reg) _,
+                    d = out(xmm_reg) _,
+                    options(nostack, preserves_flags)
+                )
+            }
+        };
+    }
+    if bytes >= 64 {
+        let mut at = 0;
+        while at + 64 < bytes {
+            line!(at);
+            at += 64;
         }
-        piece!(
-            xmm_reg,
-            "movdqu {piece}, [{from}]",
-            "movdqu [{to}], {piece}",
-            from,
-            to,
-            bytes - 16
-        );
+        line!(bytes - 64);
+    } else if bytes >= 16 {
+        if bytes > 32 {
+            sixteen!(16);
+            sixteen!(bytes - 32);
+        }
+        sixteen!(0);
+        sixteen!(bytes - 16);
     } else if bytes >= 8 {
         for at in [0, bytes - 8] {
-            piece!(
-                reg,
-                "mov {piece}, [{from}]",
-                "mov [{to}], {piece}",
-                from,
-                to,
-                at
-            );
+            piece!(reg, "mov {piece}, [{from}]", "mov [{to}], {piece}", at);
         }
     } else if bytes >= 4 {
         for at in [0, bytes - 4] {
-            piece!(
-                reg,
-                "mov {piece:e}, [{from}]",
-                "mov [{to}], {piece:e}",
-                from,
-                to,
-                at
-            );
+            piece!(reg, "mov {piece:e}, [{from}]", "mov [{to}], {piece:e}", at);
         }
     } else {
         for at in 0..bytes {
-            piece!(
-                reg_byte,
-                "mov {piece}, [{from}]",
-                "mov [{to}], {piece}",
-                from,
-                to,
-                at
-            );
+            piece!(reg_byte, "mov {piece}, [{from}]", "mov [{to}], {piece}", at);
         }
     }
 }

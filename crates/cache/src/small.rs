@@ -25,6 +25,7 @@
 
 use crate::cache::{ATTEMPTS, Cache};
 use crate::error::Error;
+use crate::index::matching;
 use crate::racy;
 use crate::read::Copied;
 use crate::room::Room;
@@ -158,9 +159,15 @@ impl Cache {
         let candidates = self.small.candidates(key);
         let mut outcome = Found::Nothing;
         for bucket in candidates.buckets {
-            for cell in self.small.bucket(bucket) {
+            let cells = self.small.bucket(bucket);
+            // All are compared before one is used: which one it is nobody could predict.
+            let mut fit = matching(cells, |word| candidates.fit(word));
+            while fit != 0 {
+                let cell = &cells[fit.trailing_zeros() as usize];
+                fit &= fit - 1;
                 let seen = cell.load(Acquire);
                 if !candidates.fit(seen) {
+                    outcome = Found::Torn;
                     continue;
                 }
                 let word = Word(seen);
