@@ -72,6 +72,10 @@ bool coldpress_cache_read_unlock(const coldpress_cache *cache, const struct cold
 void *coldpress_cache_write_alloc(const coldpress_cache *cache, uint64_t key);
 void *coldpress_cache_write_upgrade(const coldpress_cache *cache, struct coldpress_cache_rlock *lock);
 void coldpress_cache_write_unlock(const coldpress_cache *cache, bool drop);
+/* Says what the entry costs to make again, in any unit; 1 is what entries cost of which nothing is said. With
+ * compressed_bytes, what is cheap for the memory it takes goes first. Also for a page that is locked for write.
+ * False if there is no entry. */
+bool coldpress_cache_set_cost(const coldpress_cache *cache, uint64_t key, uint32_t cost);
 uint64_t coldpress_cache_shrink(const coldpress_cache *cache, uint64_t bytes);
 void coldpress_cache_get_stats(const coldpress_cache *cache, struct coldpress_cache_stats *into);
 bool coldpress_cache_take_as_the_kernel(const coldpress_cache *cache, uint64_t key); /* for tests */

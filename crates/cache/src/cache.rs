@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::index::Index;
 use crate::options::{Backing, Options};
+use crate::order::DEFAULT_COST;
 use crate::read::Copied;
 use crate::region::{Region, Table};
 use crate::room::{Chunk, ChunkState, Room};
@@ -40,6 +41,8 @@ pub struct Cache {
     pub(crate) slots: Table<Slot>,
     /// Hits of each page, up to [`HOTTEST`](crate::room::HOTTEST). Readers write it without a lock and may lose a hit.
     pub(crate) heat: Table<AtomicU8>,
+    /// What each page's entry costs to make again. Of no pages without a compressed tier.
+    costs: Table<AtomicU32>,
     pub(crate) index: Index,
     pub(crate) small: SmallIndex,
     pub(crate) chunk_states: Box<[ChunkState]>,
@@ -87,6 +90,7 @@ impl Cache {
         Ok(Cache {
             slots: Table::new(pages)?,
             heat: Table::new(pages)?,
+            costs: Table::new(if tier.is_some() { pages } else { 0 })?,
             index: Index::new(pages)?,
             small: SmallIndex::new(options.small_entries)?,
             chunk_states: backings.iter().map(|_| ChunkState::default()).collect(),
@@ -176,8 +180,18 @@ impl Cache {
     /// [`Error::TooLong`]; [`Error::Busy`] while somebody else writes this key; [`Error::NoRoom`]
     /// if every page is locked.
     pub fn insert(&self, key: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.insert_with_cost(key, bytes, DEFAULT_COST)
+    }
+
+    /// As [`insert`](Cache::insert), and says what the entry costs to make again. See
+    /// [`set_cost`](Cache::set_cost).
+    ///
+    /// # Errors
+    /// As [`insert`](Cache::insert).
+    pub fn insert_with_cost(&self, key: u64, bytes: &[u8], cost: u32) -> Result<(), Error> {
         check_range(0, bytes.len())?;
         let writing = self.begin(key, None)?;
+        self.set_cost_of_page(writing.slot, cost);
         let page = self.region.page(writing.slot);
         let rest = PAGE_BYTES - bytes.len();
         // SAFETY: the page is locked for us; readers bear with it (C4). Both lengths are inside it.
@@ -189,11 +203,41 @@ impl Cache {
         Ok(())
     }
 
+    /// Says what the entry of `key` costs to make again, in a unit of the caller's: time, money. When
+    /// the compressed tier is full, what is cheap for the memory it takes goes before what is dear;
+    /// without a tier it does nothing. 1 is what entries cost of which nothing is said; with 0 an
+    /// entry goes first. False if the cache does not have the entry. A page locked for write may be
+    /// told its cost before it is readable; rewriting it by a lock does not change the cost,
+    /// [`insert`](Cache::insert) sets it to 1.
+    pub fn set_cost(&self, key: u64, cost: u32) -> bool {
+        let mut room = self.lock_room();
+        if let Some(slot) = self.index.find(key, &self.slots) {
+            self.set_cost_of_page(slot, cost);
+            return true;
+        }
+        room.tier
+            .as_mut()
+            .is_some_and(|tier| tier.set_cost(key, cost))
+    }
+
+    /// By the page's writer, or under the room lock.
+    pub(crate) fn set_cost_of_page(&self, slot: u32, cost: u32) {
+        if let Some(known) = self.costs.get(slot as usize) {
+            known.store(cost, Relaxed);
+        }
+    }
+
+    pub(crate) fn cost(&self, slot: u32) -> u32 {
+        let known = self.costs.get(slot as usize);
+        known.map_or(DEFAULT_COST, |cost| cost.load(Relaxed))
+    }
+
     /// Forgets `key`. True if the cache had an entry of it, as far as it knew; false while it is locked for write.
     pub fn remove(&self, key: u64) -> bool {
         let mut room = self.lock_room();
         let Some(slot) = self.index.find(key, &self.slots) else {
-            return room.tier.as_mut().is_some_and(|tier| tier.forget(key));
+            let tier = room.tier.as_mut();
+            return tier.and_then(|tier| tier.forget(key)).is_some();
         };
         if !self.state(slot).is_open() {
             return false;
@@ -230,16 +274,14 @@ impl Cache {
         let mut page = [0; PAGE_BYTES];
         let mut room = self.lock_room();
         // Only what has no page is there (T1).
-        let taken = room
-            .tier
-            .as_mut()
-            .is_some_and(|tier| tier.take(key, &mut page));
-        if !taken {
+        let taken = room.tier.as_mut();
+        let Some(cost) = taken.and_then(|tier| tier.take(key, &mut page)) else {
             return false;
-        }
+        };
         let Ok(slot) = self.take_page(&mut room, key) else {
             return false;
         };
+        self.set_cost_of_page(slot, cost);
         self.count_writer(slot);
         drop(room);
         // SAFETY: the page is locked for us; readers bear with it (C4).

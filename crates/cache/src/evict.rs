@@ -230,7 +230,7 @@ impl Cache {
         let copied = unsafe { self.copy_out(slot, state, 0, page.as_mut_ptr(), PAGE_BYTES) };
         if copied == Copied::Whole {
             let key = self.slots[slot as usize].key.load(Relaxed);
-            tier.keep(key, &page);
+            tier.keep(key, &page, self.cost(slot));
         }
     }
 

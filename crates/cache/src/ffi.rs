@@ -390,6 +390,22 @@ pub unsafe extern "C" fn coldpress_cache_write_unlock(cache: *const coldpress_ca
     cache.cache.finish(slot, !drop);
 }
 
+/// Says what the entry of `key` costs to make again; see [`Cache::set_cost`]. False if there is none.
+///
+/// # Safety
+/// `cache` is a cache.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coldpress_cache_set_cost(
+    cache: *const coldpress_cache,
+    key: u64,
+    cost: u32,
+) -> bool {
+    // SAFETY: as the caller vouches.
+    unsafe { opened(cache, "set_cost") }
+        .cache
+        .set_cost(key, cost)
+}
+
 /// Evicts entries of `bytes` bytes, gives their memory back, and says how much it was.
 ///
 /// # Safety

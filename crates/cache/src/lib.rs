@@ -48,7 +48,8 @@
 //! from the kernel by making them dirty, since it sees only whether a page was used, not how often.
 //!
 //! With a compressed tier an entry that is evicted is compressed and stays, up to a budget, and gets
-//! a page again when it is asked for. Readers wait then for one page to be decompressed, and for a
+//! a page again when it is asked for. Of these the ones go first that cost least to make again for the
+//! memory they take, which the caller may say ([`Cache::set_cost`]), and that have been there longest. Readers wait then for one page to be decompressed, and for a
 //! few to be compressed; what lies in pages is read without waiting as ever.
 //!
 //! # Invariants
@@ -75,7 +76,8 @@
 //! | what is evicted | `evict.rs` |
 //! | key to page | `index.rs` |
 //! | entries smaller than a page, and their index | `small.rs`, `small_index.rs` |
-//! | entries compressed | `tier.rs` |
+//! | entries compressed | `tier.rs`, `frames.rs` |
+//! | which of these go first | `order.rs` |
 //! | a page's record | `slot.rs` |
 //! | bytes that change under one's hands | `racy.rs` |
 //! | memory, system calls | `region.rs` |
@@ -90,8 +92,10 @@ mod cache;
 mod error;
 mod evict;
 pub mod ffi;
+mod frames;
 mod index;
 mod options;
+mod order;
 mod racy;
 mod read;
 mod region;

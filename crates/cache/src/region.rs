@@ -88,6 +88,11 @@ impl Region {
         self.base.wrapping_add(slot as usize * PAGE_BYTES)
     }
 
+    /// Pages of the region.
+    pub fn pages(&self) -> usize {
+        self.bytes / PAGE_BYTES
+    }
+
     /// Addresses of the region.
     pub fn addresses(&self) -> Range<usize> {
         self.base as usize..self.base as usize + self.bytes
@@ -176,6 +181,9 @@ pub(crate) unsafe trait Zeroed: Sync {}
 
 // SAFETY: an integer.
 unsafe impl Zeroed for std::sync::atomic::AtomicU8 {}
+
+// SAFETY: an integer.
+unsafe impl Zeroed for std::sync::atomic::AtomicU32 {}
 
 /// A table of `T` in memory of its own, zero at first, backed as it is touched. A table that is
 /// too large is an error of [`Region::reserve`] and not an abort of the allocator.

@@ -7,6 +7,7 @@ use crate::cache::Cache;
 use crate::error::Error;
 use crate::evict::{Draining, cooling_period};
 use crate::options::Backing;
+use crate::order::DEFAULT_COST;
 use crate::racy;
 use crate::region::Advice;
 use crate::slot::Slot;
@@ -152,6 +153,7 @@ impl Cache {
     /// A page for `key`, which has none; closed, and in the index.
     pub(crate) fn take_page(&self, room: &mut Room, key: u64) -> Result<u32, Error> {
         let slot = self.take_any(room).ok_or(Error::NoRoom)?;
+        self.set_cost_of_page(slot, DEFAULT_COST);
         self.slots[slot as usize].key.store(key, Relaxed);
         if self.index.insert(key, slot) {
             return Ok(slot);

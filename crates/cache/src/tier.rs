@@ -6,32 +6,34 @@
 //! * T1 A key is in a page or in the tier, never in both: it comes here as its page is forgotten, and
 //!   goes from here before it gets a page.
 //! * T2 An entry is given out only if its checksum is right; otherwise it is a miss.
-//! * T3 Frames lent to the storage are never more than the budget.
+//! * T3 Frames lent to the storage, and [`ENTRY_BYTES`] for each entry, are never more than the budget.
 //!
-//! What goes when the budget is used up is what came first; what is asked for leaves the tier and, if it is
-//! not asked for again, comes anew. Entries that do not compress to
-//! [`DEFAULT_TARGET_BYTES`] are lost, as without a tier.
+//! What goes when the budget is used up is decided by what it costs to make again, by what it takes and
+//! by age (`order.rs`); what is asked for leaves the tier and, if it is not asked for again, comes anew.
+//! Entries that do not compress to [`DEFAULT_TARGET_BYTES`] are lost, as without a tier.
 
 use crate::PAGE_BYTES;
 use crate::error::Error;
-use crate::region::{Advice, Region};
-use coldpress_arena::{CHUNK_BYTES, ChunkSource, Zeroable};
+use crate::frames::{Frames, Tables};
+use crate::order::{Order, Rank};
+use coldpress_arena::Zeroable;
 use coldpress_codec::{
     AnyCodec, AnyScratch, AnyState, CodecKind, Compressed, DEFAULT_TARGET_BYTES, Page, PageCodec,
     checksum,
 };
 use coldpress_storage::{
-    AnyStorage, CompressedStorage, FrameIndex, FrameSource, Gather, Reference, StorageKind, data,
-    write,
+    AnyStorage, CompressedStorage, Gather, Reference, StorageKind, data, write,
 };
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
-use std::collections::{HashMap, VecDeque};
-use std::ptr::NonNull;
-use std::sync::Mutex;
+use std::collections::HashMap;
 
 /// Pages evicted under one hold of the room lock, where evicting is compressing: a third of a
 /// millisecond at 5 µs a page.
 pub(crate) const STEP_PAGES: u32 = 64;
+
+/// What is remembered of an entry beside its bytes, in a hash map and in the order: 100 bytes where both
+/// are full, 200 where they have just grown.
+pub(crate) const ENTRY_BYTES: usize = 160;
 
 /// Objects that a full tier gives up for one entry at most.
 const MOST_DISCARDED: usize = 64;
@@ -47,9 +49,9 @@ pub(crate) struct Tier {
     frames: Frames,
     tables: Tables,
     entries: HashMap<u64, Kept>,
-    /// Keys as they came, with their numbers; what is not the entry's number any more does not count.
-    order: VecDeque<(u64, u64)>,
-    number: u64,
+    order: Order,
+    /// Bytes that all may take now (T3).
+    limit_bytes: usize,
     /// Counters, see [`Stats`](crate::Stats).
     pub compressed: u64,
     pub restored: u64,
@@ -59,7 +61,8 @@ pub(crate) struct Tier {
 
 struct Kept {
     content: Content,
-    number: u64,
+    rank: Rank,
+    cost: u32,
 }
 
 enum Content {
@@ -91,10 +94,10 @@ impl Tier {
             output: Box::new([0; PAGE_BYTES]),
             storage: AnyStorage::new(StorageKind::default()),
             frames: Frames::new(budget_bytes)?,
-            tables: Tables(Mutex::default()),
+            tables: Tables::default(),
             entries: HashMap::new(),
-            order: VecDeque::new(),
-            number: 0,
+            order: Order::default(),
+            limit_bytes: budget_bytes,
             compressed: 0,
             restored: 0,
             discarded: 0,
@@ -103,92 +106,109 @@ impl Tier {
     }
 
     /// Keeps `page` under `key`, which is not here. False if it is lost.
-    pub fn keep(&mut self, key: u64, page: &Page) -> bool {
+    pub fn keep(&mut self, key: u64, page: &Page, cost: u32) -> bool {
         let target = &mut self.output[..DEFAULT_TARGET_BYTES];
-        let content = match self.codec.compress(&mut self.state, page, target) {
-            Compressed::SameFilled(word) => Content::SameFilled(word),
+        let (content, rank) = match self.codec.compress(&mut self.state, page, target) {
+            Compressed::SameFilled(word) => {
+                let rank = self.order.rank(cost, ENTRY_BYTES);
+                if !self.make_room(rank) {
+                    return false;
+                }
+                (Content::SameFilled(word), rank)
+            }
             Compressed::Stored(bytes) => {
-                let Some(reference) = self.place(bytes) else {
-                    self.discarded += 1;
+                let rank = self.order.rank(cost, bytes + ENTRY_BYTES);
+                let Some(reference) = self.place(bytes, rank) else {
                     return false;
                 };
                 // SAFETY: allocated just now, known to nobody else.
                 unsafe { write(&self.frames, reference, &[&self.output[..bytes]]) };
-                Content::Stored {
-                    reference,
-                    sum: checksum(page),
-                }
+                let sum = checksum(page);
+                (Content::Stored { reference, sum }, rank)
             }
             Compressed::Incompressible => {
                 self.incompressible += 1;
                 return false;
             }
         };
-        self.number += 1;
-        let number = self.number;
-        self.entries.insert(key, Kept { content, number });
-        self.order.push_back((key, number));
+        let kept = Kept {
+            content,
+            rank,
+            cost,
+        };
+        self.entries.insert(key, kept);
+        self.order.insert(rank, key);
         self.compressed += 1;
-        // Keys that left by being asked for stay in the order until it is mostly these.
-        if self.order.len() > 2 * self.entries.len() + 64 {
-            let entries = &self.entries;
-            self.order.retain(|(key, number)| {
-                entries.get(key).is_some_and(|kept| kept.number == *number)
-            });
-        }
         true
     }
 
-    fn place(&mut self, bytes: usize) -> Option<Reference> {
+    /// A place for a newcomer, and room for what is remembered of it. `None` if it is worth less
+    /// than what would have to go.
+    fn place(&mut self, bytes: usize, newcomer: Rank) -> Option<Reference> {
         for _ in 0..MOST_DISCARDED {
-            if !self.storage.reserve(&self.tables, 1) {
+            if !self.make_room(newcomer) {
                 return None;
+            }
+            let remembered = (self.entries.len() + 1) * ENTRY_BYTES;
+            self.frames.limit(self.limit_bytes - remembered);
+            if !self.storage.reserve(&self.tables, 1) {
+                break;
             }
             if let Some(reference) = self.storage.allocate(&self.frames, bytes) {
                 return Some(reference);
             }
-            self.discard_oldest()?;
+            if !self.discard(Some(newcomer)) {
+                return None;
+            }
         }
+        self.discarded += 1;
         None
     }
 
-    fn discard_oldest(&mut self) -> Option<()> {
-        loop {
-            let (key, number) = self.order.pop_front()?;
-            if self
-                .entries
-                .get(&key)
-                .is_some_and(|kept| kept.number == number)
-            {
-                self.forget(key);
-                self.discarded += 1;
-                return Some(());
+    /// Gives entries up until one more can be remembered (T3). False if the newcomer is worth less.
+    fn make_room(&mut self, newcomer: Rank) -> bool {
+        while self.bytes() + ENTRY_BYTES > self.limit_bytes {
+            if !self.discard(Some(newcomer)) {
+                return false;
             }
-        }
-    }
-
-    /// Forgets `key`. Whether it was here.
-    pub fn forget(&mut self, key: u64) -> bool {
-        let Some(kept) = self.entries.remove(&key) else {
-            return false;
-        };
-        if let Content::Stored { reference, .. } = kept.content {
-            self.storage.free(&self.frames, reference);
         }
         true
     }
 
-    /// Takes `key` out, to `page`. Whether it was here, and whole (T2).
-    pub fn take(&mut self, key: u64, page: &mut Page) -> bool {
-        let whole = match self.entries.get(&key).map(|kept| &kept.content) {
-            None => return false,
-            Some(Content::SameFilled(word)) => {
+    /// Gives up the entry that goes first. False if that is the newcomer, or if there is none.
+    fn discard(&mut self, newcomer: Option<Rank>) -> bool {
+        let next = self.order.next(newcomer);
+        self.discarded += u64::from(next.is_some() || newcomer.is_some());
+        next.is_some_and(|key| self.forget(key).is_some())
+    }
+
+    /// Forgets `key`. Its cost, if it was here.
+    pub fn forget(&mut self, key: u64) -> Option<u32> {
+        let kept = self.entries.remove(&key)?;
+        self.order.remove(kept.rank);
+        if let Content::Stored { reference, .. } = kept.content {
+            self.storage.free(&self.frames, reference);
+        }
+        Some(kept.cost)
+    }
+
+    /// Says what the entry of `key` costs to make again. Whether it is here. How old it is does not
+    /// change: it counts from the next time it comes.
+    pub fn set_cost(&mut self, key: u64, cost: u32) -> bool {
+        let kept = self.entries.get_mut(&key);
+        kept.map(|kept| kept.cost = cost).is_some()
+    }
+
+    /// Takes `key` out, to `page`. Its cost, if it was here, and whole (T2).
+    pub fn take(&mut self, key: u64, page: &mut Page) -> Option<u32> {
+        let whole = match &self.entries.get(&key)?.content {
+            Content::SameFilled(word) => {
                 for bytes in page.chunks_exact_mut(8) {
                     bytes.copy_from_slice(&word.to_ne_bytes());
                 }
                 true
             }
-            Some(Content::Stored { reference, sum }) => {
+            Content::Stored { reference, sum } => {
                 // SAFETY: allocated with these frames and freed below; under the room lock.
                 let stored = unsafe { data(&self.frames, *reference, &mut self.gather) };
                 stored.is_some_and(|stored| {
@@ -199,9 +219,9 @@ impl Tier {
                 })
             }
         };
-        self.forget(key);
+        let cost = self.forget(key);
         self.restored += u64::from(whole);
-        whole
+        cost.filter(|_| whole)
     }
 
     /// Entries kept.
@@ -209,87 +229,9 @@ impl Tier {
         self.entries.len()
     }
 
-    /// Bytes of frames in use.
+    /// Bytes of frames in use, and of what is remembered of entries.
     pub fn bytes(&self) -> usize {
-        self.storage.usage().storage_bytes
-    }
-}
-
-/// Frames in a region as large as the budget (T3).
-struct Frames {
-    region: Region,
-    /// Guards which frames are free. Leaf under the room lock, held for a few stores.
-    free: Mutex<FreeFrames>,
-}
-
-struct FreeFrames {
-    list: Vec<u32>,
-    used_up_to: u32,
-    most: u32,
-}
-
-impl Frames {
-    fn new(budget_bytes: usize) -> Result<Frames, Error> {
-        let most = u32::try_from(budget_bytes / PAGE_BYTES).unwrap_or(u32::MAX >> 1);
-        if most == 0 {
-            return Err(Error::NoCapacity {
-                bytes: budget_bytes,
-            });
-        }
-        let region = Region::reserve(most as usize * PAGE_BYTES)?;
-        region.small_pages();
-        Ok(Frames {
-            region,
-            free: Mutex::new(FreeFrames {
-                list: Vec::new(),
-                used_up_to: 0,
-                most,
-            }),
-        })
-    }
-}
-
-// SAFETY: each index is a page of the region of its own, which only its borrower uses and which is
-// zero at first; it is lent again only after it was given back.
-unsafe impl FrameSource for Frames {
-    fn allocate(&self) -> Option<FrameIndex> {
-        let mut free = self.free.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(frame) = free.list.pop() {
-            return Some(FrameIndex(frame));
-        }
-        if free.used_up_to == free.most {
-            return None;
-        }
-        free.used_up_to += 1;
-        Some(FrameIndex(free.used_up_to))
-    }
-
-    fn free(&self, frame: FrameIndex) {
-        self.region.advise(frame.0 - 1, 1, Advice::DontNeed);
-        let mut free = self.free.lock().unwrap_or_else(|e| e.into_inner());
-        free.list.push(frame.0);
-    }
-
-    fn address(&self, frame: FrameIndex) -> NonNull<u8> {
-        // A frame that is not lent has a meaningless address, but one.
-        let page = self.region.page(frame.0.saturating_sub(1));
-        NonNull::new(page).unwrap_or(NonNull::dangling())
-    }
-}
-
-/// Memory for the storage's tables; kept until the tier ends.
-struct Tables(Mutex<Vec<Region>>);
-
-// SAFETY: each chunk is a region of its own, fresh from the kernel, which lives as long as the tier.
-unsafe impl ChunkSource for Tables {
-    fn chunk(&self) -> Option<NonNull<u8>> {
-        let region = Region::reserve(CHUNK_BYTES).ok()?;
-        let chunk = NonNull::new(region.page(0));
-        self.0
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .push(region);
-        chunk
+        self.frames.bytes() + self.entries.len() * ENTRY_BYTES
     }
 }
 
@@ -310,16 +252,16 @@ mod tests {
     fn what_is_kept_comes_back_once() {
         let mut tier = Tier::new(1 << 20).unwrap();
         for key in 0..100 {
-            assert!(tier.keep(key, &page(key)));
+            assert!(tier.keep(key, &page(key), 1));
         }
-        assert!(tier.keep(200, &[9; PAGE_BYTES]));
+        assert!(tier.keep(200, &[9; PAGE_BYTES], 1));
         let mut got = [1; PAGE_BYTES];
         for key in (0..100).rev() {
-            assert!(tier.take(key, &mut got));
+            assert_eq!(tier.take(key, &mut got), Some(1));
             assert!(got == page(key));
-            assert!(!tier.take(key, &mut got));
+            assert_eq!(tier.take(key, &mut got), None);
         }
-        assert!(tier.take(200, &mut got) && got == [9; PAGE_BYTES]);
+        assert!(tier.take(200, &mut got).is_some() && got == [9; PAGE_BYTES]);
         assert_eq!((tier.entries(), tier.bytes()), (0, 0));
     }
 
@@ -328,27 +270,26 @@ mod tests {
         let budget = 64 * PAGE_BYTES;
         let mut tier = Tier::new(budget).unwrap();
         for key in 0..10_000 {
-            assert!(tier.keep(key, &page(key)));
+            assert!(tier.keep(key, &page(key), 1));
             assert!(tier.bytes() <= budget);
         }
         assert!(tier.discarded > 0 && tier.entries() > 64);
         let mut got = [0; PAGE_BYTES];
-        assert!(!tier.take(0, &mut got));
-        assert!(tier.take(9_999, &mut got) && got == page(9_999));
-        assert!(tier.order.len() <= 2 * tier.entries() + 64);
+        assert_eq!(tier.take(0, &mut got), None);
+        assert!(tier.take(9_999, &mut got).is_some() && got == page(9_999));
     }
 
     #[test]
     fn damage_is_a_miss() {
         let mut tier = Tier::new(1 << 20).unwrap();
-        tier.keep(1, &page(1));
+        tier.keep(1, &page(1), 1);
         let Some(Content::Stored { sum, .. }) =
             tier.entries.get_mut(&1).map(|kept| &mut kept.content)
         else {
             panic!("is not stored")
         };
         *sum ^= 1;
-        assert!(!tier.take(1, &mut [0; PAGE_BYTES]));
+        assert_eq!(tier.take(1, &mut [0; PAGE_BYTES]), None);
         assert_eq!(tier.entries(), 0);
     }
 
@@ -363,7 +304,40 @@ mod tests {
             *byte = (random >> 56) as u8;
         }
         let mut tier = Tier::new(1 << 20).unwrap();
-        assert!(!tier.keep(1, &page));
+        assert!(!tier.keep(1, &page, 1));
         assert_eq!((tier.incompressible, tier.bytes()), (1, 0));
+    }
+
+    #[test]
+    fn same_filled_pages_are_counted_too() {
+        let budget = 64 * PAGE_BYTES;
+        let mut tier = Tier::new(budget).unwrap();
+        for key in 0..10_000 {
+            tier.keep(key, &[key as u8; PAGE_BYTES], 1);
+            assert!(tier.bytes() <= budget);
+        }
+        assert_eq!(tier.entries(), budget / ENTRY_BYTES);
+        // They are small, so what is larger goes first; in the end they are overtaken.
+        for key in 10_000..60_000 {
+            tier.keep(key, &page(key), 1);
+            assert!(tier.bytes() <= budget);
+        }
+        assert!(tier.entries() < budget / ENTRY_BYTES / 2);
+    }
+
+    #[test]
+    fn what_is_dear_outlives_what_is_cheap() {
+        let mut tier = Tier::new(64 * PAGE_BYTES).unwrap();
+        for key in 0..3000 {
+            tier.keep(key, &page(key), if key < 50 { 100 } else { 1 });
+        }
+        let mut got = [0; PAGE_BYTES];
+        for key in 0..50 {
+            assert_eq!(tier.take(key, &mut got), Some(100), "{key}");
+            assert!(got == page(key));
+        }
+        // Of the cheap only the latest are there, and not all that would fit without the dear.
+        assert_eq!(tier.take(1000, &mut got), None);
+        assert_eq!(tier.take(2999, &mut got), Some(1));
     }
 }

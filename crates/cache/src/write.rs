@@ -2,6 +2,7 @@
 
 use crate::cache::{Cache, ZEROS, check_range};
 use crate::error::Error;
+use crate::order::DEFAULT_COST;
 use crate::slot::State;
 use crate::{PAGE_BYTES, racy};
 use std::sync::atomic::{
@@ -28,10 +29,9 @@ impl Cache {
         };
         let Some((slot, same)) = there else {
             // What is there compressed is replaced, and must not come back (T1).
-            if let Some(tier) = &mut room.tier {
-                tier.forget(key);
-            }
+            let cost = room.tier.as_mut().and_then(|tier| tier.forget(key));
             let slot = self.take_page(&mut room, key)?;
+            self.set_cost_of_page(slot, cost.unwrap_or(DEFAULT_COST));
             self.count_writer(slot);
             return Ok(Writing { slot, fresh: true });
         };

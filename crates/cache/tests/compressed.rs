@@ -121,3 +121,79 @@ fn readers_in_threads_find_right_bytes_while_entries_come_and_go() {
     report(&cache.stats());
     assert!(cache.stats().restored > 1000);
 }
+
+/// Random accesses to more entries than can be kept, of which a tenth costs fifty times as much to make
+/// again: hits of the dear, of the others, and the cost of all misses.
+fn dear_and_cheap(told: bool) -> (f64, f64, u64) {
+    let entries = 8192;
+    let cache = Cache::new(Options {
+        compressed_bytes: 2 << 20,
+        ..Options::new(1 << 20, Backing::DontNeed)
+    })
+    .unwrap();
+    let mut random = 0x1234_5678_9abc_def1u64;
+    let mut counts = [[0u64; 2]; 2];
+    let mut lost = 0;
+    for access in 0..60_000 {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let key = random % entries;
+        let dear = key.is_multiple_of(10);
+        let cost = if dear { 50 } else { 1 };
+        let hit = hits(&cache, key..key + 1) == 1;
+        if !hit {
+            let cost = if told { cost } else { 1 };
+            cache.insert_with_cost(key, &page(key), cost).unwrap();
+        }
+        if access >= 20_000 {
+            counts[usize::from(dear)][usize::from(hit)] += 1;
+            lost += if hit { 0 } else { u64::from(cost) };
+        }
+    }
+    let rate = |[misses, hits]: [u64; 2]| hits as f64 / (hits + misses) as f64;
+    report(&cache.stats());
+    (rate(counts[1]), rate(counts[0]), lost)
+}
+
+#[test]
+fn what_is_dear_to_make_again_stays_and_what_is_cheap_goes() {
+    let (dear, cheap, lost) = dear_and_cheap(true);
+    let (dear_untold, cheap_untold, lost_untold) = dear_and_cheap(false);
+    println!("told: dear {dear:.3}, cheap {cheap:.3}, cost of misses {lost}");
+    println!("not told: dear {dear_untold:.3}, cheap {cheap_untold:.3}, {lost_untold}");
+    assert!(dear > 0.95 && cheap < dear - 0.3 && cheap > 0.05);
+    assert!((dear_untold - cheap_untold).abs() < 0.1);
+    assert!(lost * 2 < lost_untold);
+}
+
+#[test]
+fn a_cost_stays_with_its_entry_through_the_tier() {
+    let cache = Cache::new(Options {
+        compressed_bytes: 256 << 10,
+        ..Options::new(256 << 10, Backing::Anonymous)
+    })
+    .unwrap();
+    for key in 0..20 {
+        cache.insert_with_cost(key, &page(key), 10_000).unwrap();
+    }
+    // Told while it is in a page, in the tier, and told nothing any more.
+    assert!(!cache.set_cost(20, 5));
+    for round in 0..5 {
+        for key in 1000..3000 {
+            cache.insert(key + round * 2000, &page(key)).unwrap();
+        }
+        assert_eq!(hits(&cache, 0..20), 20, "round {round}");
+    }
+    for key in 1000..1200 {
+        cache.insert(key, &page(key)).unwrap();
+    }
+    assert!(cache.stats().compressed_entries > 64);
+    assert!((0..10).all(|key| cache.set_cost(key, 0)));
+    // They come back to pages, and go from there once more.
+    assert_eq!(hits(&cache, 0..20), 20);
+    for key in 1000..9000 {
+        cache.insert(key, &page(key)).unwrap();
+    }
+    assert_eq!((hits(&cache, 0..10), hits(&cache, 10..20)), (0, 10));
+}

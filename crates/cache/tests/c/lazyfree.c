@@ -178,6 +178,27 @@ static void small_entries_share_pages(void) {
     coldpress_cache_free(cache);
 }
 
+static void what_costs_more_stays(void) {
+    struct coldpress_cache_options options = {64 * PAGE_SIZE, PAGE_SIZE, sizeof(lazyfree_rlock_t), 0, 32, 0, 0, 0, 0, 64 * PAGE_SIZE, 0};
+    coldpress_cache *cache = coldpress_cache_new(&options);
+    CHECK(cache && !coldpress_cache_set_cost(cache, 1, 5));
+    for (uint64_t key = 0; key < 5000; key++) {
+        uint64_t *page = coldpress_cache_write_alloc(cache, key);
+        CHECK(page);
+        for (uint64_t i = 0; i < PAGE_SIZE / 8; i++)
+            page[i] = key << 20 | (i * 7919 % 251);
+        CHECK(key >= 10 || coldpress_cache_set_cost(cache, key, 1000));
+        coldpress_cache_write_unlock(cache, false);
+    }
+    for (uint64_t key = 0; key < 20; key++) {
+        uint64_t word;
+        lazyfree_rlock_t lock = lazyfree_read_lock(cache, key);
+        CHECK(lazyfree_read(&word, lock, 0, sizeof(word)) == (key < 10));
+        CHECK(key >= 10 || word == key << 20);
+    }
+    coldpress_cache_free(cache);
+}
+
 static void impossible_caches_are_refused(void) {
     errno = 0;
     CHECK(lazyfree_cache_new(0) == NULL && errno == EINVAL);
@@ -240,6 +261,7 @@ int main(int argc, char **argv) {
     fallthrough(lazyfree_disk_impl(), true);
     fallthrough(lazyfree_stub_impl(), false);
     small_entries_share_pages();
+    what_costs_more_stays();
     impossible_caches_are_refused();
     printf("all passed\n");
     return 0;
