@@ -60,9 +60,14 @@ pub struct Managed<'a> {
 impl<'a> Managed<'a> {
     /// As the calling user, under 16 MiB, for at most 90 seconds.
     pub fn new(place: &'a Workplace) -> Self {
+        Self::with_binary(place, &binary())
+    }
+
+    /// The same, by this `coldpress` command.
+    pub fn with_binary(place: &'a Workplace, binary: &Path) -> Self {
         Self {
             place,
-            binary: binary(),
+            binary: binary.into(),
             budget: "16M".into(),
             environment: vec![("PROMISES_MANAGED".into(), "1".into())],
             options: Vec::new(),
@@ -71,12 +76,6 @@ impl<'a> Managed<'a> {
             device: None,
             limit: Duration::from_secs(90),
         }
-    }
-
-    /// Sets the `coldpress` command.
-    pub fn binary(mut self, binary: &Path) -> Self {
-        self.binary = binary.into();
-        self
     }
 
     /// Sets the budget, as `--budget` takes it.

@@ -128,8 +128,7 @@ impl Round {
         seed: u64,
         seconds: u64,
     ) -> Result<Figures, String> {
-        let mut managed = Managed::new(place)
-            .binary(binary)
+        let mut managed = Managed::with_binary(place, binary)
             .budget(self.budget)
             .environment("VERIFY_STATUS", &binary.display().to_string())
             .within(3 * seconds + 60);
