@@ -17,6 +17,10 @@
 //! What is chosen stays: by [`AnyCodec::select`] before the first page, or by the first page,
 //! which settles on the default. Otherwise stored pages would meet the wrong decoder.
 //!
+//! One choice has two forms of stored pages: with [`Press`] a page may also be of press-dense, made by
+//! whoever re-codes what stays cold. The first byte of a page tells which; the tables are given once,
+//! before the first such page ([`AnyCodec::set_tables`]).
+//!
 //! Invariants, besides those of the crate:
 //! * I5 The bytes of a state are zeroes if its tag is 0, and else those of the codec of that tag,
 //!   which alone has written to them: a state that passes to another codec is cleared first. So
@@ -24,6 +28,7 @@
 //! * I6 The area is at least as large as every codec's state, and aligned for it. Checked
 //!   when compiling.
 //! * I7 The choice goes from 0 to what it stays, once.
+//! * I8 The tables go from none to what they stay, once.
 //!
 //! A codec is added by a variant of [`CodecKind`] and a line in each of its four matches, one
 //! in [`STATE_BYTES`] and [`SCRATCH_BYTES`], and one in both methods of [`PageCodec`]: the compiler
@@ -32,7 +37,10 @@
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::str::FromStr;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicPtr, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use coldpress_arena::Zeroable;
 
@@ -41,6 +49,7 @@ use crate::Lz4;
 #[cfg(feature = "zstd")]
 use crate::Zstd;
 use crate::press::{Press, Simd};
+use crate::press_dense::{Both, DenseTables};
 use crate::{Compressed, Corrupt, Lz4Rust, Lzo, Page, PageCodec, Wkdm};
 
 /// A codec and its parameter, by which it is chosen.
@@ -263,6 +272,8 @@ pub struct AnyCodec {
     /// The choice, as the drawing at the head of the file shows; 0 if there is none yet (I7).
     /// Threads agree on it by this word alone: nothing else is published with it.
     choice: AtomicU64,
+    /// The tables of press-dense, or null (I8).
+    tables: AtomicPtr<DenseTables>,
 }
 
 const SAME_FILLED_BIT: u32 = 8;
@@ -273,6 +284,7 @@ impl AnyCodec {
     pub const fn new() -> Self {
         Self {
             choice: AtomicU64::new(0),
+            tables: AtomicPtr::new(core::ptr::null_mut()),
         }
     }
 
@@ -280,6 +292,7 @@ impl AnyCodec {
     pub const fn of(kind: CodecKind, detect_same_filled: bool) -> Self {
         Self {
             choice: AtomicU64::new(encode(kind, detect_same_filled)),
+            tables: AtomicPtr::new(core::ptr::null_mut()),
         }
     }
 
@@ -300,6 +313,23 @@ impl AnyCodec {
     #[inline]
     pub fn kind(&self) -> CodecKind {
         self.chosen().0
+    }
+
+    /// Gives the tables with which pages are decompressed that were re-coded by press-dense. `false`:
+    /// there are some already, which stay.
+    pub fn set_tables(&self, tables: &'static DenseTables) -> bool {
+        let tables = core::ptr::from_ref(tables).cast_mut();
+        let none = core::ptr::null_mut();
+        self.tables
+            .compare_exchange(none, tables, Release, Relaxed)
+            .is_ok()
+    }
+
+    /// Those that were given.
+    #[inline]
+    pub fn tables(&self) -> Option<&'static DenseTables> {
+        // SAFETY: null, or what `set_tables` was given: a reference that stays, to what nobody changes.
+        unsafe { self.tables.load(Acquire).as_ref() }
     }
 
     #[inline]
@@ -366,7 +396,7 @@ const SCRATCH_BYTES: usize = greatest([
     #[cfg(feature = "zstd")]
     size_of::<<Zstd as PageCodec>::Scratch>(),
     size_of::<<Wkdm as PageCodec>::Scratch>(),
-    size_of::<<Press as PageCodec>::Scratch>(),
+    size_of::<<Both as PageCodec>::Scratch>(),
 ]);
 
 /// The state of any codec.
@@ -453,7 +483,7 @@ impl AnyScratch {
 
 /// Runs `$body` with the codec of a [`CodecKind`].
 macro_rules! with_codec {
-    ($kind:expr, $detect_same_filled:expr, |$codec:ident| $body:expr) => {{
+    ($kind:expr, $detect_same_filled:expr, $tables:expr, |$codec:ident| $body:expr) => {{
         let detect_same_filled = $detect_same_filled;
         match $kind {
             #[cfg(feature = "liblz4")]
@@ -488,9 +518,12 @@ macro_rules! with_codec {
                 $body
             }
             CodecKind::Press => {
-                let mut codec = Press::new();
-                codec.detect_same_filled = detect_same_filled;
-                let $codec = codec;
+                let mut press = Press::new();
+                press.detect_same_filled = detect_same_filled;
+                let $codec = Both {
+                    press,
+                    tables: $tables,
+                };
                 $body
             }
         }
@@ -505,7 +538,7 @@ impl PageCodec for AnyCodec {
     #[inline]
     fn compress(&self, state: &mut AnyState, page: &Page, out: &mut [u8]) -> Compressed {
         let (kind, detect_same_filled) = self.chosen();
-        with_codec!(kind, detect_same_filled, |codec| {
+        with_codec!(kind, detect_same_filled, self.tables(), |codec| {
             state.compress(kind, codec, page, out)
         })
     }
@@ -518,7 +551,7 @@ impl PageCodec for AnyCodec {
         page: &mut Page,
     ) -> Result<(), Corrupt> {
         let (kind, detect_same_filled) = self.chosen();
-        with_codec!(kind, detect_same_filled, |codec| {
+        with_codec!(kind, detect_same_filled, self.tables(), |codec| {
             scratch.decompress(kind, codec, stored, page)
         })
     }

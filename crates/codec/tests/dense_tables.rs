@@ -1,12 +1,12 @@
 //! Promise: press-dense's tables are bytes and point nowhere: a copy of them, in other memory or
-//! in another program, serves as well.
+//! in another program, serves as well. And press, given tables, reads what was re-coded with them.
 //!
 //! Under Miri the copy is the one that the same test left in a file outside of it.
 
 mod common;
 
 use coldpress_codec::press_dense::{DenseTables, PressDense};
-use coldpress_codec::{Compressed, PAGE_SIZE, Page, PageCodec};
+use coldpress_codec::{AnyCodec, CodecKind, Compressed, Corrupt, PAGE_SIZE, Page, PageCodec};
 use common::{Kind, page, tables, zeroed};
 
 fn compress(tables: &DenseTables, page: &Page) -> Vec<u8> {
@@ -43,5 +43,35 @@ fn a_copy_of_the_tables_serves_as_well() {
     drop(original);
     if !cfg!(miri) {
         tables::leave(&copy);
+    }
+}
+
+#[test]
+fn press_reads_pages_of_both_kinds_once_it_has_tables() {
+    let tables: &'static DenseTables = Box::leak(match cfg!(miri) {
+        true => tables::made_before(),
+        false => tables::made(),
+    });
+    let codec = AnyCodec::of(CodecKind::Press, true);
+    let mut scratch = zeroed();
+    for kind in [Kind::Text, Kind::Pointers] {
+        let content = page(kind, 78);
+        let (mut quick, mut found) = ([0; PAGE_SIZE], [0; PAGE_SIZE]);
+        let Compressed::Stored(len) = codec.compress(&mut zeroed(), &content, &mut quick) else {
+            panic!("{kind:?} is stored");
+        };
+        let dense = compress(tables, &content);
+        assert!(dense.len() < len, "{kind:?}");
+        if codec.tables().is_none() {
+            let read = codec.decompress(&mut scratch, &dense, &mut found);
+            assert_eq!(read, Err(Corrupt), "without tables");
+            assert!(codec.set_tables(tables));
+        }
+        assert!(!codec.set_tables(tables), "they stay");
+        for stored in [&quick[..len], &dense] {
+            found.fill(0x5a);
+            assert_eq!(codec.decompress(&mut scratch, stored, &mut found), Ok(()));
+            assert!(found == content, "{kind:?}");
+        }
     }
 }

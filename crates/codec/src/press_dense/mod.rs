@@ -24,6 +24,7 @@
 //! | how they are made | `train.rs` |
 //! | classes of literals | `classes.rs`; with vectors `avx512.rs` |
 //! | the four bit streams | `bits.rs` |
+//! | pages of press and of press-dense beside each other | `both.rs` |
 
 #![cfg_attr(
     not(all(target_arch = "x86_64", target_feature = "sse2", not(miri))),
@@ -31,6 +32,7 @@
 )]
 
 mod bits;
+mod both;
 mod classes;
 mod tables;
 mod train;
@@ -38,6 +40,7 @@ mod train;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 mod avx512;
 
+pub(crate) use both::Both;
 pub use tables::DenseTables;
 pub use train::{TRAINING_PAGES, Trainer};
 

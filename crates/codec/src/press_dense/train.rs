@@ -20,6 +20,9 @@ pub const TRAINING_PAGES: usize = 512;
 /// How often the groups are formed anew.
 const ROUNDS: usize = 8;
 
+/// Tables that are not of literals: of codes, masks and distances.
+const SYMBOL_TABLES: usize = 16 + LISTS + 1;
+
 /// Groups with fewer literals than this are begun anew from another page.
 const FEWEST_LITERALS: u32 = 500;
 
@@ -35,6 +38,8 @@ pub struct Trainer {
     groups: [u8; TRAINING_PAGES],
     sums: [[u32; 256]; CHOICES],
     lengths: Lengths,
+    /// Steps of [`finish_step`](Self::finish_step) that are done.
+    steps: usize,
 }
 
 // SAFETY: integers only; zero is a valid value, and there is nothing to drop.
@@ -96,47 +101,64 @@ impl Trainer {
 
     /// Makes the tables. Takes some tens of milliseconds.
     pub fn finish(&mut self, tables: &mut DenseTables) {
-        for (counts, lengths) in self.codes.iter().zip(&mut self.lengths.codes) {
-            *lengths = lengths_for(counts);
-        }
-        for (counts, lengths) in self.masks.iter().zip(&mut self.lengths.masks) {
-            *lengths = lengths_for(counts);
-        }
-        self.lengths.distances = lengths_for(&self.distances);
-        for class in 0..CLASSES {
-            self.group(class);
-        }
-        tables.set(&self.lengths);
+        while !self.finish_step(tables) {}
     }
 
-    /// Forms the groups of a class, and their tables.
-    fn group(&mut self, class: usize) {
-        let pages = &self.literals[class][..self.pages];
-        for (page, group) in self.groups.iter_mut().enumerate() {
-            *group = (page % CHOICES) as u8;
+    /// The same by steps of less than a millisecond each: for a thread that has other things to do. Whether
+    /// it was the last. No page is added in between.
+    pub fn finish_step(&mut self, tables: &mut DenseTables) -> bool {
+        let step = self.steps;
+        self.steps += 1;
+        match step.checked_sub(SYMBOL_TABLES) {
+            None => self.make_symbol_table(step),
+            Some(step) if step < CLASSES * ROUNDS => self.group(step / ROUNDS, step % ROUNDS),
+            Some(_) => {
+                tables.set(&self.lengths);
+                return true;
+            }
         }
-        for _ in 0..ROUNDS {
-            self.sums = [[0; 256]; CHOICES];
-            for (page, group) in pages.iter().zip(&self.groups) {
-                add(&mut self.sums[*group as usize], page, 1);
+        false
+    }
+
+    /// Makes one of the tables that are not of literals.
+    fn make_symbol_table(&mut self, n: usize) {
+        let lengths = &mut self.lengths;
+        let counts = self.codes.iter().chain(&self.masks).nth(n);
+        let table = lengths.codes.iter_mut().chain(&mut lengths.masks).nth(n);
+        match (counts, table) {
+            (Some(counts), Some(table)) => *table = lengths_for(counts),
+            _ => lengths.distances = lengths_for(&self.distances),
+        }
+    }
+
+    /// Forms the groups of a class, and their tables: one round of it.
+    fn group(&mut self, class: usize, round: usize) {
+        let pages = &self.literals[class][..self.pages];
+        if round == 0 {
+            for (page, group) in self.groups.iter_mut().enumerate() {
+                *group = (page % CHOICES) as u8;
             }
-            for (group, sum) in self.sums.iter_mut().enumerate() {
-                if sum.iter().sum::<u32>() < FEWEST_LITERALS && !pages.is_empty() {
-                    add(sum, &pages[group * 37 % pages.len()], 3);
-                }
-                self.lengths.literals[class][group] = lengths_for(sum);
+        }
+        self.sums = [[0; 256]; CHOICES];
+        for (page, group) in pages.iter().zip(&self.groups) {
+            add(&mut self.sums[*group as usize], page, 1);
+        }
+        for (group, sum) in self.sums.iter_mut().enumerate() {
+            if sum.iter().sum::<u32>() < FEWEST_LITERALS && !pages.is_empty() {
+                add(sum, &pages[group * 37 % pages.len()], 3);
             }
-            let tables = &self.lengths.literals[class];
-            for (page, group) in pages.iter().zip(&mut self.groups) {
-                let bits = |table: &[u8; 256]| -> u32 {
-                    let symbols = page.iter().zip(table);
-                    symbols
-                        .map(|(count, len)| u32::from(*count) * u32::from(*len))
-                        .sum()
-                };
-                let best = (0..CHOICES).min_by_key(|choice| bits(&tables[*choice]));
-                *group = best.unwrap_or(0) as u8;
-            }
+            self.lengths.literals[class][group] = lengths_for(sum);
+        }
+        let tables = &self.lengths.literals[class];
+        for (page, group) in pages.iter().zip(&mut self.groups) {
+            let bits = |table: &[u8; 256]| -> u32 {
+                let symbols = page.iter().zip(table);
+                symbols
+                    .map(|(count, len)| u32::from(*count) * u32::from(*len))
+                    .sum()
+            };
+            let best = (0..CHOICES).min_by_key(|choice| bits(&tables[*choice]));
+            *group = best.unwrap_or(0) as u8;
         }
     }
 }
