@@ -38,7 +38,7 @@ use crate::stored::{Header, time};
 use crate::worker::Worker;
 use crate::{Engine, LEAF_PAGES, PageIndex, STAGING_SLOTS, SegmentId};
 use coldpress_codec::{Compressed, PAGE_SIZE, PageCodec, checksum};
-use coldpress_storage::CompressedStorage;
+use coldpress_storage::{CompressedStorage, Reference};
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -500,8 +500,19 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             patience: leaving.patience,
             same_filled,
             owner,
-        }
-        .to_bytes();
+        };
+        self.store_object(host, header, payload)
+            .map(Entry::Compressed)
+    }
+
+    /// Stores an object, which is unpublished.
+    pub(crate) fn store_object(
+        &self,
+        host: &H,
+        header: Header,
+        payload: &[u8],
+    ) -> Option<Reference> {
+        let header = header.to_bytes();
         let len = header.len() + payload.len();
         let reference = {
             let mut storage = self.storage.lock();
@@ -512,11 +523,11 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         // SAFETY: just allocated, so nobody else reads or writes these bytes; nor does
         // compaction, while something is unpublished.
         unsafe { coldpress_storage::write(host.frames(), reference, &[&header, payload]) };
-        Some(Entry::Compressed(reference))
+        Some(reference)
     }
 
     /// What was stored stands in an entry, or is freed.
-    fn published(&self, entry: Entry) {
+    pub(crate) fn published(&self, entry: Entry) {
         if let Entry::Compressed(_) = entry {
             self.unpublished.fetch_sub(1, Release);
         }

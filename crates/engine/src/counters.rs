@@ -41,6 +41,9 @@ macro_rules! unit {
     (pages) => {
         Unit::Pages
     };
+    (bytes) => {
+        Unit::Bytes
+    };
     (nanoseconds) => {
         Unit::Nanoseconds
     };
@@ -166,6 +169,14 @@ counters! {
     compaction_frames_taken: counter times,
     /// Time spent compacting, in nanoseconds.
     compaction_time_ns: counter nanoseconds,
+    /// Stored pages that were encoded a second time, denser.
+    recode_attempts: counter pages,
+    /// Of these: pages that are, or were, stored so, being smaller by enough.
+    recoded: counter pages,
+    /// Of these: pages touched, dropped or moved meanwhile, pages for which there was no place, and wrong results.
+    recode_failures: counter pages,
+    /// Bytes by which these objects became smaller, ever.
+    recode_saved_bytes: counter bytes,
     /// Generations opened because it was time.
     aged_by_time: counter times,
     /// Generations opened because too many pages were active.

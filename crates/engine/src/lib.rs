@@ -32,6 +32,9 @@
 //!
 //! Compaction holds the storage lock and asks for VMO locks that it can have without waiting
 //! ([`compact`](Engine::compact)).
+//!
+//! What stays compressed for long may be stored anew, denser, while everybody else goes on
+//! ([`recode`](Engine::recode)).
 #![no_std]
 #![deny(missing_docs)]
 
@@ -60,6 +63,7 @@ mod patience;
 pub mod pressure;
 pub mod queues;
 mod read_ahead;
+mod recode;
 mod restore;
 mod segment;
 mod stored;
@@ -79,6 +83,7 @@ pub use memory::{Memory, Place};
 pub use metadata::Metadata;
 pub use queues::Ageing;
 pub use read_ahead::Expected;
+pub use recode::{Recoded, Recoder, RecoderRoom, Search};
 pub use stored::HEADER_BYTES;
 pub use tunables::{TunableError, Tunables};
 pub use worker::{Worker, Workspace};
