@@ -45,11 +45,12 @@ Examples:
   coldpress run -- redis-server
   coldpress run --budget 1G -- python3 train.py
   coldpress run --budget 65% --cold-after 30s -- redis-server
+  coldpress run --follow --budget 1G -- make -j4
   coldpress run --budget 512MiB --stats out.json --quiet -- ./program --its-own-option
 
 Settings come from the command line, else from the environment (COLDPRESS_BUDGET,
-COLDPRESS_COLD_AFTER, COLDPRESS_TRIGGER, COLDPRESS_CODEC, COLDPRESS_STORAGE, COLDPRESS_STATS,
-COLDPRESS_QUIET), else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
+COLDPRESS_COLD_AFTER, COLDPRESS_TRIGGER, COLDPRESS_CODEC, COLDPRESS_STORAGE, COLDPRESS_FOLLOW,
+COLDPRESS_STATS, COLDPRESS_QUIET), else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
 names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true. Budget, cold age and
 triggers can be changed while the program runs: coldpress set --help
 
@@ -118,6 +119,12 @@ pub struct RunArguments {
     /// How compressed pages are kept: two-slot, three-slot, size-class, …
     #[arg(long, verbatim_doc_comment, value_name = "NAME", value_parser = choice::parse_storage)]
     pub storage: Option<StorageKind>,
+    /// Manage the programs that the program starts, too. Each process has the whole
+    /// budget for itself. What holds less than 4 MiB or lives for less than 50 ms is
+    /// left alone. Static, setuid and 32-bit programs run as without Coldpress and are
+    /// named at the end
+    #[arg(long, verbatim_doc_comment)]
+    pub follow: bool,
     /// Write the final statistics to this file, as JSON
     #[arg(long, verbatim_doc_comment, value_name = "FILE")]
     pub stats: Option<PathBuf>,
@@ -144,6 +151,7 @@ impl RunArguments {
             triggers: self.trigger,
             codec: self.codec,
             storage: self.storage,
+            follow: self.follow.then_some(true),
             stats: self.stats.clone(),
             quiet: self.quiet.then_some(true),
         }

@@ -160,6 +160,13 @@ fn rule_in_force(s: &Statistics) -> Value {
     rule::explain(s).map_or(Value::Missing, |text| Value::Named(text, json!(name)))
 }
 
+fn run(s: &Statistics) -> Value {
+    match get(&s.run_pid) {
+        0 => Value::Missing,
+        pid => Value::Number(pid),
+    }
+}
+
 fn triggers(s: &Statistics) -> Value {
     rule::triggers(s).map_or(Value::Missing, |on| Value::Text(on.to_string()))
 }
@@ -176,6 +183,7 @@ macro_rules! columns {
 columns! {
     "PID" true "process" |s| Value::Number(get(&s.pid));
     "COMMAND" true "name of the program" |s| Value::Text(process::name(get(&s.pid) as u32));
+    "RUN" false "process that coldpress run --follow started it under" run;
     "BUDGET" true "memory that it may hold" |s| Value::Budget(get(&s.budget_bytes));
     "TOTAL" true "memory that it holds: pages, storage and pager; what the budget limits" |s| Value::Bytes(get(&s.total_bytes));
     "PEAK" false "the highest TOTAL" |s| Value::Bytes(get(&s.peak_total_bytes));

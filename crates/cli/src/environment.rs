@@ -32,6 +32,8 @@ pub struct Settings<'a> {
     pub storage: StorageKind,
     /// Pages are evicted at random: the seed.
     pub chaos: Option<u64>,
+    /// Whether programs that the program starts are managed too.
+    pub follow: bool,
     /// Where the statistics file goes.
     pub statistics_dir: &'a Path,
     /// Descriptor of `/dev/userfaultfd`, if the system call cannot be used.
@@ -59,6 +61,7 @@ impl Settings<'_> {
             config::STORAGE,
             config::STATISTICS_DIR,
             config::ROOT_PID,
+            config::FOLLOW,
             config::DEVICE_FD,
             config::PRELOAD_PATH,
             LD_PRELOAD,
@@ -80,6 +83,9 @@ impl Settings<'_> {
         }
         if let Some(seed) = self.chaos {
             set(config::CHAOS, &number(seed));
+        }
+        if self.follow {
+            set(config::FOLLOW, OsStr::new("1"));
         }
         set(config::TRIGGER, self.triggers.to_string().as_ref());
         set(config::CODEC, self.codec.to_string().as_ref());
@@ -179,6 +185,7 @@ mod tests {
             ("COLDPRESS_COLD_AFTER_MS", "1"),
             ("COLDPRESS_DEVICE_FD", "1"),
             ("COLDPRESS_CHAOS", "2"),
+            ("COLDPRESS_FOLLOW_CHILDREN", "1"),
         ];
         let inherited = inherited
             .into_iter()
@@ -188,6 +195,7 @@ mod tests {
             cold_after_ms: 0,
             triggers: Triggers::ALL,
             chaos: Some(1),
+            follow: false,
             codec: CodecKind::Zstd { level: -7 },
             storage: StorageKind::SizeClass,
             statistics_dir: Path::new("/s"),
@@ -213,5 +221,11 @@ mod tests {
             "LD_PRELOAD=/l.so:a.so",
         ];
         assert_eq!(entries, expected);
+        let follows = Settings {
+            follow: true,
+            ..settings
+        };
+        let entries = follows.environment_over(std::iter::empty());
+        assert!(entries.contains(&c"COLDPRESS_FOLLOW_CHILDREN=1".into()));
     }
 }

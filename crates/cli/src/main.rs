@@ -31,6 +31,7 @@ mod elf;
 mod environment;
 mod eval;
 mod eval_arguments;
+mod follow;
 mod grid;
 mod host;
 mod inactive;
@@ -61,6 +62,7 @@ mod status;
 mod summary;
 mod supervise;
 mod tier;
+mod unmanaged;
 mod userfaultfd;
 
 use arguments::Command;

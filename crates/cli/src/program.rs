@@ -20,7 +20,7 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 /// Interpreters that may themselves be scripts, as the kernel limits it.
 const MOST_INTERPRETERS: usize = 5;
 /// File name of glibc's dynamic loader for x86_64, wherever it is installed.
-const GLIBC_LOADER: &str = "ld-linux-x86-64.so.2";
+pub const GLIBC_LOADER: &str = "ld-linux-x86-64.so.2";
 
 /// A program that can be started under the pager.
 #[derive(Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use crate::chaos;
 use crate::config_file;
 use crate::doctor;
 use crate::environment;
+use crate::follow::Followed;
 use crate::memory_limit;
 use crate::preload_library;
 use crate::program::{self, Program};
@@ -58,6 +59,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         codec: chosen.codec.unwrap_or_else(CodecKind::best),
         storage: chosen.storage.unwrap_or_default(),
         chaos,
+        follow: chosen.follow.unwrap_or(false),
         statistics_dir: &statistics_dir,
         device,
         library: &library,
@@ -82,16 +84,17 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     }
     let signals = Signals::take();
     let child = spawn::start(&launch, &signals).map_err(|error| refuse_start(&program, error))?;
-    let (ending, copy) = supervise::supervise(child, &statistics_dir, &signals);
-    tell(
-        &chosen,
-        &program,
-        &library,
-        &budget,
-        child.pid,
-        copy.as_ref(),
+    let mut followed = chosen
+        .follow
+        .unwrap_or(false)
+        .then(|| Followed::new(child.pid, &statistics_dir, &library));
+    let (ending, copy) = supervise::supervise(child, &statistics_dir, &signals, followed.as_mut());
+    let end = End {
+        pid: child.pid,
+        copy: copy.as_ref(),
         ending,
-    );
+    };
+    tell(&chosen, &program, &library, &budget, &end, followed);
     if let Some(seed) = chaos
         && !quiet
         && let Some(Ok(statistics)) = copy.as_ref().map(|copy| copy.statistics(child.pid))
@@ -140,6 +143,13 @@ fn refuse_start(program: &Program, error: SpawnError) -> Refusal {
     }
 }
 
+/// How the program ended, and what it left.
+struct End<'a> {
+    pid: u32,
+    copy: Option<&'a Copy>,
+    ending: Ending,
+}
+
 /// Prints the summary and writes the JSON file. Nothing here changes the exit status: it is the
 /// program's.
 fn tell(
@@ -147,26 +157,47 @@ fn tell(
     program: &Program,
     library: &Path,
     budget: &BudgetInForce,
-    pid: u32,
-    copy: Option<&Copy>,
-    ending: Ending,
+    end: &End<'_>,
+    followed: Option<Followed>,
 ) {
-    let statistics = copy.and_then(|copy| copy.statistics(pid).ok());
-    match statistics {
-        Some(_) if chosen.quiet == Some(true) => {}
-        Some(statistics) => eprintln!(
+    let pid = end.pid;
+    let statistics = end.copy.and_then(|copy| copy.statistics(pid).ok());
+    let all = followed.map(|followed| followed.finish(statistics));
+    let quiet = chosen.quiet == Some(true);
+    match (&all, statistics) {
+        _ if quiet => {}
+        (Some((totals, _)), Some(_)) if totals.programs > 1 => eprintln!(
+            "coldpress: {}",
+            summary::line_of_all(&program.name, totals, budget)
+        ),
+        (_, Some(statistics)) => eprintln!(
             "coldpress: {}",
             summary::line(&program.name, statistics, budget)
         ),
-        None => eprintln!(
+        (Some((totals, _)), None) => eprintln!(
+            "coldpress: {}",
+            summary::line_of_all(&program.name, totals, budget)
+        ),
+        (None, None) => {}
+    }
+    if let Some(line) = all.as_ref().and_then(|(_, unmanaged)| unmanaged.line())
+        && !quiet
+    {
+        eprintln!("coldpress: {}: not managed: {line}", program.name);
+    }
+    if statistics.is_none() && all.is_none() {
+        eprintln!(
             "coldpress: {}: the pager did not start in it, so it ran without compression: it left no statistics file. \
              Perhaps it cleared LD_PRELOAD, or the loader could not load {}",
             program.name,
             library.display()
-        ),
+        );
     }
     if let Some(target) = &chosen.stats {
-        let value = summary::to_json(&program.name, pid, statistics, budget, ending);
+        let mut value = summary::to_json(&program.name, pid, statistics, budget, end.ending);
+        if let (Some((totals, unmanaged)), Some(object)) = (&all, value.as_object_mut()) {
+            object.insert("follow".to_owned(), totals.to_json(unmanaged));
+        }
         if let Err(error) = summary::write_json(target, &value) {
             eprintln!(
                 "coldpress: --stats: {} could not be written: {error}",

@@ -29,6 +29,8 @@ pub struct Settings {
     pub codec: Option<CodecKind>,
     /// How compressed pages are kept.
     pub storage: Option<StorageKind>,
+    /// Whether programs that the program starts are managed too.
+    pub follow: Option<bool>,
     /// Where the final statistics go.
     pub stats: Option<PathBuf>,
     /// Whether there is no summary.
@@ -62,6 +64,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "trigger": triggers = choice::parse_triggers,
     "codec": codec = choice::parse_codec,
     "storage": storage = choice::parse_storage,
+    "follow": follow = choice::parse_switch,
     "stats": stats = parse_path,
     "quiet": quiet = choice::parse_switch,
 };
@@ -97,6 +100,7 @@ impl Settings {
             triggers: self.triggers.or(lower.triggers),
             codec: self.codec.or(lower.codec),
             storage: self.storage.or(lower.storage),
+            follow: self.follow.or(lower.follow),
             stats: self.stats.or(lower.stats),
             quiet: self.quiet.or(lower.quiet),
         }
@@ -138,6 +142,7 @@ mod tests {
                 ("COLDPRESS_TRIGGER", "eager,critical"),
                 ("COLDPRESS_CODEC", "zstd:3"),
                 ("COLDPRESS_STORAGE", ""),
+                ("COLDPRESS_FOLLOW", "yes"),
                 ("COLDPRESS_QUIET", "no"),
             ];
             let value = values.iter().find(|(variable, _)| *variable == name);
@@ -148,6 +153,7 @@ mod tests {
             cold_after_ms: Some(30_000),
             triggers: Triggers::from_text("eager,critical").ok(),
             codec: Some(CodecKind::Zstd { level: 3 }),
+            follow: Some(true),
             quiet: Some(false),
             ..Settings::default()
         };

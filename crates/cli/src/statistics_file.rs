@@ -87,6 +87,11 @@ impl Copy {
         }
     }
 
+    /// The process that the page says it is of.
+    pub fn pid(&self) -> u32 {
+        self.page().statistics.pid.load(Relaxed) as u32
+    }
+
     /// Start time of the writer. The first four words are the same in every layout.
     fn start_time_ticks(&self) -> Option<u64> {
         let page = &self.page().statistics;

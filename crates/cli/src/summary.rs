@@ -2,6 +2,7 @@
 
 use crate::budget::BudgetInForce;
 use crate::duration::{format_cold_after, format_nanoseconds};
+use crate::follow::Totals;
 use crate::report;
 use crate::rule;
 use crate::size::{format_bytes, format_count};
@@ -64,6 +65,47 @@ pub fn line(program: &str, statistics: &Statistics, budget: &BudgetInForce) -> S
         ),
     ];
     for (count, what) in alarms {
+        if count > 0 {
+            line += &format!("; WARNING: {} {what}", format_count(count));
+        }
+    }
+    line
+}
+
+/// The line on standard error where several programs were managed together.
+pub fn line_of_all(program: &str, totals: &Totals, budget: &BudgetInForce) -> String {
+    if totals.programs == 0 {
+        return format!(
+            "{program}: no program of it was managed: none held 4 MiB or more after its first 50 ms"
+        );
+    }
+    let mut line = format!(
+        "{program}: {} programs managed ({} for each); saved up to {}, the sum of what each saved at most; \
+         {} ({}) held most, {} of {} content; {} evictions, {} faults; pagers' CPU {}",
+        format_count(totals.programs),
+        match budget.bytes {
+            NO_BUDGET => "no budget".to_owned(),
+            bytes => format!("budget {}", format_bytes(bytes)),
+        },
+        format_bytes(totals.saved_bytes),
+        totals.largest.program,
+        totals.largest.pid,
+        format_bytes(totals.largest.peak_total_bytes),
+        format_bytes(totals.largest.peak_content_bytes),
+        format_count(totals.evictions),
+        format_count(totals.faults),
+        format_nanoseconds(totals.cpu_ns),
+    );
+    if totals.running > 0 {
+        line += &format!("; {} of them still run", format_count(totals.running));
+    }
+    for (count, what) in [
+        (totals.stalled, "faults stalled for more than a second"),
+        (
+            totals.lost,
+            "pages failed their checksum or could not be put in place",
+        ),
+    ] {
         if count > 0 {
             line += &format!("; WARNING: {} {what}", format_count(count));
         }
@@ -211,6 +253,46 @@ mod tests {
             "{busy}"
         );
         assert!(busy.ends_with("WARNING: 2 faults stalled for more than a second"));
+    }
+
+    #[test]
+    fn several_programs_are_told_together() {
+        let mut totals = Totals {
+            programs: 14,
+            saved_bytes: 282 << 20,
+            evictions: 182_331,
+            ..Totals::default()
+        };
+        totals.largest.program = "cc1plus".to_owned();
+        totals.largest.pid = 4242;
+        totals.largest.peak_total_bytes = 530 << 20;
+        totals.largest.peak_content_bytes = 812 << 20;
+        let budget = BudgetInForce::of(1 << 30, None).unwrap();
+        let none = line_of_all("sh", &Totals::default(), &budget);
+        assert!(
+            none.starts_with("sh: no program of it was managed"),
+            "{none}"
+        );
+        let line = line_of_all("sh", &totals, &budget);
+        assert!(
+            line.starts_with(
+                "sh: 14 programs managed (budget 1.0 GiB for each); saved up to 282.0 MiB"
+            ),
+            "{line}"
+        );
+        assert!(
+            line.contains(
+                "cc1plus (4242) held most, 530.0 MiB of 812.0 MiB content; 182,331 evictions"
+            ),
+            "{line}"
+        );
+        assert!(!line.contains("still run") && !line.contains("WARNING"));
+        (totals.running, totals.lost) = (2, 1);
+        let line = line_of_all("sh", &totals, &budget);
+        assert!(
+            line.contains("; 2 of them still run; WARNING: 1 pages"),
+            "{line}"
+        );
     }
 
     #[test]

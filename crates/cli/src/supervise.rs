@@ -1,6 +1,7 @@
 //! The parent while the program runs: forwards signals, stops and continues with it, keeps its
 //! statistics file open, and waits for its end.
 
+use crate::follow::Followed;
 use crate::process::Identity;
 use crate::signals::{self, Signals};
 use crate::spawn::Child;
@@ -21,15 +22,25 @@ pub enum Ending {
     Killed(libc::c_int),
 }
 
-/// Runs until the program has ended. Its statistics file is removed.
-pub fn supervise(child: Child, directory: &Path, signals: &Signals) -> (Ending, Option<Copy>) {
+/// Runs until the program has ended. Its statistics file is removed. `followed`: the other processes of
+/// the run, if they are managed too.
+pub fn supervise(
+    child: Child,
+    directory: &Path,
+    signals: &Signals,
+    mut followed: Option<&mut Followed>,
+) -> (Ending, Option<Copy>) {
     let mut watch = Watch::new(child, directory);
     let ending = loop {
         if let Some(ending) = look_at(child.pid) {
             break ending;
         }
         watch.open();
-        if let Some(arrival) = signals.wait(watch.next_look()) {
+        let next = [
+            watch.next_look(),
+            followed.as_mut().map(|followed| followed.look()),
+        ];
+        if let Some(arrival) = signals.wait(next.into_iter().flatten().min()) {
             // The child is not reaped before the end, so its id is still its own.
             let stopped = Identity::of(child.pid).is_some_and(|process| process.state == 'T');
             if signals::is_forwarded(arrival, stopped) {

@@ -28,8 +28,12 @@ pub const STATISTICS_DIR: &str = "COLDPRESS_STATISTICS_DIR";
 
 /// Process that `coldpress run` started. The injection follows it through `execve` (wrapper
 /// scripts end in one) and is inert, after removing itself from `LD_PRELOAD`, in every process
-/// with another id.
+/// with another id, unless there is [`FOLLOW`].
 pub const ROOT_PID: &str = "COLDPRESS_ROOT_PID";
+
+/// `1`: the library stays in `LD_PRELOAD`, and programs that the program starts are managed too,
+/// from the moment when they are worth it.
+pub const FOLLOW: &str = "COLDPRESS_FOLLOW_CHILDREN";
 
 /// Descriptor of an open `/dev/userfaultfd`, inherited by the program. Absent: the pager uses
 /// the `userfaultfd` system call.

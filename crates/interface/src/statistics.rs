@@ -92,6 +92,9 @@ impl Failure {
     }
 }
 
+/// Bytes of a program's name, as the kernel keeps it.
+pub const PROGRAM_BYTES: usize = 16;
+
 /// Bytes of a [`Name`].
 pub const NAME_BYTES: usize = 24;
 
@@ -429,6 +432,13 @@ appended {
     second_chances,
     /// Pages restored ahead of being touched.
     read_ahead,
+    /// The process that `coldpress run --follow` started, if this is one of those that it manages
+    /// together; 0 otherwise.
+    run_pid,
+    /// Name of the program: its first eight bytes ([`Statistics::program`]).
+    program_head,
+    /// The other eight.
+    program_tail,
 }
 }
 
@@ -447,6 +457,24 @@ impl Statistics {
     /// the very first do.
     pub fn answers(&self) -> bool {
         self.reaches(core::mem::offset_of!(Self, control_refusal))
+    }
+
+    /// Notes what the program is called.
+    pub fn set_program(&self, name: &[u8; PROGRAM_BYTES]) {
+        let words = [&self.program_head, &self.program_tail];
+        for (word, bytes) in words.into_iter().zip(name.as_chunks::<8>().0) {
+            word.store(u64::from_ne_bytes(*bytes), Relaxed);
+        }
+    }
+
+    /// What the program is called, padded with zeros; all zeros where that is not known.
+    pub fn program(&self) -> [u8; PROGRAM_BYTES] {
+        let mut name = [0; PROGRAM_BYTES];
+        let words = [&self.program_head, &self.program_tail];
+        for (word, bytes) in words.into_iter().zip(name.as_chunks_mut::<8>().0) {
+            *bytes = word.load(Relaxed).to_ne_bytes();
+        }
+        name
     }
 
     /// Counts one page that was not evicted, or one refusal, under its reason.
@@ -500,6 +528,14 @@ mod tests {
     }
 
     #[test]
+    fn the_programs_name_is_kept_whole() {
+        let page = Statistics::new();
+        assert_eq!(page.program(), [0; PROGRAM_BYTES]);
+        page.set_program(b"sixteen-bytes-16");
+        assert_eq!(&page.program(), b"sixteen-bytes-16");
+    }
+
+    #[test]
     fn what_the_writer_did_not_know_is_left_out() {
         let page = Statistics::new();
         page.rule.store(9, Relaxed);
@@ -510,6 +546,6 @@ mod tests {
         page.filled_bytes.store(rule + 8, Relaxed);
         assert_eq!(names(&page), Some("rule"));
         page.filled_bytes.store(u64::MAX, Relaxed);
-        assert!(names(&page) == Some("read_ahead") && page.answers());
+        assert!(names(&page) == Some("program_tail") && page.answers());
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! The pager starts in the process that `coldpress run` made, and again when that process
 //! replaces itself (`exec`, as wrapper scripts do). In any other process that inherits the
-//! environment the library only removes itself from it.
+//! environment the library only removes itself from it. With `--follow` it waits in all of them until
+//! the program is worth a pager, and where one cannot start the program goes on without.
 
 use crate::{environment, libc_files};
 use coldpress_interface::config as names;
 use coldpress_runtime::config::{Config, variable};
-use coldpress_runtime::start::StartError;
-use coldpress_runtime::{fork, message, pager, start, sys, trace};
+use coldpress_runtime::{dormant, fork, message, pager, start, sys, trace};
 use core::ffi::{c_char, c_int, c_void};
 
 type Constructor = extern "C" fn(c_int, *const *const c_char, *mut *mut c_char);
@@ -35,12 +35,16 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
     // SAFETY: libc hands constructors the environment block it got from the kernel.
     let config = unsafe { Config::from_environment(environment.cast_const().cast()) };
     let Some(config) = config else { return };
-    if config.root_pid != sys::process_id() {
+    let is_root = config.root_pid == sys::process_id();
+    if !is_root && !config.follow {
         // SAFETY: as above; no other thread runs yet.
         unsafe { environment::leave(environment) };
         return;
     }
     if let Some(variable) = config.unknown_name {
+        if !is_root {
+            return;
+        }
         message::say(format_args!(
             "{variable} names nothing that the pager's library has: the command and the library \
              are of different versions"
@@ -52,15 +56,25 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
     unsafe {
         let directory = variable(environment.cast_const().cast(), names::STATISTICS_DIR);
         pager.configure(config, directory.unwrap_or(b""));
-        trace::configure(variable(
-            environment.cast_const().cast(),
-            names::TRACE_LOCKS,
-        ));
+        if is_root {
+            trace::configure(variable(
+                environment.cast_const().cast(),
+                names::TRACE_LOCKS,
+            ));
+        }
     }
     pager.set_touch_before_fork(libc_files::touch);
-    if let Err(error) = start::start() {
-        message::say(format_args!("{}", explain(error)));
-        sys::exit_process(125);
+    let started = match config.follow {
+        true => start::start_dormant(),
+        false => start::start(),
+    };
+    match started {
+        Err(error) if is_root => {
+            message::say(format_args!("{}", error.explain()));
+            sys::exit_process(125);
+        }
+        Err(_) => return,
+        Ok(()) => {}
     }
     // This library is initialised first (build.rs), so these are registered before any other's:
     // they run last before the fork and first after it.
@@ -73,26 +87,16 @@ extern "C" fn destructor() {
 }
 
 pub(crate) extern "C" fn prepare() {
+    dormant::before_fork();
     fork::prepare();
 }
 
 pub(crate) extern "C" fn parent() {
     fork::parent();
+    dormant::after_fork_in_parent();
 }
 
 pub(crate) extern "C" fn child() {
     fork::child();
-}
-
-fn explain(error: StartError) -> &'static str {
-    match error {
-        StartError::Memory => {
-            "no address space for the pager; lift the limit on it (ulimit -v unlimited)"
-        }
-        StartError::Thread => "no thread could be made; lift the limit on them (ulimit -u)",
-        StartError::Userfaultfd => {
-            "userfaultfd was refused inside the program; run `coldpress doctor` as the same user"
-        }
-        StartError::Proc => "/proc/self cannot be read; mount /proc where the program runs",
-    }
+    dormant::after_fork_in_child();
 }

@@ -27,6 +27,8 @@ pub struct Config {
     pub device: Option<i32>,
     /// Process that `run` started.
     pub root_pid: u32,
+    /// Whether programs that it starts are managed too.
+    pub follow: bool,
     /// Evict at random, without regard to heat or budget: the seed.
     pub chaos: Option<u64>,
     /// Delay of the first fault, in milliseconds (the watchdog's test).
@@ -92,6 +94,7 @@ impl Config {
         Some(Self {
             budget_bytes: get(names::BUDGET_BYTES)?,
             root_pid: get(names::ROOT_PID)? as u32,
+            follow: get(names::FOLLOW) == Some(1),
             cold_after_ms: get(names::COLD_AFTER_MS).unwrap_or(0),
             triggers: triggers.flatten().unwrap_or(Triggers::ALL),
             codec: codec.flatten().unwrap_or_else(CodecKind::best),

@@ -17,6 +17,7 @@
 //! | `requests` | what the program's threads ask of the pager's |
 //! | `control` | what may be changed while the program runs |
 //! | `trace` | how long locks are waited for and held |
+//! | `dormant` | waiting before starting, in children that are followed |
 //! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |
 //! | `workplace` | what its threads work with |
 //! | `describe` | what is known of a page, in words |
@@ -31,6 +32,7 @@ pub mod config;
 pub mod control;
 pub mod describe;
 pub mod discovery;
+pub mod dormant;
 pub mod exclusions;
 pub mod fork;
 pub mod futex;
@@ -95,6 +97,8 @@ pub struct Pager {
     pub deferred: DeferredFaults,
     /// The pager's threads.
     pub threads: Threads,
+    /// Whether it waits with starting.
+    pub dormant: dormant::Dormant,
     /// Guards making new windows; outermost of the leaves: taken with the gate in any state.
     pub new_windows: lock_api::Mutex<FutexLock, ()>,
     /// Held while memory is registered (tried only, never waited for), and by a thread of the
@@ -129,6 +133,7 @@ static PAGER: Pager = Pager {
     handler_count: AtomicUsize::new(0),
     deferred: DeferredFaults::new(),
     threads: Threads::new(),
+    dormant: dormant::Dormant::new(),
     new_windows: lock_api::Mutex::const_new(FutexLock::INIT, ()),
     registering: lock_api::Mutex::const_new(FutexLock::INIT, ()),
     bell: AtomicU32::new(0),
@@ -146,6 +151,7 @@ static PAGER: Pager = Pager {
         unknown_name: None,
         device: None,
         root_pid: 0,
+        follow: false,
         chaos: None,
         stall_first_fault_ms: 0,
     }),
@@ -219,6 +225,11 @@ impl Pager {
     /// Whether the pager manages this process.
     pub fn is_running(&self) -> bool {
         self.running.load(Acquire)
+    }
+
+    /// Whether it manages this process, or may soon: what the program says of its memory counts.
+    pub fn is_expected(&self) -> bool {
+        self.is_running() || self.dormant.is_waiting()
     }
 
     fn set_running(&self) {

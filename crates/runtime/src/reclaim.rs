@@ -62,7 +62,7 @@ const READY_LEAVES: u32 = 1024;
 const IDLE_FRAMES: u32 = 256;
 
 /// Private anonymous resident memory, from an open `/proc/self/statm`.
-fn private_anonymous_bytes(statm: &OwnedFd) -> u64 {
+pub(crate) fn private_anonymous_bytes(statm: &OwnedFd) -> u64 {
     let mut text = [0u8; 128];
     let len = rustix::io::pread(statm, &mut text, 0).unwrap_or(0);
     let mut fields = text[..len]

@@ -81,7 +81,7 @@ impl Pager {
 
     /// Leaves a range alone from now on.
     pub fn exclude(&self, range: AddressRange, reason: Reason) {
-        if !self.is_running() {
+        if !self.is_expected() {
             return;
         }
         let _signals = SignalsBlocked::new();
@@ -104,7 +104,7 @@ impl Pager {
 
     /// Ends the exclusions for `reason` that overlap `range`.
     pub fn include(&self, range: AddressRange, reason: Reason) {
-        if self.is_running() {
+        if self.is_expected() {
             let _signals = SignalsBlocked::new();
             self.host.exclusions.remove(range, reason);
         }
@@ -112,7 +112,7 @@ impl Pager {
 
     /// The program has kept a range from its children (`MADV_DONTFORK`).
     pub fn keep_from_children(&self, range: AddressRange) {
-        if !self.is_running() {
+        if !self.is_expected() {
             return;
         }
         let _signals = SignalsBlocked::new();
@@ -131,7 +131,7 @@ impl Pager {
 
     /// The program lets its children have a range (again).
     pub fn let_children_inherit(&self, range: AddressRange) {
-        if !self.is_running() {
+        if !self.is_expected() {
             return;
         }
         let _signals = SignalsBlocked::new();
@@ -218,7 +218,7 @@ impl Pager {
     ///
     /// Memory that is unmapped or moved is like any other when its addresses are used again.
     pub fn advise(&self, range: AddressRange, sensitive: bool) -> bool {
-        if !self.is_running() {
+        if !self.is_expected() {
             return true;
         }
         let exclusions = &self.host.exclusions;

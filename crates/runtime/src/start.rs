@@ -14,7 +14,9 @@
 
 use crate::futex::{set_and_wake, wait_while};
 use crate::handler::MAX_HANDLERS;
-use crate::{Codec, fork, handler, message, pager, reclaim, statistics, sys, trace, watchdog};
+use crate::{
+    Codec, dormant, fork, handler, message, pager, reclaim, statistics, sys, trace, watchdog,
+};
 use coldpress_engine::Reclaimer;
 use coldpress_interface::PAGE_SIZE;
 use coldpress_uffd::{Errno, Features, Pagemap, Userfaultfd};
@@ -36,6 +38,22 @@ pub enum StartError {
     Userfaultfd = 4,
     /// `/proc` cannot be read, or `PAGEMAP_SCAN` is missing.
     Proc = 5,
+}
+
+impl StartError {
+    /// What it means, and what to do.
+    pub fn explain(self) -> &'static str {
+        match self {
+            Self::Memory => {
+                "no address space for the pager; lift the limit on it (ulimit -v unlimited)"
+            }
+            Self::Thread => "no thread could be made; lift the limit on them (ulimit -u)",
+            Self::Userfaultfd => {
+                "userfaultfd was refused inside the program; run `coldpress doctor` as the same user"
+            }
+            Self::Proc => "/proc/self cannot be read; mount /proc where the program runs",
+        }
+    }
 }
 
 /// The pager's threads.
@@ -85,6 +103,17 @@ impl Threads {
 
 /// Starts the pager in the program. The configuration and the directory are set.
 pub fn start() -> Result<(), StartError> {
+    reserve()?;
+    launch(0)
+}
+
+/// Starts the pager in the program, but not before it is worth it ([`dormant`]).
+pub fn start_dormant() -> Result<(), StartError> {
+    reserve()?;
+    dormant::begin()
+}
+
+fn reserve() -> Result<(), StartError> {
     let pager = pager();
     let memory = memory_of_the_machine();
     pager
@@ -94,8 +123,7 @@ pub fn start() -> Result<(), StartError> {
         .map_err(|_| StartError::Memory)?;
     pager.fork.reserve().ok_or(StartError::Memory)?;
     let workplace = pager.workplace.reserve(&pager.host.memory);
-    workplace.ok_or(StartError::Memory)?;
-    launch(0)
+    workplace.ok_or(StartError::Memory)
 }
 
 /// Starts the pager again in the child of a fork.
@@ -108,17 +136,7 @@ fn launch(is_child: usize) -> Result<(), StartError> {
         trace::stop();
     }
     let pager = pager();
-    let page = statistics::create(pager.statistics_directory());
-    // SAFETY: a mapping that nobody unmaps.
-    unsafe {
-        pager.host.set_statistics(page.cast());
-        pager.control.set_page(page);
-    }
-    let s = pager.host.statistics();
-    statistics::publish_settings();
-    s.fork_child_mode.store(is_child as u64, Relaxed);
-    statistics::name(&s.codec, pager.config().codec);
-    statistics::name(&s.storage, pager.config().storage);
+    make_page(is_child as u64);
     let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;
     // SAFETY: a stack that nobody else has.
     unsafe { sys::start_thread(stack, sys::Role::Reclaim, false, first_thread, is_child) }
@@ -133,6 +151,72 @@ fn launch(is_child: usize) -> Result<(), StartError> {
         3 => Err(StartError::Thread),
         4 => Err(StartError::Userfaultfd),
         _ => Err(StartError::Proc),
+    }
+}
+
+/// Makes the statistics page.
+fn make_page(fork_child_mode: u64) {
+    let pager = pager();
+    let page = statistics::create(pager.statistics_directory());
+    // SAFETY: a mapping that nobody unmaps.
+    unsafe {
+        pager.host.set_statistics(page.cast());
+        pager.control.set_page(page);
+    }
+    let s = pager.host.statistics();
+    statistics::publish_settings();
+    s.fork_child_mode.store(fork_child_mode, Relaxed);
+    statistics::name(&s.codec, pager.config().codec);
+    statistics::name(&s.storage, pager.config().storage);
+}
+
+/// Starts the pager in a thread that has waited with it, and is the first.
+pub(crate) fn start_here() -> ! {
+    let pager = pager();
+    make_page(0);
+    sys::set_thread_name(c"coldpress/main");
+    pager.threads.started();
+    match open_all(false) {
+        Ok((reclaimer, statm, handlers_started)) => {
+            pager.set_running();
+            pager.dormant.end();
+            reclaim::run(reclaimer, statm, handlers_started)
+        }
+        Err(error) => {
+            statistics::remove(pager.statistics_directory());
+            pager.dormant.end();
+            if pager.config().root_pid == sys::process_id() {
+                message::say(format_args!(
+                    "the program goes on without compression: {}",
+                    error.explain()
+                ));
+            }
+            sys::exit_thread()
+        }
+    }
+}
+
+/// The device's descriptor, if the program has inherited it and has not closed it.
+pub(crate) fn inherited_device() -> Option<i32> {
+    const MISCELLANEOUS: u32 = 10;
+    let fd = pager().config().device.filter(|&fd| fd >= 0)?;
+    // SAFETY: whatever the number stands for now, it is only asked what it is.
+    let stat = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(fd) }).ok()?;
+    let device = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_char_device();
+    (device && rustix::fs::major(stat.st_rdev) == MISCELLANEOUS).then_some(fd)
+}
+
+/// Closes all descriptors but that of the device, in a table of the calling thread's own: what the
+/// program has open must not be kept open here.
+pub(crate) fn close_descriptors(device: Option<i32>) {
+    match device {
+        Some(fd) => {
+            if fd > 0 {
+                sys::close_range(0, fd as u32 - 1);
+            }
+            sys::close_range(fd as u32 + 1, u32::MAX);
+        }
+        None => sys::close_range(0, u32::MAX),
     }
 }
 
@@ -156,16 +240,7 @@ extern "C" fn first_thread(is_child: usize) -> ! {
 fn open_all(is_child: bool) -> Result<(Reclaimer<Codec>, OwnedFd, bool), StartError> {
     let pager = pager();
     let device = pager.config().device.filter(|&fd| fd >= 0);
-    // This table is a copy: what the program has open must not be kept open here.
-    match device {
-        Some(fd) => {
-            if fd > 0 {
-                sys::close_range(0, fd as u32 - 1);
-            }
-            sys::close_range(fd as u32 + 1, u32::MAX);
-        }
-        None => sys::close_range(0, u32::MAX),
-    }
+    close_descriptors(device);
     let uffd = open_userfaultfd(device).map_err(|_| StartError::Userfaultfd)?;
     if let Some(fd) = device {
         sys::close_range(fd as u32, fd as u32);

@@ -23,13 +23,41 @@ use rustix::mm::{MapFlags, ProtFlags};
 /// Longest path of the statistics directory.
 pub const DIRECTORY_BYTES: usize = 256;
 
+type Path = Text<{ DIRECTORY_BYTES + 48 }>;
+
+fn own_path(directory: &[u8]) -> Path {
+    let mut path = Path::default();
+    path.push(directory);
+    let _ = write!(path, "/{}.stats", sys::process_id());
+    path
+}
+
+/// Removes this process's file.
+pub fn remove(directory: &[u8]) {
+    if let Some(path) = own_path(directory).as_c_str() {
+        let _ = rustix::fs::unlink(path);
+    }
+}
+
+/// What ran in this process before has left figures that count for the whole run: they stay, as
+/// `PID.TIME.past`.
+fn set_aside(path: &core::ffi::CStr, directory: &[u8]) {
+    let mut past = Path::default();
+    past.push(directory);
+    let _ = write!(past, "/{}.{}.past", sys::process_id(), sys::now_ns());
+    if let Some(past) = past.as_c_str() {
+        let _ = rustix::fs::rename(path, past);
+    }
+}
+
 /// Makes `PID.stats` in `directory` (mode 0600) and maps it. Without one, figures go to a page
 /// that nobody reads.
 pub fn create(directory: &[u8]) -> *mut Page {
-    let mut path = Text::<{ DIRECTORY_BYTES + 32 }>::default();
-    path.push(directory);
-    let _ = write!(path, "/{}.stats", sys::process_id());
-    let shared = path.as_c_str().and_then(|path| {
+    let config = pager().config();
+    let shared = own_path(directory).as_c_str().and_then(|path| {
+        if config.follow {
+            set_aside(path, directory);
+        }
         // A file left by a dead process with our number is not ours to write into.
         let _ = rustix::fs::unlink(path);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -68,6 +96,12 @@ pub fn create(directory: &[u8]) -> *mut Page {
     let statistics = unsafe { &(*page).statistics };
     statistics.pid.store(u64::from(sys::process_id()), Relaxed);
     statistics.start_time_ticks.store(start_time(), Relaxed);
+    if config.follow {
+        statistics
+            .run_pid
+            .store(u64::from(config.root_pid), Relaxed);
+    }
+    statistics.set_program(&sys::thread_name());
     statistics
         .filled_bytes
         .store(size_of::<Statistics>() as u64, Relaxed);

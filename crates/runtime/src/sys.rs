@@ -61,6 +61,22 @@ pub fn close_range(first: u32, last: u32) {
     };
 }
 
+/// Gives the calling thread a copy of the descriptor table of its own. `false`: there is no memory for it.
+pub fn unshare_descriptors() -> bool {
+    // SAFETY: affects the calling pager thread alone.
+    unsafe { syscall(nr::__NR_unshare, [nr::CLONE_FILES as usize, 0, 0, 0, 0, 0]) == 0 }
+}
+
+/// Name of the calling thread, which a new thread and a forked process have from their maker.
+pub fn thread_name() -> [u8; 16] {
+    let mut name = [0u8; 16];
+    const PR_GET_NAME: usize = 16;
+    let args = [PR_GET_NAME, name.as_mut_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the kernel writes sixteen bytes.
+    unsafe { syscall(nr::__NR_prctl, args) };
+    name
+}
+
 /// Where thread `thread` of this process keeps its list of robust futexes: inside its thread
 /// control block. `None` where it has none, or is gone.
 ///

@@ -1,0 +1,209 @@
+//! Waiting before starting: in the programs that `coldpress run --follow` manages.
+//!
+//! Most of what a build or a script starts is over within milliseconds, and starting a pager takes
+//! one; most of the rest are shells and drivers that hold a few hundred kilobytes, and fork. So the
+//! constructor only reserves address space and makes one thread, which sleeps. It starts the pager when
+//! the program has lived for `PATIENCE_NS` and holds `LEAST_BYTES`, or holds a share of its budget
+//! before that. Until then the pager takes nothing, and what the program says of its memory
+//! (`exclusions`, `not_inherited`) is only written down.
+//!
+//! ```text
+//!  NONE (the pager starts at once, or never)
+//!  WAITING ──▶ STARTING ──▶ OVER (it runs, or could not start: the program goes on without it)
+//!      ▲           │ a fork came first
+//!      └───────────┘
+//! ```
+//!
+//! * I1: the pager does not start while a fork is under way: a child would have half of one. Who forks
+//!   counts itself and then looks at the state; the waiting thread sets the state and then looks at the
+//!   count. (Both are sequentially consistent, so one of them sees the other.)
+//! * I2: a child of a fork waits anew, with a thread of its own.
+//! * I3: until its sleep is over the thread shares the program's descriptors: a copy would keep open what the
+//!   program closes. Afterwards it has a table of its own, in which nothing of the program's stays.
+//!
+//! Where the pager cannot start the program goes on without: it was not asked for by name. `coldpress run`
+//! names it at the end. Only in the first program something is said at once.
+
+use crate::futex::{set_and_wake, wait_while};
+use crate::start::StartError;
+use crate::{pager, reclaim, start, sys};
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Relaxed, SeqCst},
+};
+
+const NONE: u32 = 0;
+const WAITING: u32 = 1;
+const STARTING: u32 = 2;
+const OVER: u32 = 3;
+
+/// A program that has lived so long is worth a pager, if it holds so much.
+const PATIENCE_NS: u64 = 50_000_000;
+const LEAST_BYTES: u64 = 4 << 20;
+/// What it holds is not looked at before this time, in which fresh memory grows by 30 MiB at most.
+const FIRST_LOOK_NS: u64 = 15_000_000;
+const LOOK_NS: u64 = 5_000_000;
+/// How often it is looked at when it has lived for that long.
+const LATER_LOOK_NS: u64 = 50_000_000;
+/// It is worth one sooner if it holds this share of its budget.
+const BUDGET_SHARE: u64 = 4;
+
+/// Whether the pager waits with starting.
+pub struct Dormant {
+    state: AtomicU32,
+    forks: AtomicU32,
+}
+
+impl Default for Dormant {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Dormant {
+    /// It does not.
+    pub const fn new() -> Self {
+        Self {
+            state: AtomicU32::new(NONE),
+            forks: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether it waits, or starts in this moment.
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.state.load(Relaxed), WAITING | STARTING)
+    }
+
+    /// Waiting is over: the pager runs, or never will.
+    pub(crate) fn end(&self) {
+        set_and_wake(&self.state, OVER);
+    }
+}
+
+/// Begins to wait. The pager's address space is reserved, and none of its threads exists.
+pub(crate) fn begin() -> Result<(), StartError> {
+    let pager = pager();
+    let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;
+    pager.dormant.state.store(WAITING, SeqCst);
+    // SAFETY: a stack that nobody else has.
+    let thread = unsafe { sys::start_thread(stack, sys::Role::Reclaim, true, wait, 0) };
+    if thread.is_err() {
+        pager.dormant.end();
+    }
+    thread.map(|_| ()).map_err(|_| StartError::Thread)
+}
+
+/// The thread: sleeps, then starts the pager and is its reclaim thread.
+extern "C" fn wait(_: usize) -> ! {
+    let dormant = &pager().dormant;
+    sys::sleep_ns(FIRST_LOOK_NS);
+    if !sys::unshare_descriptors() {
+        dormant.end();
+        sys::exit_thread();
+    }
+    start::close_descriptors(start::inherited_device());
+    sleep_on();
+    loop {
+        dormant.state.store(STARTING, SeqCst);
+        if dormant.forks.load(SeqCst) == 0 {
+            start::start_here();
+        }
+        set_and_wake(&dormant.state, WAITING);
+        sys::sleep_ns(LOOK_NS / 5);
+    }
+}
+
+/// Until the program is worth a pager.
+fn sleep_on() {
+    let Some(statm) = reclaim::open_statm() else {
+        return; // Starting fails for the same reason.
+    };
+    let enough = pager().config().budget_bytes / BUDGET_SHARE;
+    let mut slept = FIRST_LOOK_NS;
+    while !is_worth_it(slept, reclaim::private_anonymous_bytes(&statm), enough) {
+        let pause = match slept < PATIENCE_NS {
+            true => LOOK_NS,
+            false => LATER_LOOK_NS,
+        };
+        sys::sleep_ns(pause);
+        slept += pause;
+    }
+}
+
+fn is_worth_it(lived_ns: u64, holds_bytes: u64, enough_bytes: u64) -> bool {
+    holds_bytes >= enough_bytes || lived_ns >= PATIENCE_NS && holds_bytes >= LEAST_BYTES
+}
+
+/// Before a fork, in the forking thread: the pager does not start until it is over.
+pub fn before_fork() {
+    let dormant = &pager().dormant;
+    dormant.forks.fetch_add(1, SeqCst);
+    while dormant.state.load(SeqCst) == STARTING {
+        wait_while(&dormant.state, STARTING);
+    }
+}
+
+/// After a fork, in the parent.
+pub fn after_fork_in_parent() {
+    pager().dormant.forks.fetch_sub(1, SeqCst);
+}
+
+/// After a fork, in the child: its only thread.
+pub fn after_fork_in_child() {
+    let pager = pager();
+    pager.dormant.forks.store(0, SeqCst);
+    if pager.dormant.state.load(SeqCst) != WAITING {
+        return;
+    }
+    pager.host.memory.reset_stacks();
+    // SAFETY: this is the only thread of the process.
+    unsafe {
+        pager.host.exclusions.reset_lock();
+        pager.host.not_inherited.reset();
+    }
+    // Without a pager the child goes on: none of its memory is away.
+    let _ = begin();
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    #[test]
+    fn programs_that_hold_much_or_live_long_are_worth_a_pager() {
+        const ENOUGH: u64 = 256 << 20;
+        for (lived_ns, holds_bytes, worth) in [
+            (FIRST_LOOK_NS, ENOUGH, true),
+            (FIRST_LOOK_NS, ENOUGH - 1, false),
+            (PATIENCE_NS, LEAST_BYTES, true),
+            (PATIENCE_NS - 1, LEAST_BYTES, false),
+            (1000 * PATIENCE_NS, LEAST_BYTES - 1, false),
+        ] {
+            assert_eq!(is_worth_it(lived_ns, holds_bytes, ENOUGH), worth);
+        }
+    }
+
+    /// The state of this process's pager is nobody else's in this test.
+    #[test]
+    fn nothing_starts_while_a_fork_is_under_way() {
+        let dormant = &pager().dormant;
+        assert!(!dormant.is_waiting());
+        dormant.state.store(STARTING, SeqCst);
+        let forked = std::thread::spawn(before_fork);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!forked.is_finished(), "it starts: the fork waits");
+        set_and_wake(&dormant.state, WAITING);
+        forked.join().unwrap();
+        assert_eq!(dormant.forks.load(SeqCst), 1);
+        assert!(dormant.is_waiting());
+        after_fork_in_parent();
+        assert_eq!(dormant.forks.load(SeqCst), 0);
+        dormant.end();
+        before_fork();
+        after_fork_in_child();
+        assert_eq!(dormant.forks.load(SeqCst), 0);
+        assert!(!dormant.is_waiting(), "a pager that ran, or could not");
+        dormant.state.store(NONE, SeqCst);
+    }
+}
