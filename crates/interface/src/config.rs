@@ -23,6 +23,10 @@ pub const CODEC: &str = "COLDPRESS_CODEC";
 /// Name of the storage, as `coldpress-storage` reads it. Absent: its default.
 pub const STORAGE: &str = "COLDPRESS_STORAGE";
 
+/// What has been compressed for this many milliseconds is stored anew, denser; 0: never. Absent: the
+/// pager chooses.
+pub const RECODE_AFTER_MS: &str = "COLDPRESS_RECODE_AFTER_MS";
+
 /// Directory that receives the statistics file `PID.stats` of each managed process.
 pub const STATISTICS_DIR: &str = "COLDPRESS_STATISTICS_DIR";
 

@@ -439,6 +439,16 @@ appended {
     program_head,
     /// The other eight.
     program_tail,
+    /// Pages that the tables of the denser codec were, or are being, made from; 0: it is not in use.
+    recode_sample_pages,
+    /// Compressed pages that were encoded a second time, denser.
+    recode_attempts,
+    /// Of these: pages that are, or were, stored so, being smaller by enough.
+    recoded_pages,
+    /// Bytes by which these became smaller, ever.
+    recode_saved_bytes,
+    /// Processor time spent on it, in nanoseconds: looking for such pages, making tables, encoding.
+    recode_time_ns,
 }
 }
 
@@ -546,6 +556,6 @@ mod tests {
         page.filled_bytes.store(rule + 8, Relaxed);
         assert_eq!(names(&page), Some("rule"));
         page.filled_bytes.store(u64::MAX, Relaxed);
-        assert!(names(&page) == Some("program_tail") && page.answers());
+        assert!(names(&page) == Some("recode_time_ns") && page.answers());
     }
 }

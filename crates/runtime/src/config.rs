@@ -20,6 +20,9 @@ pub struct Config {
     pub codec: CodecKind,
     /// How compressed pages are kept.
     pub storage: StorageKind,
+    /// Milliseconds after which what is still compressed is stored anew, denser; 0: never. `None`: the pager
+    /// chooses.
+    pub recode_after_ms: Option<u64>,
     /// A variable that names a codec, a storage or a trigger which this library does not have: the
     /// program must not go on.
     pub unknown_name: Option<&'static str>,
@@ -99,6 +102,7 @@ impl Config {
             triggers: triggers.flatten().unwrap_or(Triggers::ALL),
             codec: codec.flatten().unwrap_or_else(CodecKind::best),
             storage: storage.flatten().unwrap_or_default(),
+            recode_after_ms: get(names::RECODE_AFTER_MS),
             unknown_name,
             device: get(names::DEVICE_FD).map(|fd| fd as i32),
             chaos: get(names::CHAOS).filter(|&seed| seed != 0),

@@ -11,6 +11,7 @@
 //! | `reclaim`, `pressure` | measuring, budget, taking pages, holding faults back |
 //! | `chaos` | taking pages at random |
 //! | `compaction` | when storage is compacted |
+//! | `recode` | when what stays compressed is stored anew, denser |
 //! | `discovery`, `maps`, `exclusions` | which memory is managed, and which never |
 //! | `windows` | from an address to its segment |
 //! | `fork`, `not_inherited` | stillness, journal, the child's own pager; what the program keeps from it |
@@ -45,6 +46,7 @@ pub mod message;
 pub mod not_inherited;
 pub mod pressure;
 pub mod reclaim;
+mod recode;
 pub mod requests;
 mod shortage;
 pub mod start;
@@ -148,6 +150,7 @@ static PAGER: Pager = Pager {
         triggers: Triggers::ALL,
         codec: CodecKind::THOROUGH_LZ4,
         storage: StorageKind::ThreeSlot,
+        recode_after_ms: None,
         unknown_name: None,
         device: None,
         root_pid: 0,

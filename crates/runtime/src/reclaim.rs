@@ -19,6 +19,7 @@ use crate::cold_age::{ColdAge, Counts, Verdict};
 use crate::compaction::Passes;
 use crate::config::Config;
 use crate::futex::{set_and_wake, wait_for, wait_while};
+use crate::recode::Recode;
 use crate::shortage::Shortage;
 use crate::start::start_handlers;
 use crate::{Codec, pager, statistics, sys};
@@ -101,6 +102,7 @@ struct Reclaim {
     pause_ns: u64,
     handlers_started: bool,
     passes: Passes,
+    recode: Recode,
     chaos: Chaos,
     cold_age: ColdAge,
     /// No batch is taken for its age before this time: the last one found nothing old enough.
@@ -138,6 +140,8 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         pause_ns: 0,
         handlers_started,
         passes: Passes::default(),
+        // SAFETY: this is the one reclaim thread.
+        recode: unsafe { Recode::new() },
         chaos: Chaos::in_this_process(),
         cold_age: ColdAge::new(),
         eager_again_ns: 0,
@@ -343,6 +347,7 @@ impl Reclaim {
             .prepare_for(&pager().host, READY_LEAVES, READY_LEAVES * LEAF_PAGES);
         self.passes.advance();
         if config.chaos.is_some() {
+            self.recode.turn(&config, true);
             return self.chaos();
         }
         let helps = pager().pressure.machine_is_short.load(Relaxed);
@@ -372,6 +377,9 @@ impl Reclaim {
         }
         self.pause_ns = 0;
         self.watch_hope(false, true);
+        if !short {
+            self.recode.turn(&config, total > marks.budget / 4 * 3);
+        }
         // The closer to the budget, the sooner the next look.
         let room = marks.budget - total.min(marks.budget);
         (room / FASTEST_GROWTH_BYTES_A_MS * 1_000_000).clamp(MEASURE_CLOSEST_NS, MEASURE_NS)

@@ -188,6 +188,9 @@ pub fn publish(total_bytes: u64) {
     copy(&s.evictions, &c.evictions);
     copy(&s.second_chances, &c.second_chances);
     copy(&s.read_ahead, &c.read_ahead);
+    copy(&s.recode_attempts, &c.recode_attempts);
+    copy(&s.recoded_pages, &c.recoded);
+    copy(&s.recode_saved_bytes, &c.recode_saved_bytes);
     copy(&s.compression_attempts, &c.compression_attempts);
     copy(&s.failed_compressions, &c.failed_compressions);
     copy(&s.decompressions, &c.decompressions);

@@ -5,10 +5,12 @@
 //! tables costs two pages a worker, and handlers that never answer a fault cost nothing.
 
 use crate::memory::{LEAST_TABLES, Memory};
-use crate::{Codec, pager};
+use crate::recode::Dense;
+use crate::{Codec, pager, sys};
 use coldpress_arena::{CHUNK_BYTES, Zeroable};
 use coldpress_codec::PageCodec;
-use coldpress_engine::{MAX_WORKERS, Reclaimer, Worker, Workspace};
+use coldpress_codec::press_dense::{DenseTables, Trainer};
+use coldpress_engine::{MAX_WORKERS, Reclaimer, Recoder, RecoderRoom, Worker, Workspace};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -20,7 +22,14 @@ struct Layout {
     workspaces: [Workspace<Codec>; WORKERS],
     buffer: [u8; PAGE_SIZE],
     state: <Codec as PageCodec>::State,
+    recoder: RecoderRoom<Codec, Dense>,
+    tables: Pages<DenseTables>,
+    trainer: Pages<Trainer>,
 }
+
+/// What begins with a page, and ends with one.
+#[repr(C, align(4096))]
+struct Pages<T>(T);
 
 const CHUNKS: usize = size_of::<Layout>().div_ceil(CHUNK_BYTES);
 
@@ -91,6 +100,43 @@ impl Workplace {
         }
     }
 
+    /// The recoder.
+    ///
+    /// # Safety
+    /// There is one at a time.
+    pub(crate) unsafe fn recoder(&self) -> Recoder<Codec, Dense> {
+        // SAFETY: a part of the layout that the one recoder uses.
+        Recoder::new(unsafe { self.part(core::mem::offset_of!(Layout, recoder)) })
+    }
+
+    /// What tables for the denser codec are made with, and where they shall be: all zero.
+    ///
+    /// # Safety
+    /// Nobody uses either: there is one training at a time, and nothing was decoded with tables yet.
+    pub(crate) unsafe fn training(&self) -> Training {
+        let tables_at = core::mem::offset_of!(Layout, tables);
+        let trainer_at = core::mem::offset_of!(Layout, trainer);
+        // SAFETY: as the caller promises; what a parent had begun is dropped first.
+        unsafe {
+            self.drop_pages(tables_at, size_of::<Pages<DenseTables>>());
+            self.drop_pages(trainer_at, size_of::<Pages<Trainer>>());
+            Training {
+                tables: self.part(tables_at),
+                trainer: self.part(trainer_at),
+            }
+        }
+    }
+
+    /// Makes a part zero, and gives its memory back.
+    ///
+    /// # Safety
+    /// The part begins and ends with a page, may be zero, and nobody uses it meanwhile.
+    unsafe fn drop_pages(&self, offset: usize, bytes: usize) {
+        let at = self.base.load(Relaxed) + offset;
+        // SAFETY: pages of our own, as the caller promises.
+        unsafe { sys::madvise(at, bytes, sys::MADV_DONTNEED) };
+    }
+
     /// Bytes of it that are backed, as last [looked up](Self::look_up).
     pub fn backed_bytes(&self) -> u64 {
         self.backed_bytes.load(Relaxed)
@@ -109,6 +155,47 @@ impl Workplace {
         {
             self.backed_bytes.store(pages * PAGE_SIZE as u64, Relaxed);
         }
+    }
+}
+
+/// What tables for the denser codec are made with: three MiB, until they are made.
+pub(crate) struct Training {
+    tables: &'static mut DenseTables,
+    trainer: &'static mut Trainer,
+}
+
+impl Training {
+    /// Learns from the page that was found last.
+    pub(crate) fn add(&mut self, recoder: &mut Recoder<Codec, Dense>) {
+        let (page, state) = recoder.sample();
+        self.trainer.add(state, page);
+    }
+
+    /// How many pages it has learnt from.
+    pub(crate) fn pages(&self) -> usize {
+        self.trainer.pages()
+    }
+
+    /// Makes the tables, by steps; whether that was the last.
+    pub(crate) fn step(&mut self) -> bool {
+        self.trainer.finish_step(self.tables)
+    }
+
+    /// Forgets all that was learnt.
+    pub(crate) fn forget(&mut self) {
+        let at = core::mem::offset_of!(Layout, trainer);
+        // SAFETY: the trainer, which this has alone, and which may be zero.
+        unsafe {
+            pager()
+                .workplace
+                .drop_pages(at, size_of::<Pages<Trainer>>())
+        };
+    }
+
+    /// The tables, which were made.
+    pub(crate) fn into_tables(mut self) -> &'static DenseTables {
+        self.forget();
+        self.tables
     }
 }
 
