@@ -103,6 +103,8 @@ kinds! {
     StillTouch = "page restored while the engine is still", Linux, 0;
     AccessedLate = "accessed bit set late", Kernel, 4;
     Compaction = "storage compacted in between", Both, 0;
+    Recoded = "page stored anew", Both, 0;
+    RecodeOvertaken = "page touched, dropped or moved while it is stored anew", Both, 0;
     TouchTaken = "touch of a page being taken out", Linux, 0;
     TouchStaged = "touch of a page waiting in staging", Both, 0;
     TouchInCodec = "touch of a page in the compressor", Both, 0;

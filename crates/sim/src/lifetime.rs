@@ -5,7 +5,7 @@
 
 use crate::codec::{Scratch, SimCodec, State};
 use crate::schedule::{Body, Simulation};
-use coldpress_engine::{Reclaimer, Worker, Workspace};
+use coldpress_engine::{Reclaimer, Recoder, Worker, Workspace};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -52,6 +52,11 @@ impl Held {
         let state: &'static mut State = self.keep_box(zeroed());
         let buffer = self.keep_box(Box::new([0; 4096]));
         Reclaimer::new(state, buffer, self.worker(id), slots)
+    }
+
+    /// Who stores pages anew.
+    pub fn recoder(&self) -> Recoder<SimCodec, SimCodec> {
+        Recoder::new(self.keep_box(zeroed()))
     }
 
     /// Runs the threads that use these parts to their end, then looks at what they have left.

@@ -1,9 +1,11 @@
-//! What a thread that reclaims does again and again: age, take a batch, rest.
+//! What a thread that reclaims does again and again: age, take a batch, rest. And what it does in
+//! idle time: store pages anew.
 
 use crate::codec::SimCodec;
+use crate::inject::Kind;
 use crate::machine::Clock;
-use crate::schedule::{doze, random};
-use coldpress_engine::{Ageing, Engine, Host, Reclaimer, Trigger};
+use crate::schedule::{doze, note, random};
+use coldpress_engine::{Ageing, Engine, Host, Reclaimer, Recoded, Recoder, Search, Trigger};
 use coldpress_storage::AnyStorage;
 
 /// Generations open quickly: time is short here.
@@ -39,5 +41,27 @@ pub fn turn<H: Host>(
             doze(300);
         }
         false => doze(60),
+    }
+}
+
+/// Stores some pages anew, with the codec that made them: what counts here is what happens meanwhile, so
+/// that a result need not be smaller.
+pub fn recode<H: Host>(
+    engine: &Engine<H, SimCodec, AnyStorage>,
+    host: &H,
+    recoder: &mut Recoder<SimCodec, SimCodec>,
+) {
+    for _ in 0..random().between(1, 6) {
+        let entries = random().between(1, 200) as u32;
+        let least_ms = random().pick(&[0, 0, 0, 16]);
+        if engine.find_stored(host, recoder, least_ms..u32::MAX, entries) != Search::Found {
+            continue;
+        }
+        match engine.recode(host, recoder, engine.codec(), usize::MAX) {
+            Recoded::Kept(_) => note(Kind::Recoded),
+            Recoded::Overtaken => note(Kind::RecodeOvertaken),
+            Recoded::NoStorage | Recoded::NotWorthIt => {}
+            Recoded::Wrong => panic!("what was stored anew is not the page"),
+        }
     }
 }

@@ -233,7 +233,8 @@ impl World {
             let reclaimer = held.reclaimer(id, 24..27);
             threads.push(("evictor", Box::new(|| self.evictor(reclaimer))));
         }
-        threads.push(("weather", Box::new(|| self.weather())));
+        let recoder = held.recoder();
+        threads.push(("weather", Box::new(|| self.weather(recoder))));
         threads.push(("checker", Box::new(|| self.checker())));
         threads
     }

@@ -9,9 +9,9 @@ use crate::lifetime::Held;
 use crate::machine::Table;
 use crate::reclaim;
 use crate::schedule::{doze, note, random};
-use coldpress_engine::Reclaimer;
 use coldpress_engine::queues::access::Harvest;
 use coldpress_engine::vmo::VmoError;
+use coldpress_engine::{Reclaimer, Recoder};
 use coldpress_storage::CompressedStorage;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -29,13 +29,14 @@ impl World {
         }
     }
 
-    pub(super) fn weather(&self) {
+    pub(super) fn weather(&self, mut recoder: Recoder<SimCodec, SimCodec>) {
+        self.machine.chunks.growing(&[Table::Storage]);
         let mut harvest = Harvest::new();
         let (machine, engine) = (self.machine, self.vmos.engine());
         while !self.is_over() {
             self.begins();
             self.ends();
-            match random().below(12) {
+            match random().below(16) {
                 0 => self.lower_limit(),
                 1..=2 => self.machine.clock.disturb(),
                 3 if random().one_in(8) => {
@@ -43,6 +44,7 @@ impl World {
                     self.tune();
                 }
                 3..=4 if self.spurious => machine.wake_for_nothing(),
+                12..=15 => reclaim::recode(engine, machine, &mut recoder),
                 5..=7 => {
                     machine.write_late_bits();
                     engine.harvest(machine, &mut harvest, 40);

@@ -262,7 +262,8 @@ impl World {
             threads.push(("reclaimer", Box::new(|| self.reclaim(reclaimer))));
         }
         threads.push(("discovery", Box::new(|| self.discovery())));
-        threads.push(("weather", Box::new(|| self.weather())));
+        let recoder = held.recoder();
+        threads.push(("weather", Box::new(|| self.weather(recoder))));
         let worker = held.worker(id);
         threads.push(("fork", Box::new(|| self.fork(worker))));
         threads

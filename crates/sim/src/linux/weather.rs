@@ -1,22 +1,27 @@
 //! What disturbs the machine from time to time.
 
 use super::World;
+use crate::codec::SimCodec;
 use crate::inject::Kind;
+use crate::machine::Table;
+use crate::reclaim;
 use crate::schedule::{doze, note, random, simulation, step};
 use crate::trace::What;
-use coldpress_engine::Entry;
+use coldpress_engine::{Entry, Recoder};
 
 impl World {
-    pub(super) fn weather(&self) {
+    pub(super) fn weather(&self, mut recoder: Recoder<SimCodec, SimCodec>) {
+        self.machine.chunks.growing(&[Table::Storage]);
         while !self.is_over() {
             self.goes_on();
             self.rest_if_told();
-            match random().below(12) {
+            match random().below(16) {
                 0..=1 => self.pin_some(),
                 2 => self.lower_limit(),
                 3..=4 => self.machine.clock.disturb(),
                 5..=6 => self.damage_something(),
                 7..=8 => self.wake_somebody(),
+                9..=12 => reclaim::recode(self.engine, self.machine, &mut recoder),
                 _ if simulation().injections.allows(Kind::Compaction) => self.compact(),
                 _ => {}
             }
