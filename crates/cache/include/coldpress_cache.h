@@ -35,6 +35,9 @@ struct coldpress_cache_options {
     int stub;                /* keep nothing */
     size_t compressed_bytes; /* what evicted entries may take, compressed; 0: they are lost */
     size_t small_entries;    /* about how many small entries it is to hold; 0: none. 26 bytes each */
+    size_t hard_bytes;       /* what pages and compressed entries never exceed; 0: all there can be */
+    size_t soft_bytes;       /* to what they shrink while memory is short and the cache is tended; 0: hard_bytes */
+    const char *pressure;    /* where the kernel tells that; NULL: /proc/pressure/memory. Or memory.pressure of a group */
 };
 
 struct coldpress_cache_rlock {
@@ -62,6 +65,10 @@ struct coldpress_cache_stats {
     uint64_t lazyfree_bytes;
     uint64_t small_entries; /* beside entries, which counts their pages */
     uint64_t small_pages;
+    uint64_t used_bytes;    /* what counts against the budgets */
+    uint64_t hard_bytes;
+    uint64_t soft_bytes;
+    uint64_t shrunk_bytes;  /* by how much it shrank since memory was short */
 };
 
 coldpress_cache *coldpress_cache_new(const struct coldpress_cache_options *options);
@@ -77,6 +84,12 @@ void coldpress_cache_write_unlock(const coldpress_cache *cache, bool drop);
  * False if there is no entry. */
 bool coldpress_cache_set_cost(const coldpress_cache *cache, uint64_t key, uint32_t cost);
 uint64_t coldpress_cache_shrink(const coldpress_cache *cache, uint64_t bytes);
+/* Looks whether memory is short, and if so shrinks some way to soft_bytes. The bytes given back. For a loop of
+ * the caller's own, about once a second; */
+uint64_t coldpress_cache_tend(const coldpress_cache *cache);
+/* or by a thread, which this starts, and with 0 ends, as does coldpress_cache_free. False with errno if there is
+ * no thread to be had. */
+bool coldpress_cache_tend_every(const coldpress_cache *cache, unsigned milliseconds);
 void coldpress_cache_get_stats(const coldpress_cache *cache, struct coldpress_cache_stats *into);
 bool coldpress_cache_take_as_the_kernel(const coldpress_cache *cache, uint64_t key); /* for tests */
 
@@ -127,7 +140,7 @@ static inline coldpress_cache *coldpress_cache_of(size_t capacity_bytes, size_t 
                                                   size_t anonymous_chunks, size_t disk_chunks, int stub) {
     struct coldpress_cache_options options = {
         capacity_bytes, PAGE_SIZE, sizeof(struct coldpress_cache_rlock),
-        lazyfree_chunks, anonymous_chunks, 0, disk_chunks, 0, stub, 0, 0,
+        lazyfree_chunks, anonymous_chunks, 0, disk_chunks, 0, stub, 0, 0, 0, 0, NULL,
     };
     return coldpress_cache_new(&options);
 }

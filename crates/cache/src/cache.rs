@@ -1,9 +1,11 @@
 //! The cache, and its simple calls: get, insert, remove.
 
+use crate::budget::Budget;
 use crate::error::Error;
 use crate::index::Index;
 use crate::options::{Backing, Options};
 use crate::order::DEFAULT_COST;
+use crate::pressure::Pressure;
 use crate::read::Copied;
 use crate::region::{Region, Table};
 use crate::room::{Chunk, ChunkState, Room};
@@ -14,7 +16,7 @@ use crate::tier::Tier;
 use crate::{PAGE_BYTES, racy};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{
-    AtomicU8, AtomicU32,
+    AtomicBool, AtomicU8, AtomicU32,
     Ordering::{Acquire, Relaxed},
 };
 use std::sync::{Mutex, MutexGuard};
@@ -53,6 +55,9 @@ pub struct Cache {
     pub(crate) counters: Counters,
     pub(crate) overcommit: bool,
     pub(crate) stub: bool,
+    pub(crate) pressure: Pressure,
+    /// Memory was short when last looked at.
+    pub(crate) short: AtomicBool,
     /// Whether there is a compressed tier.
     pub(crate) has_tier: bool,
     /// The room lock: guards chunks, free pages, words of the index, and the closing of states. Leaf.
@@ -82,6 +87,8 @@ impl Cache {
             }
             chunks.push(Chunk::new(first, pages_a_chunk, backing));
         }
+        let (hard, soft) = (options.hard_bytes, options.soft_bytes);
+        let budget = Budget::new(pages, options.compressed_bytes, hard, soft);
         let tier = match options.compressed_bytes {
             0 => None,
             bytes => Some(Tier::new(bytes)?),
@@ -100,8 +107,10 @@ impl Cache {
             counters: Counters::default(),
             overcommit: options.overcommit,
             stub: options.stub,
+            pressure: Pressure(options.pressure),
+            short: AtomicBool::new(false),
             has_tier: tier.is_some(),
-            room: Mutex::new(Room::new(chunks, pages_a_chunk, tier)),
+            room: Mutex::new(Room::new(chunks, pages_a_chunk, tier, budget)),
             region,
         })
     }

@@ -31,6 +31,19 @@ pub enum Error {
         /// The most there can be.
         most: usize,
     },
+    /// Budgets that contradict each other.
+    #[error(
+        "a hard budget of {hard} bytes with a soft one of {soft} and {compressed} for compressed entries: the soft one must not be above it, and it must leave at least {} bytes beside compressed entries",
+        crate::PAGE_BYTES
+    )]
+    Budget {
+        /// `hard_bytes`
+        hard: usize,
+        /// `soft_bytes`
+        soft: usize,
+        /// `compressed_bytes`
+        compressed: usize,
+    },
     /// The kernel's pages have another size.
     #[error(
         "the kernel's pages have {kernel} bytes, the cache (or its caller) was built for {built}"

@@ -5,7 +5,6 @@ use crate::cache::Cache;
 use crate::options::Backing;
 use crate::racy;
 use crate::read::Copied;
-use crate::region::Advice;
 use crate::room::{HOTTEST, Room};
 use crate::tier::STEP_PAGES;
 use std::ops::Range;
@@ -128,7 +127,7 @@ impl Cache {
 
     /// Frees the pages of a chunk that the kernel has taken, as far as the last survey says (which
     /// was of this chunk or is made anew).
-    fn reuse_taken(&self, room: &mut Room, number: usize) -> u32 {
+    pub(crate) fn reuse_taken(&self, room: &mut Room, number: usize) -> u32 {
         let slots = room.chunks[number].slots();
         let mut residency = std::mem::take(&mut room.residency);
         self.region
@@ -203,12 +202,17 @@ impl Cache {
                 continue;
             }
             if run.end != slot {
-                self.give_back(run);
+                self.give_back(room, run);
                 run = slot..slot;
             }
             run.end = slot + 1;
+            // Where each page counts, the next one's compressed form may need the memory of this.
+            if room.budget.is_tight() {
+                self.give_back(room, run);
+                run = slot + 1..slot + 1;
+            }
         }
-        self.give_back(run);
+        self.give_back(room, run);
         room.evicted += u64::from(freed);
         if freed > 0 {
             room.current = draining.chunk;
@@ -221,6 +225,7 @@ impl Cache {
     /// taken the page. It is forgotten next (T1).
     fn compress(&self, room: &mut Room, slot: u32) {
         let Some(tier) = &mut room.tier else { return };
+        tier.limit(room.budget.left_bytes());
         let state = self.state(slot);
         if state.is_small() {
             return;
@@ -231,13 +236,6 @@ impl Cache {
         if copied == Copied::Whole {
             let key = self.slots[slot as usize].key.load(Relaxed);
             tier.keep(key, &page, self.cost(slot));
-        }
-    }
-
-    fn give_back(&self, run: Range<u32>) {
-        if !run.is_empty() {
-            self.region
-                .advise(run.start, run.end - run.start, Advice::DontNeed);
         }
     }
 
@@ -258,35 +256,40 @@ impl Cache {
         }
     }
 
+    /// Evicts from the coldest chunk, gives the memory back at once, and goes on with that the next
+    /// time. Returns the pages freed, 0 if there is nothing to evict.
+    pub(crate) fn evict_coldest(&self, room: &mut Room) -> u32 {
+        if room.draining.as_ref().is_some_and(|left| left.give_back) {
+            let freed = self.drain(room);
+            if freed > 0 {
+                return freed;
+            }
+        }
+        let mut coldest: Option<(u64, usize)> = None;
+        for number in 0..room.chunks.len() {
+            let survey = self.survey(room, number);
+            // A chunk that the kernel has emptied gives nothing back.
+            if survey.open > survey.taken {
+                let found = (survey.worth_a_page(), number);
+                coldest = Some(coldest.map_or(found, |least| least.min(found)));
+            }
+        }
+        let Some((_, number)) = coldest else { return 0 };
+        self.begin_eviction(room, number, true);
+        self.drain(room)
+    }
+
     /// Evicts the coldest entries until `bytes` bytes of them are gone, and gives their memory back
     /// at once. Returns the bytes of the entries evicted: fewer only if there were no more.
     pub fn shrink(&self, bytes: u64) -> u64 {
-        let page = crate::PAGE_BYTES as u64;
         let mut room = self.lock_room();
         let mut evicted = 0;
         while evicted < bytes {
-            let mut coldest: Option<(u64, usize)> = None;
-            for number in 0..room.chunks.len() {
-                let survey = self.survey(&mut room, number);
-                // A chunk that the kernel has emptied gives nothing back.
-                if survey.open > survey.taken {
-                    let found = (survey.worth_a_page(), number);
-                    coldest = Some(coldest.map_or(found, |least| least.min(found)));
-                }
-            }
-            let Some((_, number)) = coldest else { break };
-            self.begin_eviction(&mut room, number, true);
-            let before = evicted;
-            loop {
-                let freed = self.drain(&mut room);
-                if freed == 0 {
-                    break;
-                }
-                evicted += u64::from(freed) * page;
-            }
-            if evicted == before {
+            let freed = self.evict_coldest(&mut room);
+            if freed == 0 {
                 break;
             }
+            evicted += u64::from(freed) * PAGE_BYTES as u64;
         }
         evicted
     }

@@ -7,21 +7,33 @@
 //! write lock in one thread, unlocking what is not locked, a lock of another cache) ends the process
 //! by `abort`, with a message on stderr: going on would mean to write into somebody else's page.
 
+mod memory;
+mod small;
+
+pub use memory::*;
+pub use small::*;
+
 use crate::PAGE_BYTES;
 use crate::cache::{Cache, ZEROS};
 use crate::error::Error;
 use crate::options::{Backing, Options};
+use crate::pressure::MACHINE;
 use crate::read::Copied;
 use crate::slot::{Slot, State};
+use crate::tend::Tender;
 use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 /// A cache as C sees it.
 #[allow(non_camel_case_types)]
 pub struct coldpress_cache {
-    cache: Cache,
+    cache: Arc<Cache>,
+    /// The thread that tends it, if there is one. Leaf.
+    tender: Mutex<Option<Tender>>,
     /// Never used twice, as an address may be.
     number: u64,
 }
@@ -52,6 +64,12 @@ pub struct coldpress_cache_options {
     pub compressed_bytes: usize,
     /// About how many small entries the cache is to hold; 0 for none.
     pub small_entries: usize,
+    /// Bytes that pages and compressed entries may take together; 0 for all there can be.
+    pub hard_bytes: usize,
+    /// Bytes to which they shrink while memory is short; 0 for `hard_bytes`.
+    pub soft_bytes: usize,
+    /// Where the kernel tells that; null for `/proc/pressure/memory`.
+    pub pressure: *const c_char,
 }
 
 /// An optimistic read lock.
@@ -68,29 +86,6 @@ pub struct coldpress_cache_rlock {
     pub key: u64,
     /// The true last byte of the page.
     pub tail: u8,
-}
-
-/// Figures, as [`Stats`](crate::Stats).
-#[repr(C)]
-#[derive(Default)]
-#[allow(non_camel_case_types, missing_docs)]
-pub struct coldpress_cache_stats {
-    pub pages: u64,
-    pub free_pages: u64,
-    pub entries: u64,
-    pub hits: u64,
-    pub misses: u64,
-    pub resets: u64,
-    pub evicted: u64,
-    pub reused: u64,
-    pub displaced: u64,
-    pub kept: u64,
-    pub compressed_entries: u64,
-    pub compressed_bytes: u64,
-    pub resident_bytes: u64,
-    pub lazyfree_bytes: u64,
-    pub small_entries: u64,
-    pub small_pages: u64,
 }
 
 /// What the lock of a miss points to: never the state it has seen.
@@ -119,6 +114,7 @@ fn refuse<T>(error: Error) -> *mut T {
         Error::NoCapacity { .. }
         | Error::Chunks { .. }
         | Error::PageSize { .. }
+        | Error::Budget { .. }
         | Error::NoSmallEntries => libc::EINVAL,
         Error::TooLarge { .. }
         | Error::Memory { .. }
@@ -165,7 +161,7 @@ fn seen(cache: &Cache, lock: &coldpress_cache_rlock, call: &str) -> Option<(u32,
 /// A cache, or null with `errno` (`EINVAL`, `ENOMEM`) and a message.
 ///
 /// # Safety
-/// `options` points to options.
+/// `options` points to options, whose `pressure` is null or a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coldpress_cache_new(
     options: *const coldpress_cache_options,
@@ -184,6 +180,13 @@ pub unsafe extern "C" fn coldpress_cache_new(
     if options.rlock_bytes != size_of::<coldpress_cache_rlock>() {
         misuse("new", "the header is of another version than the library");
     }
+    let pressure = if options.pressure.is_null() {
+        MACHINE.into()
+    } else {
+        // SAFETY: a string, as the caller vouches.
+        let path = unsafe { CStr::from_ptr(options.pressure) };
+        OsStr::from_bytes(path.to_bytes()).into()
+    };
     let made = Cache::new(if options.stub != 0 {
         Options::stub()
     } else {
@@ -195,12 +198,16 @@ pub unsafe extern "C" fn coldpress_cache_new(
             overcommit: options.overcommit != 0,
             compressed_bytes: options.compressed_bytes,
             small_entries: options.small_entries,
+            hard_bytes: options.hard_bytes,
+            soft_bytes: options.soft_bytes,
+            pressure,
             ..Options::new(options.capacity_bytes, Backing::LazyFree)
         }
     });
     match made {
         Ok(cache) => Box::into_raw(Box::new(coldpress_cache {
-            cache,
+            cache: Arc::new(cache),
+            tender: Mutex::new(None),
             number: NUMBER.fetch_add(1, Relaxed),
         })),
         Err(error) => refuse(error),
@@ -388,151 +395,6 @@ pub unsafe extern "C" fn coldpress_cache_write_unlock(cache: *const coldpress_ca
         misuse("write_unlock", "this thread has no page locked for write");
     };
     cache.cache.finish(slot, !drop);
-}
-
-/// Says what the entry of `key` costs to make again; see [`Cache::set_cost`]. False if there is none.
-///
-/// # Safety
-/// `cache` is a cache.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coldpress_cache_set_cost(
-    cache: *const coldpress_cache,
-    key: u64,
-    cost: u32,
-) -> bool {
-    // SAFETY: as the caller vouches.
-    unsafe { opened(cache, "set_cost") }
-        .cache
-        .set_cost(key, cost)
-}
-
-/// Evicts entries of `bytes` bytes, gives their memory back, and says how much it was.
-///
-/// # Safety
-/// `cache` is a cache.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coldpress_cache_shrink(cache: *const coldpress_cache, bytes: u64) -> u64 {
-    // SAFETY: as the caller vouches.
-    unsafe { opened(cache, "shrink") }.cache.shrink(bytes)
-}
-
-/// Keeps `bytes` bytes as the small entry of `key`. False with `errno` `EINVAL` (no bytes, or the cache
-/// was made for no small entries), `E2BIG` (more than [`MOST_SMALL_BYTES`](crate::MOST_SMALL_BYTES)) or
-/// `ENOMEM` (all pages are locked).
-///
-/// # Safety
-/// `cache` is a cache, `from` is readable for `bytes` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coldpress_cache_insert_small(
-    cache: *const coldpress_cache,
-    key: u64,
-    from: *const c_void,
-    bytes: usize,
-) -> bool {
-    // SAFETY: as the caller vouches.
-    let cache = unsafe { &opened(cache, "insert_small").cache };
-    if from.is_null() && bytes > 0 {
-        misuse("insert_small", "the bytes are NULL");
-    }
-    let from: &[u8] = match bytes {
-        0 => &[],
-        // Nothing of what is too long is looked at.
-        _ if bytes > isize::MAX as usize => {
-            refuse::<c_void>(Error::SmallBytes { bytes });
-            return false;
-        }
-        // SAFETY: as the caller vouches.
-        _ => unsafe { std::slice::from_raw_parts(from.cast(), bytes) },
-    };
-    match cache.insert_small(key, from) {
-        Ok(()) => true,
-        Err(error) => {
-            refuse::<c_void>(error);
-            false
-        }
-    }
-}
-
-/// Copies the small entry of `key` to `into`, `room` bytes of it at most, and returns its length; 0 if
-/// the cache does not have it.
-///
-/// # Safety
-/// `cache` is a cache, `into` is writable for `room` bytes, which nobody else uses.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coldpress_cache_get_small(
-    cache: *const coldpress_cache,
-    key: u64,
-    into: *mut c_void,
-    room: usize,
-) -> usize {
-    // SAFETY: as the caller vouches.
-    let cache = unsafe { &opened(cache, "get_small").cache };
-    // SAFETY: as the caller vouches.
-    let got = unsafe { cache.get_small_raw(key, into.cast(), room) };
-    got.unwrap_or(0)
-}
-
-/// Forgets the small entry of `key`. True if there was one.
-///
-/// # Safety
-/// `cache` is a cache.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coldpress_cache_remove_small(
-    cache: *const coldpress_cache,
-    key: u64,
-) -> bool {
-    // SAFETY: as the caller vouches.
-    unsafe { opened(cache, "remove_small") }
-        .cache
-        .remove_small(key)
-}
-
-/// Takes the page with the small entry of `key` as the kernel does when memory is short. For tests.
-///
-/// # Safety
-/// `cache` is a cache.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coldpress_cache_take_small_as_the_kernel(
-    cache: *const coldpress_cache,
-    key: u64,
-) -> bool {
-    // SAFETY: as the caller vouches.
-    unsafe { opened(cache, "take_small") }
-        .cache
-        .take_small_as_the_kernel(key)
-}
-
-/// Writes figures of now into `into`.
-///
-/// # Safety
-/// `cache` is a cache, `into` points to figures.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coldpress_cache_get_stats(
-    cache: *const coldpress_cache,
-    into: *mut coldpress_cache_stats,
-) {
-    // SAFETY: as the caller vouches.
-    let stats = unsafe { opened(cache, "stats") }.cache.stats();
-    let figures = coldpress_cache_stats {
-        pages: stats.pages,
-        free_pages: stats.free_pages,
-        entries: stats.entries,
-        hits: stats.hits,
-        misses: stats.misses,
-        resets: stats.resets,
-        evicted: stats.evicted,
-        reused: stats.reused,
-        displaced: stats.displaced,
-        kept: stats.kept,
-        compressed_entries: stats.compressed_entries,
-        compressed_bytes: stats.compressed_bytes,
-        resident_bytes: stats.resident_bytes,
-        lazyfree_bytes: stats.lazyfree_bytes,
-        small_entries: stats.small_entries,
-        small_pages: stats.small_pages,
-    };
-    // SAFETY: as the caller vouches.
-    unsafe { into.write(figures) };
 }
 
 /// Takes the page of `key` as the kernel does when memory is short. For tests.

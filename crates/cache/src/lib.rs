@@ -52,6 +52,11 @@
 //! memory they take, which the caller may say ([`Cache::set_cost`]), and that have been there longest. Readers wait then for one page to be decompressed, and for a
 //! few to be compressed; what lies in pages is read without waiting as ever.
 //!
+//! # How much memory
+//!
+//! Pages and compressed entries together never take more than a hard budget. Above a soft one the cache
+//! gives memory back while the kernel says that memory is short, if somebody tends it ([`Cache::tend`]).
+//!
 //! # Invariants
 //!
 //! * C1 A page's state is closed under the room lock, and opened by its one writer after the last
@@ -65,7 +70,7 @@
 //!
 //! # What it deliberately does not do
 //!
-//! It makes no reference to a page. It starts no thread. A forked child has a copy of the cache like
+//! It makes no reference to a page. It starts no thread unless asked to ([`Cache::tend_every`]). A forked child has a copy of the cache like
 //! of any memory; a write lock that another thread held at the fork stays locked there.
 //!
 //! | concept | file |
@@ -78,6 +83,7 @@
 //! | entries smaller than a page, and their index | `small.rs`, `small_index.rs` |
 //! | entries compressed | `tier.rs`, `frames.rs` |
 //! | which of these go first | `order.rs` |
+//! | hard and soft budget | `budget.rs`, `tend.rs`, `pressure.rs` |
 //! | a page's record | `slot.rs` |
 //! | bytes that change under one's hands | `racy.rs` |
 //! | memory, system calls | `region.rs` |
@@ -88,6 +94,7 @@
 //! Implements seed 004, "LazyFree cache".
 #![deny(missing_docs)]
 
+mod budget;
 mod cache;
 mod error;
 mod evict;
@@ -96,6 +103,7 @@ mod frames;
 mod index;
 mod options;
 mod order;
+mod pressure;
 mod racy;
 mod read;
 mod region;
@@ -104,6 +112,7 @@ mod slot;
 mod small;
 mod small_index;
 mod stats;
+mod tend;
 mod tier;
 mod write;
 
@@ -112,6 +121,7 @@ pub use error::Error;
 pub use options::{Backing, DEFAULT_CHUNKS, Options};
 pub use read::ReadLock;
 pub use stats::Stats;
+pub use tend::Tender;
 pub use write::WriteLock;
 
 /// Bytes of a page. The kernel's must be the same.

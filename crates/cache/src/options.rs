@@ -1,6 +1,7 @@
 //! How a cache is made.
 
 use crate::error::Error;
+use crate::pressure::MACHINE;
 use crate::{MOST_CHUNKS, PAGE_BYTES};
 use std::path::PathBuf;
 
@@ -59,6 +60,17 @@ pub struct Options {
     /// and up to 7 to the next multiple of 8. With more entries than this, some give up their place in the index to
     /// others ([`Stats::small_displaced`](crate::Stats::small_displaced)).
     pub small_entries: usize,
+    /// Bytes that pages and compressed entries may take together, whatever their kinds; 0 for all there can
+    /// be, which is the capacity and `compressed_bytes`. It is never exceeded: where a page more would, the
+    /// coldest go first. A page that the kernel may take counts until it has taken it. Must leave a page
+    /// beside `compressed_bytes`.
+    pub hard_bytes: usize,
+    /// Bytes to which pages and compressed entries shrink while memory is short, if the cache is
+    /// [tended](crate::Cache::tend); 0 for `hard_bytes`, so that nothing shrinks.
+    pub soft_bytes: usize,
+    /// Where the kernel tells whether memory is short: `/proc/pressure/memory`, or `memory.pressure` of a
+    /// memory group.
+    pub pressure: PathBuf,
     /// Keep nothing: every read misses, every write is forgotten. For measuring what a cache is
     /// worth.
     pub stub: bool,
@@ -79,6 +91,9 @@ impl Options {
             keep_hot: 32,
             compressed_bytes: 0,
             small_entries: 0,
+            hard_bytes: 0,
+            soft_bytes: 0,
+            pressure: MACHINE.into(),
             stub: false,
         }
     }
@@ -96,6 +111,15 @@ impl Options {
         let bytes = self.capacity_bytes;
         if bytes < PAGE_BYTES {
             return Err(Error::NoCapacity { bytes });
+        }
+        let (hard, soft) = (self.hard_bytes, self.soft_bytes);
+        let compressed = self.compressed_bytes;
+        if hard != 0 && (soft > hard || hard < compressed.saturating_add(PAGE_BYTES)) {
+            return Err(Error::Budget {
+                hard,
+                soft,
+                compressed,
+            });
         }
         let counts = [
             (self.lazyfree_chunks, Backing::LazyFree),

@@ -3,6 +3,7 @@
 //! A chunk is a range of pages of one backing. Free pages form a list through the keys of their
 //! records, so that nothing is allocated after a cache is made.
 
+use crate::budget::Budget;
 use crate::cache::Cache;
 use crate::error::Error;
 use crate::evict::{Draining, cooling_period};
@@ -60,6 +61,8 @@ pub(crate) struct Room {
     pub draining: Option<Draining>,
     /// Where evicted entries stay, compressed.
     pub tier: Option<Tier>,
+    /// How much memory may be used, and is.
+    pub budget: Budget,
     /// The page that small entries go to.
     pub small: SmallRoom,
     /// For ties, by xorshift.
@@ -109,6 +112,17 @@ impl Chunk {
         Some(self.first + self.used_up_to - 1)
     }
 
+    /// The first of the free pages, beside those never used.
+    pub fn first_free(&self) -> Option<u32> {
+        self.free.checked_sub(1).map(|slot| slot as u32)
+    }
+
+    /// The free page after another.
+    pub fn free_after(&self, slot: u32, slots: &[Slot]) -> Option<u32> {
+        let next = slots[slot as usize].key.load(Relaxed);
+        next.checked_sub(1).map(|slot| slot as u32)
+    }
+
     fn give(&mut self, slot: u32, slots: &[Slot]) {
         slots[slot as usize].key.store(self.free, Relaxed);
         self.free = u64::from(slot) + 1;
@@ -117,13 +131,14 @@ impl Chunk {
 }
 
 impl Room {
-    pub fn new(chunks: Vec<Chunk>, pages_a_chunk: u32, tier: Option<Tier>) -> Room {
+    pub fn new(chunks: Vec<Chunk>, pages_a_chunk: u32, tier: Option<Tier>, budget: Budget) -> Room {
         Room {
             until_cooling: cooling_period(chunks.len()),
             chunks,
             current: 0,
             draining: None,
             tier,
+            budget,
             small: SmallRoom::default(),
             random: 0x9e37_79b9_7f4a_7c15,
             residency: vec![0; pages_a_chunk as usize],
@@ -181,7 +196,14 @@ impl Cache {
             if let Some(slot) = chunk.take(&self.slots) {
                 let full = chunk.available() == 0;
                 self.chunk_states[current].full.store(full, Relaxed);
-                return Some(slot);
+                if room.may_hold(slot) {
+                    return Some(slot);
+                }
+                self.give_page(room, slot);
+                if !self.give_way(room) {
+                    return None;
+                }
+                continue;
             }
             let chunks = room.chunks.iter().enumerate().rev();
             let (freest, chunk) = chunks.max_by_key(|(_, chunk)| chunk.available())?;
@@ -203,8 +225,9 @@ impl Cache {
     /// Forgets the entry of a page that is open, or locked for write by the caller, and frees it.
     pub(crate) fn release(&self, room: &mut Room, slot: u32) {
         self.forget(room, slot);
-        if room.chunks[self.chunk_of(slot)].backing == Backing::DontNeed {
-            self.region.advise(slot, 1, Advice::DontNeed);
+        let dont_need = room.chunks[self.chunk_of(slot)].backing == Backing::DontNeed;
+        if dont_need || room.budget.is_tight() {
+            self.give_back(room, slot..slot + 1);
         }
     }
 

@@ -60,6 +60,17 @@ pub struct Stats {
     pub small_displaced: u64,
     /// Small entries that were moved out of a page with little else in it.
     pub small_moved: u64,
+    /// Bytes that count against the budgets: pages written since they were last given back, and the
+    /// compressed tier with what is remembered of its entries.
+    pub used_bytes: u64,
+    /// The hard budget.
+    pub hard_bytes: u64,
+    /// The soft budget.
+    pub soft_bytes: u64,
+    /// Whether memory was short when the cache was last tended.
+    pub short: bool,
+    /// Bytes by which it shrank for that.
+    pub shrunk_bytes: u64,
     /// Bytes of pages that are in memory.
     pub resident_bytes: u64,
     /// Of these, bytes that the kernel may take at any moment (`LazyFree` of `/proc/self/smaps`).
@@ -172,6 +183,11 @@ impl Cache {
             small_pages: room.small.pages,
             small_displaced: room.small.displaced,
             small_moved: room.small.moved,
+            used_bytes: room.used_bytes() as u64,
+            hard_bytes: room.budget.hard_bytes() as u64,
+            soft_bytes: room.budget.soft_bytes() as u64,
+            shrunk_bytes: room.budget.shrunk_bytes,
+            short: self.short.load(Relaxed),
             ..Stats::default()
         };
         if let Some(tier) = &room.tier {

@@ -6,7 +6,8 @@
 //! * T1 A key is in a page or in the tier, never in both: it comes here as its page is forgotten, and
 //!   goes from here before it gets a page.
 //! * T2 An entry is given out only if its checksum is right; otherwise it is a miss.
-//! * T3 Frames lent to the storage, and [`ENTRY_BYTES`] for each entry, are never more than the budget.
+//! * T3 Frames lent to the storage, and [`ENTRY_BYTES`] for each entry, are never more than the budget, nor,
+//!   when an entry comes, than the limit of that moment.
 //!
 //! What goes when the budget is used up is decided by what it costs to make again, by what it takes and
 //! by age (`order.rs`); what is asked for leaves the tier and, if it is not asked for again, comes anew.
@@ -50,7 +51,8 @@ pub(crate) struct Tier {
     tables: Tables,
     entries: HashMap<u64, Kept>,
     order: Order,
-    /// Bytes that all may take now (T3).
+    budget_bytes: usize,
+    /// Bytes that all may take now (T3): the budget, or less.
     limit_bytes: usize,
     /// Counters, see [`Stats`](crate::Stats).
     pub compressed: u64,
@@ -97,6 +99,7 @@ impl Tier {
             tables: Tables::default(),
             entries: HashMap::new(),
             order: Order::default(),
+            budget_bytes,
             limit_bytes: budget_bytes,
             compressed: 0,
             restored: 0,
@@ -180,6 +183,16 @@ impl Tier {
         let next = self.order.next(newcomer);
         self.discarded += u64::from(next.is_some() || newcomer.is_some());
         next.is_some_and(|key| self.forget(key).is_some())
+    }
+
+    /// Limits what is kept from now on to `bytes`, if that is less than the budget.
+    pub fn limit(&mut self, bytes: usize) {
+        self.limit_bytes = bytes.min(self.budget_bytes);
+    }
+
+    /// Gives up the entry that goes first. False if there is none.
+    pub fn discard_next(&mut self) -> bool {
+        self.discard(None)
     }
 
     /// Forgets `key`. Its cost, if it was here.
@@ -318,7 +331,7 @@ mod tests {
         }
         assert_eq!(tier.entries(), budget / ENTRY_BYTES);
         // They are small, so what is larger goes first; in the end they are overtaken.
-        for key in 10_000..60_000 {
+        for key in 10_000..30_000 {
             tier.keep(key, &page(key), 1);
             assert!(tier.bytes() <= budget);
         }

@@ -125,16 +125,16 @@ fn readers_in_threads_find_right_bytes_while_entries_come_and_go() {
 /// Random accesses to more entries than can be kept, of which a tenth costs fifty times as much to make
 /// again: hits of the dear, of the others, and the cost of all misses.
 fn dear_and_cheap(told: bool) -> (f64, f64, u64) {
-    let entries = 8192;
+    let entries = 4096;
     let cache = Cache::new(Options {
-        compressed_bytes: 2 << 20,
-        ..Options::new(1 << 20, Backing::DontNeed)
+        compressed_bytes: 1 << 20,
+        ..Options::new(512 << 10, Backing::DontNeed)
     })
     .unwrap();
     let mut random = 0x1234_5678_9abc_def1u64;
     let mut counts = [[0u64; 2]; 2];
     let mut lost = 0;
-    for access in 0..60_000 {
+    for access in 0..24_000 {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
@@ -146,7 +146,7 @@ fn dear_and_cheap(told: bool) -> (f64, f64, u64) {
             let cost = if told { cost } else { 1 };
             cache.insert_with_cost(key, &page(key), cost).unwrap();
         }
-        if access >= 20_000 {
+        if access >= 8_000 {
             counts[usize::from(dear)][usize::from(hit)] += 1;
             lost += if hit { 0 } else { u64::from(cost) };
         }

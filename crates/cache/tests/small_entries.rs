@@ -279,9 +279,6 @@ impl Random {
 }
 
 /// Whole, and no older than what was read before: each key has one writer, which counts.
-///
-/// Was seen to fail without the second look at the word (S2), without the second look at the state,
-/// and where a word is cleared only after its page is opened again.
 #[test]
 fn no_read_is_torn_stale_or_of_another_key() {
     const KEYS: u64 = 400;

@@ -2,6 +2,7 @@
 #include "lazyfree.h"
 #include <pthread.h>
 #include <errno.h>
+#include <unistd.h>
 
 #define CHECK(what) \
     do { if (!(what)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); exit(1); } } while (0)
@@ -144,7 +145,7 @@ static void fallthrough(struct lazyfree_impl impl, bool keeps) {
 }
 
 static void small_entries_share_pages(void) {
-    struct coldpress_cache_options options = {1 << 20, PAGE_SIZE, sizeof(lazyfree_rlock_t), 32, 0, 0, 0, 0, 0, 0, 1000};
+    struct coldpress_cache_options options = {1 << 20, PAGE_SIZE, sizeof(lazyfree_rlock_t), 32, 0, 0, 0, 0, 0, 0, 1000, 0, 0, NULL};
     coldpress_cache *cache = coldpress_cache_new(&options);
     uint8_t bytes[COLDPRESS_CACHE_MOST_SMALL + 1], got[64];
     CHECK(cache);
@@ -179,7 +180,7 @@ static void small_entries_share_pages(void) {
 }
 
 static void what_costs_more_stays(void) {
-    struct coldpress_cache_options options = {64 * PAGE_SIZE, PAGE_SIZE, sizeof(lazyfree_rlock_t), 0, 32, 0, 0, 0, 0, 64 * PAGE_SIZE, 0};
+    struct coldpress_cache_options options = {64 * PAGE_SIZE, PAGE_SIZE, sizeof(lazyfree_rlock_t), 0, 32, 0, 0, 0, 0, 64 * PAGE_SIZE, 0, 0, 0, NULL};
     coldpress_cache *cache = coldpress_cache_new(&options);
     CHECK(cache && !coldpress_cache_set_cost(cache, 1, 5));
     for (uint64_t key = 0; key < 5000; key++) {
@@ -199,13 +200,50 @@ static void what_costs_more_stays(void) {
     coldpress_cache_free(cache);
 }
 
+static void say(const char *path, const char *average) {
+    FILE *file = fopen(path, "w");
+    CHECK(file && fprintf(file, "some avg10=%s avg60=0.00 avg300=0.00 total=1\n", average) > 0 && fclose(file) == 0);
+}
+
+static void memory_is_given_back_while_it_is_short(void) {
+    char path[] = "/tmp/coldpress-cache-pressure-XXXXXX";
+    int file = mkstemp(path);
+    CHECK(file >= 0 && close(file) == 0);
+    struct coldpress_cache_options options = {256 * PAGE_SIZE, PAGE_SIZE, sizeof(lazyfree_rlock_t), 0, 32, 0, 0, 0, 0,
+                                              0, 0, 200 * PAGE_SIZE, 50 * PAGE_SIZE, path};
+    coldpress_cache *cache = coldpress_cache_new(&options);
+    struct coldpress_cache_stats stats;
+    CHECK(cache);
+    for (int key = 0; key < 1000; key++) {
+        write_page(cache, key, 1);
+        coldpress_cache_get_stats(cache, &stats);
+        CHECK(stats.used_bytes <= 200 * PAGE_SIZE && stats.resident_bytes <= stats.used_bytes);
+    }
+    say(path, "1.00");
+    CHECK(coldpress_cache_tend(cache) == 0);
+    say(path, "40.00");
+    CHECK(coldpress_cache_tend(cache) > 0);
+    CHECK(coldpress_cache_tend_every(cache, 5));
+    do {
+        usleep(1000);
+        coldpress_cache_get_stats(cache, &stats);
+    } while (stats.used_bytes > 50 * PAGE_SIZE);
+    CHECK(stats.shrunk_bytes > 0 && stats.soft_bytes == 50 * PAGE_SIZE && stats.hard_bytes == 200 * PAGE_SIZE);
+    CHECK(coldpress_cache_tend_every(cache, 0) && coldpress_cache_tend_every(cache, 5));
+    coldpress_cache_free(cache);
+    unlink(path);
+    options.soft_bytes = options.hard_bytes + 1;
+    errno = 0;
+    CHECK(coldpress_cache_new(&options) == NULL && errno == EINVAL && strstr(coldpress_cache_error(), "budget"));
+}
+
 static void impossible_caches_are_refused(void) {
     errno = 0;
     CHECK(lazyfree_cache_new(0) == NULL && errno == EINVAL);
     CHECK(strstr(coldpress_cache_error(), "capacity"));
     CHECK(lazyfree_cache_new((size_t)1 << 43) != NULL || errno == ENOMEM);
     CHECK(lazyfree_cache_new(SIZE_MAX) == NULL && errno == ENOMEM);
-    struct coldpress_cache_options options = {1 << 20, 16384, sizeof(lazyfree_rlock_t), 32, 0, 0, 0, 0, 0, 0, 0};
+    struct coldpress_cache_options options = {1 << 20, 16384, sizeof(lazyfree_rlock_t), 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL};
     CHECK(coldpress_cache_new(&options) == NULL && errno == EINVAL);
     CHECK(strstr(coldpress_cache_error(), "16384"));
 }
@@ -262,6 +300,7 @@ int main(int argc, char **argv) {
     fallthrough(lazyfree_stub_impl(), false);
     small_entries_share_pages();
     what_costs_more_stays();
+    memory_is_given_back_while_it_is_short();
     impossible_caches_are_refused();
     printf("all passed\n");
     return 0;
