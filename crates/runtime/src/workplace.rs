@@ -158,7 +158,7 @@ impl Workplace {
     }
 }
 
-/// What tables for the denser codec are made with: three MiB, until they are made.
+/// What tables for the denser codec are made with: 1.4 MiB, until they are made.
 pub(crate) struct Training {
     tables: &'static mut DenseTables,
     trainer: &'static mut Trainer,
