@@ -49,7 +49,8 @@ Examples:
   coldpress run --budget 512MiB --stats out.json --quiet -- ./program --its-own-option
 
 Settings come from the command line, else from the environment (COLDPRESS_BUDGET,
-COLDPRESS_COLD_AFTER, COLDPRESS_TRIGGER, COLDPRESS_CODEC, COLDPRESS_STORAGE, COLDPRESS_FOLLOW,
+COLDPRESS_COLD_AFTER, COLDPRESS_TRIGGER, COLDPRESS_CODEC, COLDPRESS_STORAGE,
+COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW,
 COLDPRESS_STATS, COLDPRESS_QUIET), else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
 names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true. Budget, cold age and
 triggers can be changed while the program runs: coldpress set --help
@@ -119,6 +120,10 @@ pub struct RunArguments {
     /// How compressed pages are kept: two-slot, three-slot, size-class, …
     #[arg(long, verbatim_doc_comment, value_name = "NAME", value_parser = choice::parse_storage)]
     pub storage: Option<StorageKind>,
+    /// Store what stays compressed for this long anew, denser: 5m, none, or auto
+    /// [default: auto: minutes, where the codec is press and the processor has AVX-512]
+    #[arg(long, verbatim_doc_comment, value_name = "DURATION", value_parser = duration::parse_cold_after)]
+    pub recode_after: Option<u64>,
     /// Manage the programs that the program starts, too. Each process has the whole
     /// budget for itself. What holds less than 4 MiB or lives for less than 50 ms is
     /// left alone. Static, setuid and 32-bit programs run as without Coldpress and are
@@ -151,6 +156,7 @@ impl RunArguments {
             triggers: self.trigger,
             codec: self.codec,
             storage: self.storage,
+            recode_after_ms: self.recode_after,
             follow: self.follow.then_some(true),
             stats: self.stats.clone(),
             quiet: self.quiet.then_some(true),

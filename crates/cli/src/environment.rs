@@ -30,6 +30,9 @@ pub struct Settings<'a> {
     pub codec: CodecKind,
     /// How compressed pages are kept.
     pub storage: StorageKind,
+    /// Milliseconds after which what is compressed is stored anew, denser; 0: never. `None`: as the pager
+    /// chooses.
+    pub recode_after_ms: Option<u64>,
     /// Pages are evicted at random: the seed.
     pub chaos: Option<u64>,
     /// Whether programs that the program starts are managed too.
@@ -59,6 +62,7 @@ impl Settings<'_> {
             config::CHAOS,
             config::CODEC,
             config::STORAGE,
+            config::RECODE_AFTER_MS,
             config::STATISTICS_DIR,
             config::ROOT_PID,
             config::FOLLOW,
@@ -83,6 +87,9 @@ impl Settings<'_> {
         }
         if let Some(seed) = self.chaos {
             set(config::CHAOS, &number(seed));
+        }
+        if let Some(age_ms) = self.recode_after_ms {
+            set(config::RECODE_AFTER_MS, &number(age_ms));
         }
         if self.follow {
             set(config::FOLLOW, OsStr::new("1"));
@@ -185,6 +192,7 @@ mod tests {
             ("COLDPRESS_COLD_AFTER_MS", "1"),
             ("COLDPRESS_DEVICE_FD", "1"),
             ("COLDPRESS_CHAOS", "2"),
+            ("COLDPRESS_RECODE_AFTER_MS", "1"),
             ("COLDPRESS_FOLLOW_CHILDREN", "1"),
         ];
         let inherited = inherited
@@ -194,6 +202,7 @@ mod tests {
             budget_bytes: 64 << 20,
             cold_after_ms: 0,
             triggers: Triggers::ALL,
+            recode_after_ms: Some(0),
             chaos: Some(1),
             follow: false,
             codec: CodecKind::Zstd { level: -7 },
@@ -214,6 +223,7 @@ mod tests {
             "COLDPRESS_CODEC=zstd:-7",
             "COLDPRESS_DEVICE_FD=9",
             "COLDPRESS_PRELOAD_PATH=/l.so",
+            "COLDPRESS_RECODE_AFTER_MS=0",
             "COLDPRESS_STATISTICS_DIR=/s",
             "COLDPRESS_STORAGE=size-class",
             "COLDPRESS_TRIGGER=eager,pressure,critical",

@@ -58,6 +58,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         triggers: chosen.triggers.unwrap_or(Triggers::ALL),
         codec: chosen.codec.unwrap_or_else(CodecKind::best),
         storage: chosen.storage.unwrap_or_default(),
+        recode_after_ms: chosen.recode_after_ms.filter(|&age| age != COLD_AFTER_AUTO),
         chaos,
         follow: chosen.follow.unwrap_or(false),
         statistics_dir: &statistics_dir,

@@ -29,6 +29,8 @@ pub struct Settings {
     pub codec: Option<CodecKind>,
     /// How compressed pages are kept.
     pub storage: Option<StorageKind>,
+    /// Milliseconds after which what is compressed is stored anew, denser; 0: never.
+    pub recode_after_ms: Option<u64>,
     /// Whether programs that the program starts are managed too.
     pub follow: Option<bool>,
     /// Where the final statistics go.
@@ -64,6 +66,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "trigger": triggers = choice::parse_triggers,
     "codec": codec = choice::parse_codec,
     "storage": storage = choice::parse_storage,
+    "recode-after": recode_after_ms = duration::parse_cold_after,
     "follow": follow = choice::parse_switch,
     "stats": stats = parse_path,
     "quiet": quiet = choice::parse_switch,
@@ -100,6 +103,7 @@ impl Settings {
             triggers: self.triggers.or(lower.triggers),
             codec: self.codec.or(lower.codec),
             storage: self.storage.or(lower.storage),
+            recode_after_ms: self.recode_after_ms.or(lower.recode_after_ms),
             follow: self.follow.or(lower.follow),
             stats: self.stats.or(lower.stats),
             quiet: self.quiet.or(lower.quiet),

@@ -44,6 +44,14 @@ pub fn line(program: &str, statistics: &Statistics, budget: &BudgetInForce) -> S
     line += &format!("; pager CPU {}", format_nanoseconds(cpu_ns));
     let (codec, storage) = report::names(statistics);
     line += &format!("; codec {codec}, storage {storage}");
+    let recoded = get(&statistics.recoded_pages);
+    if recoded > 0 {
+        line += &format!(
+            "; {} pages stored anew, by {} smaller",
+            format_count(recoded),
+            format_bytes(get(&statistics.recode_saved_bytes))
+        );
+    }
     if let Some(above) = above_budget(statistics) {
         line += &format!(
             "; the budget could not be kept: up to {} above it",
@@ -232,6 +240,13 @@ mod tests {
             idle,
             "python3: content peaked at 812.4 MiB, held in 530.1 MiB (budget 528.0 MiB), saved up to 282.3 MiB; \
              182,331 evictions (pressure 75 %, critical 25 %), 97,110 faults; pager CPU 1.9 s; codec press, storage three-slot"
+        );
+        statistics.recoded_pages.store(1_200, Relaxed);
+        statistics.recode_saved_bytes.store(3 << 20, Relaxed);
+        let denser = line("python3", &statistics, &budget);
+        assert!(
+            denser.ends_with("; 1,200 pages stored anew, by 3.0 MiB smaller"),
+            "{denser}"
         );
         let bound = BudgetInForce::of(1 << 30, Some(64 << 20)).unwrap();
         assert!(
