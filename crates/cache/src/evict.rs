@@ -97,8 +97,23 @@ impl Cache {
         let Some((_, number)) = coldest else {
             return false;
         };
-        self.begin_eviction(room, number, false);
-        self.drain(room) > 0
+        self.evict_from(room, number, false) > 0
+    }
+
+    /// Begins to evict from a chunk that has entries. Returns the pages freed, which is not 0.
+    fn evict_from(&self, room: &mut Room, number: usize, give_back: bool) -> u32 {
+        self.begin_eviction(room, number, give_back);
+        let chosen = room.draining.clone();
+        let freed = self.drain(room);
+        if freed > 0 {
+            return freed;
+        }
+        // Readers have warmed since all that was cold: something has to go.
+        room.draining = chosen.map(|chosen| Draining {
+            bound: HOTTEST,
+            ..chosen
+        });
+        self.drain(room)
     }
 
     /// What evicting from a chunk would lose.
@@ -275,8 +290,7 @@ impl Cache {
             }
         }
         let Some((_, number)) = coldest else { return 0 };
-        self.begin_eviction(room, number, true);
-        self.drain(room)
+        self.evict_from(room, number, true)
     }
 
     /// Evicts the coldest entries until `bytes` bytes of them are gone, and gives their memory back

@@ -93,23 +93,23 @@ fn bad_lengths_and_caches_are_refused() {
 #[test]
 fn a_page_that_the_kernel_took_loses_all_its_entries_and_no_other() {
     let cache = cache(64, Backing::LazyFree, 1000);
-    for key in 0..510 {
+    for key in 0..505 {
         cache.insert_small(key, &content(key, 1, 64)).unwrap();
     }
     // 51 a page: 100 is in the second.
     assert!(cache.take_small_as_the_kernel(100));
-    for key in 0..510 {
+    for key in 0..505 {
         let there = !(51..102).contains(&key);
         let expected = there.then(|| content(key, 1, 64));
         assert_eq!(get(&cache, key), expected, "{key}");
     }
     let stats = cache.stats();
-    assert_eq!((stats.small_entries, stats.small_pages), (459, 9));
+    assert_eq!((stats.small_entries, stats.small_pages), (454, 9));
     assert_eq!(stats.resets, 1, "one page, whoever asks afterwards");
-    // The page being filled, too, and what is written next is not lost with it.
-    assert!(cache.take_small_as_the_kernel(509));
+    // The page being filled, too, which has room left, and what is written next is not lost with it.
+    assert!(cache.take_small_as_the_kernel(504));
     cache.insert_small(1000, b"next").unwrap();
-    assert_eq!(get(&cache, 509), None);
+    assert_eq!(get(&cache, 504), None);
     assert_eq!(get(&cache, 1000).unwrap(), b"next");
 }
 
@@ -278,77 +278,125 @@ impl Random {
     }
 }
 
+/// What a storm is made of.
+struct Storm {
+    backing: Backing,
+    pages: usize,
+    keys: u64,
+    /// Multiples of 8 bytes, from and to.
+    lengths: (u64, u64),
+    /// Of twenty steps of a writer, how many insert a page.
+    inserted_pages: u64,
+}
+
 /// Whole, and no older than what was read before: each key has one writer, which counts.
-#[test]
-fn no_read_is_torn_stale_or_of_another_key() {
-    const KEYS: u64 = 400;
-    for backing in [Backing::LazyFree, Backing::DontNeed] {
-        let cache = cache(32, backing, 500);
-        let stop = AtomicBool::new(false);
-        let (whole, wrong) = (AtomicU64::new(0), AtomicU64::new(0));
-        std::thread::scope(|scope| {
-            for writer in 0..2 {
-                let (cache, stop) = (&cache, &stop);
-                scope.spawn(move || {
-                    let mut random = Random(writer + 1);
-                    let mut writing = 0;
-                    while !stop.load(Relaxed) {
-                        let key = random.below(KEYS / 2) * 2 + writer;
-                        writing += 1;
-                        match random.below(20) {
-                            0 => drop(cache.remove_small(key)),
-                            1 => drop(cache.take_small_as_the_kernel(key)),
-                            2..=6 => cache
-                                .insert(key, &content(key, writing, PAGE_BYTES))
-                                .unwrap_or_default(),
-                            // Of one length mostly, so that places come again.
-                            n => {
-                                let length = if n < 18 {
-                                    240
-                                } else {
-                                    8 * (1 + key as usize % 60)
-                                };
-                                let bytes = content(key, writing, length);
-                                cache.insert_small(key, &bytes).unwrap();
-                            }
+fn storm(storm: Storm) {
+    let Storm {
+        backing,
+        pages,
+        keys,
+        lengths,
+        inserted_pages,
+    } = storm;
+    let cache = Cache::new(Options {
+        lazyfree_chunks: if backing == Backing::LazyFree { 2 } else { 0 },
+        dont_need_chunks: if backing == Backing::DontNeed { 2 } else { 0 },
+        small_entries: 500,
+        ..Options::new(pages * PAGE_BYTES, backing)
+    })
+    .unwrap();
+    let stop = AtomicBool::new(false);
+    let (whole, wrong) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for writer in 0..2 {
+            let (cache, stop) = (&cache, &stop);
+            scope.spawn(move || {
+                let mut random = Random(writer + 1);
+                let mut writing = 0;
+                while !stop.load(Relaxed) {
+                    let key = random.below(keys / 2) * 2 + writer;
+                    writing += 1;
+                    match random.below(20) {
+                        0 => drop(cache.remove_small(key)),
+                        1 => drop(cache.take_small_as_the_kernel(key)),
+                        n if n < 2 + inserted_pages => {
+                            let page = content(key, writing, PAGE_BYTES);
+                            cache.insert(key, &page).unwrap_or_default();
+                        }
+                        _ => {
+                            let (from, to) = lengths;
+                            let length = 8 * (from + random.below(to - from + 1));
+                            let bytes = content(key, writing, length as usize);
+                            cache.insert_small(key, &bytes).unwrap();
                         }
                     }
-                });
-            }
-            let readers: Vec<_> = (0..2)
-                .map(|reader| {
-                    let (cache, whole, wrong) = (&cache, &whole, &wrong);
-                    scope.spawn(move || {
-                        let mut random = Random(77 + reader);
-                        let mut newest = vec![0; KEYS as usize];
-                        let mut bytes = [0; 512];
-                        for _ in 0..2_000_000 {
-                            let key = random.below(KEYS);
-                            let Some(length) = cache.get_small(key, &mut bytes) else {
-                                continue;
-                            };
-                            let word = u64::from_le_bytes(bytes[..8].try_into().unwrap());
-                            let writing = word & 0xff_ffff_ffff;
-                            let right = word >> 40 == key
-                                && writing >= newest[key as usize]
-                                && bytes[..length]
-                                    .chunks_exact(8)
-                                    .all(|chunk| *chunk == word.to_le_bytes());
-                            newest[key as usize] = writing;
-                            if right { whole } else { wrong }.fetch_add(1, Relaxed);
-                        }
-                    })
+                }
+            });
+        }
+        let readers: Vec<_> = (0..2)
+            .map(|reader| {
+                let (cache, whole, wrong) = (&cache, &whole, &wrong);
+                scope.spawn(move || {
+                    let mut random = Random(77 + reader);
+                    let mut newest = vec![0; keys as usize];
+                    let mut bytes = [0; MOST_SMALL_BYTES];
+                    for _ in 0..2_000_000 {
+                        let key = random.below(keys);
+                        let Some(length) = cache.get_small(key, &mut bytes) else {
+                            continue;
+                        };
+                        let word = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+                        let writing = word & 0xff_ffff_ffff;
+                        let right = word >> 40 == key
+                            && writing >= newest[key as usize]
+                            && bytes[..length]
+                                .chunks_exact(8)
+                                .all(|chunk| *chunk == word.to_le_bytes());
+                        newest[key as usize] = writing;
+                        if right { whole } else { wrong }.fetch_add(1, Relaxed);
+                    }
                 })
-                .collect();
-            readers
-                .into_iter()
-                .for_each(|reader| reader.join().unwrap());
-            stop.store(true, Relaxed);
+            })
+            .collect();
+        readers
+            .into_iter()
+            .for_each(|reader| reader.join().unwrap());
+        stop.store(true, Relaxed);
+    });
+    let stats = cache.stats();
+    println!("{backing:?}: {whole:?} whole, {wrong:?} wrong; {stats:?}");
+    assert_eq!(wrong.load(Relaxed), 0);
+    assert!(whole.load(Relaxed) > 100_000, "the storm hardly hits");
+    assert!(stats.resets > 0 && stats.evicted > 0);
+}
+
+/// Was seen to fail where the words of a page that goes are not cleared (S2).
+#[test]
+fn no_read_is_torn_stale_or_of_another_key() {
+    for backing in [Backing::LazyFree, Backing::DontNeed] {
+        storm(Storm {
+            backing,
+            pages: 32,
+            keys: 400,
+            lengths: (30, 31),
+            inserted_pages: 5,
         });
-        let stats = cache.stats();
-        println!("{backing:?}: {whole:?} whole, {wrong:?} wrong; {stats:?}");
-        assert_eq!(wrong.load(Relaxed), 0);
-        assert!(whole.load(Relaxed) > 200_000, "the storm hardly hits");
-        assert!(stats.resets > 0 && stats.evicted > 0);
+    }
+}
+
+/// Few pages, which are used for others all the time, and entries that take long to copy. An insertion
+/// was refused once, since readers had warmed all that was about to go.
+///
+/// Was seen to fail without the second look at the length (S3), and without the second look at the state.
+#[test]
+fn no_read_is_torn_while_pages_change_hands() {
+    for backing in [Backing::LazyFree, Backing::DontNeed] {
+        storm(Storm {
+            backing,
+            pages: 4,
+            keys: 12,
+            lengths: (250, 250),
+            inserted_pages: 1,
+        });
     }
 }
