@@ -3,6 +3,8 @@
 //! Everything wrong with it ends in exit status 125, so that no mistake of the caller can be
 //! taken for the program's own status. A value that cannot be read is reported in one line.
 
+#[cfg(feature = "bench-cache")]
+use crate::bench_cache::BenchArguments;
 use crate::capture_arguments::CaptureArguments;
 use crate::chaos;
 use crate::choice;
@@ -94,6 +96,9 @@ pub enum Command {
     /// Measure codecs and storages on captured pages
     #[command(after_help = EVAL_HELP)]
     Eval(EvalArguments),
+    /// Measure parts of Coldpress against their bars
+    #[cfg(feature = "bench-cache")]
+    Bench(BenchArguments),
 }
 
 /// Arguments of `coldpress run`. Their comments are the help text, line by line: clap could wrap it

@@ -5,7 +5,8 @@
 //! * `set` changes settings of a program that runs ([`set`]);
 //! * `status` shows the processes under a pager ([`status`]);
 //! * `capture` samples the pages of a live process ([`capture`]);
-//! * `eval` measures codecs and storages on captured pages ([`eval`]).
+//! * `eval` measures codecs and storages on captured pages ([`eval`]);
+//! * `bench cache` measures the discardable cache when memory runs short (feature `bench-cache`).
 //!
 //! Data goes to standard output, messages to standard error. Exit statuses are the program's
 //! own for `run`, otherwise 0; 125 where Coldpress refuses, 126 where the program cannot be
@@ -14,6 +15,8 @@
 mod anonymous_pages;
 mod arguments;
 mod ask;
+#[cfg(feature = "bench-cache")]
+mod bench_cache;
 mod budget;
 mod by_mapping;
 mod capture;
@@ -80,6 +83,8 @@ fn main() {
         Command::Status(arguments) => status::status(&arguments),
         Command::Capture(arguments) => capture::capture(&arguments),
         Command::Eval(arguments) => eval::eval(&arguments),
+        #[cfg(feature = "bench-cache")]
+        Command::Bench(arguments) => bench_cache::bench(&arguments),
     };
     let code = result.unwrap_or_else(|refusal| {
         eprintln!("coldpress: {refusal}");

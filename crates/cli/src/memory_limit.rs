@@ -51,6 +51,29 @@ pub fn group_bytes_of(pid: u32) -> Option<u64> {
     cgroup_limit(&mounts, &groups, |path| fs::read_to_string(path).ok())
 }
 
+/// Directory of the memory group below which this process may make another, and whether it is of version 2. With
+/// version 1 that is the process's own; with version 2, where a group with processes can have no such
+/// groups below it, the mount's root.
+#[cfg(feature = "bench-cache")]
+pub fn group_directory() -> Option<(PathBuf, bool)> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    parent_of_groups(&mounts, &groups)
+}
+
+#[cfg(feature = "bench-cache")]
+fn parent_of_groups(mountinfo: &str, cgroup: &str) -> Option<(PathBuf, bool)> {
+    let all = || mountinfo.lines().filter_map(parse_mount);
+    let unified = |hierarchy: &Hierarchy| hierarchy.limit_file == "memory.max";
+    if let Some(first) = all().find(|hierarchy| !unified(hierarchy)) {
+        let group = group_in(cgroup, &first)?;
+        return Some((first.mount_point.join(group), false));
+    }
+    all()
+        .find(unified)
+        .map(|hierarchy| (hierarchy.mount_point, true))
+}
+
 /// The largest budget that leaves the group room for what the budget does not count: page tables
 /// and other memory of the kernel, pages of files that are in use.
 pub fn largest_budget(group_bytes: u64) -> u64 {
@@ -236,6 +259,21 @@ mod tests {
             limit(mounts, "4:memory:/docker/abc/../x\n", &files),
             Some(77)
         );
+    }
+
+    #[cfg(feature = "bench-cache")]
+    #[test]
+    fn groups_are_made_below_ones_own_or_below_the_root_of_version_2() {
+        let own = "/sys/fs/cgroup/memory/outer/inner";
+        assert_eq!(
+            parent_of_groups(V1_MOUNTS, V1_GROUPS),
+            Some((own.into(), false))
+        );
+        assert_eq!(
+            parent_of_groups(V2_MOUNTS, "0::/a.slice/b.scope\n"),
+            Some(("/sys/fs/cgroup".into(), true))
+        );
+        assert_eq!(parent_of_groups("", V1_GROUPS), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is undone when SIGINT, SIGTERM or SIGHUP ends the command: an unfinished file is
-//! removed, DAMON is stopped. Then the signal does what it does.
+//! removed, DAMON is stopped, a benchmark's memory group is removed. Then the signal does what it does.
 //!
-//! The handler uses nothing but async-signal-safe calls and two atomics. It may run in any
+//! The handler uses nothing but async-signal-safe calls and a few atomics. It may run in any
 //! thread. Signals that the caller ignores stay ignored.
 
 use std::ffi::{CStr, CString};
@@ -29,6 +29,16 @@ pub fn damon_is_ours(ours: bool) {
     install();
 }
 
+/// 10 ms. Async-signal-safe.
+pub fn pause() {
+    let pause = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 10_000_000,
+    };
+    // SAFETY: a valid time; what is left of it is not asked for.
+    unsafe { libc::nanosleep(&pause, ptr::null_mut()) };
+}
+
 /// Undoes everything and ends the process by the signal.
 extern "C" fn undo_and_die(signal: libc::c_int) {
     let path = UNFINISHED.swap(ptr::null_mut(), SeqCst);
@@ -40,6 +50,8 @@ extern "C" fn undo_and_die(signal: libc::c_int) {
         write(DAMON_STATE, b"off");
         write(DAMON_COUNT, b"0");
     }
+    #[cfg(feature = "bench-cache")]
+    crate::bench_cache::remove_group();
     // SAFETY: async-signal-safe. SA_RESETHAND made the disposition the default one, so the
     // signal, pending until the handler returns, ends the process.
     unsafe { libc::raise(signal) };
@@ -47,10 +59,6 @@ extern "C" fn undo_and_die(signal: libc::c_int) {
 
 /// Writes to a file of the kernel's, again while it is busy (10 s at most). Async-signal-safe.
 fn write(path: &CStr, bytes: &[u8]) {
-    let pause = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 10_000_000,
-    };
     for _ in 0..1000 {
         // SAFETY: the path is a C string, the buffer is as long as told, and the descriptor is
         // the one just opened.
@@ -67,12 +75,12 @@ fn write(path: &CStr, bytes: &[u8]) {
         if !again {
             return;
         }
-        // SAFETY: a valid time; what is left of it is not asked for.
-        unsafe { libc::nanosleep(&pause, ptr::null_mut()) };
+        pause();
     }
 }
 
-fn install() {
+/// Sees to it that all this happens.
+pub fn install() {
     for signal in ENDING {
         // SAFETY: zeros are a valid `sigaction`; the handler is async-signal-safe.
         unsafe {
