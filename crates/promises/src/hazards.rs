@@ -65,6 +65,7 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("spawned_children_chaos", "spawned_children", &["14", "8", "4"], "64M", true),
     hazard("raw_clone", "raw_clone", &["15", "24", "3"], "12M", false),
     hazard("mremap_moves", "mremap_moves", &["16", "48", "3000"], "64M", true),
+    hazard("moved_while_put_back", "moved_while_put_back", &["56", "6000"], "64M", true),
     hazard("madvise_zero", "madvise_zero", &["17", "24", "3000"], "64M", true),
     hazard("unmap_reuse", "unmap_reuse", &["18", "24", "3000"], "64M", true),
     hazard("reuse_among_threads", "reuse_among_threads", &["36", "3", "48", "5000"], "24M", false),

@@ -6,3 +6,8 @@ use coldpress_promises::hazards::survive;
 fn mremap_carries_content() {
     survive("mremap_moves");
 }
+
+#[test]
+fn memory_moves_while_its_pages_are_put_back() {
+    survive("moved_while_put_back");
+}

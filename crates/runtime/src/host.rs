@@ -111,7 +111,10 @@ impl Linux {
     }
 
     fn installed(&self, result: Result<usize, Errno>, at: AddressRange) -> Installed {
-        let installed = outcome(result);
+        let installed = match outcome(result) {
+            Installed::Gone if self.is_changing() => Installed::Changing,
+            installed => installed,
+        };
         match (installed, result) {
             (Installed::AlreadyPresent, _) => {
                 let _ = self.uffd().wake(at);
@@ -124,6 +127,13 @@ impl Linux {
             _ => {}
         }
         installed
+    }
+
+    /// Whether a change of the address space waits to be read. Inside the gate, where none is read
+    /// meanwhile: asked after `ENOENT`, which the kernel answers also for memory that `mremap` moved away
+    /// while the call waited for its mapping. Then it is not gone, but somewhere else.
+    fn is_changing(&self) -> bool {
+        self.uffd().is_registered(self.memory.staging()) == Err(Errno::AGAIN)
     }
 
     /// Marks a page so that every touch of it raises SIGBUS. Where the kernel refuses even that
@@ -192,7 +202,8 @@ impl Linux {
             let (from, to) = (staging + n * PAGE_SIZE, source + n * PAGE_SIZE);
             // SAFETY: a filled slot, which is ours and readable.
             let copied = unsafe { self.uffd().copy(to, from as *const u8, PAGE_SIZE) };
-            if matches!(outcome(copied), Installed::Changing | Installed::Refused) {
+            let put_back = self.installed(copied, AddressRange::new(to, PAGE_SIZE));
+            if matches!(put_back, Installed::Changing | Installed::Refused) {
                 crate::message::say(format_args!(
                     "page {to:#x} cannot be put back; the program ends here rather than lose it"
                 ));
@@ -405,7 +416,9 @@ unsafe impl Host for Linux {
             match moved.stopped {
                 None => break,
                 Some(Errno::AGAIN) if moved.bytes > 0 => continue,
-                Some(Errno::AGAIN) => {
+                Some(errno @ (Errno::AGAIN | Errno::NOENT))
+                    if errno == Errno::AGAIN || self.is_changing() =>
+                {
                     statistics.fail(Failure::MoveAgain);
                     again += 1;
                     if again > 2 {
