@@ -35,3 +35,10 @@ fn signal_handlers_around_a_fork() {
 fn signal_handlers_around_a_fork_under_random_eviction() {
     survive("fork_and_signals_chaos");
 }
+
+/// Story: the child's statistics came to lie where another thread of the parent had just unmapped
+/// memory of which the pager still thought; the child ended rather than go on in doubt.
+#[test]
+fn children_of_a_program_that_unmaps() {
+    survive("fork_while_unmapping");
+}

@@ -93,6 +93,11 @@ impl Control {
         self.page.store(page, Release);
     }
 
+    /// Where the page is; null where there is none.
+    pub(crate) fn page_address(&self) -> *mut Page {
+        self.page.load(Acquire)
+    }
+
     fn page(&self) -> Option<&Page> {
         // SAFETY: null, or a mapping that stays (see `set_page`), of nothing but atomics and padding.
         unsafe { self.page.load(Acquire).as_ref() }

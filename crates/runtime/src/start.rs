@@ -19,6 +19,7 @@ use crate::{
 };
 use coldpress_engine::Reclaimer;
 use coldpress_interface::PAGE_SIZE;
+use coldpress_interface::page::Page;
 use coldpress_uffd::{Errno, Features, Pagemap, Userfaultfd};
 use core::sync::atomic::{
     AtomicU32, AtomicUsize,
@@ -136,7 +137,11 @@ fn launch(is_child: usize) -> Result<(), StartError> {
         trace::stop();
     }
     let pager = pager();
-    make_page(is_child as u64);
+    let inherited = match is_child {
+        0 => core::ptr::null_mut(),
+        _ => pager.control.page_address(),
+    };
+    make_page(is_child as u64, inherited);
     let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;
     // SAFETY: a stack that nobody else has.
     unsafe { sys::start_thread(stack, sys::Role::Reclaim, false, first_thread, is_child) }
@@ -154,10 +159,11 @@ fn launch(is_child: usize) -> Result<(), StartError> {
     }
 }
 
-/// Makes the statistics page.
-fn make_page(fork_child_mode: u64) {
+/// Makes the statistics page, in the place of an inherited one or anywhere.
+fn make_page(fork_child_mode: u64, inherited: *mut Page) {
     let pager = pager();
-    let page = statistics::create(pager.statistics_directory());
+    // SAFETY: the pager that used it is not in this process, and a new one not yet.
+    let page = unsafe { statistics::create(pager.statistics_directory(), inherited) };
     // SAFETY: a mapping that nobody unmaps.
     unsafe {
         pager.host.set_statistics(page.cast());
@@ -173,7 +179,7 @@ fn make_page(fork_child_mode: u64) {
 /// Starts the pager in a thread that has waited with it, and is the first.
 pub(crate) fn start_here() -> ! {
     let pager = pager();
-    make_page(0);
+    make_page(0, core::ptr::null_mut());
     sys::set_thread_name(c"coldpress/main");
     pager.threads.started();
     match open_all(false) {

@@ -51,9 +51,18 @@ fn set_aside(path: &core::ffi::CStr, directory: &[u8]) {
 }
 
 /// Makes `PID.stats` in `directory` (mode 0600) and maps it. Without one, figures go to a page
-/// that nobody reads.
-pub fn create(directory: &[u8]) -> *mut Page {
+/// that nobody reads. `inherited`: the page of the process that this one was forked from, or null; the
+/// new one takes its place. (Anywhere else it might come to lie in a hole of what is still to be
+/// registered again, where another thread of the parent unmapped memory in that moment.)
+///
+/// # Safety
+/// Nobody uses the inherited page meanwhile.
+pub unsafe fn create(directory: &[u8], inherited: *mut Page) -> *mut Page {
     let config = pager().config();
+    let place = match inherited.is_null() {
+        true => MapFlags::empty(),
+        false => MapFlags::FIXED,
+    };
     let shared = own_path(directory).as_c_str().and_then(|path| {
         if config.follow {
             set_aside(path, directory);
@@ -64,13 +73,13 @@ pub fn create(directory: &[u8]) -> *mut Page {
         let file =
             rustix::fs::open(path, flags | OFlags::NOFOLLOW, Mode::RUSR | Mode::WUSR).ok()?;
         rustix::fs::ftruncate(&file, FILE_BYTES as u64).ok()?;
-        // SAFETY: a fresh mapping of a file of that size.
+        // SAFETY: a mapping of a file of that size, fresh or in the place of one as large.
         let at = unsafe {
             rustix::mm::mmap(
-                sys::NULL,
+                inherited.cast(),
                 FILE_BYTES,
                 ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::POPULATE,
+                MapFlags::SHARED | MapFlags::POPULATE | place,
                 &file,
                 0,
             )
@@ -79,13 +88,13 @@ pub fn create(directory: &[u8]) -> *mut Page {
     });
     let page: *mut Page = match shared {
         Some(at) => at.cast(),
-        // SAFETY: a fresh mapping.
+        // SAFETY: as above.
         None => match unsafe {
             rustix::mm::mmap_anonymous(
-                sys::NULL,
+                inherited.cast(),
                 FILE_BYTES,
                 ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE,
+                MapFlags::PRIVATE | place,
             )
         } {
             Ok(at) => at.cast(),
