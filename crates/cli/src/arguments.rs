@@ -16,6 +16,7 @@ use crate::set::SetArguments;
 use crate::settings::Settings;
 use crate::size::Budget;
 use crate::status::StatusArguments;
+use crate::trace::TraceArguments;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use coldpress_codec::CodecKind;
@@ -52,8 +53,8 @@ Examples:
 
 Settings come from the command line, else from the environment (COLDPRESS_BUDGET,
 COLDPRESS_COLD_AFTER, COLDPRESS_TRIGGER, COLDPRESS_CODEC, COLDPRESS_STORAGE,
-COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW,
-COLDPRESS_STATS, COLDPRESS_QUIET), else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
+COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW, COLDPRESS_STATS, COLDPRESS_TRACE, COLDPRESS_QUIET),
+else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
 names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true. Budget, cold age and
 triggers can be changed while the program runs: coldpress set --help
 
@@ -90,6 +91,9 @@ pub enum Command {
     /// Show the programs that run under Coldpress
     #[command(after_help = columns::help())]
     Status(StatusArguments),
+    /// Show what was decided when, from the file of run --trace
+    #[command(after_help = crate::trace::HELP)]
+    Trace(TraceArguments),
     /// Sample the private anonymous pages of a live process
     #[command(after_help = CAPTURE_HELP)]
     Capture(CaptureArguments),
@@ -138,6 +142,10 @@ pub struct RunArguments {
     /// Write the final statistics to this file, as JSON
     #[arg(long, verbatim_doc_comment, value_name = "FILE")]
     pub stats: Option<PathBuf>,
+    /// Write to this file what is decided when; with --follow, that of other processes
+    /// to FILE.PID. Look at it with: coldpress trace FILE
+    #[arg(long, verbatim_doc_comment, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
     /// For tests: evict pages at random, whatever their heat and the budget
     #[arg(long, verbatim_doc_comment, value_name = "SEED", num_args = 0..=1, require_equals = true, value_parser = chaos::parse_seed)]
     pub chaos: Option<Option<u64>>,
@@ -164,6 +172,7 @@ impl RunArguments {
             recode_after_ms: self.recode_after,
             follow: self.follow.then_some(true),
             stats: self.stats.clone(),
+            trace: self.trace.clone(),
             quiet: self.quiet.then_some(true),
         }
     }

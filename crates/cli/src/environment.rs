@@ -37,6 +37,8 @@ pub struct Settings<'a> {
     pub chaos: Option<u64>,
     /// Whether programs that the program starts are managed too.
     pub follow: bool,
+    /// Where a trace of decisions goes.
+    pub trace: Option<&'a Path>,
     /// Where the statistics file goes.
     pub statistics_dir: &'a Path,
     /// Descriptor of `/dev/userfaultfd`, if the system call cannot be used.
@@ -66,6 +68,7 @@ impl Settings<'_> {
             config::STATISTICS_DIR,
             config::ROOT_PID,
             config::FOLLOW,
+            config::TRACE_DECISIONS,
             config::DEVICE_FD,
             config::PRELOAD_PATH,
             LD_PRELOAD,
@@ -93,6 +96,9 @@ impl Settings<'_> {
         }
         if self.follow {
             set(config::FOLLOW, OsStr::new("1"));
+        }
+        if let Some(file) = self.trace {
+            set(config::TRACE_DECISIONS, file.as_os_str());
         }
         set(config::TRIGGER, self.triggers.to_string().as_ref());
         set(config::CODEC, self.codec.to_string().as_ref());
@@ -194,6 +200,7 @@ mod tests {
             ("COLDPRESS_CHAOS", "2"),
             ("COLDPRESS_RECODE_AFTER_MS", "1"),
             ("COLDPRESS_FOLLOW_CHILDREN", "1"),
+            ("COLDPRESS_TRACE_DECISIONS", "/x"),
         ];
         let inherited = inherited
             .into_iter()
@@ -205,6 +212,7 @@ mod tests {
             recode_after_ms: Some(0),
             chaos: Some(1),
             follow: false,
+            trace: None,
             codec: CodecKind::Zstd { level: -7 },
             storage: StorageKind::SizeClass,
             statistics_dir: Path::new("/s"),
@@ -233,9 +241,11 @@ mod tests {
         assert_eq!(entries, expected);
         let follows = Settings {
             follow: true,
+            trace: Some(Path::new("/t")),
             ..settings
         };
         let entries = follows.environment_over(std::iter::empty());
         assert!(entries.contains(&c"COLDPRESS_FOLLOW_CHILDREN=1".into()));
+        assert!(entries.contains(&c"COLDPRESS_TRACE_DECISIONS=/t".into()));
     }
 }

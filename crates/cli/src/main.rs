@@ -4,6 +4,7 @@
 //! * `doctor` tells whether this machine lets the pager work, and how to mend it ([`doctor`]);
 //! * `set` changes settings of a program that runs ([`set`]);
 //! * `status` shows the processes under a pager ([`status`]);
+//! * `trace` shows what was decided when in a run ([`trace`]);
 //! * `capture` samples the pages of a live process ([`capture`]);
 //! * `eval` measures codecs and storages on captured pages ([`eval`]);
 //! * `bench cache` measures the discardable cache when memory runs short (feature `bench-cache`).
@@ -65,6 +66,9 @@ mod status;
 mod summary;
 mod supervise;
 mod tier;
+mod trace;
+mod trace_file;
+mod trace_plot;
 mod unmanaged;
 mod userfaultfd;
 
@@ -81,6 +85,7 @@ fn main() {
         Command::Doctor { json } => doctor::doctor(json),
         Command::Set(arguments) => set::set(&arguments),
         Command::Status(arguments) => status::status(&arguments),
+        Command::Trace(arguments) => trace::trace(&arguments),
         Command::Capture(arguments) => capture::capture(&arguments),
         Command::Eval(arguments) => eval::eval(&arguments),
         #[cfg(feature = "bench-cache")]

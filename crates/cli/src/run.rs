@@ -25,7 +25,7 @@ use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
 use coldpress_interface::triggers::Triggers;
 use std::ffi::OsStr;
 use std::os::fd::RawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Runs the program; the result is its own exit status.
 pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
@@ -51,6 +51,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
             ))
         })?;
     }
+    let trace = chosen.trace.as_deref().map(trace_file).transpose()?;
     let chaos = chaos::seed(arguments.chaos);
     let settings = environment::Settings {
         budget_bytes: budget.bytes,
@@ -61,6 +62,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         recode_after_ms: chosen.recode_after_ms.filter(|&age| age != COLD_AFTER_AUTO),
         chaos,
         follow: chosen.follow.unwrap_or(false),
+        trace: trace.as_deref(),
         statistics_dir: &statistics_dir,
         device,
         library: &library,
@@ -107,6 +109,28 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     }
     Ok(end_as(ending))
 }
+
+/// The file of a trace, as the pager can open it wherever the program goes. An old one is removed, so that
+/// what is there afterwards is of this run.
+fn trace_file(file: &Path) -> Result<PathBuf, Refusal> {
+    let refused = |why: String| Refusal::new(format!("--trace: {}: {why}", file.display()));
+    let cannot = |error: std::io::Error| refused(format!("cannot be written: {error}"));
+    let absolute = std::path::absolute(file).map_err(cannot)?;
+    if absolute.as_os_str().len() > LONGEST_TRACE_PATH {
+        return Err(refused(format!(
+            "its path is longer than {LONGEST_TRACE_PATH} bytes"
+        ))
+        .mend("Name one in a directory nearer to the root: --trace /tmp/decisions.trace"));
+    }
+    summary::check_writable(&absolute).map_err(cannot)?;
+    if absolute.is_file() {
+        std::fs::remove_file(&absolute).map_err(cannot)?;
+    }
+    Ok(absolute)
+}
+
+/// What the pager has room for.
+const LONGEST_TRACE_PATH: usize = 250;
 
 /// What the command line, the environment and the file say.
 fn settings(arguments: &RunArguments) -> Result<Settings, Refusal> {

@@ -35,6 +35,8 @@ pub struct Settings {
     pub follow: Option<bool>,
     /// Where the final statistics go.
     pub stats: Option<PathBuf>,
+    /// Where a trace of decisions goes.
+    pub trace: Option<PathBuf>,
     /// Whether there is no summary.
     pub quiet: Option<bool>,
 }
@@ -69,6 +71,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "recode-after": recode_after_ms = duration::parse_cold_after,
     "follow": follow = choice::parse_switch,
     "stats": stats = parse_path,
+    "trace": trace = parse_path,
     "quiet": quiet = choice::parse_switch,
 };
 
@@ -106,6 +109,7 @@ impl Settings {
             recode_after_ms: self.recode_after_ms.or(lower.recode_after_ms),
             follow: self.follow.or(lower.follow),
             stats: self.stats.or(lower.stats),
+            trace: self.trace.or(lower.trace),
             quiet: self.quiet.or(lower.quiet),
         }
     }

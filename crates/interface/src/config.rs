@@ -55,5 +55,8 @@ pub const STALL_FIRST_FAULT_MS: &str = "COLDPRESS_STALL_FIRST_FAULT_MS";
 /// and at the end. Absent: they are not traced.
 pub const TRACE_LOCKS: &str = "COLDPRESS_TRACE_LOCKS";
 
+/// File that receives a trace of what reclaim decided when (lines of JSON). Absent: nothing is traced.
+pub const TRACE_DECISIONS: &str = "COLDPRESS_TRACE_DECISIONS";
+
 /// Evict pages at random and regardless of the budget: the seed, 1 or more (a test aid).
 pub const CHAOS: &str = "COLDPRESS_CHAOS";

@@ -8,7 +8,7 @@
 use crate::{environment, libc_files};
 use coldpress_interface::config as names;
 use coldpress_runtime::config::{Config, variable};
-use coldpress_runtime::{dormant, fork, message, pager, start, sys, trace};
+use coldpress_runtime::{decisions, dormant, fork, message, pager, start, sys, trace};
 use core::ffi::{c_char, c_int, c_void};
 
 type Constructor = extern "C" fn(c_int, *const *const c_char, *mut *mut c_char);
@@ -56,6 +56,10 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
     unsafe {
         let directory = variable(environment.cast_const().cast(), names::STATISTICS_DIR);
         pager.configure(config, directory.unwrap_or(b""));
+        decisions::configure(variable(
+            environment.cast_const().cast(),
+            names::TRACE_DECISIONS,
+        ));
         if is_root {
             trace::configure(variable(
                 environment.cast_const().cast(),

@@ -18,6 +18,7 @@
 //! | `requests` | what the program's threads ask of the pager's |
 //! | `control` | what may be changed while the program runs |
 //! | `trace` | how long locks are waited for and held |
+//! | `decisions` | a trace of what reclaim decided when |
 //! | `dormant` | waiting before starting, in children that are followed |
 //! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |
 //! | `workplace` | what its threads work with |
@@ -31,6 +32,7 @@ mod cold_age;
 mod compaction;
 pub mod config;
 pub mod control;
+pub mod decisions;
 pub mod describe;
 pub mod discovery;
 pub mod dormant;
@@ -269,6 +271,7 @@ impl Pager {
             statistics::publish_windows();
             statistics::publish_cpu_time(self.threads.ids());
             trace::write();
+            decisions::finish();
         }
     }
 }

@@ -243,6 +243,7 @@ impl Reclaim {
             pressure.measured.load(Relaxed).wrapping_add(1),
         );
         statistics::publish(total);
+        crate::decisions::observe();
         total
     }
 

@@ -135,6 +135,7 @@ pub fn start_in_child() -> Result<(), StartError> {
 fn launch(is_child: usize) -> Result<(), StartError> {
     if is_child != 0 {
         trace::stop();
+        crate::decisions::begin_in_child();
     }
     let pager = pager();
     let inherited = match is_child {

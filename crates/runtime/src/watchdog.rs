@@ -51,6 +51,7 @@ pub extern "C" fn run(_: usize) -> ! {
         rounds = rounds.wrapping_add(1);
         if rounds.is_multiple_of(TRACE_EVERY) {
             trace::write();
+            crate::decisions::write();
         }
     }
 }
