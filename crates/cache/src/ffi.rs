@@ -1,4 +1,4 @@
-//! The C interface, under prefixed names; `include/lazyfree.h` gives them the names of seed 004,
+//! The C interface, under prefixed names, made a library by `crates/cache-c`; its `include/lazyfree.h` gives them the names of seed 004,
 //! `include/upstream/` those of today's LazyFree.
 //!
 //! A write lock belongs to the thread that took it, one a cache, since `write_unlock` does not say

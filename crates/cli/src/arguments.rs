@@ -3,7 +3,6 @@
 //! Everything wrong with it ends in exit status 125, so that no mistake of the caller can be
 //! taken for the program's own status. A value that cannot be read is reported in one line.
 
-#[cfg(feature = "bench-cache")]
 use crate::bench_cache::BenchArguments;
 use crate::capture_arguments::CaptureArguments;
 use crate::chaos;
@@ -101,7 +100,6 @@ pub enum Command {
     #[command(after_help = EVAL_HELP)]
     Eval(EvalArguments),
     /// Measure parts of Coldpress against their bars
-    #[cfg(feature = "bench-cache")]
     Bench(BenchArguments),
 }
 

@@ -7,7 +7,7 @@
 //! * `trace` shows what was decided when in a run ([`trace`]);
 //! * `capture` samples the pages of a live process ([`capture`]);
 //! * `eval` measures codecs and storages on captured pages ([`eval`]);
-//! * `bench cache` measures the discardable cache when memory runs short (feature `bench-cache`).
+//! * `bench cache` measures the discardable cache when memory runs short.
 //!
 //! Data goes to standard output, messages to standard error. Exit statuses are the program's
 //! own for `run`, otherwise 0; 125 where Coldpress refuses, 126 where the program cannot be
@@ -16,7 +16,6 @@
 mod anonymous_pages;
 mod arguments;
 mod ask;
-#[cfg(feature = "bench-cache")]
 mod bench_cache;
 mod budget;
 mod by_mapping;
@@ -88,7 +87,6 @@ fn main() {
         Command::Trace(arguments) => trace::trace(&arguments),
         Command::Capture(arguments) => capture::capture(&arguments),
         Command::Eval(arguments) => eval::eval(&arguments),
-        #[cfg(feature = "bench-cache")]
         Command::Bench(arguments) => bench_cache::bench(&arguments),
     };
     let code = result.unwrap_or_else(|refusal| {

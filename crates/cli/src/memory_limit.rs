@@ -54,14 +54,12 @@ pub fn group_bytes_of(pid: u32) -> Option<u64> {
 /// Directory of the memory group below which this process may make another, and whether it is of version 2. With
 /// version 1 that is the process's own; with version 2, where a group with processes can have no such
 /// groups below it, the mount's root.
-#[cfg(feature = "bench-cache")]
 pub fn group_directory() -> Option<(PathBuf, bool)> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     parent_of_groups(&mounts, &groups)
 }
 
-#[cfg(feature = "bench-cache")]
 fn parent_of_groups(mountinfo: &str, cgroup: &str) -> Option<(PathBuf, bool)> {
     let all = || mountinfo.lines().filter_map(parse_mount);
     let unified = |hierarchy: &Hierarchy| hierarchy.limit_file == "memory.max";
@@ -261,7 +259,6 @@ mod tests {
         );
     }
 
-    #[cfg(feature = "bench-cache")]
     #[test]
     fn groups_are_made_below_ones_own_or_below_the_root_of_version_2() {
         let own = "/sys/fs/cgroup/memory/outer/inner";

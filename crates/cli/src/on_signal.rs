@@ -50,7 +50,6 @@ extern "C" fn undo_and_die(signal: libc::c_int) {
         write(DAMON_STATE, b"off");
         write(DAMON_COUNT, b"0");
     }
-    #[cfg(feature = "bench-cache")]
     crate::bench_cache::remove_group();
     // SAFETY: async-signal-safe. SA_RESETHAND made the disposition the default one, so the
     // signal, pending until the handler returns, ends the process.

@@ -1,8 +1,6 @@
 //! Promise: `coldpress bench cache` measures every kind under a limit that it makes and removes again, also
 //! when it is interrupted, and says what mends it where it cannot make one.
 
-#![cfg(feature = "bench-cache")]
-
 mod common;
 
 use common::{Directory, coldpress, coldpress_as_nobody, root, stderr, stdout};

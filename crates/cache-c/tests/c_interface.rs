@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 /// The static library of this build, which lies beside the test or above it.
 fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let name = "libcoldpress_cache.a";
+    let name = "libcoldpress_cache_c.a";
     let found = test.ancestors().skip(1).take(2).map(|dir| dir.join(name));
     let mut newest: Vec<PathBuf> = found.filter(|path| path.exists()).collect();
     newest.sort_by_key(|path| path.metadata().unwrap().modified().unwrap());
