@@ -26,6 +26,8 @@ pub struct Round {
     chaos: bool,
     codec: Option<&'static str>,
     storage: Option<&'static str>,
+    /// When what stays compressed is stored anew, where that is not chosen.
+    recode_after: Option<&'static str>,
 }
 
 const fn round(name: &'static str, threads: u32, mib: u32, fork_every_ms: u32, rare: u32) -> Round {
@@ -39,6 +41,14 @@ const fn round(name: &'static str, threads: u32, mib: u32, fork_every_ms: u32, r
         chaos: true,
         codec: None,
         storage: None,
+        recode_after: None,
+    }
+}
+
+const fn recoded(round: Round, recode_after: &'static str) -> Round {
+    Round {
+        recode_after: Some(recode_after),
+        ..round
     }
 }
 
@@ -68,6 +78,7 @@ pub const ROUNDS: &[Round] = &[
     within(round("by budget", 3, 64, 1000, 5), "36M"),
     kept_by(round("calm, wkdm", 2, 96, 0, 1), "wkdm", "press"),
     round("forks", 2, 24, 200, 5),
+    recoded(round("re-coded", 2, 96, 2000, 2), "500ms"),
     kept_by(round("calm, zstd", 2, 96, 0, 1), "zstd:-7", "two-slot"),
     round("crowd", 8, 96, 3000, 5),
 ];
@@ -135,7 +146,12 @@ impl Round {
         if self.chaos {
             managed = managed.chaos();
         }
-        for (option, value) in [("--codec", self.codec), ("--storage", self.storage)] {
+        let options = [
+            ("--codec", self.codec),
+            ("--storage", self.storage),
+            ("--recode-after", self.recode_after),
+        ];
+        for (option, value) in options {
             if let Some(value) = value {
                 managed = managed.option(option, value);
             }
