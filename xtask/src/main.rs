@@ -9,6 +9,7 @@
 //! | [`sim`] | the engine on a simulated machine, a program of its own |
 //! | [`programs`] | real programs under small budgets, compared with their native runs |
 //! | [`verify`] | evict and restore cycles by the million, on a program that knows its pages |
+//! | [`lazyfree`] | LazyFree's own test program on our cache |
 //! | [`security`] | what one security domain can time of another, and what remains |
 //! | [`steps`] | cargo commands in order, and counting what tests say they did |
 //! | [`mod@bench`] | measurements beside kernel zram |
@@ -30,6 +31,7 @@ mod demo;
 mod fuzz;
 mod group;
 mod install;
+mod lazyfree;
 mod managed;
 mod miri;
 mod process;
@@ -75,6 +77,8 @@ enum Task {
     Verify(verify::Options),
     /// Measure what one security domain can time of another.
     Security(security::Options),
+    /// Run LazyFree's own test program, from a checkout of it, on our cache.
+    Lazyfree(lazyfree::Options),
     /// Fuzz the codecs, one target after the other.
     Fuzz(fuzz::Options),
 }
@@ -92,6 +96,7 @@ fn main() -> ExitCode {
         Task::Programs(options) => programs::run(&options),
         Task::Verify(options) => verify::run(&options),
         Task::Security(options) => security::run(&options),
+        Task::Lazyfree(options) => lazyfree::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
     };
     let code = match outcome {
