@@ -157,8 +157,16 @@ pub unsafe extern "C" fn mremap(
             result => result,
         }
     });
+    if result >= 0 && old_len > 0 && flags & DONT_UNMAP == 0 {
+        let whole = |at, len: usize| AddressRange::new(at, len.next_multiple_of(4096));
+        let to = whole(result as usize, new_len);
+        pager().remapped(whole(old as usize, old_len), to);
+    }
     answer(result) as *mut c_void
 }
+
+/// `MREMAP_DONTUNMAP`.
+const DONT_UNMAP: c_int = 4;
 
 type Thread = extern "C" fn(*mut c_void) -> *mut c_void;
 type CreateThread =

@@ -89,7 +89,7 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("hugetlb", "hugetlb", &["28", "1500"], "64M", true),
     hazard("shared_and_file", "shared_and_file", &["29", "3"], "64M", true),
     hazard("fork_advice", "fork_advice", &["30", "6"], "64M", true),
-    hazard("fork_kept", "fork_kept", &["55", "3"], "64M", true),
+    hazard("fork_kept", "fork_kept", &["55", "12"], "64M", true),
     hazard("fork_while_unmapping", "fork_while_unmapping", &["57", "4", "200"], "64M", true),
     hazard("own_userfaultfd", "own_userfaultfd", &["31", "8", "0"], "64M", true),
     hazard("own_userfaultfd_late", "own_userfaultfd", &["32", "8", "1"], "64M", true),

@@ -140,6 +140,38 @@ impl NotInherited {
         self.subtract(from);
     }
 
+    /// The program's own `mremap` has made `to` of `from`. No event tells of memory that was not
+    /// registered, and none of what a mapping has grown by, to which its mark passes.
+    pub fn remapped(&self, from: AddressRange, to: AddressRange) {
+        if self.count.load(Relaxed) == 0 {
+            return;
+        }
+        let common = from.len().min(to.len());
+        let part = |at| AddressRange::new(at, common);
+        // Otherwise an event was told, and has done it.
+        if to.start != from.start && self.first_overlap(from).is_some() {
+            self.moved(part(from.start), part(to.start));
+            self.subtract(from);
+        }
+        let last = AddressRange {
+            start: (to.start + common).saturating_sub(PAGE_SIZE),
+            end: to.start + common,
+        };
+        let grown = AddressRange {
+            start: last.end,
+            ..to
+        };
+        let cut = AddressRange {
+            start: last.end,
+            end: to.start + from.len(),
+        };
+        if !grown.is_empty() && self.first_overlap(last).is_some() {
+            self.add(grown);
+        } else if to.start == from.start && !cut.is_empty() {
+            self.subtract(cut);
+        }
+    }
+
     /// The lowest part of `range` that is kept from children.
     fn first_overlap(&self, range: AddressRange) -> Option<AddressRange> {
         if self.count.load(Relaxed) == 0 || range.is_empty() {
@@ -253,6 +285,25 @@ mod tests {
             let apart = ranges.ranges[..ranges.len].windows(2);
             assert!(apart.into_iter().all(|w| w[0].end < w[1].start));
         }
+    }
+
+    #[test]
+    fn marks_follow_an_mremap() {
+        let kept = NotInherited::new();
+        kept.add(range(10, 20));
+        kept.remapped(range(14, 18), range(30, 34));
+        assert_eq!(
+            inherited(&kept, range(10, 40)),
+            [(14, 18), (20, 30), (34, 40)]
+        );
+        // An event has told of it before.
+        kept.moved(range(30, 34), range(50, 54));
+        kept.remapped(range(30, 34), range(50, 56));
+        assert_eq!(inherited(&kept, range(30, 60)), [(30, 50), (56, 60)]);
+        kept.remapped(range(50, 56), range(50, 52));
+        assert_eq!(inherited(&kept, range(50, 60)), [(52, 60)]);
+        kept.remapped(range(60, 64), range(52, 56));
+        assert_eq!(inherited(&kept, range(50, 60)), [(52, 60)], "not its mark");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use crate::exclusions::Reason;
 use crate::fork::Operation;
-use crate::futex::{FutexLock, add_and_wake, set_and_wake, wait_while};
+use crate::futex::{FutexLock, Inside, add_and_wake, set_and_wake, wait_while};
 use crate::sys::SignalsBlocked;
 use crate::windows::parts;
 use crate::{Pager, fork, handler, sys};
@@ -79,12 +79,20 @@ impl Pager {
             || self.control.is_pending()
     }
 
+    /// The gate, from inside. Who unmaps memory goes on when the event is *read*: its addresses may be
+    /// mapped and asked for again before it is acted upon, which would end what was asked. Events are
+    /// read and acted upon with the gate closed, so inside it those of earlier calls are past.
+    fn after_events(&self) -> Inside<'_> {
+        self.host.gate.enter_in_turn()
+    }
+
     /// Leaves a range alone from now on.
     pub fn exclude(&self, range: AddressRange, reason: Reason) {
         if !self.is_expected() {
             return;
         }
         let _signals = SignalsBlocked::new();
+        let _inside = self.after_events();
         if !self.host.exclusions.add(range, reason) {
             crate::message::say(format_args!(
                 "the table of memory that is left alone is full; {:#x} may be evicted",
@@ -116,6 +124,7 @@ impl Pager {
             return;
         }
         let _signals = SignalsBlocked::new();
+        let _inside = self.after_events();
         if self.host.not_inherited.add(range) {
             // Once more: a fork by another thread may have taken the mark back meanwhile.
             // SAFETY: no content changes; the program has asked for it.
@@ -135,6 +144,7 @@ impl Pager {
             return;
         }
         let _signals = SignalsBlocked::new();
+        let _inside = self.after_events();
         if !self.host.not_inherited.subtract(range) {
             crate::message::say(format_args!(
                 "the program keeps more ranges from its children than can be remembered; a child \
@@ -142,10 +152,18 @@ impl Pager {
                 range.start
             ));
         }
-        let _inside = self.host.gate.enter_in_turn();
         // During a fork nothing is marked; what is registered is marked when it is over.
         if !self.fork.still.load(Acquire) {
             fork::for_each_registered_in(range, |r| self.host.keep_from_raw_clones(r));
+        }
+    }
+
+    /// The program has moved, grown or cut `from`, which is `to` now.
+    pub fn remapped(&self, from: AddressRange, to: AddressRange) {
+        if self.is_running() {
+            let _signals = SignalsBlocked::new();
+            let _inside = self.after_events();
+            self.host.not_inherited.remapped(from, to);
         }
     }
 
@@ -228,6 +246,7 @@ impl Pager {
         }
         {
             let _signals = SignalsBlocked::new();
+            let _inside = self.after_events();
             if !exclusions.add_if_room(range, Reason::LatencySensitive) {
                 return false;
             }
