@@ -5,17 +5,26 @@ use coldpress_interface::config;
 use coldpress_promises::managed::binary;
 use coldpress_promises::{Managed, Workplace, skip};
 
-const ARGUMENTS: [&str; 7] = ["7", "2", "16", "30", "0", "5", "0"];
+const ARGUMENTS: [&str; 7] = ["7", "2", "16", "12", "0", "5", "0"];
 
-/// Output of a run that must fail and must say all of `words`.
-fn reported(managed: Managed<'_>, place: &Workplace, words: &[&str]) -> String {
+/// Output of a run that must fail and must say all of `words`. `managed` makes such a run. A run that
+/// ends well did not meet what it should: a page whose fault is not answered may be restored with a
+/// neighbour of it, or put back because it does not compress. Then it is run again.
+fn reported<'a>(managed: impl Fn() -> Managed<'a>, place: &Workplace, words: &[&str]) -> String {
     let program = place.compile("verify");
-    let (outcome, _) = managed
-        .chaos()
-        .budget("64M")
-        .environment("VERIFY_STATUS", &binary().display().to_string())
-        .run(&program, ARGUMENTS);
-    assert!(!outcome.status.success(), "{outcome}");
+    let run = || {
+        let managed = managed().chaos().budget("64M");
+        let status = binary().display().to_string();
+        managed
+            .environment("VERIFY_STATUS", &status)
+            .run(&program, ARGUMENTS)
+            .0
+    };
+    let outcomes = std::iter::repeat_with(run).take(4);
+    let outcome = outcomes
+        .inspect(|outcome| println!("{}", outcome.status))
+        .find(|outcome| !outcome.status.success())
+        .expect("one of four runs meets it");
     for word in words {
         assert!(outcome.stdout.contains(word), "no `{word}`: {outcome}");
     }
@@ -28,7 +37,7 @@ fn a_wrong_page() {
         return;
     }
     let place = Workplace::new("wrong-page");
-    let managed = Managed::new(&place).environment("VERIFY_SPOIL", "1");
+    let managed = || Managed::new(&place).environment("VERIFY_SPOIL", "1");
     let words = [
         "MISMATCH: seed 7 thread 0",
         "word 256: expected 0x",
@@ -49,7 +58,7 @@ fn a_stuck_thread() {
         return;
     }
     let place = Workplace::new("stuck-thread");
-    let managed = Managed::new(&place).environment(config::STALL_FIRST_FAULT_MS, "60000");
+    let managed = || Managed::new(&place).environment(config::STALL_FIRST_FAULT_MS, "60000");
     let words = [
         "STUCK: thread ",
         " has been at page 0x",
