@@ -14,7 +14,7 @@ use std::time::Instant;
 /// Options of the task.
 #[derive(clap::Args, Debug)]
 pub struct Options {
-    /// A checkout of LazyFree (git clone https://github.com/olegbbtr/lazyfree_cache)
+    /// A checkout of LazyFree (github.com/olegbbtr/lazyfree_cache)
     #[arg(long, value_name = "DIR")]
     source: PathBuf,
 }
