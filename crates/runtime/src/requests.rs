@@ -93,6 +93,11 @@ impl Pager {
         }
         let _signals = SignalsBlocked::new();
         let _inside = self.after_events();
+        self.note_excluded(range, reason);
+    }
+
+    /// The same, with the gate in any state.
+    fn note_excluded(&self, range: AddressRange, reason: Reason) {
         if !self.host.exclusions.add(range, reason) {
             crate::message::say(format_args!(
                 "the table of memory that is left alone is full; {:#x} may be evicted",
@@ -369,7 +374,7 @@ impl Pager {
         // SAFETY: no content changes.
         unsafe { sys::madvise(range.start, range.len(), sys::MADV_DOFORK) };
         // The change above has ended the exclusion with everything else.
-        self.exclude(range, Reason::Asked);
+        self.note_excluded(range, Reason::Asked);
         true
     }
 }
