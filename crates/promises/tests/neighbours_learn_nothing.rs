@@ -41,7 +41,8 @@ fn time(place: &Workplace) -> Vec<Seen> {
         assert_eq!(counted.len(), ROUNDS);
         for (absent, faults) in counted {
             assert!(
-                absent == faults && absent + SPARED >= PAGES,
+                // A page may be on its way back when it is counted.
+                faults <= absent && faults + SPARED >= PAGES,
                 "{faults} own faults for {absent} own pages out, while the other is {state}"
             );
         }
