@@ -41,8 +41,7 @@ fn time(place: &Workplace) -> Vec<Seen> {
         assert_eq!(counted.len(), ROUNDS);
         for (absent, faults) in counted {
             assert!(
-                // A page may be on its way back when it is counted.
-                faults <= absent && faults + SPARED >= PAGES,
+                absent == faults && absent + SPARED >= PAGES,
                 "{faults} own faults for {absent} own pages out, while the other is {state}"
             );
         }
