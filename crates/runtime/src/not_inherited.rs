@@ -113,6 +113,11 @@ impl NotInherited {
         done
     }
 
+    /// Whether nothing is kept from children, as in most programs.
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Relaxed) == 0
+    }
+
     /// The program keeps `range`, rounded out to pages, from its children. `false`: there is no
     /// room to remember it.
     pub fn add(&self, range: AddressRange) -> bool {
@@ -122,12 +127,12 @@ impl NotInherited {
     /// `range` is inherited (again), or is no longer mapped. `false`: there is no room to remember
     /// what is left on both sides of it, and nothing has changed.
     pub fn subtract(&self, range: AddressRange) -> bool {
-        self.count.load(Relaxed) == 0 || self.change(|ranges| ranges.subtract(whole_pages(range)))
+        self.is_empty() || self.change(|ranges| ranges.subtract(whole_pages(range)))
     }
 
     /// Memory was moved, and its mark with it.
     pub fn moved(&self, from: AddressRange, to: AddressRange) {
-        if self.count.load(Relaxed) == 0 {
+        if self.is_empty() {
             return;
         }
         self.subtract(to);
@@ -143,7 +148,7 @@ impl NotInherited {
     /// The program's own `mremap` has made `to` of `from`. No event tells of memory that was not
     /// registered, and none of what a mapping has grown by, to which its mark passes.
     pub fn remapped(&self, from: AddressRange, to: AddressRange) {
-        if self.count.load(Relaxed) == 0 {
+        if self.is_empty() {
             return;
         }
         let common = from.len().min(to.len());
@@ -174,7 +179,7 @@ impl NotInherited {
 
     /// The lowest part of `range` that is kept from children.
     fn first_overlap(&self, range: AddressRange) -> Option<AddressRange> {
-        if self.count.load(Relaxed) == 0 || range.is_empty() {
+        if self.is_empty() || range.is_empty() {
             return None;
         }
         let ranges = self.ranges.lock();

@@ -165,7 +165,7 @@ impl Pager {
 
     /// The program has moved, grown or cut `from`, which is `to` now.
     pub fn remapped(&self, from: AddressRange, to: AddressRange) {
-        if self.is_running() {
+        if self.is_running() && !self.host.not_inherited.is_empty() {
             let _signals = SignalsBlocked::new();
             let _inside = self.after_events();
             self.host.not_inherited.remapped(from, to);
