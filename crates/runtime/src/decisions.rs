@@ -147,23 +147,30 @@ struct Path(UnsafeCell<Text<256>>);
 // SAFETY: written by `configure` alone, before any other thread exists.
 unsafe impl Sync for Path {}
 
-static TRACE: Trace = Trace {
-    on: AtomicBool::new(false),
-    records: AtomicPtr::new(core::ptr::null_mut()),
-    len: AtomicUsize::new(0),
-    thinned: AtomicU32::new(0),
-    began_ns: AtomicU64::new(0),
-    interval_ns: AtomicU64::new(INTERVAL_NS),
-    looked_ns: AtomicU64::new(0),
-    recorded_ns: AtomicU64::new(0),
-    peak_bytes: AtomicU64::new(0),
-    rule: AtomicU64::new(0),
-    rules_ns: [const { AtomicU64::new(0) }; RULES],
-    busy: AtomicU32::new(0),
-    written: AtomicUsize::new(0),
-    written_thinned: AtomicU32::new(NEVER),
-    path: Path(UnsafeCell::new(Text::new())),
-};
+impl Trace {
+    /// One with room for as many records as lie at `records`.
+    const fn new(records: *mut Record) -> Self {
+        Self {
+            on: AtomicBool::new(false),
+            records: AtomicPtr::new(records),
+            len: AtomicUsize::new(0),
+            thinned: AtomicU32::new(0),
+            began_ns: AtomicU64::new(0),
+            interval_ns: AtomicU64::new(INTERVAL_NS),
+            looked_ns: AtomicU64::new(0),
+            recorded_ns: AtomicU64::new(0),
+            peak_bytes: AtomicU64::new(0),
+            rule: AtomicU64::new(0),
+            rules_ns: [const { AtomicU64::new(0) }; RULES],
+            busy: AtomicU32::new(0),
+            written: AtomicUsize::new(0),
+            written_thinned: AtomicU32::new(NEVER),
+            path: Path(UnsafeCell::new(Text::new())),
+        }
+    }
+}
+
+static TRACE: Trace = Trace::new(core::ptr::null_mut());
 
 /// Nothing was written yet.
 const NEVER: u32 = u32::MAX;
@@ -439,24 +446,9 @@ mod tests {
         let records: Vec<Record> = (0..CAPACITY)
             .map(|_| [const { AtomicU64::new(0) }; WORDS])
             .collect();
-        let records = Box::leak(records.into_boxed_slice());
-        Trace {
-            on: AtomicBool::new(true),
-            records: AtomicPtr::new(records.as_mut_ptr()),
-            len: AtomicUsize::new(0),
-            thinned: AtomicU32::new(0),
-            began_ns: AtomicU64::new(0),
-            interval_ns: AtomicU64::new(INTERVAL_NS),
-            looked_ns: AtomicU64::new(0),
-            recorded_ns: AtomicU64::new(0),
-            peak_bytes: AtomicU64::new(0),
-            rule: AtomicU64::new(0),
-            rules_ns: [const { AtomicU64::new(0) }; RULES],
-            busy: AtomicU32::new(0),
-            written: AtomicUsize::new(0),
-            written_thinned: AtomicU32::new(NEVER),
-            path: Path(UnsafeCell::new(Text::new())),
-        }
+        let trace = Trace::new(Box::leak(records.into_boxed_slice()).as_mut_ptr());
+        trace.on.store(true, Relaxed);
+        trace
     }
 
     fn line(trace: &Trace, n: usize) -> String {
