@@ -76,6 +76,11 @@ use host::Linux;
 use lock_api::RawMutex;
 use start::Threads;
 
+/// How often free frames are given back at a time, and with how many calls of the kernel each, some
+/// microseconds long.
+const RELEASE_STEPS: usize = 16;
+const RELEASE_CALLS: usize = 16;
+
 /// The codec: whichever was chosen.
 pub type Codec = AnyCodec;
 /// The storage: whichever was chosen.
@@ -256,10 +261,19 @@ impl Pager {
         (threads + staging) as u64 + self.workplace.backed_bytes()
     }
 
-    /// Gives free frames back to the kernel.
+    /// Gives free frames back to the kernel where there are too many, a few at a time: compression and the end of a
+    /// restore wait for the lock meanwhile.
     fn release_idle_frames(&self) {
-        self.engine
-            .with_storage_locked(|_| self.host.memory.release_idle(32));
+        let memory = &self.host.memory;
+        for _ in 0..RELEASE_STEPS {
+            let more = || {
+                self.engine
+                    .with_storage_locked(|_| memory.release_idle(RELEASE_CALLS))
+            };
+            if !memory.has_too_many() || !more() {
+                break;
+            }
+        }
     }
 
     /// Brings the statistics page up to date, at the end of the program.

@@ -35,6 +35,9 @@ const STAGING: usize = STAGING_SLOTS * PAGE_SIZE;
 const WINDOW_INDEX: usize = WINDOW_SLOTS * 4;
 /// Least room for tables.
 pub const LEAST_TABLES: usize = 256 << 20;
+/// So many free frames, and one part in so many of all that are backed, are kept.
+const IDLE_FRAMES: u32 = 256;
+const IDLE_PART: u32 = 64;
 /// One page kept inaccessible on both sides of staging, so that it is a mapping of its own.
 const FENCE: usize = PAGE_SIZE;
 
@@ -186,31 +189,47 @@ impl Memory {
         self.fresh.load(Relaxed) - 1 - self.released.load(Relaxed)
     }
 
-    /// Free frames that are still backed.
-    pub fn idle_frames(&self) -> u32 {
-        self.free.load(Relaxed)
+    /// Free frames that are worth keeping backed: others are free again soon.
+    fn worth_keeping(&self) -> u32 {
+        IDLE_FRAMES + self.backed_frames() / IDLE_PART
     }
 
-    /// Gives whole groups of 64 free frames back to the kernel, at most `groups`. Under the
-    /// storage's lock, by the reclaimer.
-    pub fn release_idle(&self, groups: usize) {
-        let mut left = groups;
-        let used = self.fresh.load(Relaxed) as usize / 64;
+    /// Whether more frames are free than are worth keeping.
+    pub fn has_too_many(&self) -> bool {
+        self.free.load(Relaxed) > self.worth_keeping()
+    }
+
+    /// Gives free frames back to the kernel, the uppermost first, in at most `calls`. Under the storage's lock, by
+    /// the reclaimer. Whether there are still too many.
+    ///
+    /// Runs however short: where pages are restored here and there, hardly ever are neighbours free for long, and
+    /// the frames of all that were stored would stay beside the pages.
+    pub fn release_idle(&self, calls: usize) -> bool {
+        let used = (self.fresh.load(Relaxed) as usize).div_ceil(64);
+        let mut left = calls;
         for (n, word) in self.bitmap(FREE).iter().enumerate().take(used).rev() {
-            if left == 0 {
-                break;
-            }
-            if word.load(Relaxed) == !0 {
-                word.store(0, Relaxed);
-                self.bitmap(RELEASED)[n].store(!0, Relaxed);
-                self.free.fetch_sub(64, Relaxed);
-                self.released.fetch_add(64, Relaxed);
-                let at = self.frames_base.load(Relaxed) + n * 64 * PAGE_SIZE;
-                // SAFETY: sixty-four frames that are free: nothing refers to their content.
-                unsafe { sys::madvise(at, 64 * PAGE_SIZE, sys::MADV_DONTNEED) };
+            let mut free = word.load(Relaxed);
+            while free != 0 {
+                if left == 0 || !self.has_too_many() {
+                    return self.has_too_many();
+                }
+                let first = free.trailing_zeros();
+                let count = (free >> first).trailing_ones();
+                let run = (!0 >> (64 - count)) << first;
+                free &= !run;
+                word.store(free, Relaxed);
+                let released = &self.bitmap(RELEASED)[n];
+                released.store(released.load(Relaxed) | run, Relaxed);
+                self.free.fetch_sub(count, Relaxed);
+                self.released.fetch_add(count, Relaxed);
+                let frame = n * 64 + first as usize;
+                let at = self.frames_base.load(Relaxed) + frame * PAGE_SIZE;
+                // SAFETY: a run of frames that are free: nothing refers to their content.
+                unsafe { sys::madvise(at, count as usize * PAGE_SIZE, sys::MADV_DONTNEED) };
                 left -= 1;
             }
         }
+        false
     }
 }
 
@@ -275,5 +294,69 @@ unsafe impl FrameSource for Memory {
     fn address(&self, frame: FrameIndex) -> NonNull<u8> {
         let at = self.frames_base.load(Relaxed) + frame.0 as usize * PAGE_SIZE;
         NonNull::new(at as *mut u8).expect("frames lie above the null page")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+    use rustix::mm::munmap;
+    use std::os::unix::fs::FileExt;
+    use std::vec::Vec;
+
+    const FRAMES: u32 = 8192;
+
+    /// As the kernel sees it.
+    fn resident_frames(memory: &Memory) -> usize {
+        let mut entries = [0u8; FRAMES as usize * 8];
+        let first = memory.address(FrameIndex(0)).as_ptr() as usize / PAGE_SIZE;
+        let pagemap = std::fs::File::open("/proc/self/pagemap").unwrap();
+        pagemap
+            .read_exact_at(&mut entries, first as u64 * 8)
+            .unwrap();
+        entries
+            .chunks(8)
+            .filter(|entry| entry[7] & 0x80 != 0)
+            .count()
+    }
+
+    /// Three of four frames are freed, none of them in whole groups: nearly all of them go back.
+    #[test]
+    fn frames_that_are_free_here_and_there_are_given_back() {
+        let memory = Memory::new();
+        memory.reserve(FRAMES as usize * PAGE_SIZE).unwrap();
+        let frames: Vec<_> = (0..6400).map(|_| memory.allocate().unwrap()).collect();
+        let number = |frame: FrameIndex| memory.address(frame).cast::<u32>();
+        for &frame in &frames {
+            // SAFETY: it was just lent to us.
+            unsafe { number(frame).write(frame.0) };
+        }
+        assert_eq!(resident_frames(&memory), 6400);
+        let (kept, freed): (Vec<_>, Vec<_>) = frames.iter().partition(|frame| frame.0 % 4 == 0);
+        freed.iter().for_each(|&&frame| memory.free(frame));
+        let mut rounds = 1;
+        while memory.release_idle(32) {
+            rounds += 1;
+        }
+        assert!(rounds > 10, "so much under one lock: {rounds}");
+        let worth = IDLE_FRAMES as usize + 6400 / IDLE_PART as usize;
+        assert!(resident_frames(&memory) <= kept.len() + worth);
+        assert_eq!(resident_frames(&memory), memory.backed_frames() as usize);
+        for frame in kept {
+            // SAFETY: it is still lent to us.
+            assert_eq!(unsafe { number(*frame).read() }, frame.0);
+        }
+        let again: Vec<_> = (0..freed.len())
+            .map(|_| memory.allocate().unwrap())
+            .collect();
+        let mut numbers: Vec<_> = again.iter().map(|frame| frame.0).collect();
+        numbers.sort_unstable();
+        assert!(
+            numbers.iter().eq(freed.iter().map(|frame| &frame.0)),
+            "each once"
+        );
+        // SAFETY: our own reservation, which nobody uses any more.
+        unsafe { munmap(memory.range().start as *mut _, memory.range().len()) }.unwrap();
     }
 }

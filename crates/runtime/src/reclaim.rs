@@ -59,8 +59,6 @@ const PROGRESS_PAGES: u32 = 16;
 const HOPE_NS: u64 = 200_000_000;
 /// Leaves, and records for as many pages, kept ready for faults on fresh memory: 256 MiB.
 const READY_LEAVES: u32 = 1024;
-/// Free frames beyond this many are given back to the kernel.
-const IDLE_FRAMES: u32 = 256;
 
 /// Private anonymous resident memory, from an open `/proc/self/statm`.
 pub(crate) fn private_anonymous_bytes(statm: &OwnedFd) -> u64 {
@@ -232,9 +230,7 @@ impl Reclaim {
         s.measurements.fetch_add(1, Relaxed);
         s.measured_at_ns.store(now, Relaxed);
         self.measured_ns = now;
-        if pager().host.memory.idle_frames() > IDLE_FRAMES {
-            pager().release_idle_frames();
-        }
+        pager().release_idle_frames();
         let pressure = &pager().pressure;
         pressure.restored.store(0, Relaxed);
         pressure.total_bytes.store(total, Relaxed);
