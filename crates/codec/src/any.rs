@@ -18,8 +18,8 @@
 //! which settles on the default. Otherwise stored pages would meet the wrong decoder.
 //!
 //! One choice has two forms of stored pages: with [`Press`] a page may also be of press-dense, made by
-//! whoever re-codes what stays cold. The first byte of a page tells which; the tables are given once,
-//! before the first such page ([`AnyCodec::set_tables`]).
+//! whoever re-codes what stays cold, or here ([`AnyCodec::compress_densely`]). The first byte of a page tells
+//! which; the tables are given once, before the first such page ([`AnyCodec::set_tables`]).
 //!
 //! Invariants, besides those of the crate:
 //! * I5 The bytes of a state are zeroes if its tag is 0, and else those of the codec of that tag,
@@ -38,7 +38,7 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::str::FromStr;
 use core::sync::atomic::{
-    AtomicPtr, AtomicU64,
+    AtomicBool, AtomicPtr, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -274,6 +274,9 @@ pub struct AnyCodec {
     choice: AtomicU64,
     /// The tables of press-dense, or null (I8).
     tables: AtomicPtr<DenseTables>,
+    /// Whether press-dense compresses where press was chosen and there are tables. A page tells by itself
+    /// what made it: nothing hangs on when a thread sees this.
+    densely: AtomicBool,
 }
 
 const SAME_FILLED_BIT: u32 = 8;
@@ -285,6 +288,7 @@ impl AnyCodec {
         Self {
             choice: AtomicU64::new(0),
             tables: AtomicPtr::new(core::ptr::null_mut()),
+            densely: AtomicBool::new(false),
         }
     }
 
@@ -293,6 +297,7 @@ impl AnyCodec {
         Self {
             choice: AtomicU64::new(encode(kind, detect_same_filled)),
             tables: AtomicPtr::new(core::ptr::null_mut()),
+            densely: AtomicBool::new(false),
         }
     }
 
@@ -330,6 +335,12 @@ impl AnyCodec {
     pub fn tables(&self) -> Option<&'static DenseTables> {
         // SAFETY: null, or what `set_tables` was given: a reference that stays, to what nobody changes.
         unsafe { self.tables.load(Acquire).as_ref() }
+    }
+
+    /// Whether pages are compressed by press-dense from now on, where [`CodecKind::Press`] was chosen: as soon
+    /// as there are tables. They take less room, and longer to compress and to decompress.
+    pub fn compress_densely(&self, densely: bool) {
+        self.densely.store(densely, Relaxed);
     }
 
     #[inline]
@@ -388,7 +399,7 @@ const STATE_BYTES: usize = greatest([
     size_of::<<Zstd as PageCodec>::State>(),
     size_of::<<Lzo as PageCodec>::State>(),
     size_of::<<Wkdm as PageCodec>::State>(),
-    size_of::<<Press as PageCodec>::State>(),
+    size_of::<<Both as PageCodec>::State>(),
 ]);
 
 /// Bytes of the largest scratch.
@@ -483,7 +494,7 @@ impl AnyScratch {
 
 /// Runs `$body` with the codec of a [`CodecKind`].
 macro_rules! with_codec {
-    ($kind:expr, $detect_same_filled:expr, $tables:expr, |$codec:ident| $body:expr) => {{
+    ($codec_of:expr, $kind:expr, $detect_same_filled:expr, |$codec:ident| $body:expr) => {{
         let detect_same_filled = $detect_same_filled;
         match $kind {
             #[cfg(feature = "liblz4")]
@@ -522,7 +533,8 @@ macro_rules! with_codec {
                 press.detect_same_filled = detect_same_filled;
                 let $codec = Both {
                     press,
-                    tables: $tables,
+                    tables: $codec_of.tables(),
+                    densely: $codec_of.densely.load(Relaxed),
                 };
                 $body
             }
@@ -538,7 +550,7 @@ impl PageCodec for AnyCodec {
     #[inline]
     fn compress(&self, state: &mut AnyState, page: &Page, out: &mut [u8]) -> Compressed {
         let (kind, detect_same_filled) = self.chosen();
-        with_codec!(kind, detect_same_filled, self.tables(), |codec| {
+        with_codec!(self, kind, detect_same_filled, |codec| {
             state.compress(kind, codec, page, out)
         })
     }
@@ -551,7 +563,7 @@ impl PageCodec for AnyCodec {
         page: &mut Page,
     ) -> Result<(), Corrupt> {
         let (kind, detect_same_filled) = self.chosen();
-        with_codec!(kind, detect_same_filled, self.tables(), |codec| {
+        with_codec!(self, kind, detect_same_filled, |codec| {
             scratch.decompress(kind, codec, stored, page)
         })
     }

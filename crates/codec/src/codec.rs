@@ -77,4 +77,11 @@ pub trait PageCodec: Send + Sync {
         stored: &[u8],
         page: &mut Page,
     ) -> Result<(), Corrupt>;
+
+    /// Whether `stored` tells that this codec has made it, and not another that shares its decoder. Most tell
+    /// nothing.
+    fn has_made(&self, stored: &[u8]) -> bool {
+        let _ = stored;
+        false
+    }
 }

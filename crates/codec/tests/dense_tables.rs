@@ -68,6 +68,16 @@ fn press_reads_pages_of_both_kinds_once_it_has_tables() {
             assert!(codec.set_tables(tables));
         }
         assert!(!codec.set_tables(tables), "they stay");
+        codec.compress_densely(true);
+        let Compressed::Stored(len_now) = codec.compress(&mut zeroed(), &content, &mut found)
+        else {
+            panic!("{kind:?} is stored");
+        };
+        assert_eq!(found[..len_now], dense, "{kind:?}");
+        codec.compress_densely(false);
+        let outcome = codec.compress(&mut zeroed(), &content, &mut found);
+        assert_eq!(outcome, Compressed::Stored(len), "{kind:?}");
+        assert_eq!(found[..len], quick[..len], "{kind:?}");
         for stored in [&quick[..len], &dense] {
             found.fill(0x5a);
             assert_eq!(codec.decompress(&mut scratch, stored, &mut found), Ok(()));

@@ -225,6 +225,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let Some(found) = recoder.found.take() else {
             return Recoded::NotWorthIt;
         };
+        if denser.has_made(&recoder.room.object[HEADER_BYTES..found.len]) {
+            return Recoded::NotWorthIt;
+        }
         let c = &self.counters;
         add(&c.recode_attempts, 1);
         let recoded = self.recode_found(host, recoder.room, found, denser, gain_part);

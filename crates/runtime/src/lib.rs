@@ -51,6 +51,7 @@ pub mod reclaim;
 mod recode;
 pub mod requests;
 mod shortage;
+mod squeeze;
 pub mod start;
 pub mod statistics;
 pub mod sys;

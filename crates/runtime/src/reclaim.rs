@@ -19,8 +19,9 @@ use crate::cold_age::{ColdAge, Counts, Verdict};
 use crate::compaction::Passes;
 use crate::config::Config;
 use crate::futex::{set_and_wake, wait_for, wait_while};
-use crate::recode::Recode;
+use crate::recode::{Need, Recode};
 use crate::shortage::Shortage;
+use crate::squeeze::Squeeze;
 use crate::start::start_handlers;
 use crate::{Codec, pager, statistics, sys};
 use coldpress_engine::{Ageing, LEAF_PAGES, Reclaimer, Trigger};
@@ -101,6 +102,7 @@ struct Reclaim {
     handlers_started: bool,
     passes: Passes,
     recode: Recode,
+    squeeze: Squeeze,
     chaos: Chaos,
     cold_age: ColdAge,
     /// No batch is taken for its age before this time: the last one found nothing old enough.
@@ -140,6 +142,7 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         passes: Passes::default(),
         // SAFETY: this is the one reclaim thread.
         recode: unsafe { Recode::new() },
+        squeeze: Squeeze::default(),
         chaos: Chaos::in_this_process(),
         cold_age: ColdAge::new(),
         eager_again_ns: 0,
@@ -344,7 +347,7 @@ impl Reclaim {
             .prepare_for(&pager().host, READY_LEAVES, READY_LEAVES * LEAF_PAGES);
         self.passes.advance();
         if config.chaos.is_some() {
-            self.recode.turn(&config, true);
+            self.recode.turn(&config, Need::Near);
             return self.chaos();
         }
         let helps = pager().pressure.machine_is_short.load(Relaxed);
@@ -374,12 +377,24 @@ impl Reclaim {
         }
         self.pause_ns = 0;
         self.watch_hope(false, true);
-        if !short {
-            self.recode.turn(&config, total > marks.budget / 4 * 3);
+        let squeezed = self.is_squeezed(&marks);
+        if !short || squeezed {
+            let need = match total > marks.budget / 4 * 3 {
+                _ if squeezed => Need::Squeezed,
+                true => Need::Near,
+                false => Need::Idle,
+            };
+            self.recode.turn(&config, need);
         }
         // The closer to the budget, the sooner the next look.
         let room = marks.budget - total.min(marks.budget);
         (room / FASTEST_GROWTH_BYTES_A_MS * 1_000_000).clamp(MEASURE_CLOSEST_NS, MEASURE_NS)
+    }
+
+    /// Whether most of the budget is storage.
+    fn is_squeezed(&mut self, marks: &Marks) -> bool {
+        let frames: u64 = pager().host.memory.backed_frames().into();
+        self.squeeze.look(frames * PAGE_SIZE as u64, marks.budget)
     }
 
     /// Judges the cold age by what came back, and says what is in force.
@@ -471,6 +486,9 @@ impl Reclaim {
         let mut hopeless = 0;
         while let Some(trigger) = next {
             self.passes.advance();
+            if self.is_squeezed(marks) {
+                self.recode.turn(config, Need::Squeezed);
+            }
             // The further above the budget, the less time a page has to prove itself hot.
             let over = total.saturating_sub(marks.budget);
             let hurry = match over {

@@ -12,8 +12,13 @@
 //! when it has been away for one to two recode ages, and no note of it need be kept. Where nothing was stored
 //! in that time there is no pass.
 //!
-//! All this is done by the reclaim thread, in turns of [`TURN_NS`], and only in rounds in which the budget
-//! does not ask for pages. What a turn costs is paid back by a rest many times as long.
+//! Where most of the budget is storage ([`squeeze`](crate::squeeze)) nobody waits for an age: tables are made as
+//! soon as enough is stored, what leaves is compressed by press-dense from then on, and one pass considers
+//! all that was stored before.
+//!
+//! All this is done by the reclaim thread, in turns of [`TURN_NS`], and unless storage is most of the budget only
+//! in rounds in which the budget does not ask for pages. What a turn costs is paid back by a rest many times
+//! as long.
 //!
 //! In the child of a fork the tables are those of the parent, or, where it had none yet, made anew.
 
@@ -40,6 +45,8 @@ const ENTRIES: u32 = 256;
 const SHARE_IDLE: u64 = 400;
 /// The same where memory stands near the budget: what is saved there keeps other pages in place.
 const SHARE_NEAR: u64 = 50;
+/// The same where storage is most of the budget: every page taken otherwise is one that is wanted back.
+const SHARE_SQUEEZED: u64 = 3;
 /// So much must be stored before tables, which take 120 KiB, are worth it: 16 MiB of pages.
 const LEAST_STORED_PAGES: u64 = 4096;
 /// Tables are not made from fewer pages.
@@ -120,6 +127,32 @@ pub(crate) struct Recode {
     training: Option<Training>,
     /// No turn before this time.
     again_ns: u64,
+    /// The pass under way considers all that is stored, whatever its age.
+    considers_all: bool,
+    /// Such a pass was made since storage is most of the budget.
+    considered_all: bool,
+}
+
+/// How much re-coding is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// It saves memory that nobody asks for.
+    Idle,
+    /// Memory stands near the budget.
+    Near,
+    /// Storage is most of the budget.
+    Squeezed,
+}
+
+impl Need {
+    /// A turn is followed by a rest so many times as long.
+    fn share(self) -> u64 {
+        match self {
+            Self::Idle => SHARE_IDLE,
+            Self::Near => SHARE_NEAR,
+            Self::Squeezed => SHARE_SQUEEZED,
+        }
+    }
 }
 
 /// When the pages of a program are re-coded, by its configuration; `None`: never.
@@ -157,20 +190,25 @@ impl Recode {
             window: Window::default(),
             training,
             again_ns: 0,
+            considers_all: false,
+            considered_all: false,
         }
     }
 
-    /// Does some of what there is to do, if it is time. `near`: memory stands near the budget.
-    pub(crate) fn turn(&mut self, config: &Config, near: bool) {
+    /// Does some of what there is to do, if it is time.
+    pub(crate) fn turn(&mut self, config: &Config, need: Need) {
         let Some(age_ms) = age_ms(config) else {
             return;
         };
+        let squeezed = need == Need::Squeezed;
+        pager().engine.codec().compress_densely(squeezed);
+        self.considered_all &= squeezed;
         let began_ns = sys::now_ns();
         if began_ns < self.again_ns {
             return;
         }
-        if self.phase == Phase::Resting && !self.begins(began_ns, age_ms.saturating_mul(1_000_000))
-        {
+        let age_ns = age_ms.saturating_mul(1_000_000);
+        if self.phase == Phase::Resting && !self.begins(began_ns, age_ns, squeezed) {
             self.again_ns = began_ns + REST_NS;
             return;
         }
@@ -183,8 +221,7 @@ impl Recode {
             }
         }
         let took = sys::own_cpu_ns() - before;
-        let share = if near { SHARE_NEAR } else { SHARE_IDLE };
-        self.again_ns = sys::now_ns() + took * share;
+        self.again_ns = sys::now_ns() + took * need.share();
         let s = pager().host.statistics();
         s.recode_time_ns.fetch_add(took, Relaxed);
     }
@@ -197,7 +234,7 @@ impl Recode {
     }
 
     /// Begins a pass, if there is one to be made.
-    fn begins(&mut self, now_ns: u64, age_ns: u64) -> bool {
+    fn begins(&mut self, now_ns: u64, age_ns: u64, squeezed: bool) -> bool {
         let stored = pager().engine.counters().compressed_pages.load(Relaxed);
         if self.training.is_some() && stored < LEAST_STORED_PAGES {
             return false;
@@ -206,7 +243,8 @@ impl Recode {
             at_ns: now_ns,
             ..Self::now()
         };
-        if !self.window.is_due(now, age_ns) {
+        self.considers_all = squeezed && !self.considered_all;
+        if !self.considers_all && !self.window.is_due(now, age_ns) {
             return false;
         }
         self.recoder.begin();
@@ -220,7 +258,10 @@ impl Recode {
     }
 
     fn find(&mut self) -> Search {
-        let away_ms = self.window.away_ms(sys::now_ns());
+        let away_ms = match self.considers_all {
+            true => 0..u32::MAX,
+            false => self.window.away_ms(sys::now_ns()),
+        };
         let engine = &pager().engine;
         engine.find_stored(&pager().host, &mut self.recoder, away_ms, ENTRIES)
     }
@@ -282,6 +323,7 @@ impl Recode {
             }
             (Search::Unfinished, Some(_)) => {}
             (Search::PassEnded, _) | (_, None) => {
+                self.considered_all |= self.considers_all;
                 self.window.advance(Self::now());
                 self.phase = Phase::Resting;
             }

@@ -140,7 +140,7 @@ impl PageCodec for PressDense<'_> {
         if stored.len() > page.len() || stored.is_empty() {
             return Err(Corrupt);
         }
-        if stored[0] & KIND_BITS != KIND_DENSE {
+        if !is_dense(stored) {
             return paths::decode(self.simd, &mut scratch.press, stored, page);
         }
         let (header, rest) = stored.split_first_chunk().ok_or(Corrupt)?;
@@ -164,6 +164,17 @@ impl PageCodec for PressDense<'_> {
         let whole = [starts[1], starts[2], starts[3], rest.len()];
         (ends == whole).then_some(()).ok_or(Corrupt)
     }
+
+    fn has_made(&self, stored: &[u8]) -> bool {
+        is_dense(stored)
+    }
+}
+
+/// Whether a stored page is of press-dense, and not of press.
+fn is_dense(stored: &[u8]) -> bool {
+    stored
+        .first()
+        .is_some_and(|first| first & KIND_BITS == KIND_DENSE)
 }
 
 impl PressDense<'_> {
