@@ -65,6 +65,9 @@ fn memory(findings: &Findings) -> Table {
     row("used memory as redis counts", &bytes, &|r| r.used as f64);
     row("filling, records/s", &rate, &|r| r.fill.rate());
     row("reading back, records/s", &rate, &|r| r.read.rate());
+    row("another client's writes meanwhile", &rate, &|r| {
+        r.load.rate()
+    });
     table.row(&[
         "RssShmem at its peak",
         &mib(native.samples.peak_shared()),
@@ -77,8 +80,8 @@ fn memory(findings: &Findings) -> Table {
     ]);
     table.row(&[
         "values that differ",
-        &native.read.mismatches.to_string(),
-        &managed.read.mismatches.to_string(),
+        &(native.read.mismatches + native.load.mismatches).to_string(),
+        &(managed.read.mismatches + managed.load.mismatches).to_string(),
     ]);
     for (name, field, is_bytes) in [
         ("pages evicted", "evictions", false),
@@ -133,6 +136,8 @@ pub fn json(findings: &Findings) -> Value {
             "read_back_seconds": run.read.seconds,
             "values_compared": run.read.records,
             "mismatches": run.read.mismatches,
+            "written_meanwhile": run.load.records,
+            "mismatches_written_meanwhile": run.load.mismatches,
             "samples": run.samples.0.len(),
             "longest_sample_gap_ns": run.samples.longest_gap().as_nanos() as u64,
         })

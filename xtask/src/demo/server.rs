@@ -17,10 +17,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Requests to a batch.
-const BATCH: u64 = 64;
-
-/// How often [`Server::fill`] asks the server how much it holds, in records.
-const ASK_EVERY: u64 = 64 * BATCH;
+pub const BATCH: u64 = 64;
 
 /// Records to be stored: numbers `0..count` of the sequence `seed`.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +54,7 @@ pub struct Server {
     client: Client,
     /// Process id of redis itself.
     pub pid: u32,
+    socket: PathBuf,
     log: PathBuf,
 }
 
@@ -100,6 +98,7 @@ impl Server {
             running,
             client,
             pid,
+            socket,
             log,
         })
     }
@@ -120,33 +119,23 @@ impl Server {
         self.client.info("memory", "used_memory")
     }
 
-    /// Stores records from number 0 on until redis counts `dataset` bytes as used by them (its
-    /// buffers and its table, which shrink again, are not in that), and tells how many it took.
-    pub fn fill_to(&mut self, seed: u64, dataset: u64, what: &str) -> Result<Phase> {
-        self.store(seed, what, |server, records| {
-            if records.is_multiple_of(ASK_EVERY) {
-                return Ok(server.client.info("memory", "used_memory_dataset")? >= dataset);
-            }
-            Ok(false)
-        })
+    /// Stores records from number 0 on until their values have so many bytes.
+    pub fn fill_to(&mut self, seed: u64, values: u64, what: &str) -> Result<Phase> {
+        self.store(seed, what, |_, bytes| bytes >= values)
     }
 
     /// Stores the records of `plan`.
     pub fn fill(&mut self, plan: Plan, what: &str) -> Result<Phase> {
-        self.store(plan.seed, what, |_, records| Ok(records >= plan.count))
+        self.store(plan.seed, what, |records, _| records >= plan.count)
     }
 
-    fn store(
-        &mut self,
-        seed: u64,
-        what: &str,
-        mut enough: impl FnMut(&mut Server, u64) -> Result<bool>,
-    ) -> Result<Phase> {
+    /// Stores records from number 0 on until they, and the bytes of their values, are enough.
+    fn store(&mut self, seed: u64, what: &str, enough: impl Fn(u64, u64) -> bool) -> Result<Phase> {
         let mut progress = Progress::begin(what);
         let begun = Instant::now();
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let (mut sent, mut bytes, mut awaited) = (0, 0, 0);
-        while awaited > 0 || !enough(self, sent)? {
+        while !enough(sent, bytes) {
             for index in sent..sent + BATCH {
                 records::key(index, &mut key);
                 records::value(seed, index, &mut value);
@@ -155,23 +144,12 @@ impl Server {
             }
             self.client.send()?;
             sent += BATCH;
-            // Replies of the batch before, while the server works on this one; of this one too
-            // where the caller may want to ask something.
-            let keep = if sent.is_multiple_of(ASK_EVERY) {
-                0
-            } else {
-                BATCH
-            };
-            let whole = awaited + BATCH;
-            for _ in keep..whole {
-                match self.client.reply()? {
-                    Reply::Simple(_) => {}
-                    other => bail!("SET answered {other:?}{}", tail(&self.log)),
-                }
-            }
-            awaited = keep.min(whole);
+            // Of the batch before, while the server works on this one.
+            self.stored(awaited)?;
+            awaited = BATCH;
             progress.update(|| format!("{} records, {}", thousands(sent), mib(bytes)));
         }
+        self.stored(awaited)?;
         let phase = Phase {
             records: sent,
             bytes,
@@ -180,6 +158,22 @@ impl Server {
         };
         progress.finish(&describe(&phase));
         Ok(phase)
+    }
+
+    /// Takes the replies to so many SETs.
+    fn stored(&mut self, replies: u64) -> Result<()> {
+        for _ in 0..replies {
+            match self.client.reply()? {
+                Reply::Simple(_) => {}
+                other => bail!("SET answered {other:?}{}", tail(&self.log)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// Reads every record of `plan` in an order that jumps all over it, and compares each with
@@ -274,7 +268,8 @@ fn describe(phase: &Phase) -> String {
     )
 }
 
-fn difference(index: u64, reply: &Reply, got: &[u8], expected: &[u8]) -> String {
+/// What a reply has instead of the value that was expected.
+pub fn difference(index: u64, reply: &Reply, got: &[u8], expected: &[u8]) -> String {
     if *reply == Reply::Nil {
         return format!("record {index} is gone");
     }
