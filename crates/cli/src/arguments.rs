@@ -127,7 +127,8 @@ pub struct RunArguments {
     /// How compressed pages are kept: two-slot, three-slot, size-class, …
     #[arg(long, verbatim_doc_comment, value_name = "NAME", value_parser = choice::parse_storage)]
     pub storage: Option<StorageKind>,
-    /// Store what stays compressed for this long anew, denser: 5m, none, or auto
+    /// Store what stays compressed for this long anew, denser: 5m, none, or auto. Where
+    /// compressed pages take most of the budget all pages are denser at once, but for none
     /// [default: auto: minutes, where the codec is press and the processor has AVX-512]
     #[arg(long, verbatim_doc_comment, value_name = "DURATION", value_parser = duration::parse_cold_after)]
     pub recode_after: Option<u64>,

@@ -320,7 +320,7 @@ impl AnyCodec {
         self.chosen().0
     }
 
-    /// Gives the tables with which pages are decompressed that were re-coded by press-dense. `false`:
+    /// Gives the tables of press-dense, with which its pages are made and decompressed. `false`:
     /// there are some already, which stay.
     pub fn set_tables(&self, tables: &'static DenseTables) -> bool {
         let tables = core::ptr::from_ref(tables).cast_mut();

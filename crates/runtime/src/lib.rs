@@ -80,7 +80,7 @@ use start::Threads;
 /// How often free frames are given back at a time, and with how many calls of the kernel each, some
 /// microseconds long.
 const RELEASE_STEPS: usize = 16;
-const RELEASE_CALLS: usize = 16;
+const RELEASE_CALLS: usize = 8;
 
 /// The codec: whichever was chosen.
 pub type Codec = AnyCodec;
@@ -271,7 +271,7 @@ impl Pager {
                 self.engine
                     .with_storage_locked(|_| memory.release_idle(RELEASE_CALLS))
             };
-            if !memory.has_too_many() || !more() {
+            if !memory.has_too_many() || !more() || self.bell_rung() {
                 break;
             }
         }

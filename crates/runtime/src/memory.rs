@@ -56,8 +56,8 @@ pub struct Memory {
     free: AtomicU32,
     /// Frames that are free and were given back to the kernel.
     released: AtomicU32,
-    /// Lowest bitmap word that may have a free bit.
-    hint: AtomicU32,
+    /// Lowest word of each bitmap that may have a bit.
+    hints: [AtomicU32; 2],
 }
 
 impl Default for Memory {
@@ -79,7 +79,7 @@ impl Memory {
             fresh: AtomicU32::new(1),
             free: AtomicU32::new(0),
             released: AtomicU32::new(0),
-            hint: AtomicU32::new(0),
+            hints: [const { AtomicU32::new(0) }; 2],
         }
     }
 
@@ -189,6 +189,11 @@ impl Memory {
         self.fresh.load(Relaxed) - 1 - self.released.load(Relaxed)
     }
 
+    /// Frames that hold something.
+    pub fn used_frames(&self) -> u32 {
+        self.backed_frames().saturating_sub(self.free.load(Relaxed))
+    }
+
     /// Free frames that are worth keeping backed: others are free again soon.
     fn worth_keeping(&self) -> u32 {
         IDLE_FRAMES + self.backed_frames() / IDLE_PART
@@ -220,6 +225,7 @@ impl Memory {
                 word.store(free, Relaxed);
                 let released = &self.bitmap(RELEASED)[n];
                 released.store(released.load(Relaxed) | run, Relaxed);
+                self.hints[RELEASED].fetch_min(n as u32, Relaxed);
                 self.free.fetch_sub(count, Relaxed);
                 self.released.fetch_add(count, Relaxed);
                 let frame = n * 64 + first as usize;
@@ -244,31 +250,24 @@ unsafe impl ChunkSource for Memory {
 }
 
 /// Frames are numbered from 1, lowest free first, so that the upper end empties and can be
-/// given back in whole groups. Serialised by the storage's lock.
+/// given back in long runs. Serialised by the storage's lock.
 ///
 /// SAFETY: frame n lies at `frames_base + n * PAGE_SIZE`, below the end of the reservation, and is
 /// lent to one user at a time: its bit is in neither bitmap while it is lent.
 unsafe impl FrameSource for Memory {
     fn allocate(&self) -> Option<FrameIndex> {
         let words = (self.fresh.load(Relaxed) as usize).div_ceil(64);
-        if self.free.load(Relaxed) > 0 {
-            let hint = self.hint.load(Relaxed) as usize;
-            for (n, word) in self.bitmap(FREE).iter().enumerate().take(words).skip(hint) {
-                let bits = word.load(Relaxed);
-                if bits != 0 {
-                    word.store(bits & (bits - 1), Relaxed);
-                    self.hint.store(n as u32, Relaxed);
-                    self.free.fetch_sub(1, Relaxed);
-                    return Some(FrameIndex(n as u32 * 64 + bits.trailing_zeros()));
-                }
+        for (which, count) in [(FREE, &self.free), (RELEASED, &self.released)] {
+            if count.load(Relaxed) == 0 {
+                continue;
             }
-        }
-        if self.released.load(Relaxed) > 0 {
-            for (n, word) in self.bitmap(RELEASED).iter().enumerate().take(words) {
+            let hint = self.hints[which].load(Relaxed) as usize;
+            for (n, word) in self.bitmap(which).iter().enumerate().take(words).skip(hint) {
                 let bits = word.load(Relaxed);
                 if bits != 0 {
                     word.store(bits & (bits - 1), Relaxed);
-                    self.released.fetch_sub(1, Relaxed);
+                    self.hints[which].store(n as u32, Relaxed);
+                    count.fetch_sub(1, Relaxed);
                     return Some(FrameIndex(n as u32 * 64 + bits.trailing_zeros()));
                 }
             }
@@ -286,9 +285,7 @@ unsafe impl FrameSource for Memory {
         let word = &self.bitmap(FREE)[n as usize];
         word.store(word.load(Relaxed) | 1 << (frame.0 % 64), Relaxed);
         self.free.fetch_add(1, Relaxed);
-        if n < self.hint.load(Relaxed) {
-            self.hint.store(n, Relaxed);
-        }
+        self.hints[FREE].fetch_min(n, Relaxed);
     }
 
     fn address(&self, frame: FrameIndex) -> NonNull<u8> {

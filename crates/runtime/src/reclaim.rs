@@ -225,6 +225,7 @@ impl Marks {
 impl Reclaim {
     /// Measures and publishes.
     fn measure(&mut self) -> u64 {
+        pager().release_idle_frames();
         let total = private_anonymous_bytes(&self.statm);
         let now = sys::now_ns();
         let s = pager().host.statistics();
@@ -233,7 +234,6 @@ impl Reclaim {
         s.measurements.fetch_add(1, Relaxed);
         s.measured_at_ns.store(now, Relaxed);
         self.measured_ns = now;
-        pager().release_idle_frames();
         let pressure = &pager().pressure;
         pressure.restored.store(0, Relaxed);
         pressure.total_bytes.store(total, Relaxed);
@@ -347,6 +347,9 @@ impl Reclaim {
             .prepare_for(&pager().host, READY_LEAVES, READY_LEAVES * LEAF_PAGES);
         self.passes.advance();
         if config.chaos.is_some() {
+            // By turns both codecs compress, where an age for re-coding is given.
+            let densely = sys::now_ns() >> 29 & 1 == 1;
+            self.recode.compress_densely(&config, densely);
             self.recode.turn(&config, Need::Near);
             return self.chaos();
         }
@@ -377,7 +380,7 @@ impl Reclaim {
         }
         self.pause_ns = 0;
         self.watch_hope(false, true);
-        let squeezed = self.is_squeezed(&marks);
+        let squeezed = self.is_squeezed(&config, &marks);
         if !short || squeezed {
             let need = match total > marks.budget / 4 * 3 {
                 _ if squeezed => Need::Squeezed,
@@ -391,10 +394,12 @@ impl Reclaim {
         (room / FASTEST_GROWTH_BYTES_A_MS * 1_000_000).clamp(MEASURE_CLOSEST_NS, MEASURE_NS)
     }
 
-    /// Whether most of the budget is storage.
-    fn is_squeezed(&mut self, marks: &Marks) -> bool {
-        let frames: u64 = pager().host.memory.backed_frames().into();
-        self.squeeze.look(frames * PAGE_SIZE as u64, marks.budget)
+    /// Whether most of the budget is storage; what leaves is compressed accordingly.
+    fn is_squeezed(&mut self, config: &Config, marks: &Marks) -> bool {
+        let frames: u64 = pager().host.memory.used_frames().into();
+        let squeezed = self.squeeze.look(frames * PAGE_SIZE as u64, marks.budget);
+        self.recode.compress_densely(config, squeezed);
+        squeezed
     }
 
     /// Judges the cold age by what came back, and says what is in force.
@@ -486,7 +491,7 @@ impl Reclaim {
         let mut hopeless = 0;
         while let Some(trigger) = next {
             self.passes.advance();
-            if self.is_squeezed(marks) {
+            if self.is_squeezed(config, marks) {
                 self.recode.turn(config, Need::Squeezed);
             }
             // The further above the budget, the less time a page has to prove itself hot.

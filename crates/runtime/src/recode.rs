@@ -47,6 +47,8 @@ const SHARE_IDLE: u64 = 400;
 const SHARE_NEAR: u64 = 50;
 /// The same where storage is most of the budget: every page taken otherwise is one that is wanted back.
 const SHARE_SQUEEZED: u64 = 3;
+/// Where too little could be learnt from, it is tried again after this long.
+const SAMPLE_AGAIN_NS: u64 = 60_000_000_000;
 /// So much must be stored before tables, which take 120 KiB, are worth it: 16 MiB of pages.
 const LEAST_STORED_PAGES: u64 = 4096;
 /// Tables are not made from fewer pages.
@@ -127,6 +129,8 @@ pub(crate) struct Recode {
     training: Option<Training>,
     /// No turn before this time.
     again_ns: u64,
+    /// No sample is taken before this time: the last was too small.
+    sample_again_ns: u64,
     /// The pass under way considers all that is stored, whatever its age.
     considers_all: bool,
     /// Such a pass was made since storage is most of the budget.
@@ -190,9 +194,17 @@ impl Recode {
             window: Window::default(),
             training,
             again_ns: 0,
+            sample_again_ns: 0,
             considers_all: false,
             considered_all: false,
         }
+    }
+
+    /// Says whether what leaves is compressed by press-dense from now on: as soon as there are tables.
+    pub(crate) fn compress_densely(&mut self, config: &Config, densely: bool) {
+        let densely = densely && age_ms(config).is_some();
+        pager().engine.codec().compress_densely(densely);
+        self.considered_all &= densely;
     }
 
     /// Does some of what there is to do, if it is time.
@@ -200,15 +212,12 @@ impl Recode {
         let Some(age_ms) = age_ms(config) else {
             return;
         };
-        let squeezed = need == Need::Squeezed;
-        pager().engine.codec().compress_densely(squeezed);
-        self.considered_all &= squeezed;
         let began_ns = sys::now_ns();
         if began_ns < self.again_ns {
             return;
         }
         let age_ns = age_ms.saturating_mul(1_000_000);
-        if self.phase == Phase::Resting && !self.begins(began_ns, age_ns, squeezed) {
+        if self.phase == Phase::Resting && !self.begins(began_ns, age_ns, need) {
             self.again_ns = began_ns + REST_NS;
             return;
         }
@@ -234,7 +243,7 @@ impl Recode {
     }
 
     /// Begins a pass, if there is one to be made.
-    fn begins(&mut self, now_ns: u64, age_ns: u64, squeezed: bool) -> bool {
+    fn begins(&mut self, now_ns: u64, age_ns: u64, need: Need) -> bool {
         let stored = pager().engine.counters().compressed_pages.load(Relaxed);
         if self.training.is_some() && stored < LEAST_STORED_PAGES {
             return false;
@@ -243,8 +252,16 @@ impl Recode {
             at_ns: now_ns,
             ..Self::now()
         };
-        self.considers_all = squeezed && !self.considered_all;
-        if !self.considers_all && !self.window.is_due(now, age_ns) {
+        if now_ns < self.sample_again_ns {
+            return false;
+        }
+        self.considers_all = need == Need::Squeezed && !self.considered_all;
+        let due = match need {
+            // What is stored after that pass is dense.
+            Need::Squeezed => self.considers_all,
+            Need::Idle | Need::Near => self.window.is_due(now, age_ns),
+        };
+        if !due {
             return false;
         }
         self.recoder.begin();
@@ -305,6 +322,7 @@ impl Recode {
                 // Most of what is stored came lately, or has nothing to tell.
                 training.forget();
                 self.window.until = Self::now();
+                self.sample_again_ns = sys::now_ns() + SAMPLE_AGAIN_NS;
                 self.phase = Phase::Resting;
             }
         }
@@ -324,7 +342,11 @@ impl Recode {
             (Search::Unfinished, Some(_)) => {}
             (Search::PassEnded, _) | (_, None) => {
                 self.considered_all |= self.considers_all;
-                self.window.advance(Self::now());
+                let now = Self::now();
+                if self.considers_all {
+                    self.window.until = now;
+                }
+                self.window.advance(now);
                 self.phase = Phase::Resting;
             }
         }
