@@ -37,6 +37,7 @@ pub mod describe;
 pub mod discovery;
 pub mod dormant;
 pub mod exclusions;
+mod fence;
 pub mod fork;
 pub mod futex;
 pub mod handler;

@@ -18,6 +18,7 @@ use crate::chaos::Chaos;
 use crate::cold_age::{ColdAge, Counts, Verdict};
 use crate::compaction::Passes;
 use crate::config::Config;
+use crate::fence::{Fence, GROWTH_BYTES};
 use crate::futex::{set_and_wake, wait_for, wait_while};
 use crate::recode::{Need, Recode};
 use crate::shortage::Shortage;
@@ -38,16 +39,9 @@ const MEASURE_CLOSEST_NS: u64 = 1_000_000;
 const FASTEST_GROWTH_BYTES_A_MS: u64 = 2 << 20;
 const DISCOVER_IDLE_NS: u64 = 250_000_000;
 const DISCOVER_LEAST_NS: u64 = 8_000_000_000;
-/// Growth by less is chance.
-const GROWTH_BYTES: u64 = 1 << 20;
 const DISCOVER_PRESSED_NS: u64 = 20_000_000;
 /// Discovery for the cold age's sake takes one of so many parts of a processor's time at most.
 const EAGER_DISCOVERY: u64 = 500;
-/// Memory is fenced no more often than this, and takes no more than one part in so many of the time.
-const FENCE_NS: u64 = 1_000_000;
-const FENCE_SHARE: u64 = 4;
-/// A program that has all it needs does not gain mappings; it is looked no more seldom than this.
-const FENCE_LEAST_NS: u64 = 8_000_000;
 /// A batch for the machine's sake that brings nothing is not repeated before this time.
 const HELP_REST_NS: u64 = 200_000_000;
 /// Pages of a batch; their runs span more slots, since they pass over pages that are away.
@@ -112,16 +106,6 @@ struct Reclaim {
     /// No batch is taken to help the machine out before this time: the last one brought nothing.
     help_again_ns: u64,
     shortage: Shortage,
-}
-
-/// When memory was last fenced, and what there was to fence then.
-#[derive(Default)]
-struct Fence {
-    began_ns: u64,
-    took_ns: u64,
-    /// Time until the next, if what the program has does not grow.
-    rest_ns: u64,
-    content_bytes: u64,
 }
 
 /// Runs for ever. Called by the pager's first thread once everything is open.
@@ -247,28 +231,15 @@ impl Reclaim {
     }
 
     /// Memory stands close to the budget: fresh memory of known mappings shall pass through the
-    /// handlers, where it can be held back. Repeated soon: a program that maps memory piece by piece leaves
-    /// the fence behind with each, and takes 2 MiB in a millisecond. (Discovery, which may not take
-    /// more than a tenth of the time, was what it waited for: a gigabyte a second went by.)
+    /// handlers, where it can be held back.
     fn fence(&mut self) {
-        let now = sys::now_ns();
-        let content = self.content_bytes();
-        let grows = content > self.fence.content_bytes + GROWTH_BYTES;
-        let rest = if grows { FENCE_NS } else { self.fence.rest_ns };
-        if now < self.fence.began_ns + rest.max(self.fence.took_ns * FENCE_SHARE) {
-            return;
+        let (began_ns, content) = (sys::now_ns(), self.content_bytes());
+        if self.fence.is_due(began_ns, content) {
+            self.start_handlers();
+            let registered = pager().discovery.fence();
+            let took = began_ns..sys::now_ns();
+            self.fence.made(took, registered, content);
         }
-        self.start_handlers();
-        let registered = pager().discovery.fence();
-        self.fence = Fence {
-            began_ns: now,
-            took_ns: sys::now_ns() - now,
-            rest_ns: match registered || grows {
-                true => FENCE_NS,
-                false => (rest * 2).clamp(FENCE_NS, FENCE_LEAST_NS),
-            },
-            content_bytes: content,
-        };
     }
 
     /// What the program has, in place or stored.
@@ -372,7 +343,8 @@ impl Reclaim {
                 .engine
                 .age(&pager().host, &ageing(100_000_000, 0), false);
         }
-        if soon_over {
+        // The first fence registers all there is, and takes long: not only when memory is above already.
+        if soon_over || total > marks.budget / 4 * 3 && growth > GROWTH_BYTES {
             self.fence();
         }
         if total > marks.high && marks.trigger(total, &config).is_some() {
