@@ -32,6 +32,9 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 
+/// While it compresses it wants a processor for good: a thread of the program that wakes for something urgent shall not
+/// wait for the rest of an ordinary time slice.
+const TIME_SLICE_NS: u64 = 300_000;
 const MEASURE_NS: u64 = 10_000_000;
 const MEASURE_CLOSE_NS: u64 = 2_000_000;
 const MEASURE_CLOSEST_NS: u64 = 1_000_000;
@@ -110,6 +113,7 @@ struct Reclaim {
 
 /// Runs for ever. Called by the pager's first thread once everything is open.
 pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) -> ! {
+    sys::set_time_slice(TIME_SLICE_NS);
     let mut reclaim = Reclaim {
         statm,
         reclaimer,
