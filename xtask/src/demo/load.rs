@@ -4,10 +4,11 @@
 //! redis frees and allocates all the time and holds as much as before. Which value a key has at the end
 //! follows from how many were written; [`Load::check`] compares each.
 
+use super::comparison::Comparison;
 use super::records;
-use super::resp::{Client, Reply};
-use super::server::{BATCH, Phase, difference};
-use anyhow::{Context, Result, anyhow, bail};
+use super::resp::Client;
+use super::server::{BATCH, Phase};
+use anyhow::{Context, Result, anyhow};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -74,24 +75,15 @@ impl Load {
 
     /// Compares every key with what was written last, `written` values after [`Load::begin`]. How many differ.
     pub fn check(self, client: &mut Client, written: u64) -> Result<u64> {
-        let (mut key, mut expected, mut mismatches) = (Vec::new(), Vec::new(), 0);
+        let (mut key, mut expected) = (Vec::new(), Vec::new());
+        let mut comparison = Comparison::new("MISMATCH in what was written meanwhile");
         for n in 0..self.keys {
             name(n, &mut key);
-            let last = self.last(n, written);
-            records::value(self.seed, last, &mut expected);
-            match client.call(&[b"GET", &key])? {
-                Reply::Bulk if client.bulk == expected => {}
-                reply @ (Reply::Bulk | Reply::Nil) => {
-                    mismatches += 1;
-                    if mismatches <= 5 {
-                        let what = difference(n, &reply, &client.bulk, &expected);
-                        eprintln!("\nMISMATCH in what was written meanwhile: {what}");
-                    }
-                }
-                other => bail!("GET answered {other:?}"),
-            }
+            records::value(self.seed, self.last(n, written), &mut expected);
+            let reply = client.call(&[b"GET", &key])?;
+            comparison.add(client, &reply, n, &expected)?;
         }
-        Ok(mismatches)
+        Ok(comparison.mismatches)
     }
 
     /// The number of the value that key `n` had last.
@@ -109,12 +101,7 @@ impl Load {
             client.request(&[b"SET", &key, &value]);
         }
         client.send()?;
-        for _ in 0..BATCH {
-            match client.reply()? {
-                Reply::Simple(_) => {}
-                other => bail!("SET answered {other:?}"),
-            }
-        }
+        client.stored(BATCH)?;
         Ok(bytes)
     }
 }

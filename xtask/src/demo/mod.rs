@@ -11,6 +11,7 @@
 //! Values are not kept but made again for the comparison ([`records`]), and are read in an
 //! order that jumps over the whole store, so that most reads touch cold memory.
 
+mod comparison;
 mod load;
 mod ratio;
 pub mod records;
@@ -23,6 +24,7 @@ use crate::managed::{Statistics, Wrapper};
 use crate::process::{Sampler, Samples, Status};
 use crate::{install, text, workspace};
 use anyhow::{Context, Result};
+use coldpress_codec::press::Simd;
 use load::Load;
 use ratio::Ratio;
 use server::{Phase, Plan, Server};
@@ -212,10 +214,9 @@ pub fn run(options: &Options) -> Result<u8> {
 /// The budget that can be kept, in percent of what is native: at 45, these pages must leave through
 /// press-dense, which the pager uses by itself where it decodes quickly.
 fn usual_percent() -> u64 {
-    use std::arch::is_x86_feature_detected as has;
-    match has!("avx512vbmi") && has!("avx512vbmi2") && has!("avx512bitalg") {
-        true => 45,
-        false => 65,
+    match Simd::best() {
+        Simd::Avx512 => 45,
+        Simd::Avx2 | Simd::Portable => 65,
     }
 }
 

@@ -126,6 +126,17 @@ impl Client {
         read_reply(&mut self.reader, &mut self.bulk)
     }
 
+    /// Takes the replies to so many SETs.
+    pub fn stored(&mut self, replies: u64) -> Result<()> {
+        for _ in 0..replies {
+            match self.reply()? {
+                Reply::Simple(_) => {}
+                other => bail!("SET answered {other:?}"),
+            }
+        }
+        Ok(())
+    }
+
     /// Sends one request and reads its reply.
     pub fn call(&mut self, arguments: &[&[u8]]) -> Result<Reply> {
         self.request(arguments);

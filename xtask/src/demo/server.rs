@@ -4,13 +4,14 @@
 //! nothing and reads no configuration file. Requests are pipelined in batches, two batches in
 //! flight, so that client and server work at the same time.
 
+use super::comparison::Comparison;
 use super::records;
-use super::resp::{Client, Reply};
+use super::resp::Client;
 use crate::child::Running;
 use crate::managed::Wrapper;
 use crate::progress::Progress;
 use crate::text::{mib, thousands};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -145,11 +146,13 @@ impl Server {
             self.client.send()?;
             sent += BATCH;
             // Of the batch before, while the server works on this one.
-            self.stored(awaited)?;
+            let stored = self.client.stored(awaited);
+            stored.map_err(|error| self.explained(error))?;
             awaited = BATCH;
             progress.update(|| format!("{} records, {}", thousands(sent), mib(bytes)));
         }
-        self.stored(awaited)?;
+        let stored = self.client.stored(awaited);
+        stored.map_err(|error| self.explained(error))?;
         let phase = Phase {
             records: sent,
             bytes,
@@ -160,15 +163,9 @@ impl Server {
         Ok(phase)
     }
 
-    /// Takes the replies to so many SETs.
-    fn stored(&mut self, replies: u64) -> Result<()> {
-        for _ in 0..replies {
-            match self.client.reply()? {
-                Reply::Simple(_) => {}
-                other => bail!("SET answered {other:?}{}", tail(&self.log)),
-            }
-        }
-        Ok(())
+    /// An error, with the last that the server wrote into its log.
+    fn explained(&self, error: anyhow::Error) -> anyhow::Error {
+        anyhow!("{error:#}{}", tail(&self.log))
     }
 
     /// Where it listens.
@@ -186,7 +183,8 @@ impl Server {
             (u128::from(position) * u128::from(stride) % u128::from(plan.count)) as u64
         };
         let (mut key, mut expected) = (Vec::new(), Vec::new());
-        let (mut sent, mut read, mut bytes, mut mismatches) = (0, 0, 0, 0);
+        let (mut sent, mut read, mut bytes) = (0, 0, 0);
+        let mut comparison = Comparison::new("MISMATCH");
         while read < plan.count {
             let window = plan.count.min(read + 2 * BATCH);
             while sent < window {
@@ -199,19 +197,8 @@ impl Server {
                 let index = index_of(read);
                 records::value(plan.seed, index, &mut expected);
                 let reply = self.client.reply()?;
-                match reply {
-                    Reply::Bulk if self.client.bulk == expected => {}
-                    Reply::Bulk | Reply::Nil => {
-                        mismatches += 1;
-                        if mismatches <= 5 {
-                            eprintln!(
-                                "\nMISMATCH: {}",
-                                difference(index, &reply, &self.client.bulk, &expected)
-                            );
-                        }
-                    }
-                    other => bail!("GET answered {other:?}{}", tail(&self.log)),
-                }
+                let compared = comparison.add(&self.client, &reply, index, &expected);
+                compared.map_err(|error| self.explained(error))?;
                 bytes += expected.len() as u64;
                 read += 1;
             }
@@ -224,7 +211,7 @@ impl Server {
             records: read,
             bytes,
             seconds: begun.elapsed().as_secs_f64(),
-            mismatches,
+            mismatches: comparison.mismatches,
         };
         progress.finish(&describe(&phase));
         Ok(phase)
@@ -265,19 +252,6 @@ fn describe(phase: &Phase) -> String {
         mib(phase.bytes),
         phase.seconds,
         thousands(phase.rate() as u64)
-    )
-}
-
-/// What a reply has instead of the value that was expected.
-pub fn difference(index: u64, reply: &Reply, got: &[u8], expected: &[u8]) -> String {
-    if *reply == Reply::Nil {
-        return format!("record {index} is gone");
-    }
-    let same = got.iter().zip(expected).take_while(|(a, b)| a == b).count();
-    format!(
-        "record {index}: {} bytes instead of {}, different from byte {same} on",
-        got.len(),
-        expected.len()
     )
 }
 

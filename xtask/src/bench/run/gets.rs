@@ -160,12 +160,9 @@ fn fill_by_many(asker: &mut Client, plan: Plan, socket: &Path) -> Result<f64> {
         }
         let mut awaited = sent - first;
         for client in &mut clients {
-            for _ in 0..DEPTH.min(awaited) {
-                match client.reply()? {
-                    Reply::Simple(_) => awaited -= 1,
-                    other => bail!("SET answered {other:?}"),
-                }
-            }
+            let replies = DEPTH.min(awaited);
+            client.stored(replies)?;
+            awaited -= replies;
         }
     }
     let rate = plan.count as f64 / begun.elapsed().as_secs_f64();
