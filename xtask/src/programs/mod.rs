@@ -8,7 +8,7 @@
 //! 3. under `coldpress run --budget B`, where B is 1.15 times that, and what cannot be managed.
 //!
 //! The task fails if an output differs, if nothing was evicted, if more than one sample of a
-//! hundred was more than a tenth above the budget, or if fewer than four of the
+//! hundred was more than a twentieth above the budget, or if fewer than four of the
 //! programs got by with half of their native memory. The testers of memory run under random
 //! eviction instead, and each of their pages must have been evicted ten times ([`chaos`]).
 //!
@@ -64,9 +64,8 @@ const SHARES: [f64; 4] = [0.97, 0.9, 0.8, 0.6];
 /// How many programs must get by with half of their native memory.
 const AT_HALF: usize = 4;
 
-/// What 99 of 100 samples may be above the budget: one part of this many. The budget follows from the pages of one
-/// moment; in others (pandas merges) fewer of them compress, for a while.
-const TOLERANCE: u64 = 10;
+/// What 99 of 100 samples may be above the budget: one part of this many.
+const TOLERANCE: u64 = 20;
 
 /// What was found of one program.
 pub struct Finding {
