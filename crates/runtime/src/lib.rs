@@ -268,13 +268,11 @@ impl Pager {
     fn release_idle_frames(&self) {
         let memory = &self.host.memory;
         for _ in 0..RELEASE_STEPS {
-            let more = || {
-                self.engine
-                    .with_storage_locked(|_| memory.release_idle(RELEASE_CALLS))
-            };
-            if !memory.has_too_many() || !more() || self.bell_rung() {
+            if !memory.has_too_many() || self.bell_rung() {
                 break;
             }
+            self.engine
+                .with_storage_locked(|_| memory.release_idle(RELEASE_CALLS));
         }
     }
 

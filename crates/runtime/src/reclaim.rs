@@ -357,24 +357,23 @@ impl Reclaim {
         }
         self.pause_ns = 0;
         self.watch_hope(false, true);
-        let squeezed = self.is_squeezed(&config, &marks);
-        if !short || squeezed {
-            let need = match total > marks.budget / 4 * 3 {
-                _ if squeezed => Need::Squeezed,
-                true => Need::Near,
-                false => Need::Idle,
-            };
+        let need = self.recode_need(&config, &marks, total);
+        if !short || need == Need::Squeezed {
             self.recode.turn(&config, need);
         }
         rest_ns(marks.budget - total.min(marks.budget))
     }
 
-    /// Whether most of the budget is storage; what leaves is compressed accordingly.
-    fn is_squeezed(&mut self, config: &Config, marks: &Marks) -> bool {
+    /// How much re-coding is needed; what leaves is compressed accordingly.
+    fn recode_need(&mut self, config: &Config, marks: &Marks, total: u64) -> Need {
         let frames: u64 = pager().host.memory.used_frames().into();
         let squeezed = self.squeeze.look(frames * PAGE_SIZE as u64, marks.budget);
         self.recode.compress_densely(config, squeezed);
-        squeezed
+        match total > marks.budget / 4 * 3 {
+            _ if squeezed => Need::Squeezed,
+            true => Need::Near,
+            false => Need::Idle,
+        }
     }
 
     /// Judges the cold age by what came back, and says what is in force.
@@ -466,8 +465,9 @@ impl Reclaim {
         let mut hopeless = 0;
         while let Some(trigger) = next {
             self.passes.advance();
-            if self.is_squeezed(config, marks) {
-                self.recode.turn(config, Need::Squeezed);
+            let need = self.recode_need(config, marks, total);
+            if need == Need::Squeezed {
+                self.recode.turn(config, need);
             }
             // The further above the budget, the less time a page has to prove itself hot.
             let over = total.saturating_sub(marks.budget);
@@ -558,10 +558,8 @@ fn ageing(interval_ns: u64, pressed_interval_ns: u64) -> Ageing {
 /// program costs, and there is room for twice what can come meanwhile.
 fn rest_ns(room: u64) -> u64 {
     let whole = (room / FASTEST_GROWTH_BYTES_A_MS).saturating_mul(1_000_000);
-    match whole / 2 > MEASURE_NS {
-        true => (whole / 2).min(MEASURE_FAR_NS),
-        false => whole.clamp(MEASURE_CLOSEST_NS, MEASURE_NS),
-    }
+    let far = (whole / 2).min(MEASURE_FAR_NS);
+    whole.clamp(MEASURE_CLOSEST_NS, MEASURE_NS).max(far)
 }
 
 const _: () = assert!((BATCH_PAGES as usize) < coldpress_engine::STAGING_SLOTS);

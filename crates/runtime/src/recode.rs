@@ -129,7 +129,8 @@ pub(crate) struct Recode {
     training: Option<Training>,
     /// No turn before this time.
     again_ns: u64,
-    /// No sample is taken before this time: the last was too small.
+    /// No sample is taken of all that is stored before this time: the last was too small. (Of what is in the window
+    /// not before that is due again.)
     sample_again_ns: u64,
     /// The pass under way considers all that is stored, whatever its age.
     considers_all: bool,
@@ -252,13 +253,10 @@ impl Recode {
             at_ns: now_ns,
             ..Self::now()
         };
-        if now_ns < self.sample_again_ns {
-            return false;
-        }
         self.considers_all = need == Need::Squeezed && !self.considered_all;
         let due = match need {
             // What is stored after that pass is dense.
-            Need::Squeezed => self.considers_all,
+            Need::Squeezed => self.considers_all && now_ns >= self.sample_again_ns,
             Need::Idle | Need::Near => self.window.is_due(now, age_ns),
         };
         if !due {
@@ -343,10 +341,10 @@ impl Recode {
             (Search::PassEnded, _) | (_, None) => {
                 self.considered_all |= self.considers_all;
                 let now = Self::now();
-                if self.considers_all {
-                    self.window.until = now;
-                }
                 self.window.advance(now);
+                if self.considers_all {
+                    self.window.from = now;
+                }
                 self.phase = Phase::Resting;
             }
         }

@@ -5,10 +5,10 @@
 //! leaves is compressed by press-dense at once, and what is stored is re-coded without waiting for its age
 //! ([`recode`](crate::recode), [ADR 0020](../../../docs/adr/0020-two-tiers.md)).
 
-/// Storage of this part of the budget is most of it ...
-const MOST: (u64, u64) = (1, 2);
+/// Storage of more than this part of the budget is most of it ...
+const MOST_PART: u64 = 2;
 /// ... until it is less than this: what was re-coded takes three quarters of what it took.
-const LITTLE: (u64, u64) = (1, 4);
+const LITTLE_PART: u64 = 4;
 
 /// Whether it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub(crate) struct Squeeze(bool);
 impl Squeeze {
     /// Looks again. Whether it is so, now.
     pub(crate) fn look(&mut self, storage_bytes: u64, budget: u64) -> bool {
-        let (part, of) = if self.0 { LITTLE } else { MOST };
-        self.0 = storage_bytes > budget / of * part;
+        let part = if self.0 { LITTLE_PART } else { MOST_PART };
+        self.0 = storage_bytes > budget / part;
         self.0
     }
 }
