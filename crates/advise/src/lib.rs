@@ -73,16 +73,19 @@ pub fn advise(address: *const u8, length: usize, advice: Advice) -> io::Result<b
 ///
 /// # Errors
 /// Those of [`advise`].
-pub fn advise_slice<T>(memory: &[T], advice_given: Advice) -> io::Result<bool> {
-    let bytes = memory.as_ptr_range();
-    // SAFETY: it has no condition.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-    let before = bytes.start as usize % page;
-    if memory.is_empty() || size_of::<T>() == 0 {
+pub fn advise_slice<T>(memory: &[T], advice: Advice) -> io::Result<bool> {
+    if size_of_val(memory) == 0 {
         return Ok(is_managed());
     }
-    let start = bytes.start.cast::<u8>().wrapping_sub(before);
-    advise(start, before + size_of_val(memory), advice_given)
+    // SAFETY: it has no condition.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    let start = memory.as_ptr().cast::<u8>();
+    let before = start as usize % page;
+    advise(
+        start.wrapping_sub(before),
+        before + size_of_val(memory),
+        advice,
+    )
 }
 
 #[cfg(test)]

@@ -285,17 +285,17 @@ const PARAMETER_BIT: u32 = 32;
 impl AnyCodec {
     /// One that is yet to be chosen.
     pub const fn new() -> Self {
-        Self {
-            choice: AtomicU64::new(0),
-            tables: AtomicPtr::new(core::ptr::null_mut()),
-            densely: AtomicBool::new(false),
-        }
+        Self::with_choice(0)
     }
 
     /// One that is chosen from the start.
     pub const fn of(kind: CodecKind, detect_same_filled: bool) -> Self {
+        Self::with_choice(encode(kind, detect_same_filled))
+    }
+
+    const fn with_choice(choice: u64) -> Self {
         Self {
-            choice: AtomicU64::new(encode(kind, detect_same_filled)),
+            choice: AtomicU64::new(choice),
             tables: AtomicPtr::new(core::ptr::null_mut()),
             densely: AtomicBool::new(false),
         }

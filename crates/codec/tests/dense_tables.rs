@@ -78,6 +78,9 @@ fn press_reads_pages_of_both_kinds_once_it_has_tables() {
         let outcome = codec.compress(&mut zeroed(), &content, &mut found);
         assert_eq!(outcome, Compressed::Stored(len), "{kind:?}");
         assert_eq!(found[..len], quick[..len], "{kind:?}");
+        let maker = PressDense::new(tables).expect("trained");
+        let made = [&quick[..len], &dense].map(|stored| maker.has_made(stored));
+        assert_eq!(made, [false, true], "{kind:?}");
         for stored in [&quick[..len], &dense] {
             found.fill(0x5a);
             assert_eq!(codec.decompress(&mut scratch, stored, &mut found), Ok(()));
