@@ -251,7 +251,7 @@ impl Trace {
             }
         }
         self.look(now, s);
-        let since = now - self.recorded_ns.load(Relaxed);
+        let since = now.saturating_sub(self.recorded_ns.load(Relaxed));
         if since >= self.interval_ns.load(Relaxed) && self.take() {
             self.record(now, s);
             self.give();
