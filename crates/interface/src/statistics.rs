@@ -374,7 +374,7 @@ first {
     /// Address of the last stalled fault.
     stalled_address,
     /// Lowest number of evictions seen on any page of the program that has been evicted at
-    /// least once and is still tracked (counted to 255), written when the process is asked to.
+    /// least once and is still tracked (counted to 255). Only under `--chaos`; otherwise 0.
     least_evictions_of_a_page,
     /// Pages that are tracked by the pager, resident or not.
     tracked_pages,

@@ -30,6 +30,11 @@ pub(crate) struct Passes {
 }
 
 impl Passes {
+    /// Whether a pass was begun that has not ended.
+    pub(crate) fn are_under_way(&self) -> bool {
+        self.under_way
+    }
+
     /// Whether storage is worth a pass now.
     fn worth_while(&self, usage: &Usage, now_ns: u64) -> bool {
         let lost = usage.fragmentation_bytes;

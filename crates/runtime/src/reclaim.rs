@@ -2,7 +2,7 @@
 //!
 //! What the budget limits is the process's private anonymous resident memory, as the kernel
 //! counts it: program pages, storage and the pager's own are all in it. It is measured at least
-//! every 25 ms, every 10 where 40 MiB would fill it, and after every batch while pages are being taken.
+//! every 100 ms, every 10 where 40 MiB would fill it, and after every batch while pages are being taken.
 //!
 //! * Below three quarters of the budget nothing is looked at (unless an age was asked for).
 //! * From there on, mappings are read and populated pages tracked, so that they have an age when
@@ -37,6 +37,7 @@ use rustix::fs::{Mode, OFlags};
 const TIME_SLICE_NS: u64 = 300_000;
 const MEASURE_NS: u64 = 10_000_000;
 const MEASURE_FAR_NS: u64 = 25_000_000;
+const MEASURE_FARTHEST_NS: u64 = 100_000_000;
 const MEASURE_CLOSE_NS: u64 = 2_000_000;
 const MEASURE_CLOSEST_NS: u64 = 1_000_000;
 /// A program that fills fresh memory grows no faster than about this.
@@ -331,9 +332,7 @@ impl Reclaim {
         }
         let helps = pager().pressure.machine_is_short.load(Relaxed);
         self.choose_cold_age(&config, total > marks.high || helps);
-        if config.allows(Trigger::Eager) {
-            self.eager(&config);
-        }
+        let took = config.allows(Trigger::Eager) && self.eager(&config);
         let short = config.allows(Trigger::Pressure) && self.shortage.is_short();
         pager().pressure.machine_is_short.store(short, Relaxed);
         if short {
@@ -361,7 +360,13 @@ impl Reclaim {
         if !short || need == Need::Squeezed {
             self.recode.turn(&config, need);
         }
-        rest_ns(marks.budget - total.min(marks.budget))
+        let rest = rest_ns(marks.budget - total.min(marks.budget));
+        let goes_on =
+            took || short || self.passes.are_under_way() || pager().host.memory.has_too_many();
+        match goes_on {
+            true => rest.min(MEASURE_NS),
+            false => rest,
+        }
     }
 
     /// How much re-coding is needed; what leaves is compressed accordingly.
@@ -414,11 +419,11 @@ impl Reclaim {
         }
     }
 
-    /// Compresses what was not touched for as long as the cold age is, budget or not.
-    fn eager(&mut self, config: &Config) {
+    /// Compresses what was not touched for as long as the cold age is, budget or not. Whether it took any.
+    fn eager(&mut self, config: &Config) -> bool {
         let chosen = config.cold_after_ms == COLD_AFTER_AUTO;
         let age_ns = match config.cold_after_ms {
-            0 => return,
+            0 => return false,
             COLD_AFTER_AUTO => self.cold_age.in_force_ns(),
             ms => ms * 1_000_000,
         };
@@ -434,11 +439,13 @@ impl Reclaim {
         let ageing = ageing((age_ns / 4).max(1_000_000), 0);
         let inactive = pager().engine.age(&pager().host, &ageing, false);
         if inactive == 0 || now < self.eager_again_ns || chosen && self.cold_age.has_had_enough() {
-            return;
+            return false;
         }
-        if self.batch(now.saturating_sub(age_ns), Trigger::Eager).taken == 0 {
+        let batch = self.batch(now.saturating_sub(age_ns), Trigger::Eager);
+        if batch.taken == 0 {
             self.eager_again_ns = now + (age_ns / 64).clamp(MEASURE_NS, 1_000_000_000);
         }
+        batch.taken > 0
     }
 
     /// The machine is short of memory: takes a batch of the coldest, whatever the budget.
@@ -555,11 +562,15 @@ fn ageing(interval_ns: u64, pressed_interval_ns: u64) -> Ageing {
 }
 
 /// Until the next look, with so much room below the budget: the closer, the sooner. Far away, waking up is what an idle
-/// program costs, and there is room for twice what can come meanwhile.
+/// program costs, and there is room for twice what can come meanwhile; farther yet, for four times as much.
 fn rest_ns(room: u64) -> u64 {
     let whole = (room / FASTEST_GROWTH_BYTES_A_MS).saturating_mul(1_000_000);
     let far = (whole / 2).min(MEASURE_FAR_NS);
-    whole.clamp(MEASURE_CLOSEST_NS, MEASURE_NS).max(far)
+    let farthest = (whole / 4).min(MEASURE_FARTHEST_NS);
+    whole
+        .clamp(MEASURE_CLOSEST_NS, MEASURE_NS)
+        .max(far)
+        .max(farthest)
 }
 
 const _: () = assert!((BATCH_PAGES as usize) < coldpress_engine::STAGING_SLOTS);
@@ -604,10 +615,10 @@ mod tests {
 
     #[test]
     fn the_closer_to_the_budget_the_sooner_it_is_looked_at() {
-        let rests = [0, 1, 3, 10, 20, 40, 60, 100, 1 << 20].map(|mib: u64| rest_ns(mib << 20));
-        let ms = rests.map(|ns| ns / 1_000_000);
-        assert_eq!(ms, [1, 1, 1, 5, 10, 10, 15, 25, 25]);
-        assert_eq!(rest_ns(u64::MAX), MEASURE_FAR_NS);
+        let rests = [0, 1, 3, 10, 20, 40, 60, 100, 200, 400, 800, 1 << 20];
+        let ms = rests.map(|mib: u64| rest_ns(mib << 20) / 1_000_000);
+        assert_eq!(ms, [1, 1, 1, 5, 10, 10, 15, 25, 25, 50, 100, 100]);
+        assert_eq!(rest_ns(u64::MAX), MEASURE_FARTHEST_NS);
     }
 
     /// What is computed with a budget must not overflow where there is none.

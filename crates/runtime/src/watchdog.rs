@@ -1,8 +1,8 @@
 //! The watchdog: names thread and page when a fault is not answered within a second.
 //!
 //! A thread of its own that takes no lock: it reads the handlers' published state four times a
-//! second, keeps the slow figures of the statistics page, and wakes the reclaim thread if somebody
-//! outside asks for something.
+//! second and wakes the reclaim thread if somebody outside asks for something; once a second it keeps the
+//! slow figures of the statistics page.
 
 use crate::{message, pager, statistics, sys, trace};
 use coldpress_uffd::PAGE_SIZE;
@@ -10,8 +10,9 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 const PERIOD_NS: u64 = 250_000_000;
 const PATIENCE_NS: u64 = 1_000_000_000;
-/// Rounds between two tables of a trace of locks.
-const TRACE_EVERY: u32 = 4;
+/// Of so many rounds one writes traces and keeps the figures that take files or a walk through all windows: an idle
+/// program's pager costs little else.
+const SLOWLY: u32 = 4;
 
 /// Runs for ever.
 pub extern "C" fn run(_: usize) -> ! {
@@ -45,11 +46,11 @@ pub extern "C" fn run(_: usize) -> ! {
         if pager().control.is_pending() {
             pager().ring();
         }
-        statistics::publish_cpu_time(pager().threads.ids());
-        statistics::publish_windows();
-        pager().workplace.look_up();
         rounds = rounds.wrapping_add(1);
-        if rounds.is_multiple_of(TRACE_EVERY) {
+        if rounds.is_multiple_of(SLOWLY) {
+            statistics::publish_cpu_time(pager().threads.ids());
+            statistics::publish_windows();
+            pager().workplace.look_up();
             trace::write();
             crate::decisions::write();
         }

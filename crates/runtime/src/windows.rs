@@ -62,7 +62,7 @@ impl Window {
         count.store(count.load(Relaxed).saturating_add(1), Relaxed);
     }
 
-    /// Least evictions of a page that was evicted at all, and how many such pages there are.
+    /// Least evictions of a page that was evicted at all.
     pub fn least_evictions(&self) -> Option<u8> {
         let counts = self.evictions.iter().map(|c| c.load(Relaxed));
         counts.filter(|&n| n > 0).min()

@@ -56,10 +56,11 @@ pub struct Options {
 const IDLE_SHARE: f64 = 0.005;
 /// What it may cost in throughput.
 const LOSS_SHARE: f64 = 0.02;
-/// All has settled when nothing was compressed for so long.
-const QUIET: Duration = Duration::from_secs(5);
+/// All has settled when nothing was compressed, and no more memory found, for so long. (Memory is looked for the more
+/// seldom the longer a look takes.)
+const QUIET: Duration = Duration::from_secs(40);
 /// Longest time that is waited for that.
-const SETTLE_LIMIT: Duration = Duration::from_secs(180);
+const SETTLE_LIMIT: Duration = Duration::from_secs(240);
 
 /// CPU time of one thread of the pager.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,14 +125,15 @@ fn since(before: &[Thread], after: &[Thread], seconds: f64) -> Vec<(String, f64,
     each.collect()
 }
 
-/// Waits until nothing is compressed any more; how long that took.
+/// Waits until nothing is compressed any more, and no more memory found; how long that took.
 fn settle(program: &Stepwise, coldpress: &Path, least: Duration) -> Result<Duration> {
     let begin = Instant::now();
-    let mut last = (u64::MAX, Instant::now());
+    let mut last = ([u64::MAX; 2], Instant::now());
     loop {
-        let evictions = program.statistics(coldpress)?.get("evictions").unwrap_or(0);
-        if evictions != last.0 {
-            last = (evictions, Instant::now());
+        let statistics = program.statistics(coldpress)?;
+        let figures = ["evictions", "tracked_pages"].map(|name| statistics.get(name).unwrap_or(0));
+        if figures != last.0 {
+            last = (figures, Instant::now());
         }
         if last.1.elapsed() >= QUIET && begin.elapsed() >= least {
             return Ok(begin.elapsed());
@@ -337,7 +339,8 @@ fn gets(options: &Options, how: &How, dir: &Path, coldpress: Option<&Path>) -> R
     })
 }
 
-/// Native and managed in turns.
+/// Native and managed in turns, each first in every other round (A B, B A): which memory a program gets depends on who
+/// freed it.
 fn in_turns(
     name: &str,
     rounds: u64,
@@ -346,8 +349,14 @@ fn in_turns(
 ) -> Result<Value> {
     let (mut native, mut managed) = (Vec::new(), Vec::new());
     for round in 1..=rounds {
-        native.push(turn(false)?);
-        managed.push(turn(true)?);
+        for is_managed in [round % 2 == 0, round % 2 == 1] {
+            let turns = if is_managed {
+                &mut managed
+            } else {
+                &mut native
+            };
+            turns.push(turn(is_managed)?);
+        }
         let last = |turns: &[Turn]| turns.last().map_or(0, |turn| turn.rate as u64);
         eprintln!(
             "{name} {round}/{rounds}: native {}/s, managed {}/s",
