@@ -128,7 +128,8 @@ pub fn some() -> Result<[Step; 3]> {
         "+nightly miri test -p coldpress-storage --test any_storage",
     );
     let engine = step("The way of a page under Miri", ENGINE[1]);
-    Ok([codecs.with(variable, file), storages, engine])
+    let steps = [codecs.with(variable, file), storages, engine];
+    Ok(steps.map(Step::beside_others))
 }
 
 /// Runs them under Miri; 1 if something was found.

@@ -72,7 +72,8 @@ fn steps() -> Result<Vec<Step>> {
         Step::new(
             "The engine on simulated machines, with faults of every kind",
             "run --quiet --profile sim -p coldpress-sim -- --seed 1 --steps 40000000",
-        ),
+        )
+        .beside_others(),
         Step::new(
             "Promises, on real programs",
             "test --release -p coldpress-promises --no-fail-fast -- --test-threads=1 --show-output",

@@ -191,13 +191,19 @@ fn outcomes_are_told_apart() {
     const SEED: u64 = 3;
     for subject in codecs() {
         let outcome = |kind| compress_twice(&subject, &page(kind, SEED), DEFAULT_TARGET_BYTES, 2).0;
-        assert_eq!(
-            outcome(Kind::Random),
-            Compressed::Incompressible,
-            "{}",
-            subject.name
-        );
-        for kind in [Kind::Zero, Kind::SameFilled] {
+        // Miri takes long: there one that tells same-filled pages only has to tell them.
+        let is_seen = cfg!(miri) && subject.tells_same_filled;
+        if !is_seen {
+            assert_eq!(
+                outcome(Kind::Random),
+                Compressed::Incompressible,
+                "{}",
+                subject.name
+            );
+        }
+        let filled = [Kind::Zero, Kind::SameFilled];
+        let few = cfg!(miri) && !is_seen;
+        for &kind in &filled[usize::from(few)..] {
             match outcome(kind) {
                 Compressed::SameFilled(word) => {
                     assert!(subject.tells_same_filled);
@@ -213,10 +219,11 @@ fn outcomes_are_told_apart() {
                 }
             }
         }
-        if cfg!(miri) && subject.tells_same_filled {
-            continue; // as without
+        if is_seen {
+            continue;
         }
-        for kind in [Kind::NearlyConstant, Kind::Pointers] {
+        let others = [Kind::NearlyConstant, Kind::Pointers];
+        for &kind in &others[usize::from(few)..] {
             let outcome = outcome(kind);
             assert!(
                 matches!(outcome, Compressed::Stored(_)),

@@ -1,4 +1,5 @@
-//! Steps that run in order: cargo commands, each shown, repeatable by hand, and counted.
+//! Steps that run in order: cargo commands, each shown, repeatable by hand, and counted. Neighbours that say so
+//! ([`Step::beside_others`]) run at the same time, one a processor.
 //!
 //! The first step that fails ends the run with the command that repeats it. A step may need
 //! something installed: where that cannot be had it is skipped, loudly, counted among the skips,
@@ -13,6 +14,7 @@ use crate::workspace;
 use anyhow::Result;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
+use std::ops::Range;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
@@ -26,6 +28,7 @@ pub struct Step {
     /// Installs what the step needs, where it is missing.
     need: Option<fn() -> Result<()>>,
     left_out: Vec<String>,
+    beside_others: bool,
 }
 
 /// How a step ended.
@@ -45,7 +48,15 @@ impl Step {
             environment: Vec::new(),
             need: None,
             left_out: Vec::new(),
+            beside_others: false,
         }
+    }
+
+    /// It may run at the same time as its neighbours that may as well: it keeps one processor busy and measures
+    /// nothing. What it prints is shown in one piece.
+    pub fn beside_others(mut self) -> Step {
+        self.beside_others = true;
+        self
     }
 
     /// With `name` in the environment.
@@ -99,47 +110,28 @@ impl Step {
 
 /// Runs all steps; 1 if one failed.
 pub fn run(steps: &[Step]) -> Result<u8> {
-    let tally = Mutex::new(Tally::default());
+    let run = Run {
+        steps,
+        tally: Mutex::new(Tally::default()),
+    };
     let mut failed_step = None;
-    for (number, step) in steps.iter().enumerate() {
-        println!(
-            "\n== {}/{} {}: {}",
-            number + 1,
-            steps.len(),
-            step.headline,
-            step.line()
-        );
-        for line in &step.left_out {
-            println!("{line}");
-            tally.lock().expect("no reader panicked").line(line);
-        }
-        let begun = Instant::now();
-        let outcome = match step.skip_line() {
-            None => perform(step, &tally)?,
-            Some(line) => {
-                println!("{line}");
-                tally.lock().expect("no reader panicked").line(&line);
-                skipped(std::env::var_os("COLDPRESS_FORBID_SKIPS").as_deref())
-            }
+    let mut first = 0;
+    while first < steps.len() && failed_step.is_none() {
+        let beside = steps[first..].iter().take_while(|step| step.beside_others);
+        let end = first + beside.count().max(1);
+        failed_step = match end - first {
+            1 => run.one(first)?,
+            _ => run.together(first..end)?,
         };
-        let word = match outcome {
-            Outcome::Passed => "passed",
-            Outcome::Failed => "FAILED",
-            Outcome::Skipped => "skipped",
-        };
-        println!("== {word} in {:.1} s", begun.elapsed().as_secs_f64());
-        if outcome == Outcome::Failed {
-            failed_step = Some(step);
-            break;
-        }
+        first = end;
     }
-    let tally = tally.into_inner().expect("no reader panicked");
+    let tally = run.tally.into_inner().expect("no reader panicked");
     println!();
     for line in tally.skip_lines() {
         println!("{line}");
     }
     let mut failed = tally.failed();
-    if let Some(step) = failed_step {
+    if let Some(step) = failed_step.map(|number| &steps[number]) {
         println!(
             "FAILED: {}; repeat it with:\n  {}",
             step.headline,
@@ -155,6 +147,118 @@ pub fn run(steps: &[Step]) -> Result<u8> {
     Ok(u8::from(failed > 0))
 }
 
+struct Run<'a> {
+    steps: &'a [Step],
+    tally: Mutex<Tally>,
+}
+
+impl Run<'_> {
+    fn headline(&self, number: usize) -> String {
+        let step = &self.steps[number];
+        let (number, of) = (number + 1, self.steps.len());
+        format!("\n== {number}/{of} {}: {}\n", step.headline, step.line())
+    }
+
+    /// Says what is left out, and what cannot be run; how the step ends if it cannot.
+    fn prepare(&self, number: usize) -> Option<Outcome> {
+        let step = &self.steps[number];
+        let tell = |line: &str| {
+            println!("{line}");
+            self.tally.lock().expect("no reader panicked").line(line);
+        };
+        step.left_out.iter().for_each(|line| tell(line));
+        let line = step.skip_line()?;
+        tell(&line);
+        Some(skipped(
+            std::env::var_os("COLDPRESS_FORBID_SKIPS").as_deref(),
+        ))
+    }
+
+    /// Runs one step; its number if it failed.
+    fn one(&self, number: usize) -> Result<Option<usize>> {
+        print!("{}", self.headline(number));
+        let begun = Instant::now();
+        let outcome = match self.prepare(number) {
+            Some(outcome) => outcome,
+            None => {
+                let (output, messages) = (std::io::stdout(), std::io::stderr());
+                perform(&self.steps[number], &self.tally, output, messages)?
+            }
+        };
+        print!("{}", verdict(outcome, begun));
+        Ok((outcome == Outcome::Failed).then_some(number))
+    }
+
+    /// Runs some steps, one a processor; the number of the first that failed.
+    fn together(&self, numbers: Range<usize>) -> Result<Option<usize>> {
+        let mut waiting = Vec::new();
+        for number in numbers {
+            match self.prepare(number) {
+                None => waiting.push(number),
+                Some(Outcome::Failed) => return Ok(Some(number)),
+                Some(_) => {}
+            }
+        }
+        let headlines = waiting.iter().map(|&number| self.steps[number].headline);
+        println!(
+            "\n== at the same time: {}",
+            headlines.collect::<Vec<_>>().join("; ")
+        );
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let failed = Mutex::new(None);
+        let waiting = Mutex::new(waiting.into_iter());
+        let next = || match *failed.lock().expect("no worker panicked") {
+            None => waiting.lock().expect("no worker panicked").next(),
+            Some(_) => None,
+        };
+        let work = || -> Result<()> {
+            while let Some(number) = next() {
+                let begun = Instant::now();
+                let shown = Mutex::new(self.headline(number).into_bytes());
+                let step = &self.steps[number];
+                let outcome = perform(step, &self.tally, Held(&shown), Held(&shown))?;
+                let mut shown = shown.into_inner().expect("no reader panicked");
+                shown.extend(verdict(outcome, begun).bytes());
+                std::io::stdout().write_all(&shown)?;
+                if outcome == Outcome::Failed {
+                    let mut failed = failed.lock().expect("no worker panicked");
+                    *failed = Some(failed.map_or(number, |first: usize| first.min(number)));
+                }
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..processors).map(|_| scope.spawn(work)).collect();
+            let mut ends = workers.into_iter().map(|worker| worker.join());
+            ends.try_for_each(|end| end.expect("no worker panicked"))
+        })?;
+        Ok(failed.into_inner().expect("no worker panicked"))
+    }
+}
+
+/// What is held back until a step has ended.
+struct Held<'a>(&'a Mutex<Vec<u8>>);
+
+impl Write for Held<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no reader panicked").extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn verdict(outcome: Outcome, begun: Instant) -> String {
+    let word = match outcome {
+        Outcome::Passed => "passed",
+        Outcome::Failed => "FAILED",
+        Outcome::Skipped => "skipped",
+    };
+    format!("== {word} in {:.1} s\n", begun.elapsed().as_secs_f64())
+}
+
 /// What a skip amounts to, by the value of `COLDPRESS_FORBID_SKIPS`.
 fn skipped(forbid: Option<&OsStr>) -> Outcome {
     match forbid.is_some_and(|value| value == "1") {
@@ -167,7 +271,12 @@ fn skipped(forbid: Option<&OsStr>) -> Outcome {
 }
 
 /// Runs one step, shows its output as it comes and counts it.
-fn perform(step: &Step, tally: &Mutex<Tally>) -> Result<Outcome> {
+fn perform(
+    step: &Step,
+    tally: &Mutex<Tally>,
+    to: impl Write + Send,
+    messages_to: impl Write + Send,
+) -> Result<Outcome> {
     let mut command = step.command();
     if std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         command.env("CARGO_TERM_COLOR", "always");
@@ -175,8 +284,8 @@ fn perform(step: &Step, tally: &Mutex<Tally>) -> Result<Outcome> {
     let (running, output, messages) = start(&mut command, step.headline)?;
     std::thread::scope(|scope| {
         // A test that is too quick for its own capture writes SKIPPED to either stream.
-        scope.spawn(|| follow(output, std::io::stdout(), tally));
-        scope.spawn(|| follow(messages, std::io::stderr(), tally));
+        scope.spawn(|| follow(output, to, tally));
+        scope.spawn(|| follow(messages, messages_to, tally));
     });
     Ok(match running.wait()?.success() {
         true => Outcome::Passed,
@@ -251,5 +360,22 @@ mod tests {
         assert_eq!(skipped(None), Outcome::Skipped);
         assert_eq!(skipped(Some("0".as_ref())), Outcome::Skipped);
         assert_eq!(skipped(Some("1".as_ref())), Outcome::Failed);
+    }
+
+    #[test]
+    fn a_failure_beside_others_is_a_failure() {
+        let beside = |arguments| Step::new("Beside", arguments).beside_others();
+        let good = || beside("--version");
+        let bad = || beside("no-such-command-of-cargo");
+        assert_eq!(run(&[good(), good(), good()]).unwrap(), 0);
+        assert_eq!(run(&[good(), bad(), good()]).unwrap(), 1);
+        let run = |steps: &[Step]| {
+            let tally = Mutex::new(Tally::default());
+            Run { steps, tally }.together(0..steps.len()).unwrap()
+        };
+        assert_eq!(run(&[good(), good()]), None);
+        assert_eq!(run(&[good(), bad()]), Some(1));
+        let forbidden = bad().needs(|| anyhow::bail!("not to be had"));
+        assert_eq!(run(&[good(), forbidden]), None, "skipped, and not run");
     }
 }
