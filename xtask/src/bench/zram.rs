@@ -104,6 +104,12 @@ impl Zram {
         })
     }
 
+    /// Lets the pool take so many bytes and no more (`mem_limit`); what does not fit is not written.
+    pub fn limit_pool(&self, bytes: Option<u64>) -> Result<()> {
+        let limit = bytes.unwrap_or(0).to_string();
+        write(format!("/sys/block/zram{}/mem_limit", self.number), &limit)
+    }
+
     /// Something that tells what the device holds, for another thread.
     pub fn meter(&self) -> impl Fn() -> Pool + Clone + Send + 'static {
         let path = format!("/sys/block/zram{}/mm_stat", self.number);

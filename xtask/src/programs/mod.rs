@@ -3,9 +3,9 @@
 //! Each program is run three times:
 //!
 //! 1. natively, for its output, its time and the peak of its private anonymous memory;
-//! 2. natively again, stopped near that peak: its pages are captured and given to
+//! 2. natively again, stopped near that peak and some times later: its pages are captured and given to
 //!    `coldpress eval`, which says what they need ([`need`]);
-//! 3. under `coldpress run --budget B`, where B is 1.15 times that, and what cannot be managed.
+//! 3. under `coldpress run --budget B`, where B is 1.15 times the most of that, and what cannot be managed.
 //!
 //! The task fails if an output differs, if nothing was evicted, if more than one sample of a
 //! hundred was more than a twentieth above the budget, or if fewer than four of the
@@ -33,7 +33,7 @@ use crate::install::{self, Package};
 use crate::process::{Sampler, Samples};
 use crate::text::mib;
 use anyhow::{Context, Result, bail};
-use need::Need;
+use need::{Look, Need};
 use place::{Place, Start};
 use run::{Done, Program};
 use std::path::PathBuf;
@@ -61,6 +61,9 @@ pub struct Options {
 const INTERVAL: Duration = Duration::from_millis(5);
 /// Shares of the peak at which a program is looked at, the best first.
 const SHARES: [f64; 4] = [0.97, 0.9, 0.8, 0.6];
+/// How often it is looked at after that, and the time between: one of so many parts of the native run.
+const LATER_LOOKS: usize = 4;
+const LATER_PART: f64 = 16.0;
 /// How many programs must get by with half of their native memory.
 const AT_HALF: usize = 4;
 
@@ -194,7 +197,7 @@ fn find(subject: &'static Subject, place: &Place) -> Result<Finding> {
         // Room for everything: what goes, goes by chance.
         finding.budget = 4 * native_peak.max(64 << 20);
     } else {
-        let need = need_of(program, place, native_peak, &done.output)?.at_peak(native_peak);
+        let need = need_of(program, place, native_peak, &done)?;
         finding.budget = need.budget();
         finding.need = Some(need);
     }
@@ -289,36 +292,65 @@ fn highest_but_one_in_a_hundred(samples: &Samples) -> u64 {
     sizes.get(at).copied().unwrap_or(0)
 }
 
-/// Runs a program natively and looks at it near its peak. The output must be the same again: a
+/// Runs a program natively, looks at it near its peak and a few times later: the pages of one moment may compress far
+/// better than those of another, and the budget shall do for all. The output must be the same again: a
 /// program that differs from run to run shows nothing.
-fn need_of(program: &dyn Program, place: &Place, peak: u64, output: &[u8]) -> Result<Need> {
+fn need_of(program: &dyn Program, place: &Place, peak: u64, before: &Done) -> Result<Need> {
+    let pause = Duration::from_secs_f64(before.seconds / LATER_PART);
     for share in SHARES {
         let least = (peak as f64 * share) as u64;
         let mut looker = None;
-        let coldpress = place.coldpress.clone();
-        let file = place.dir.join("native.pages");
         let done = program.run(&Start::native(place), &mut |pid| {
-            let (coldpress, file) = (coldpress.clone(), file.clone());
+            let (coldpress, dir) = (place.coldpress.clone(), place.dir.clone());
             looker = Some(std::thread::spawn(move || {
-                let status = crate::process::Status::open(pid)?;
-                // It has ended, at the latest, when its status cannot be read.
-                while let Ok(resident) = status.resident() {
-                    if resident.anonymous >= least {
-                        return need::of_process(&coldpress, pid, &file).map(Some);
-                    }
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                anyhow::Ok(None)
+                look_near(pid, least, pause, |number| {
+                    let file = dir.join(format!("native-{number}.pages"));
+                    Look::at(&coldpress, pid, file)
+                })
             }));
             Ok(())
         })?;
-        if done.output != output {
+        if done.output != before.output {
             bail!("two native runs gave different outputs");
         }
-        let found = looker.and_then(|looker| looker.join().ok());
-        if let Some(need) = found.context("nobody looked")?? {
-            return Ok(need);
+        let looks = looker.and_then(|looker| looker.join().ok());
+        let looks = looks.context("nobody looked")??;
+        let mut needs = Vec::new();
+        for look in &looks {
+            needs.push(look.need(&place.coldpress)?);
+        }
+        if let Some(first) = needs.first_mut() {
+            *first = first.at_peak(peak);
+        }
+        if let Some(most) = needs.into_iter().max_by_key(Need::budget) {
+            return Ok(most);
         }
     }
     bail!("no native run came near the peak of the first one")
+}
+
+/// Looks at a process once it has so much memory, and some times later, as long as it lives. No look if it never has.
+fn look_near(
+    pid: u32,
+    least: u64,
+    pause: Duration,
+    look: impl Fn(usize) -> Result<Look>,
+) -> Result<Vec<Look>> {
+    let status = crate::process::Status::open(pid)?;
+    // It has ended, at the latest, when its status cannot be read.
+    while let Ok(resident) = status.resident() {
+        if resident.anonymous < least {
+            std::thread::sleep(Duration::from_millis(1));
+            continue;
+        }
+        let mut looks = vec![look(0)?];
+        for number in 1..=LATER_LOOKS {
+            std::thread::sleep(pause);
+            // It may have ended meanwhile.
+            let Ok(later) = look(number) else { break };
+            looks.push(later);
+        }
+        return Ok(looks);
+    }
+    Ok(Vec::new())
 }

@@ -10,7 +10,7 @@ use crate::process::Status;
 use crate::text::mib;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Most that is captured of a program, evenly spread over its memory.
@@ -51,42 +51,68 @@ impl Need {
     }
 }
 
-/// Stops a process, looks at it, and lets it go on.
-pub fn of_process(coldpress: &Path, pid: u32, file: &Path) -> Result<Need> {
-    let stopped = Stopped::new(pid);
-    let resident = Status::open(pid)?.resident()?.anonymous;
-    let unevictable = unevictable(pid)?;
-    let output = Command::new(coldpress)
-        .args(["capture", &pid.to_string(), "--limit", SAMPLE, "-o"])
-        .arg(file)
-        .output()
-        .context("cannot start coldpress capture")?;
-    drop(stopped);
-    if !output.status.success() {
-        bail!(
-            "coldpress capture: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+/// A process at one moment: how much memory it had, and some of its pages in a file, which goes with this.
+pub struct Look {
+    resident: u64,
+    unevictable: u64,
+    /// Of its pages, those that have content of their own.
+    share: f64,
+    file: PathBuf,
+}
+
+impl Drop for Look {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.file);
     }
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let share = content_share(&said).with_context(|| format!("coldpress capture said {said:?}"))?;
-    let page_bytes = packed_page_bytes(coldpress, file)?;
-    let _ = std::fs::remove_file(file);
-    let pages = resident.saturating_sub(unevictable) as f64 / PAGE;
-    let need = Need {
-        resident,
-        unevictable,
-        packed: (pages * share * page_bytes) as u64,
-    };
-    eprintln!(
-        "looked at {}: {} cannot be managed, the rest needs {}: {:.1} % of its pages have content of their own, at {:.0} bytes each",
-        mib(resident),
-        mib(unevictable),
-        mib(need.packed),
-        100.0 * share,
-        page_bytes
-    );
-    Ok(need)
+}
+
+impl Look {
+    /// Stops a process, captures its pages, and lets it go on.
+    pub fn at(coldpress: &Path, pid: u32, file: PathBuf) -> Result<Look> {
+        let stopped = Stopped::new(pid);
+        let mut look = Look {
+            resident: Status::open(pid)?.resident()?.anonymous,
+            unevictable: unevictable(pid)?,
+            share: 0.0,
+            file,
+        };
+        let output = Command::new(coldpress)
+            .args(["capture", &pid.to_string(), "--limit", SAMPLE, "-o"])
+            .arg(&look.file)
+            .output()
+            .context("cannot start coldpress capture")?;
+        drop(stopped);
+        if !output.status.success() {
+            bail!(
+                "coldpress capture: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
+        }
+        let said = String::from_utf8_lossy(&output.stdout);
+        look.share =
+            content_share(&said).with_context(|| format!("coldpress capture said {said:?}"))?;
+        Ok(look)
+    }
+
+    /// What it needed then.
+    pub fn need(&self, coldpress: &Path) -> Result<Need> {
+        let page_bytes = packed_page_bytes(coldpress, &self.file)?;
+        let pages = self.resident.saturating_sub(self.unevictable) as f64 / PAGE;
+        let need = Need {
+            resident: self.resident,
+            unevictable: self.unevictable,
+            packed: (pages * self.share * page_bytes) as u64,
+        };
+        eprintln!(
+            "looked at {}: {} cannot be managed, the rest needs {}: {:.1} % of its pages have content of their own, at {:.0} bytes each",
+            mib(self.resident),
+            mib(self.unevictable),
+            mib(need.packed),
+            100.0 * self.share,
+            page_bytes
+        );
+        Ok(need)
+    }
 }
 
 /// A process that stands still as long as this lives.

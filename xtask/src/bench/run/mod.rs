@@ -9,18 +9,19 @@
 //! 4. native, coldpress and zram in turns; medians over the rounds.
 //!
 //! The work of each run is the same, so CPU time beyond native is what the memory costs. Last, redis
-//! is filled under smaller and smaller limits until the kernel kills it, and under coldpress within
-//! what zram would have had there: that limit and its pool.
+//! is filled in less and less memory until the kernel kills it ([`loading`]).
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`sides`] | one run, and what is measured of it |
 //! | [`gets`] | redis: uniform keys, skewed keys, filling alone |
+//! | [`loading`] | who lives in how little |
 //! | [`touches`] | the toucher: what a fault costs |
 //! | [`reclaim`] | the kernel's reclaim, by tracepoints |
 //! | [`report`] | the tables and the JSON |
 
 mod gets;
+mod loading;
 mod reclaim;
 mod report;
 mod sides;
@@ -77,9 +78,6 @@ const WORKLOADS: [&str; 7] = [
 const TOUCHES: &str = WORKLOADS[0];
 /// The last of them is of another kind.
 const LOADING: &str = WORKLOADS[6];
-/// Limits under which redis is filled, one after the other until the kernel kills it, in MiB for the
-/// usual size of its data.
-const LOADING_LIMITS: [u64; 9] = [104, 80, 64, 52, 42, 34, 28, 23, 19];
 
 /// How close the two totals must be, as a share.
 const CLOSE: f64 = 0.01;
@@ -127,7 +125,7 @@ pub fn run(options: &Options) -> Result<u8> {
     let (mut findings, mut failed) = (Vec::new(), false);
     for name in wanted {
         let finding = match name {
-            LOADING => loading(options, &place),
+            LOADING => loading::run(options, &place),
             name => compare(name, options, &place),
         };
         match finding {
@@ -327,87 +325,4 @@ fn calibrate(
         limit = next_limit(lived as f64, held, native, target);
     }
     Ok(())
-}
-
-/// redis is filled by twenty clients under smaller and smaller limits until the kernel kills it;
-/// coldpress gets each limit and what the pool would have taken, as the hard limit of a cgroup
-/// without swap. The table is of the last limit.
-fn loading(options: &Options, place: &Place) -> Result<Finding> {
-    let program = program(LOADING, place)?;
-    let program = program.as_ref();
-    let native = sides::run(program, place, &Side::Native).context("native run")?;
-    let mut finding = Finding {
-        name: LOADING,
-        native_bytes: native.held_peak,
-        budget_bytes: 0,
-        target_bytes: 0.0,
-        limit_bytes: 0,
-        kills: 0,
-        rounds: Vec::new(),
-        notes: Vec::new(),
-    };
-    let Some(kernel) = kernel(native.held_peak as u64, place, &mut finding.notes) else {
-        return Ok(finding);
-    };
-    // What the pool takes of what is not resident, at a limit at which it lives.
-    let roomy = (native.held_peak * 0.6) as u64;
-    let (seen, _) = again_if_killed(program, place, &kernel, roomy, &mut 0)?;
-    let away = (native.held_peak - seen.resident).max(1.0);
-    let share = ((seen.held - seen.resident) / away).clamp(0.0, 1.0);
-    finding.notes.push(format!(
-        "coldpress: in a cgroup without swap, limited to what zram would have: its limit, and {:.0} % of what is not resident for the pool",
-        100.0 * share
-    ));
-    for limit in LOADING_LIMITS {
-        let limit = place.scaled(limit << 20);
-        let total = limit as f64 + share * (native.held_peak - limit as f64).max(0.0);
-        // As `run` does by itself in a cgroup: a sixteenth is left free.
-        let budget = (total * 15.0 / 16.0) as u64 & !4095;
-        let (zram, killed) = several(program, place, &Side::Zram(&kernel, limit), options.rounds)?;
-        let managed = Side::Coldpress(budget, Some(total as u64));
-        let (coldpress, ours_killed) = several(program, place, &managed, options.rounds)?;
-        let line = format!(
-            "zram, limit {}: killed {killed} of {} times while it was filled; coldpress, limit {}: killed {ours_killed} times",
-            mib(limit),
-            options.rounds,
-            mib(total as u64)
-        );
-        eprintln!("{LOADING}: {line}");
-        finding.notes.push(line);
-        finding.limit_bytes = limit;
-        finding.target_bytes = total;
-        finding.budget_bytes = budget;
-        finding.kills = killed;
-        let rounds = |series, rounds: Vec<Round>| rounds.into_iter().map(move |r| (series, r));
-        finding.rounds = vec![(report::Series::Native, native.clone())];
-        finding
-            .rounds
-            .extend(rounds(report::Series::Coldpress, coldpress));
-        finding.rounds.extend(rounds(report::Series::Zram, zram));
-        if killed > 0 {
-            break;
-        }
-    }
-    Ok(finding)
-}
-
-/// Runs a program several times: the runs that it lived through, and how often it was killed.
-fn several(
-    program: &dyn Program,
-    place: &Place,
-    side: &Side,
-    rounds: u64,
-) -> Result<(Vec<Round>, u32)> {
-    let (mut lived, mut killed) = (Vec::new(), 0);
-    for _ in 0..rounds {
-        match sides::run(program, place, side) {
-            Ok(done) => lived.push(done),
-            Err(error) if error.is::<Killed>() => {
-                cleanup::park_if_stopping();
-                killed += 1;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok((lived, killed))
 }
