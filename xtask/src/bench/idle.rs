@@ -366,7 +366,8 @@ fn in_turns(
     }
     let rates = |turns: &[Turn]| turns.iter().map(|turn| turn.rate).collect::<Vec<_>>();
     let (ours, theirs) = (rates(&managed), rates(&native));
-    let loss = 1.0 - median(&ours) / median(&theirs);
+    let pairs: Vec<_> = ours.iter().zip(&theirs).map(|(a, b)| a / b).collect();
+    let loss = 1.0 - median(&pairs);
     let spread = |rates: &[f64]| {
         let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let most = rates.iter().copied().fold(0.0, f64::max);
@@ -464,7 +465,7 @@ pub fn run(options: &Options) -> Result<u8> {
     }
     println!("\n{table}");
     println!(
-        "Medians over {} rounds of native and managed in turns; spread: highest less lowest.",
+        "Medians over {} rounds of native and managed in turns (loss: of the rounds' ratios); spread: highest less lowest.",
         options.rounds
     );
     println!("{machine}");
