@@ -195,8 +195,14 @@ mod tests {
     fn a_process_is_itself_and_the_sampler_sees_it() {
         let me = std::process::id();
         assert_eq!(Identity::of(me).unwrap(), Identity::of(me).unwrap());
-        let sampler = Sampler::start(me, Duration::from_millis(2), || 7).unwrap();
-        std::thread::sleep(Duration::from_millis(50));
+        let (looked, looks) = std::sync::mpsc::channel();
+        let other = move || {
+            let _ = looked.send(());
+            7
+        };
+        let sampler = Sampler::start(me, Duration::from_millis(2), other).unwrap();
+        // However long a busy machine takes for that.
+        assert_eq!(looks.iter().take(4).count(), 4);
         let samples = sampler.finish();
         assert!(samples.0.len() >= 3, "{}", samples.0.len());
         assert!(samples.peak() > 0);
