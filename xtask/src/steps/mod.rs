@@ -110,49 +110,61 @@ impl Step {
 
 /// Runs all steps; 1 if one failed.
 pub fn run(steps: &[Step]) -> Result<u8> {
-    let run = Run {
-        steps,
-        tally: Mutex::new(Tally::default()),
-    };
-    let mut failed_step = None;
-    let mut first = 0;
-    while first < steps.len() && failed_step.is_none() {
-        let beside = steps[first..].iter().take_while(|step| step.beside_others);
-        let end = first + beside.count().max(1);
-        failed_step = match end - first {
-            1 => run.one(first)?,
-            _ => run.together(first..end)?,
-        };
-        first = end;
-    }
-    let tally = run.tally.into_inner().expect("no reader panicked");
-    println!();
-    for line in tally.skip_lines() {
-        println!("{line}");
-    }
-    let mut failed = tally.failed();
-    if let Some(step) = failed_step.map(|number| &steps[number]) {
-        println!(
-            "FAILED: {}; repeat it with:\n  {}",
-            step.headline,
-            step.line()
-        );
-        failed = failed.max(1);
-    }
-    println!(
-        "{} passed, {failed} failed, {} skipped",
-        tally.passed(),
-        tally.skipped()
-    );
-    Ok(u8::from(failed > 0))
+    Run::new(steps, std::io::stdout(), std::io::stderr()).all()
 }
 
-struct Run<'a> {
+struct Run<'a, O, M> {
     steps: &'a [Step],
     tally: Mutex<Tally>,
+    output: Mutex<O>,
+    messages: Mutex<M>,
 }
 
-impl Run<'_> {
+impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
+    fn new(steps: &'a [Step], output: O, messages: M) -> Self {
+        Self {
+            steps,
+            tally: Mutex::new(Tally::default()),
+            output: Mutex::new(output),
+            messages: Mutex::new(messages),
+        }
+    }
+
+    fn all(self) -> Result<u8> {
+        let steps = self.steps;
+        let mut failed_step = None;
+        let mut first = 0;
+        while first < steps.len() && failed_step.is_none() {
+            let beside = steps[first..].iter().take_while(|step| step.beside_others);
+            let end = first + beside.count().max(1);
+            failed_step = match end - first {
+                1 => self.one(first)?,
+                _ => self.together(first..end)?,
+            };
+            first = end;
+        }
+        let mut end = String::from("\n");
+        let tally = self.tally.lock().expect("no reader panicked");
+        for line in tally.skip_lines() {
+            end += &format!("{line}\n");
+        }
+        let mut failed = tally.failed();
+        if let Some(step) = failed_step.map(|number| &steps[number]) {
+            let (headline, line) = (step.headline, step.line());
+            end += &format!("FAILED: {headline}; repeat it with:\n  {line}\n");
+            failed = failed.max(1);
+        }
+        let (passed, skipped) = (tally.passed(), tally.skipped());
+        end += &format!("{passed} passed, {failed} failed, {skipped} skipped\n");
+        self.show(&end);
+        Ok(u8::from(failed > 0))
+    }
+
+    fn show(&self, text: &str) {
+        // Nothing to be done where our own output is closed.
+        let _ = Shared(&self.output).write_all(text.as_bytes());
+    }
+
     fn headline(&self, number: usize) -> String {
         let step = &self.steps[number];
         let (number, of) = (number + 1, self.steps.len());
@@ -163,29 +175,30 @@ impl Run<'_> {
     fn prepare(&self, number: usize) -> Option<Outcome> {
         let step = &self.steps[number];
         let tell = |line: &str| {
-            println!("{line}");
+            self.show(&format!("{line}\n"));
             self.tally.lock().expect("no reader panicked").line(line);
         };
         step.left_out.iter().for_each(|line| tell(line));
-        let line = step.skip_line()?;
-        tell(&line);
-        Some(skipped(
-            std::env::var_os("COLDPRESS_FORBID_SKIPS").as_deref(),
-        ))
+        tell(&step.skip_line()?);
+        let outcome = skipped(std::env::var_os("COLDPRESS_FORBID_SKIPS").as_deref());
+        if outcome == Outcome::Failed {
+            self.show("it was skipped and COLDPRESS_FORBID_SKIPS=1\n");
+        }
+        Some(outcome)
     }
 
     /// Runs one step; its number if it failed.
     fn one(&self, number: usize) -> Result<Option<usize>> {
-        print!("{}", self.headline(number));
+        self.show(&self.headline(number));
         let begun = Instant::now();
         let outcome = match self.prepare(number) {
             Some(outcome) => outcome,
             None => {
-                let (output, messages) = (std::io::stdout(), std::io::stderr());
+                let (output, messages) = (Shared(&self.output), Shared(&self.messages));
                 perform(&self.steps[number], &self.tally, output, messages)?
             }
         };
-        print!("{}", verdict(outcome, begun));
+        self.show(&verdict(outcome, begun));
         Ok((outcome == Outcome::Failed).then_some(number))
     }
 
@@ -200,10 +213,8 @@ impl Run<'_> {
             }
         }
         let headlines = waiting.iter().map(|&number| self.steps[number].headline);
-        println!(
-            "\n== at the same time: {}",
-            headlines.collect::<Vec<_>>().join("; ")
-        );
+        let headlines = headlines.collect::<Vec<_>>().join("; ");
+        self.show(&format!("\n== at the same time: {headlines}\n"));
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let failed = Mutex::new(None);
         let waiting = Mutex::new(waiting.into_iter());
@@ -216,10 +227,9 @@ impl Run<'_> {
                 let begun = Instant::now();
                 let shown = Mutex::new(self.headline(number).into_bytes());
                 let step = &self.steps[number];
-                let outcome = perform(step, &self.tally, Held(&shown), Held(&shown))?;
-                let mut shown = shown.into_inner().expect("no reader panicked");
-                shown.extend(verdict(outcome, begun).bytes());
-                std::io::stdout().write_all(&shown)?;
+                let outcome = perform(step, &self.tally, Shared(&shown), Shared(&shown))?;
+                let shown = shown.into_inner().expect("no reader panicked");
+                self.show(&(String::from_utf8_lossy(&shown) + verdict(outcome, begun).as_str()));
                 if outcome == Outcome::Failed {
                     let mut failed = failed.lock().expect("no worker panicked");
                     *failed = Some(failed.map_or(number, |first: usize| first.min(number)));
@@ -236,17 +246,16 @@ impl Run<'_> {
     }
 }
 
-/// What is held back until a step has ended.
-struct Held<'a>(&'a Mutex<Vec<u8>>);
+/// What several threads write to, a line or more at a time.
+struct Shared<'a, W>(&'a Mutex<W>);
 
-impl Write for Held<'_> {
+impl<W: Write> Write for Shared<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("no reader panicked").extend(bytes);
-        Ok(bytes.len())
+        self.0.lock().expect("no writer panicked").write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
+        self.0.lock().expect("no writer panicked").flush()
     }
 }
 
@@ -262,10 +271,7 @@ fn verdict(outcome: Outcome, begun: Instant) -> String {
 /// What a skip amounts to, by the value of `COLDPRESS_FORBID_SKIPS`.
 fn skipped(forbid: Option<&OsStr>) -> Outcome {
     match forbid.is_some_and(|value| value == "1") {
-        true => {
-            println!("it was skipped and COLDPRESS_FORBID_SKIPS=1");
-            Outcome::Failed
-        }
+        true => Outcome::Failed,
         false => Outcome::Skipped,
     }
 }
@@ -367,15 +373,19 @@ mod tests {
         let beside = |arguments| Step::new("Beside", arguments).beside_others();
         let good = || beside("--version");
         let bad = || beside("no-such-command-of-cargo");
-        assert_eq!(run(&[good(), good(), good()]).unwrap(), 0);
-        assert_eq!(run(&[good(), bad(), good()]).unwrap(), 1);
-        let run = |steps: &[Step]| {
-            let tally = Mutex::new(Tally::default());
-            Run { steps, tally }.together(0..steps.len()).unwrap()
+        let all = |steps: &[Step]| {
+            let (mut output, mut messages) = (Vec::new(), Vec::new());
+            let code = Run::new(steps, &mut output, &mut messages).all().unwrap();
+            (code, String::from_utf8(output).unwrap())
         };
-        assert_eq!(run(&[good(), good()]), None);
-        assert_eq!(run(&[good(), bad()]), Some(1));
-        let forbidden = bad().needs(|| anyhow::bail!("not to be had"));
-        assert_eq!(run(&[good(), forbidden]), None, "skipped, and not run");
+        let (code, output) = all(&[good(), good(), good()]);
+        assert_eq!(code, 0, "{output}");
+        let printed = output.lines().filter(|line| line.starts_with("cargo "));
+        assert_eq!(printed.count(), 3, "{output}");
+        let (code, output) = all(&[good(), bad(), good()]);
+        assert_eq!(code, 1, "{output}");
+        assert!(output.contains("FAILED: Beside; repeat it"), "{output}");
+        let (code, output) = all(&[bad().needs(|| anyhow::bail!("not to be had")), good()]);
+        assert_eq!(code, 0, "skipped, and not run: {output}");
     }
 }
