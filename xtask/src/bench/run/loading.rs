@@ -2,7 +2,8 @@
 //!
 //! First the group's limit shrinks, and zram's pool, which is charged to nobody, takes what it takes. Where that
 //! kills nothing, the total shrinks: pages and pool together have so much and no more. How much of it is
-//! the pool's (`mem_limit` of the device) is zram's choice: it is killed where it is killed however that is divided.
+//! the pool's (`mem_limit` of the device) is zram's choice: it has lost where no division lets it live, since redis
+//! is killed, or does not answer for a minute.
 //! coldpress has each total as the hard limit of a cgroup without swap.
 
 use super::report::Series;
@@ -13,6 +14,7 @@ use crate::programs::place::Place;
 use crate::programs::run::{Killed, Program};
 use crate::text::mib;
 use anyhow::{Context, Result};
+use std::{fmt, io};
 
 /// Limits of the group, in MiB for the usual size of the data.
 const LIMITS: [u64; 9] = [104, 80, 64, 52, 42, 34, 28, 23, 19];
@@ -64,6 +66,34 @@ pub fn run(options: &Options, place: &Place) -> Result<Finding> {
     Ok(loading.finding)
 }
 
+/// How several runs on one side went.
+#[derive(Default)]
+struct Runs {
+    lived: Vec<Round>,
+    killed: u32,
+    /// Those in which redis did not answer for a minute.
+    stuck: u32,
+}
+
+impl Runs {
+    fn add(&mut self, other: Runs) {
+        self.lived.extend(other.lived);
+        self.killed += other.killed;
+        self.stuck += other.stuck;
+    }
+}
+
+impl fmt::Display for Runs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.lived.len() as u32 + self.killed + self.stuck;
+        write!(f, "killed {} of {all} times", self.killed)?;
+        match self.stuck {
+            0 => Ok(()),
+            times => write!(f, ", without an answer for a minute {times} times"),
+        }
+    }
+}
+
 struct Loading<'a> {
     program: &'a dyn Program,
     place: &'a Place,
@@ -85,12 +115,9 @@ impl Loading<'_> {
             let zram = self.several(&Side::Zram(&self.kernel, limit))?;
             let coldpress = self.several(&Side::Coldpress(budget(total), Some(total as u64)))?;
             let line = format!(
-                "zram, limit {}: killed {} of {} times while it was filled; coldpress, limit {}: killed {} times",
+                "zram, limit {}: {zram} while it was filled; coldpress, limit {}: {coldpress}",
                 mib(limit),
-                zram.1,
-                self.rounds,
                 mib(total as u64),
-                coldpress.1,
             );
             if self.note(line, limit, total, zram, coldpress) {
                 return Ok(true);
@@ -107,33 +134,31 @@ impl Loading<'_> {
             // With more for the pages the pool could not hold all others.
             let most = (total - self.share * native) / (1.0 - self.share);
             let least = self.place.scaled(LEAST << 20) as f64;
-            let (mut rounds, mut killed, mut limits) = (Vec::new(), 0, Vec::new());
-            let mut limit = 0;
+            let (mut zram, mut limits, mut limit) = (Runs::default(), Vec::new(), 0);
             for division in DIVISIONS {
-                limit = (most * division as f64 / 100.0).max(least) as u64;
+                let next = (most * division as f64 / 100.0).max(least) as u64;
+                if next == limit {
+                    break;
+                }
+                limit = next;
                 let pool = total as u64 - limit;
                 self.kernel.zram.limit_pool(Some(pool))?;
-                let zram = self.several(&Side::Zram(&self.kernel, limit));
+                let runs = self.several(&Side::Zram(&self.kernel, limit));
                 self.kernel.zram.limit_pool(None)?;
-                let zram = zram?;
+                zram.add(runs?);
                 limits.push(format!("{} and {}", mib(limit), mib(pool)));
-                rounds.extend(zram.0);
-                killed += zram.1;
-                if !rounds.is_empty() {
+                if !zram.lived.is_empty() {
                     break;
                 }
             }
-            let tried = rounds.len() as u32 + killed;
             let coldpress = self.several(&Side::Coldpress(budget(total), Some(total as u64)))?;
             let line = format!(
-                "{} in all ({percent} % of native): zram, pages and pool limited to {}: killed {killed} of {tried} times; coldpress: killed {} of {} times",
+                "{} in all ({percent} % of native): zram, pages and pool limited to {}: {zram}; coldpress: {coldpress}",
                 mib(total as u64),
                 limits.join(", "),
-                coldpress.1,
-                self.rounds,
             );
-            let lived = !rounds.is_empty();
-            self.note(line, limit, total, (rounds, killed), coldpress);
+            let lived = !zram.lived.is_empty();
+            self.note(line, limit, total, zram, coldpress);
             if !lived {
                 break;
             }
@@ -141,46 +166,49 @@ impl Loading<'_> {
         Ok(())
     }
 
-    /// Runs it several times: the runs that it lived through, and how often it was killed.
-    fn several(&self, side: &Side) -> Result<(Vec<Round>, u32)> {
-        let (mut lived, mut killed) = (Vec::new(), 0);
+    /// Runs it several times.
+    fn several(&self, side: &Side) -> Result<Runs> {
+        let mut runs = Runs::default();
         for _ in 0..self.rounds {
             match sides::run(self.program, self.place, side) {
-                Ok(done) => lived.push(done),
+                Ok(done) => runs.lived.push(done),
                 Err(error) if error.is::<Killed>() => {
                     cleanup::park_if_stopping();
-                    killed += 1;
+                    runs.killed += 1;
                 }
+                Err(error) if timed_out(&error) => runs.stuck += 1,
                 Err(error) => return Err(error),
             }
         }
-        Ok((lived, killed))
+        Ok(runs)
     }
 
     /// Takes down what was found; whether zram was killed.
-    fn note(
-        &mut self,
-        line: String,
-        limit: u64,
-        total: f64,
-        zram: (Vec<Round>, u32),
-        coldpress: (Vec<Round>, u32),
-    ) -> bool {
+    fn note(&mut self, line: String, limit: u64, total: f64, zram: Runs, coldpress: Runs) -> bool {
         eprintln!("{LOADING}: {line}");
         let finding = &mut self.finding;
         finding.notes.push(line);
         finding.limit_bytes = limit;
         finding.target_bytes = total;
         finding.budget_bytes = budget(total);
-        finding.kills = zram.1;
+        finding.kills = zram.killed;
         let rounds = |series, rounds: Vec<Round>| rounds.into_iter().map(move |r| (series, r));
         finding.rounds = vec![(Series::Native, self.native.clone())];
         finding
             .rounds
-            .extend(rounds(Series::Coldpress, coldpress.0));
-        finding.rounds.extend(rounds(Series::Zram, zram.0));
-        zram.1 > 0
+            .extend(rounds(Series::Coldpress, coldpress.lived));
+        finding.rounds.extend(rounds(Series::Zram, zram.lived));
+        zram.killed > 0
     }
+}
+
+/// Whether the client waited for an answer as long as it waits for any.
+fn timed_out(error: &anyhow::Error) -> bool {
+    let io = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().map(io::Error::kind)
+    };
+    let kinds = error.chain().filter_map(io).collect::<Vec<_>>();
+    kinds.contains(&io::ErrorKind::WouldBlock) || kinds.contains(&io::ErrorKind::TimedOut)
 }
 
 /// As `run` takes it by itself in a cgroup: a sixteenth is left free.
