@@ -160,9 +160,9 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
         Ok(u8::from(failed > 0))
     }
 
-    fn show(&self, text: &str) {
+    fn show(&self, text: impl AsRef<[u8]>) {
         // Nothing to be done where our own output is closed.
-        let _ = Shared(&self.output).write_all(text.as_bytes());
+        let _ = Shared(&self.output).write_all(text.as_ref());
     }
 
     fn headline(&self, number: usize) -> String {
@@ -228,8 +228,9 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
                 let shown = Mutex::new(self.headline(number).into_bytes());
                 let step = &self.steps[number];
                 let outcome = perform(step, &self.tally, Shared(&shown), Shared(&shown))?;
-                let shown = shown.into_inner().expect("no reader panicked");
-                self.show(&(String::from_utf8_lossy(&shown) + verdict(outcome, begun).as_str()));
+                let mut shown = shown.into_inner().expect("no reader panicked");
+                shown.extend_from_slice(verdict(outcome, begun).as_bytes());
+                self.show(shown);
                 if outcome == Outcome::Failed {
                     let mut failed = failed.lock().expect("no worker panicked");
                     *failed = Some(failed.map_or(number, |first: usize| first.min(number)));

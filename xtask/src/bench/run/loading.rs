@@ -204,11 +204,10 @@ impl Loading<'_> {
 
 /// Whether the client waited for an answer as long as it waits for any.
 fn timed_out(error: &anyhow::Error) -> bool {
-    let io = |cause: &(dyn std::error::Error + 'static)| {
-        cause.downcast_ref::<io::Error>().map(io::Error::kind)
-    };
-    let kinds = error.chain().filter_map(io).collect::<Vec<_>>();
-    kinds.contains(&io::ErrorKind::WouldBlock) || kinds.contains(&io::ErrorKind::TimedOut)
+    use io::ErrorKind::{TimedOut, WouldBlock};
+    let causes = error.chain();
+    let mut kinds = causes.filter_map(|cause| cause.downcast_ref().map(io::Error::kind));
+    kinds.any(|kind| matches!(kind, WouldBlock | TimedOut))
 }
 
 /// As `run` takes it by itself in a cgroup: a sixteenth is left free.
