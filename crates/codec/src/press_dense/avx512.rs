@@ -124,6 +124,7 @@ pub(super) fn decode(
     read_masks(tables, sequences, distances, |symbols, decoder| {
         reader.read_bmi2(symbols, decoder)
     });
+    let masks = &mut masks.all;
     merge_masks(codes, sequences, masks);
     read_literals(tables, choices, sequences, |symbols, decoder| {
         reader.read_bmi2(symbols, decoder)

@@ -22,7 +22,7 @@
 //! |---|---|
 //! | tables | `tables.rs` |
 //! | how they are made | `train.rs` |
-//! | classes of literals | `classes.rs`; with vectors `avx512.rs` |
+//! | classes of literals | `classes.rs`; with vectors `avx512.rs`, with the instructions of AVX2's processors `avx2.rs` |
 //! | the four bit streams | `bits.rs` |
 //! | pages of press and of press-dense beside each other | `both.rs` |
 
@@ -31,6 +31,8 @@
     allow(dead_code, reason = "some of it is for the vector paths only")
 )]
 
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+mod avx2;
 mod bits;
 mod both;
 mod classes;
@@ -49,9 +51,9 @@ use core::ops::ControlFlow::{Break, Continue};
 
 use crate::press::format::{KIND_BITS, KIND_DENSE, WORDS};
 use crate::press::{Effort, PressScratch, PressState, Simd, paths, portable};
-use crate::{Compressed, Corrupt, PAGE_SIZE, Page, PageCodec};
+use crate::{Compressed, Corrupt, Page, PageCodec};
 use bits::{READ_SPACE, Reader, STREAM_BYTES, Writer};
-use classes::Sequences;
+use classes::{CLASS_BYTES, Masks, Sequences};
 use tables::{CLASSES, Decoder};
 
 /// Bytes of the header.
@@ -103,9 +105,9 @@ pub struct DenseScratch {
     sequences: Sequences,
     stored: [u8; READ_SPACE],
     codes: [u8; WORDS / 2],
-    masks: [u8; WORDS],
+    masks: Masks,
     distances: [u8; 2 * WORDS],
-    literals: [u8; PAGE_SIZE],
+    literals: [u8; CLASS_BYTES],
 }
 
 // SAFETY: integers only; zero is a valid value, and there is nothing to drop.
@@ -158,6 +160,9 @@ impl PageCodec for PressDense<'_> {
             #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
             // SAFETY: the path is available.
             Simd::Avx512 => unsafe { avx512::decode(self.tables, scratch, starts, choices, page)? },
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+            // SAFETY: the path is available.
+            Simd::Avx2 => unsafe { avx2::decode(self.tables, scratch, starts, choices, page)? },
             _ => self.read(scratch, starts, choices, page)?,
         };
         // Each stream ends where the next begins.
@@ -184,22 +189,14 @@ impl PressDense<'_> {
             #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
             // SAFETY: the path is available.
             Simd::Avx512 => unsafe { avx512::write(self.tables, state, out) },
-            _ => {
-                let DenseState {
-                    press, sequences, ..
-                } = state;
-                let streams = &press.streams;
-                classes::split(
-                    &streams.codes,
-                    streams.masks(),
-                    streams.literals(),
-                    sequences,
-                );
-                write_sequences(self.tables, state, out)
-            }
+            #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+            // SAFETY: the path is available.
+            Simd::Avx2 => unsafe { avx2::write(self.tables, state, out) },
+            _ => write(self.tables, state, out),
         }
     }
 
+    /// Reads the streams, and decodes the page. Gives where the streams end.
     fn read(
         &self,
         scratch: &mut DenseScratch,
@@ -207,37 +204,67 @@ impl PressDense<'_> {
         choices: [usize; CLASSES],
         page: &mut Page,
     ) -> Result<[usize; 4], Corrupt> {
-        let DenseScratch {
-            press,
-            sequences,
-            stored,
+        let mut reader = Reader::new(&scratch.stored, starts);
+        reader.read_codes(&mut scratch.codes, &self.tables.decode_codes);
+        let rest = Rest {
+            tables: self.tables,
+            sequences: &mut scratch.sequences,
+            codes: &scratch.codes,
+            masks: &mut scratch.masks,
+            distances: &mut scratch.distances,
+            literals: &mut scratch.literals,
+        };
+        let input = rest.read(choices, |symbols, decoder| reader.read(symbols, decoder));
+        paths::decode_streams(self.simd, &mut scratch.press, input, page)?;
+        Ok(reader.ends())
+    }
+}
+
+/// Sorts what the encoder found, and writes it.
+#[inline(always)]
+fn write(tables: &DenseTables, state: &mut DenseState, out: &mut [u8]) -> Option<usize> {
+    classes::split(&state.press.streams, &mut state.sequences);
+    write_sequences(tables, state, out)
+}
+
+/// What reading works with once the codes are known.
+struct Rest<'a> {
+    tables: &'a DenseTables,
+    codes: &'a [u8; WORDS / 2],
+    sequences: &'a mut Sequences,
+    masks: &'a mut Masks,
+    distances: &'a mut [u8; 2 * WORDS],
+    literals: &'a mut [u8; CLASS_BYTES],
+}
+
+impl<'a> Rest<'a> {
+    /// Reads all sequences behind the codes, and makes press's streams of them.
+    #[inline(always)]
+    fn read(
+        self,
+        choices: [usize; CLASSES],
+        mut read: impl FnMut(&mut [u8], &Decoder),
+    ) -> portable::Input<'a> {
+        let Self {
+            tables,
             codes,
+            sequences,
             masks,
             distances,
             literals,
-        } = scratch;
-        let mut reader = Reader::new(stored, starts);
-        reader.read_codes(codes, &self.tables.decode_codes);
-        classes::count_masks(codes, sequences);
-        let distances = &mut distances[..classes::distance_bytes(codes)];
-        read_masks(self.tables, sequences, distances, |symbols, decoder| {
-            reader.read(symbols, decoder)
-        });
-        let mask_count = classes::merge_masks(codes, sequences, masks);
-        read_literals(self.tables, choices, sequences, |symbols, decoder| {
-            reader.read(symbols, decoder)
-        });
-        let masks = &masks[..mask_count];
-        let count = classes::merge_literals(codes, masks, sequences, literals);
-        let input = portable::Input {
+        } = self;
+        let distances = &mut distances[..classes::count_masks(codes, sequences)];
+        read_masks(tables, sequences, distances, &mut read);
+        let listed = classes::merge_masks(codes, sequences, masks);
+        read_literals(tables, choices, sequences, &mut read);
+        let count = classes::merge_literals(masks, sequences, literals);
+        portable::Input {
             codes,
             literals: &literals[..count],
-            masks,
+            masks: &masks.listed[..listed],
             distances,
-            readable_behind: 0,
-        };
-        paths::decode_streams(self.simd, press, input, page)?;
-        Ok(reader.ends())
+            readable_behind: CLASS_BYTES - count,
+        }
     }
 }
 

@@ -65,12 +65,7 @@ impl Trainer {
         debug_assert!(encoded.is_some());
         let streams = &press.streams;
         let sequences: &mut Sequences = &mut state.sequences;
-        classes::split(
-            &streams.codes,
-            streams.masks(),
-            streams.literals(),
-            sequences,
-        );
+        classes::split(streams, sequences);
         for part in streams.codes.as_chunks::<64>().0 {
             let mut before = 0;
             for symbol in part {
