@@ -129,7 +129,7 @@ pub struct RunArguments {
     pub storage: Option<StorageKind>,
     /// Store what stays compressed for this long anew, denser: 5m, none, or auto. Where
     /// compressed pages take most of the budget all pages are denser at once, but for none
-    /// [default: auto: minutes, where the codec is press and the processor has AVX-512]
+    /// [default: auto: minutes, where the codec is press and the processor has AVX2]
     #[arg(long, verbatim_doc_comment, value_name = "DURATION", value_parser = duration::parse_cold_after)]
     pub recode_after: Option<u64>,
     /// Manage the programs that the program starts, too. Each process has the whole

@@ -165,12 +165,14 @@ fn age_ms(config: &Config) -> Option<u64> {
     if config.codec != CodecKind::Press {
         return None;
     }
-    let best = Simd::best();
+    // Without vectors press-dense decodes more slowly than is hidden in a fault.
+    if Simd::best() == Simd::Portable {
+        return None;
+    }
     match config.recode_after_ms {
         Some(0) => None,
-        Some(ms) => (best != Simd::Portable).then_some(ms),
-        // With less than AVX-512 press-dense decodes more slowly than is hidden in a fault.
-        None if best != Simd::Avx512 || config.chaos.is_some() => None,
+        Some(ms) => Some(ms),
+        None if config.chaos.is_some() => None,
         None => Some((COLD_AGES * pager().control.cold_age_ms()).max(LEAST_AGE_MS)),
     }
 }
