@@ -1,7 +1,7 @@
 //! What stays compressed for long is stored anew, denser, while the program uses and drops other pages:
 //! it takes less room, and every page reads back. With `--recode-after none` nothing of that is done, and the
 //! first test was seen to fail. That no page is lost to what happens meanwhile is shown step by step by
-//! `crates/engine/tests/recode.rs` and by the simulation; this is a real process.
+//! `crates/engine/tests/on_machine/recode.rs` and by the simulation; this is a real process.
 
 use coldpress_promises::{Managed, Statistics, Workplace, skip};
 

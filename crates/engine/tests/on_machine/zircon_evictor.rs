@@ -2,13 +2,11 @@
 //! older cases that are no longer there), each written anew. Numbers are checked with a source that
 //! frees page by page or in groups; that pages really go is checked with the engine.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_engine::evictor::{EngineSource, Evictor, Freed, Level, Source, Target};
 use coldpress_engine::queues::standing::{Mark, Queue, Standing};
 use coldpress_engine::{Trigger, Tunables};
 use coldpress_storage::FrameSource;
-use machine::*;
 use std::cell::Cell;
 
 type TestEvictor = Evictor<<Machine as coldpress_engine::Host>::RawLock>;

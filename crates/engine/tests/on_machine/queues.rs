@@ -1,9 +1,7 @@
 //! Promise: pages age by time, the oldest go first, and neighbours go together.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_engine::{Ageing, Trigger};
-use machine::*;
 use std::sync::atomic::Ordering::Relaxed;
 
 fn text(index: u32) -> [u8; 4096] {

@@ -1,14 +1,10 @@
 //! Promise: ranges are found as Zircon's region list cases ask (suite `aspace`), each written anew. The
 //! engine has no mappings; the ranges that it keeps in order are intervals of zeros in page lists.
 
+use crate::common::*;
 #[allow(dead_code, reason = "each test file uses what it needs")]
-mod page_list_common;
-#[path = "machine/spin_lock.rs"]
-mod spin_lock;
-
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::pages::{Bound, DirtyState, List, POSITIONS, Walk};
-use page_list_common::*;
 use std::convert::Infallible;
 use std::ops::Range;
 

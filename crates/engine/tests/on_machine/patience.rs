@@ -1,10 +1,8 @@
 //! Promise: on a machine without accessed bits, a page that comes back soon after it was taken out is
 //! passed over for a while; one that stays away is not; and none is for ever. So is one that does not compress.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_engine::queues::random::RandomPick;
-use machine::*;
 
 /// Hot pages; then so many cold ones. Each in a leaf of its own.
 const HOT: u32 = 4;

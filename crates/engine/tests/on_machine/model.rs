@@ -1,11 +1,9 @@
 //! The engine against a plain model: a map from page to content. One thread; but steps also run
 //! in the middle of others, where the codec is called or the address space is changing.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_codec::Page;
 use coldpress_engine::{Ageing, Entry, Trigger};
-use machine::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;

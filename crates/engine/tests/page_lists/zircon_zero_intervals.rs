@@ -2,17 +2,13 @@
 //! written anew for our lists. Our leaves have 64 pages. Awaiting-clean lengths, which Zircon keeps for
 //! an interval whose start is being written back, are not kept: an interval has one state.
 
+use crate::common::*;
 #[allow(dead_code, reason = "each test file uses what it needs")]
-mod page_list_common;
-#[path = "machine/spin_lock.rs"]
-mod spin_lock;
-
 use DirtyState::{Clean, Dirty, Untracked};
 use coldpress_engine::Entry;
 use coldpress_engine::interval::DirtyState;
 use coldpress_engine::vmo::VmoError;
 use coldpress_engine::vmo::pages::{List, POSITIONS, Piece, Splice, Walk};
-use page_list_common::*;
 
 /// What each page of the first leaves is towards its pager.
 fn states(list: &List<Alone>, pages: u64) -> Vec<Option<DirtyState>> {

@@ -1,15 +1,13 @@
 //! Promise: pages age as the tunables say, by time, by the ratio of active pages and by hand; what
 //! is accessed is young again, wherever it stood.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_engine::queues::access::Harvest;
 use coldpress_engine::queues::ageing::AgedBy;
 use coldpress_engine::queues::counts::{QueueCounts, ReclaimBytes};
 use coldpress_engine::queues::standing::{Mark, Queue, Standing};
 use coldpress_engine::queues::{GENERATIONS, OLDEST_GENERATIONS};
 use coldpress_engine::{Trigger, Tunables};
-use machine::*;
 
 const MILLISECOND: u64 = 1_000_000;
 

@@ -2,16 +2,12 @@
 //! written anew for our lists. Zircon's nodes of 16 pages are our leaves of 64. The cases about zero
 //! intervals are in `zircon_zero_intervals.rs`.
 
+use crate::common::*;
 #[allow(dead_code, reason = "each test file uses what it needs")]
-mod page_list_common;
-#[path = "machine/spin_lock.rs"]
-mod spin_lock;
-
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::VmoError;
 use coldpress_engine::vmo::pages::{POSITIONS, Piece, Splice, Walk};
 use coldpress_storage::{FrameIndex, Reference};
-use page_list_common::*;
 use std::ops::Range;
 
 fn splice() -> (Splice<Alone>, Freed) {

@@ -1,10 +1,8 @@
 //! Storage is compacted while the engine runs: every moved object's entry follows.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_codec::Page;
 use coldpress_storage::StorageKind;
-use machine::*;
 
 const PAGES: u32 = 2048;
 

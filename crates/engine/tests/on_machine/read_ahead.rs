@@ -1,10 +1,8 @@
 //! Promise: whoever goes through memory in even steps finds it in place, and whoever does not has nothing
 //! restored that it did not ask for.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_engine::{Expected, FaultOutcome};
-use machine::*;
 
 const PAGES: u32 = 4096;
 

@@ -1,14 +1,12 @@
 //! Promise: the figures are those of RFC-0219, and they add up.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_engine::metrics::figure::{Kind as FigureKind, Unit};
 use coldpress_engine::metrics::kmem::KmemStatsCompression;
 use coldpress_engine::metrics::residency::Residency;
 use coldpress_engine::metrics::task_times::{FaultTimes, TaskTimes};
 use coldpress_engine::queues::standing::{Mark, Queue};
 use coldpress_engine::{Entry, FaultOutcome, SegmentId, Trigger};
-use machine::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -460,7 +458,7 @@ fn a_task_knows_what_it_waited_for() {
 #[test]
 fn every_figure_has_a_name_a_unit_and_a_meaning() {
     let s = system(1, 64);
-    let manual = include_str!("../../../docs/metrics.md");
+    let manual = include_str!("../../../../docs/metrics.md");
     let mut names = Vec::new();
     for figure in s.engine.figures() {
         let name = figure.name;

@@ -1,10 +1,8 @@
 //! Promise: a page that is touched, dropped or moved while the engine is at work on it keeps the
 //! content it should have, and nothing is held for nobody.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_engine::{Entry, FaultOutcome};
-use machine::*;
 use std::sync::atomic::Ordering::Relaxed;
 
 const AT: (u32, u32) = (1, 5);

@@ -1,16 +1,12 @@
 //! Page lists behave as tables of pages, whatever is done to them: also where there is no memory for
 //! what an operation needs, which must leave every page as it was.
 
+use crate::common::*;
 #[allow(dead_code, reason = "each test file uses what it needs")]
-mod page_list_common;
-#[path = "machine/spin_lock.rs"]
-mod spin_lock;
-
 use coldpress_engine::interval::{Bound, DirtyState};
 use coldpress_engine::vmo::VmoError;
 use coldpress_engine::vmo::pages::{List, Piece, Places, Splice};
 use coldpress_engine::{Entry, Place};
-use page_list_common::*;
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::ops::Range;

@@ -1,11 +1,9 @@
 //! Promise: what the machine answers to an installation loses no content and leaves nobody
 //! waiting, and bytes that are not what was stored are never installed.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_engine::{Content, Entry, FaultOutcome};
 use coldpress_storage::{FrameSource, StorageKind};
-use machine::*;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A system in which page 7 holds a page of this kind and is away.

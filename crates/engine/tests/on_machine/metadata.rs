@@ -1,10 +1,8 @@
 //! Promise: the engine's tables take less than 1 % of the memory that it manages. What a compressed
 //! page takes of them: `vmo/metadata.rs`.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_engine::SEGMENT_PAGES;
-use machine::*;
 
 /// Bytes a page with 256 MiB resident, and with the colder half of it compressed.
 fn bytes_a_page(random_bytes: usize) -> (f64, f64) {

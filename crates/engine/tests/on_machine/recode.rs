@@ -4,12 +4,10 @@
 //! `a_page_that_was_written_and_stored_in_the_same_place_keeps_what_was_written` reads the content from
 //! before; with the entry not looked at again, so do `whatever_happens_meanwhile` and the test of compaction.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_codec::{Compressed, Corrupt, Page, PageCodec};
 use coldpress_engine::{Entry, Recoded, Recoder, Search};
 use coldpress_storage::StorageKind;
-use machine::*;
 use std::sync::Arc;
 
 /// LZ4 that finds more than the engine's, which a test can interrupt.

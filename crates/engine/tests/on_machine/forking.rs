@@ -1,10 +1,8 @@
 //! Promise: while the engine is still for a fork it can be read without changing it, and pages
 //! that came in meanwhile are mended after.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_engine::{Content, Entry};
-use machine::*;
 
 const PAGES: u32 = 512;
 

@@ -1,14 +1,12 @@
 //! Promise: each trigger does what the tunables let it do, and is counted; random debug compression
 //! takes its share, and the same for the same seed.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_engine::queues::GENERATIONS;
 use coldpress_engine::queues::random::RandomPick;
 use coldpress_engine::queues::standing::{Queue, Standing};
 use coldpress_engine::tunables::LruAction;
 use coldpress_engine::{Batch, Trigger, TunableError, Tunables};
-use machine::*;
 
 /// Sets something.
 type Switch = fn(&mut Tunables);

@@ -5,12 +5,10 @@
 //! checked against exactly what the page must hold. A toucher waits as a thread of a program
 //! does: until somebody wakes it.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_codec::Page;
 use coldpress_engine::Trigger;
 use coldpress_storage::StorageKind;
-use machine::*;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Relaxed, SeqCst},

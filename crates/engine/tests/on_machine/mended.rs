@@ -1,9 +1,7 @@
 //! Defects that the engine once had, each with its story and the test that found it.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_engine::{Content, Entry, FaultOutcome};
-use machine::*;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// D1. Content is lost. Two threads touch a fresh page; each has a worker. The first worker has

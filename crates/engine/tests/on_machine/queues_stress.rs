@@ -1,14 +1,12 @@
 //! Promise: while pages come and go, their queues can be rotated, harvested, switched and rearranged by
 //! other threads, and no page and no record is lost.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_codec::Page;
 use coldpress_engine::queues::access::Harvest;
 use coldpress_engine::queues::random::RandomPick;
 use coldpress_engine::queues::standing::{Mark, Queue};
 use coldpress_engine::{Trigger, Tunables};
-use machine::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 

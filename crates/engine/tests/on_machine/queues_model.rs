@@ -1,13 +1,11 @@
 //! Promise: the page queues do what a plain model of them does, whatever is asked of them in whatever
 //! order.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_engine::Trigger;
 use coldpress_engine::queues::GENERATIONS;
 use coldpress_engine::queues::access::Harvest;
 use coldpress_engine::queues::standing::{Mark, Queue, Standing};
-use machine::*;
 use proptest::prelude::*;
 
 const PAGES: u32 = 10;

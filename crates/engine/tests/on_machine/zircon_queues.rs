@@ -2,12 +2,10 @@
 //! written anew for our queues. Where ours differ it is said: pages beyond the last generation are
 //! *isolated* when room is needed for a new one, and inactive generations are reclaimable before that.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_engine::queues::counts::{ActiveInactive, QueueCounts};
 use coldpress_engine::queues::standing::{Mark, Queue, Standing};
 use coldpress_engine::queues::{ACTIVE_GENERATIONS, GENERATIONS};
-use machine::*;
 
 /// Pages are a leaf apart, so that no reclaim takes them together.
 const APART: u32 = 64;

@@ -1,7 +1,6 @@
 //! Promise: one step after the other, a machine's memory is looked after as the tunables say.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_engine::Trigger;
 use coldpress_engine::Tunables;
 use coldpress_engine::caretaker::{Caretaker, Step};
@@ -10,7 +9,6 @@ use coldpress_engine::pressure::Level;
 use coldpress_engine::queues::ageing::AgedBy;
 use coldpress_engine::queues::standing::Standing;
 use coldpress_engine::tunables::LruAction;
-use machine::*;
 use std::cell::Cell;
 
 const MILLISECOND: u64 = 1_000_000;

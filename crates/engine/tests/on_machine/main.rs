@@ -1,0 +1,25 @@
+//! The engine as a pager on Linux has it, on a machine in memory.
+
+#[path = "../machine/mod.rs"]
+mod machine;
+
+mod ageing;
+mod caretaker;
+mod compaction;
+mod forking;
+mod installing;
+mod mended;
+mod metadata;
+mod metrics;
+mod model;
+mod overtaken;
+mod patience;
+mod queues;
+mod queues_model;
+mod queues_stress;
+mod read_ahead;
+mod recode;
+mod stress;
+mod triggers;
+mod zircon_evictor;
+mod zircon_queues;
