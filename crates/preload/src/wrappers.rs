@@ -58,7 +58,7 @@ pub unsafe extern "C" fn sigaltstack(new: *const Stack, old: *mut Stack) -> c_in
         let stack = unsafe { &*new };
         if stack.flags & DISABLE == 0 {
             let range = AddressRange::new(stack.start as usize, stack.bytes);
-            pager().exclude(range, Reason::AlternateStack);
+            pager().keep_in_place(range, Reason::AlternateStack);
         }
     }
     if !old.is_null() {
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn pthread_create(
     if result == 0 {
         // SAFETY: libc has written the thread's handle, which is its control block's address.
         let control_block = unsafe { thread.read() };
-        pager().exclude(control_block_range(control_block), Reason::Thread);
+        pager().keep_in_place(control_block_range(control_block), Reason::Thread);
     }
     result
 }

@@ -85,6 +85,7 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("signals", "signals", &["26", "3000"], "64M", true),
     // Never evict
     hazard("idle_stacks", "idle_stacks", &["27", "8", "3000"], "64M", true),
+    hazard("ended_threads", "ended_threads", &["58", "600", "4"], "64M", true),
     hazard("seccomp_threads", "seccomp_threads", &["41", "2000"], "64M", true),
     hazard("hugetlb", "hugetlb", &["28", "1500"], "64M", true),
     hazard("shared_and_file", "shared_and_file", &["29", "3"], "64M", true),

@@ -150,6 +150,7 @@ impl Discovery {
         found.previous[..found.len].copy_from_slice(&found.mappings[..found.len]);
         found.len = 0;
         let mut file_end = 0;
+        exclusions.begin_reading();
         maps::for_each_line(files.maps.as_fd(), buffer.as_mut_slice(), |line| {
             let Some(mapping) = maps::parse(line) else {
                 return;

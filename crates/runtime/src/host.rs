@@ -375,11 +375,11 @@ unsafe impl Host for Linux {
             start: window.address(first),
             end: window.address(first + count),
         };
-        if self.exclusions.first_overlap(run).is_some() {
+        let Some(_taking) = self.exclusions.begin_taking(run) else {
             // A thread's stack, or something the program has told of, has come to lie here.
             taken.refused = wanted;
             return taken;
-        }
+        };
         let registered = (0..count).all(|n| window.is_registered(first + n));
         if !registered {
             match self.register(segment, first, first + count) {

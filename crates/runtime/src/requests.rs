@@ -86,14 +86,26 @@ impl Pager {
         self.host.gate.enter_in_turn()
     }
 
-    /// Leaves a range alone from now on.
+    /// Leaves a range alone from now on. What has been taken of it stays away until it is touched.
     pub fn exclude(&self, range: AddressRange, reason: Reason) {
         if !self.is_expected() {
             return;
         }
         let _signals = SignalsBlocked::new();
-        let _inside = self.after_events();
-        self.note_excluded(range, reason);
+        {
+            let _inside = self.after_events();
+            self.note_excluded(range, reason);
+        }
+        self.host.exclusions.wait_for_taking();
+    }
+
+    /// The same, and what has been taken of it is in place again before this returns. Called by a thread of the
+    /// program.
+    pub fn keep_in_place(&self, range: AddressRange, reason: Reason) {
+        self.exclude(range, reason);
+        if self.is_running() {
+            self.bring_all_back(range);
+        }
     }
 
     /// The same, with the gate in any state.
@@ -256,13 +268,19 @@ impl Pager {
                 return false;
             }
         }
-        // A batch under way may still hold some: looked at again until nothing is away.
+        exclusions.wait_for_taking();
+        self.bring_all_back(range);
+        true
+    }
+
+    /// Brings back what is away of a range. A batch under way may still hold some: looked at again until nothing
+    /// is away.
+    fn bring_all_back(&self, range: AddressRange) {
         for _ in 0..ATTEMPTS {
             if !self.bring_back(range) {
                 break;
             }
         }
-        true
     }
 
     /// Has the kernel fault in what is away of a range. Whether anything was.
