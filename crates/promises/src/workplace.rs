@@ -3,9 +3,11 @@
 //! has passed and kept for inspection when it failed.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// A directory for one test.
@@ -54,27 +56,65 @@ impl Workplace {
         to
     }
 
-    /// The executable of `programs/NAME.c`, compiled at the first call.
+    /// The executable of `programs/NAME.c`, compiled where no test has compiled it yet as it is.
     ///
     /// # Panics
     /// When the compiler finds anything to complain about.
     pub fn compile(&self, name: &str) -> PathBuf {
         let executable = self.dir.join(name);
         if !executable.exists() {
-            let output = Command::new("gcc")
-                .args(["-O2", "-pthread", "-g", "-Wall", "-Wextra", "-o"])
-                .arg(&executable)
-                .arg(source(&format!("{name}.c")))
-                .output()
-                .expect("gcc (apt-get install gcc)");
-            assert!(
-                output.status.success() && output.stderr.is_empty(),
-                "gcc {name}.c: {}",
-                String::from_utf8_lossy(&output.stderr)
-            );
+            let kept = kept(name);
+            if !kept.exists() {
+                gcc(name, &executable);
+                // Whole or not at all, for whoever compiles the same beside.
+                let half = kept.with_extension(self.dir.file_name().expect("a name"));
+                fs::copy(&executable, &half)
+                    .and_then(|_| fs::rename(&half, &kept))
+                    .unwrap_or_else(|e| panic!("{}: {e}", kept.display()));
+            } else {
+                fs::copy(&kept, &executable).unwrap_or_else(|e| panic!("{}: {e}", kept.display()));
+            }
         }
         executable
     }
+}
+
+/// Where the executable of `programs/NAME.c` is kept, beside the test's own: every test has a workplace of its own, and
+/// compiling takes longer than some of what is compiled. The name follows from all sources.
+fn kept(name: &str) -> PathBuf {
+    static SOURCES: LazyLock<u64> = LazyLock::new(|| {
+        let mut files: Vec<_> = [source(""), source("../../preload/include")]
+            .iter()
+            .flat_map(|dir| fs::read_dir(dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display())))
+            .map(|entry| entry.expect("a directory can be read").path())
+            .filter(|path| path.is_file())
+            .collect();
+        files.sort();
+        let mut hasher = DefaultHasher::new();
+        for file in files {
+            let content = fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+            (file.file_name(), content).hash(&mut hasher);
+        }
+        hasher.finish()
+    });
+    let own = std::env::current_exe().expect("where the test lies");
+    let dir = own.with_file_name("programs");
+    fs::create_dir_all(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+    dir.join(format!("{name}-{:016x}", *SOURCES))
+}
+
+fn gcc(name: &str, executable: &Path) {
+    let output = Command::new("gcc")
+        .args(["-O2", "-pthread", "-g", "-Wall", "-Wextra", "-o"])
+        .arg(executable)
+        .arg(source(&format!("{name}.c")))
+        .output()
+        .expect("gcc (apt-get install gcc)");
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "gcc {name}.c: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 impl Drop for Workplace {

@@ -23,7 +23,7 @@ fn python(name: &'static str, script: &str, arguments: &[&str]) -> Workload {
 fn cpython_dictionaries_and_json() {
     if skip::root_or_skip() && skip::installed_or_skip(PYTHON, "python3") {
         let place = Workplace::new("json");
-        python("CPython, dicts and JSON", "json_dicts.py", &["1", "120000"]).compare(&place);
+        python("CPython, dicts and JSON", "json_dicts.py", &["1", "60000"]).compare(&place);
     }
 }
 
