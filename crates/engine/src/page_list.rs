@@ -376,6 +376,17 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
     }
 
+    /// Whether the page is where the program has it, or nowhere, and in no run that is being taken out. Takes the
+    /// list's lock: what is found at rest was so, with all that was done before, when a host that has been told since
+    /// not to take it looks.
+    pub fn is_at_rest(&self, segment: SegmentId, index: PageIndex) -> bool {
+        let Some(list) = self.page_list_if_there(segment) else {
+            return true;
+        };
+        let is_claimed = list.claimed(index) & 1 << (index % LEAF_PAGES) != 0;
+        !is_claimed && matches!(list.get(index), Entry::Empty | Entry::Page(_))
+    }
+
     /// Whether the page is claimed by a run that is being taken out.
     pub(crate) fn is_claimed(&self, segment: SegmentId, index: PageIndex) -> bool {
         match self.segments.get(segment).leaves[(index / LEAF_PAGES) as usize].load(Acquire) {

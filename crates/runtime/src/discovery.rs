@@ -127,15 +127,13 @@ impl Discovery {
         Ok(())
     }
 
-    /// The evictable mapping that `run` lies in, as last read; `run` itself where none is known.
-    pub fn evictable_around(&self, run: AddressRange) -> AddressRange {
+    /// The evictable mapping that `run` lies in, as last read.
+    pub fn evictable_around(&self, run: AddressRange) -> Option<AddressRange> {
         let found = self.found.lock();
         let mappings = &found.mappings[..found.len];
         let at = mappings.partition_point(|m| m.end <= run.start);
-        match mappings.get(at) {
-            Some(m) if m.start <= run.start && m.end >= run.end => *m,
-            _ => run,
-        }
+        let mapping = mappings.get(at).copied();
+        mapping.filter(|m| m.start <= run.start && m.end >= run.end)
     }
 
     /// Reads the mappings anew, and brings the exclusions of threads up to date.

@@ -8,10 +8,9 @@
 //!   ([`Exclusions::add`], called by the preload library's wrappers).
 //! * The pager's own memory, and the data of the preload library.
 //!
-//! An exclusion holds from the moment when the call that made it returns:
-//! * A run that was found clear of all exclusions before may be moved only now; whoever excludes
-//!   memory waits for that ([`Exclusions::wait_for_taking`]), and what is away by then is brought back.
-//! * An exclusion that came while mappings were read is not judged by them ([`Exclusions::begin_reading`]).
+//! An exclusion that came while mappings were read is not judged by them ([`Exclusions::begin_reading`]). One that must
+//! hold when the call that makes it returns waits for runs that were found clear before it came
+//! ([`Pager::keep_in_place`](crate::Pager::keep_in_place)).
 //!
 //! The rest of the rule stands where mappings are read (`discovery`).
 
@@ -19,8 +18,7 @@ use crate::futex::FutexLock;
 use crate::sys;
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
 use core::mem::MaybeUninit;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicU32};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use rustix::fd::BorrowedFd;
 use rustix::fs::RawDir;
 
@@ -90,8 +88,6 @@ impl Table {
 pub struct Exclusions {
     /// Something could not be excluded: nothing is taken any more.
     pub incomplete: AtomicBool,
-    /// Odd while a run is being taken.
-    taking: AtomicU32,
     table: lock_api::Mutex<FutexLock, Table>,
 }
 
@@ -111,7 +107,6 @@ impl Exclusions {
         };
         Self {
             incomplete: AtomicBool::new(false),
-            taking: AtomicU32::new(0),
             table: lock_api::Mutex::const_new(
                 <FutexLock as lock_api::RawMutex>::INIT,
                 Table {
@@ -126,10 +121,7 @@ impl Exclusions {
 
     /// Excludes a range (rounded out to pages). `false`: the table is full.
     pub fn add(&self, range: AddressRange, reason: Reason) -> bool {
-        let range = AddressRange {
-            start: range.start & !(PAGE_SIZE - 1),
-            end: range.end.next_multiple_of(PAGE_SIZE),
-        };
+        let range = whole_pages(range);
         let mut table = self.table.lock();
         let (len, came_in) = (table.len, table.reading);
         let known = table.entries[..len].iter_mut();
@@ -155,23 +147,6 @@ impl Exclusions {
         };
         table.len += 1;
         true
-    }
-
-    /// Begins to take a run, unless some of it is excluded. One thread takes pages.
-    pub fn begin_taking(&self, run: AddressRange) -> Option<Taking<'_>> {
-        let before = self.taking.fetch_add(1, AcqRel);
-        debug_assert!(before.is_multiple_of(2), "one thread takes pages");
-        let taking = Taking(&self.taking);
-        self.first_overlap(run).is_none().then_some(taking)
-    }
-
-    /// Waits until nothing is being taken any more that was found clear before. (Who takes counts, then looks at the
-    /// table; who excludes writes to the table, then looks at the count: one of them sees the other.)
-    pub fn wait_for_taking(&self) {
-        let seen = self.taking.load(Acquire);
-        while !seen.is_multiple_of(2) && self.taking.load(Acquire) == seen {
-            sys::sleep_ns(20_000);
-        }
     }
 
     /// Mappings are about to be read: what is excluded from now on is not judged by them.
@@ -200,12 +175,15 @@ impl Exclusions {
         self.table.lock().forget_unmapped(count);
     }
 
-    /// Excludes what belongs to a thread whose control block holds `head`, if `mappings` knows it.
+    /// Excludes what belongs to a thread whose control block holds `head`.
     fn add_thread(&self, mappings: &[AddressRange], head: usize) {
         let at = mappings.partition_point(|m| m.end <= head);
-        if let Some(mapping) = mappings.get(at).filter(|m| m.start <= head) {
-            self.add(thread_range(*mapping, head), Reason::Thread);
-        }
+        let range = match mappings.get(at).filter(|m| m.start <= head) {
+            Some(mapping) => thread_range(*mapping, head),
+            // Its stack is small, or younger than the list; what lay there before may still be tracked.
+            None => control_block_range(head),
+        };
+        self.add(range, Reason::Thread);
     }
 
     /// Excludes what belongs to the threads of the process. `tasks` is the open directory
@@ -229,20 +207,37 @@ impl Exclusions {
         }
     }
 
-    /// Ends every exclusion for `reason` that overlaps `range`.
+    /// Ends the exclusion of this range for `reason`. Others that share a page with it stay.
     pub fn remove(&self, range: AddressRange, reason: Reason) {
+        let range = whole_pages(range);
         let mut table = self.table.lock();
-        let mut n = 0;
-        while n < table.len {
-            let Exclusion {
-                range: other, why, ..
-            } = table.entries[n];
-            if why == reason && !other.intersect(range).is_empty() {
-                table.len -= 1;
-                table.entries[n] = table.entries[table.len];
-            } else {
-                n += 1;
+        let entries = &table.entries[..table.len];
+        let found = entries
+            .iter()
+            .position(|e| e.range == range && e.why == reason);
+        if let Some(n) = found {
+            table.len -= 1;
+            table.entries[n] = table.entries[table.len];
+        }
+    }
+
+    /// The program has moved `from` to `to`: what was excluded there for `reason` is excluded here, and nothing else.
+    pub fn moved(&self, from: AddressRange, to: AddressRange, reason: Reason) {
+        self.subtract(to, reason);
+        let first = || {
+            let table = self.table.lock();
+            let entries = table.entries[..table.len].iter();
+            let mut parts = entries
+                .filter(|e| e.why == reason)
+                .map(|e| e.range.intersect(from));
+            parts.find(|part| !part.is_empty())
+        };
+        while let Some(part) = first() {
+            if !self.subtract(part, reason) {
+                return;
             }
+            let moved = AddressRange::new(to.start + (part.start - from.start), part.len());
+            self.add(moved, reason);
         }
     }
 
@@ -331,6 +326,12 @@ impl Exclusions {
         clear
     }
 
+    /// Whether anything is excluded for `reason`.
+    pub fn has(&self, reason: Reason) -> bool {
+        let table = self.table.lock();
+        table.entries[..table.len].iter().any(|e| e.why == reason)
+    }
+
     /// Calls `with` for each range excluded for `reason`.
     pub fn for_each(&self, reason: Reason, mut with: impl FnMut(AddressRange)) {
         let table = self.table.lock();
@@ -369,17 +370,6 @@ impl Exclusions {
     pub unsafe fn reset_lock(&self) {
         // SAFETY: as the caller promises.
         unsafe { self.table.raw().reset() };
-        self.taking.store(0, Relaxed);
-    }
-}
-
-/// A run that is being taken, until this is dropped.
-#[derive(Debug)]
-pub struct Taking<'a>(&'a AtomicU32);
-
-impl Drop for Taking<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Release);
     }
 }
 
@@ -399,6 +389,14 @@ fn for_each_thread(tasks: BorrowedFd<'_>, mut with: impl FnMut(usize)) -> Result
         }
     }
     Ok(())
+}
+
+/// The range, rounded out to pages.
+fn whole_pages(range: AddressRange) -> AddressRange {
+    AddressRange {
+        start: range.start & !(PAGE_SIZE - 1),
+        end: range.end.next_multiple_of(PAGE_SIZE),
+    }
 }
 
 /// The surroundings of a thread's control block: with static thread-local memory below it.
@@ -444,6 +442,8 @@ mod tests {
         exclusions.retain_threads(|_| false);
         assert_eq!(exclusions.first_overlap(range(0, 20)), None);
         exclusions.remove(range(22, 23), Reason::WipedInChild);
+        assert_eq!(exclusions.first_overlap(range(0, 100)), Some(range(20, 30)));
+        exclusions.remove(range(20, 30), Reason::WipedInChild);
         assert_eq!(exclusions.first_overlap(range(0, 100)), None);
     }
 
@@ -467,29 +467,33 @@ mod tests {
         assert_eq!(left(), [false; 3]);
     }
 
+    /// Story: alternate stacks of two threads shared a page; when one was given up, both were.
     #[test]
-    fn who_excludes_waits_for_what_is_being_taken() {
+    fn exclusions_that_share_a_page_end_by_themselves() {
         let exclusions = Exclusions::new();
-        let range = AddressRange::new(1 << 20, PAGE_SIZE);
-        exclusions.wait_for_taking();
-        let taking = exclusions.begin_taking(range).expect("nothing is excluded");
-        let taken = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let excludes = scope.spawn(|| {
-                exclusions.add(range, Reason::Thread);
-                exclusions.wait_for_taking();
-                taken.load(Relaxed)
-            });
-            while exclusions.first_overlap(range).is_none() {
-                std::thread::yield_now();
-            }
-            std::thread::sleep(core::time::Duration::from_millis(5));
-            taken.store(true, Relaxed);
-            drop(taking);
-            assert!(excludes.join().unwrap(), "it did not wait");
-        });
-        assert!(exclusions.begin_taking(range).is_none());
-        exclusions.wait_for_taking();
+        let [one, other] = [0x1000_0100, 0x1000_2100].map(|at| AddressRange::new(at, 0x2000));
+        exclusions.add(one, Reason::AlternateStack);
+        exclusions.add(other, Reason::AlternateStack);
+        exclusions.remove(one, Reason::AlternateStack);
+        let left = exclusions.first_overlap(other);
+        assert_eq!(left, Some(AddressRange::new(0x1000_2000, 0x3000)));
+        exclusions.remove(other, Reason::AlternateStack);
+        assert_eq!(exclusions.first_overlap(other), None);
+    }
+
+    /// Story: memory that was moved onto a range that children are to find wiped was wiped in them.
+    #[test]
+    fn exclusions_move_with_their_memory() {
+        let exclusions = Exclusions::new();
+        let [from, to, wiped] = [1, 2, 3].map(|n| AddressRange::new(n << 30, 8 * PAGE_SIZE));
+        exclusions.add(wiped, Reason::WipedInChild);
+        exclusions.moved(from, wiped, Reason::WipedInChild);
+        assert_eq!(exclusions.first_overlap(wiped), None);
+        let second = |range: AddressRange| AddressRange::new(range.start + PAGE_SIZE, PAGE_SIZE);
+        exclusions.add(second(from), Reason::WipedInChild);
+        exclusions.moved(from, to, Reason::WipedInChild);
+        assert_eq!(exclusions.first_overlap(from), None);
+        assert_eq!(exclusions.first_overlap(to), Some(second(to)));
     }
 
     #[test]

@@ -225,8 +225,13 @@ impl Linux {
             start: window.address(chunk_first),
             end: window.address(chunk_first + LEAF_PAGES),
         };
-        // The chunk's part of the mapping that the run lies in, as last read; at least the run.
-        let known = pager().discovery.evictable_around(run).intersect(chunk);
+        // The chunk's part of the mapping that the run lies in, as last read. Where there is none any more, what is
+        // tracked is of memory that is gone, and what lies there now may be a thread's stack.
+        let mapping = pager()
+            .discovery
+            .evictable_around(run)
+            .ok_or(Errno::INVAL)?;
+        let known = mapping.intersect(chunk);
         self.register_in_window(segment, self.exclusions.clear_of(known, run))
     }
 
@@ -272,8 +277,23 @@ impl Linux {
         let window = self.windows.get(segment);
         let page = |address: usize| ((address - window.base()) / PAGE_SIZE) as u32;
         if self.uffd().is_registered(range) == Ok(true) {
-            window.set_registered(page(range.start), page(range.end), true);
-            self.track_populated(segment, range);
+            // What was registered before is tracked already, but for what an event has told of: it may be populated
+            // still, and about to be dropped.
+            let (mut first, end) = (page(range.start), page(range.end));
+            while first < end {
+                let known = window.is_registered(first);
+                let same = (first..end).take_while(|&index| window.is_registered(index) == known);
+                let behind = first + same.count() as u32;
+                if !known {
+                    window.set_registered(first, behind, true);
+                    let fresh = AddressRange {
+                        start: window.address(first),
+                        end: window.address(behind),
+                    };
+                    self.track_populated(segment, fresh);
+                }
+                first = behind;
+            }
             return;
         }
         if range.len() <= PAGE_SIZE {
@@ -375,11 +395,11 @@ unsafe impl Host for Linux {
             start: window.address(first),
             end: window.address(first + count),
         };
-        let Some(_taking) = self.exclusions.begin_taking(run) else {
+        if self.exclusions.first_overlap(run).is_some() {
             // A thread's stack, or something the program has told of, has come to lie here.
             taken.refused = wanted;
             return taken;
-        };
+        }
         let registered = (0..count).all(|n| window.is_registered(first + n));
         if !registered {
             match self.register(segment, first, first + count) {

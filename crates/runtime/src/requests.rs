@@ -26,6 +26,12 @@ const SURRENDER: u32 = 2;
 /// How often a range is registered whole before its call is made all the same.
 const ATTEMPTS: usize = 16;
 
+/// How often one looks whether what was just excluded is in place: for a third of a second in all.
+const PATIENCE: u32 = 40;
+
+/// How long one rests after the first of these looks; twice as long after each, ten milliseconds at most.
+const FIRST_PAUSE_NS: u64 = 20_000;
+
 /// What is asked, of which range, and the answer.
 pub struct Request {
     /// One asker at a time.
@@ -86,26 +92,21 @@ impl Pager {
         self.host.gate.enter_in_turn()
     }
 
-    /// Leaves a range alone from now on. What has been taken of it stays away until it is touched.
+    /// Leaves a range alone from now on. What has been taken of it stays away until it is touched, and a run that is
+    /// being taken in this moment may still take some.
     pub fn exclude(&self, range: AddressRange, reason: Reason) {
         if !self.is_expected() {
             return;
         }
         let _signals = SignalsBlocked::new();
-        {
-            let _inside = self.after_events();
-            self.note_excluded(range, reason);
-        }
-        self.host.exclusions.wait_for_taking();
+        let _inside = self.after_events();
+        self.note_excluded(range, reason);
     }
 
-    /// The same, and what has been taken of it is in place again before this returns. Called by a thread of the
-    /// program.
+    /// The same, and when this returns all of it is in place. Called by a thread of the program.
     pub fn keep_in_place(&self, range: AddressRange, reason: Reason) {
         self.exclude(range, reason);
-        if self.is_running() {
-            self.bring_all_back(range);
-        }
+        self.bring_back(range);
     }
 
     /// The same, with the gate in any state.
@@ -127,11 +128,20 @@ impl Pager {
         }
     }
 
-    /// Ends the exclusions for `reason` that overlap `range`.
+    /// Ends the exclusion of this range for `reason`.
     pub fn include(&self, range: AddressRange, reason: Reason) {
         if self.is_expected() {
             let _signals = SignalsBlocked::new();
             self.host.exclusions.remove(range, reason);
+        }
+    }
+
+    /// Children find what is in this range again, and no longer zeros.
+    pub fn keep_in_children(&self, range: AddressRange) {
+        if self.is_expected() {
+            let _signals = SignalsBlocked::new();
+            // Without room for what is left beside it, all of it stays excluded.
+            self.host.exclusions.subtract(range, Reason::WipedInChild);
         }
     }
 
@@ -177,10 +187,20 @@ impl Pager {
 
     /// The program has moved, grown or cut `from`, which is `to` now.
     pub fn remapped(&self, from: AddressRange, to: AddressRange) {
-        if self.is_running() && !self.host.not_inherited.is_empty() {
+        if !self.is_running() {
+            return;
+        }
+        let exclusions = &self.host.exclusions;
+        let marked = !self.host.not_inherited.is_empty();
+        if marked || to.start != from.start && exclusions.has(Reason::WipedInChild) {
             let _signals = SignalsBlocked::new();
             let _inside = self.after_events();
-            self.host.not_inherited.remapped(from, to);
+            if to.start != from.start {
+                exclusions.moved(from, to, Reason::WipedInChild);
+            }
+            if marked {
+                self.host.not_inherited.remapped(from, to);
+            }
         }
     }
 
@@ -268,30 +288,35 @@ impl Pager {
                 return false;
             }
         }
-        exclusions.wait_for_taking();
-        self.bring_all_back(range);
+        self.bring_back(range);
         true
     }
 
-    /// Brings back what is away of a range. A batch under way may still hold some: looked at again until nothing
-    /// is away.
-    fn bring_all_back(&self, range: AddressRange) {
-        for _ in 0..ATTEMPTS {
-            if !self.bring_back(range) {
-                break;
+    /// Brings back what is away of a range that was just excluded. A run that was found clear of exclusions before
+    /// that may still be taken: its pages are claimed, under the lock under which this looks, from before it was
+    /// checked until it is known which of them are away. So what is at rest once stays.
+    fn bring_back(&self, range: AddressRange) {
+        if !self.is_running() {
+            return;
+        }
+        for attempt in 0..PATIENCE {
+            if !self.touch_what_is_away(range) {
+                return;
             }
+            sys::sleep_ns(FIRST_PAUSE_NS << attempt.min(9));
         }
     }
 
-    /// Has the kernel fault in what is away of a range. Whether anything was.
-    fn bring_back(&self, range: AddressRange) -> bool {
+    /// Has the kernel fault in what is away of a range, or being taken. Whether anything was.
+    fn touch_what_is_away(&self, range: AddressRange) -> bool {
+        let _signals = SignalsBlocked::new();
         let mut any = false;
         for part in parts(range) {
             let Some(id) = self.host.windows.find(&self.host.memory, part.base) else {
                 continue;
             };
             for index in part.first..part.end {
-                if !matches!(self.engine.entry(id, index), Entry::Empty | Entry::Page(_)) {
+                if !self.engine.is_at_rest(id, index) {
                     any = true;
                     let address = self.host.windows.get(id).address(index);
                     // SAFETY: a read fault changes no content; where the program may not read, it is an error.
