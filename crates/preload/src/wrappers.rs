@@ -92,7 +92,7 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int
             sys::MADV_DONTFORK => pager().keep_from_children(range),
             sys::MADV_WIPEONFORK => pager().exclude(range, Reason::WipedInChild),
             sys::MADV_DOFORK => pager().let_children_inherit(range),
-            sys::MADV_KEEPONFORK => pager().include(range, Reason::WipedInChild),
+            sys::MADV_KEEPONFORK => pager().keep_in_children(range),
             // The kernel drops the pages without telling a userfaultfd.
             MADV_GUARD_INSTALL => pager().dropped_unannounced(Operation::Remove(AddressRange {
                 start: range.start,
@@ -200,9 +200,41 @@ pub unsafe extern "C" fn pthread_create(
         core::mem::transmute::<*mut c_void, CreateThread>(real)(thread, attributes, start, argument)
     };
     if result == 0 {
-        // SAFETY: libc has written the thread's handle, which is its control block's address.
-        let control_block = unsafe { thread.read() };
-        pager().keep_in_place(control_block_range(control_block), Reason::Thread);
+        // SAFETY: libc has written the thread's handle.
+        keep_control_block(unsafe { thread.read() });
+    }
+    result
+}
+
+/// A thread's handle is the address of its control block.
+fn keep_control_block(handle: usize) {
+    pager().keep_in_place(control_block_range(handle), Reason::Thread);
+}
+
+type StartC11 = extern "C" fn(*mut c_void) -> c_int;
+type CreateC11 = unsafe extern "C" fn(*mut usize, Option<StartC11>, *mut c_void) -> c_int;
+
+/// `thrd_create`, which libc does not make by way of [`pthread_create`].
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thrd_create(
+    thread: *mut usize,
+    start: Option<StartC11>,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: looks up libc's function of that name.
+    let real = unsafe { dlsym(NEXT, c"thrd_create".as_ptr()) };
+    if real.is_null() {
+        return 2; // thrd_error
+    }
+    // SAFETY: libc's function has this type; the arguments are the program's.
+    let result =
+        unsafe { core::mem::transmute::<*mut c_void, CreateC11>(real)(thread, start, argument) };
+    if result == 0 {
+        // SAFETY: libc has written the thread's handle.
+        keep_control_block(unsafe { thread.read() });
     }
     result
 }

@@ -1,14 +1,17 @@
 /* Control blocks of threads that have ended. Libc keeps the stacks of such threads and links them in the child of a
  * fork before any hook, so they must be in place at any time, from the moment when pthread_create has returned: also
  * where the pager was just about to take them, has taken them of a thread that ended before that, or was reading the
- * mappings and did not have them yet. mincore tells. The stacks of each round are a page larger than those before, so
- * that none of those that are looked at is used again. Children that compute make the pager's threads lose
- * their processor at any point. Arguments: seed, rounds, children. */
+ * mappings and did not have them yet. A quarter of the threads is made by thrd_create. mincore tells. The stacks of
+ * each round are a page larger than those before, so that none of those that are looked at is used again. Children
+ * that compute make the pager's threads lose their processor at any point. Arguments: seed, rounds, children. */
 #include "common.h"
+#include <threads.h>
 
 enum { THREADS = 8, KEPT = 12 };
 
 static void *end_at_once(void *unused) { return unused; }
+
+static int end_at_once_c11(void *unused) { return unused != NULL; }
 
 int main(int argc, char **argv) {
     seed = argument(argc, argv, 1, 1);
@@ -30,11 +33,16 @@ int main(int argc, char **argv) {
         pthread_attr_t attributes;
         pthread_attr_init(&attributes);
         if (pthread_attr_setstacksize(&attributes, (36 + round % 60) * PAGE)) die("stack size");
+        if (pthread_setattr_default_np(&attributes)) die("default stack size");
         for (unsigned n = 0; n < THREADS; n++) {
             pthread_attr_setdetachstate(&attributes, n % 2 ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
-            if (pthread_create(&threads[n], &attributes, end_at_once, NULL)) die_errno("pthread_create");
+            if (n % 4 == 2) {
+                if (thrd_create(&threads[n], end_at_once_c11, NULL) != thrd_success) die("thrd_create");
+            } else if (pthread_create(&threads[n], &attributes, end_at_once, NULL)) die_errno("pthread_create");
         }
-        for (unsigned n = 0; n < THREADS; n += 2) pthread_join(threads[n], NULL);
+        for (unsigned n = 0; n < THREADS; n += 2)
+            if (n % 4 == 2) thrd_join(threads[n], NULL);
+            else pthread_join(threads[n], NULL);
         pthread_attr_destroy(&attributes);
         sleep_ms(1 + rng(&seed) % 4);
         for (unsigned n = 0; n < THREADS * (round < KEPT ? round + 1 : KEPT); n++) {
