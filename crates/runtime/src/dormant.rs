@@ -29,7 +29,7 @@ use crate::start::StartError;
 use crate::{pager, reclaim, start, sys};
 use core::sync::atomic::{
     AtomicU32,
-    Ordering::{Relaxed, SeqCst},
+    Ordering::{Acquire, SeqCst},
 };
 
 const NONE: u32 = 0;
@@ -71,7 +71,7 @@ impl Dormant {
 
     /// Whether it waits, or starts in this moment.
     pub(crate) fn is_waiting(&self) -> bool {
-        matches!(self.state.load(Relaxed), WAITING | STARTING)
+        matches!(self.state.load(Acquire), WAITING | STARTING)
     }
 
     /// Waiting is over: the pager runs, or never will.
@@ -152,9 +152,11 @@ pub fn after_fork_in_parent() {
 pub fn after_fork_in_child() {
     let pager = pager();
     pager.dormant.forks.store(0, SeqCst);
-    if pager.dormant.state.load(SeqCst) != WAITING {
+    // Who wanted to start has found the fork under way, and has just not said yet that it waits.
+    if !matches!(pager.dormant.state.load(SeqCst), WAITING | STARTING) {
         return;
     }
+    pager.host.gate.reset();
     pager.host.memory.reset_stacks();
     // SAFETY: this is the only thread of the process.
     unsafe {

@@ -241,7 +241,8 @@ impl Pager {
 
     /// Whether it manages this process, or may soon: what the program says of its memory counts.
     pub fn is_expected(&self) -> bool {
-        self.is_running() || self.dormant.is_waiting()
+        // In this order: the pager runs before waiting is over.
+        self.dormant.is_waiting() || self.is_running()
     }
 
     fn set_running(&self) {
