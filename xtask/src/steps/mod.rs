@@ -175,7 +175,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
     fn prepare(&self, number: usize) -> Option<Outcome> {
         let step = &self.steps[number];
         let tell = |line: &str| {
-            self.show(&format!("{line}\n"));
+            self.show(format!("{line}\n"));
             self.tally.lock().expect("no reader panicked").line(line);
         };
         step.left_out.iter().for_each(|line| tell(line));
@@ -189,7 +189,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
 
     /// Runs one step; its number if it failed.
     fn one(&self, number: usize) -> Result<Option<usize>> {
-        self.show(&self.headline(number));
+        self.show(self.headline(number));
         let begun = Instant::now();
         let outcome = match self.prepare(number) {
             Some(outcome) => outcome,
@@ -198,7 +198,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
                 perform(&self.steps[number], &self.tally, output, messages)?
             }
         };
-        self.show(&verdict(outcome, begun));
+        self.show(verdict(outcome, begun));
         Ok((outcome == Outcome::Failed).then_some(number))
     }
 
@@ -214,7 +214,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
         }
         let headlines = waiting.iter().map(|&number| self.steps[number].headline);
         let headlines = headlines.collect::<Vec<_>>().join("; ");
-        self.show(&format!("\n== at the same time: {headlines}\n"));
+        self.show(format!("\n== at the same time: {headlines}\n"));
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let failed = Mutex::new(None);
         let waiting = Mutex::new(waiting.into_iter());
