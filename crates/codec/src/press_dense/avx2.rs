@@ -1,10 +1,9 @@
 //! What `classes.rs` and `bits.rs` do, compiled for a processor with AVX2 and BMI2; the page is decoded by press's path
 //! for it.
 
-use super::bits::Reader;
 use super::tables::{CLASSES, DenseTables};
-use super::{DenseScratch, DenseState, Rest};
-use crate::press::{Simd, paths};
+use super::{DenseScratch, DenseState};
+use crate::press::Simd;
 use crate::{Corrupt, Page};
 
 /// Sorts what the encoder found, and writes it.
@@ -22,19 +21,13 @@ pub(super) fn decode(
     choices: [usize; CLASSES],
     page: &mut Page,
 ) -> Result<[usize; 4], Corrupt> {
-    let mut reader = Reader::new(&scratch.stored, starts);
-    reader.read_codes_bmi2(&mut scratch.codes, &tables.decode_codes);
-    let rest = Rest {
+    super::decode(
+        Simd::Avx2,
         tables,
-        codes: &scratch.codes,
-        sequences: &mut scratch.sequences,
-        masks: &mut scratch.masks,
-        distances: &mut scratch.distances,
-        literals: &mut scratch.literals,
-    };
-    let input = rest.read(choices, |symbols, decoder| {
-        reader.read_bmi2(symbols, decoder);
-    });
-    paths::decode_streams(Simd::Avx2, &mut scratch.press, input, page)?;
-    Ok(reader.ends())
+        scratch,
+        (starts, choices),
+        page,
+        |reader, codes, decoders| reader.read_codes_bmi2(codes, decoders),
+        |reader, symbols, decoder| reader.read_bmi2(symbols, decoder),
+    )
 }

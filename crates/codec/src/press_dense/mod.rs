@@ -163,7 +163,15 @@ impl PageCodec for PressDense<'_> {
             #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
             // SAFETY: the path is available.
             Simd::Avx2 => unsafe { avx2::decode(self.tables, scratch, starts, choices, page)? },
-            _ => self.read(scratch, starts, choices, page)?,
+            simd => decode(
+                simd,
+                self.tables,
+                scratch,
+                (starts, choices),
+                page,
+                |reader, codes, decoders| reader.read_codes(codes, decoders),
+                |reader, symbols, decoder| reader.read(symbols, decoder),
+            )?,
         };
         // Each stream ends where the next begins.
         let whole = [starts[1], starts[2], starts[3], rest.len()];
@@ -195,29 +203,6 @@ impl PressDense<'_> {
             _ => write(self.tables, state, out),
         }
     }
-
-    /// Reads the streams, and decodes the page. Gives where the streams end.
-    fn read(
-        &self,
-        scratch: &mut DenseScratch,
-        starts: [usize; 4],
-        choices: [usize; CLASSES],
-        page: &mut Page,
-    ) -> Result<[usize; 4], Corrupt> {
-        let mut reader = Reader::new(&scratch.stored, starts);
-        reader.read_codes(&mut scratch.codes, &self.tables.decode_codes);
-        let rest = Rest {
-            tables: self.tables,
-            sequences: &mut scratch.sequences,
-            codes: &scratch.codes,
-            masks: &mut scratch.masks,
-            distances: &mut scratch.distances,
-            literals: &mut scratch.literals,
-        };
-        let input = rest.read(choices, |symbols, decoder| reader.read(symbols, decoder));
-        paths::decode_streams(self.simd, &mut scratch.press, input, page)?;
-        Ok(reader.ends())
-    }
 }
 
 /// Sorts what the encoder found, and writes it.
@@ -227,45 +212,46 @@ fn write(tables: &DenseTables, state: &mut DenseState, out: &mut [u8]) -> Option
     write_sequences(tables, state, out)
 }
 
-/// What reading works with once the codes are known.
-struct Rest<'a> {
-    tables: &'a DenseTables,
-    codes: &'a [u8; WORDS / 2],
-    sequences: &'a mut Sequences,
-    masks: &'a mut Masks,
-    distances: &'a mut [u8; 2 * WORDS],
-    literals: &'a mut [u8; CLASS_BYTES],
-}
-
-impl<'a> Rest<'a> {
-    /// Reads all sequences behind the codes, and makes press's streams of them.
-    #[inline(always)]
-    fn read(
-        self,
-        choices: [usize; CLASSES],
-        mut read: impl FnMut(&mut [u8], &Decoder),
-    ) -> portable::Input<'a> {
-        let Self {
-            tables,
-            codes,
-            sequences,
-            masks,
-            distances,
-            literals,
-        } = self;
-        let distances = &mut distances[..classes::count_masks(codes, sequences)];
-        read_masks(tables, sequences, distances, &mut read);
-        let listed = classes::merge_masks(codes, sequences, masks);
-        read_literals(tables, choices, sequences, &mut read);
-        let count = classes::merge_literals(masks, sequences, literals);
-        portable::Input {
-            codes,
-            literals: &literals[..count],
-            masks: &masks.listed[..listed],
-            distances,
-            readable_behind: CLASS_BYTES - count,
-        }
-    }
+/// Reads the streams with these two, and decodes the page by press's path. Gives where the streams end.
+#[inline(always)]
+fn decode(
+    simd: Simd,
+    tables: &DenseTables,
+    scratch: &mut DenseScratch,
+    (starts, choices): ([usize; 4], [usize; CLASSES]),
+    page: &mut Page,
+    read_codes: impl FnOnce(&mut Reader, &mut [u8; WORDS / 2], &[Decoder; 16]),
+    read: impl Fn(&mut Reader, &mut [u8], &Decoder),
+) -> Result<[usize; 4], Corrupt> {
+    let DenseScratch {
+        press,
+        sequences,
+        stored,
+        codes,
+        masks,
+        distances,
+        literals,
+    } = scratch;
+    let mut reader = Reader::new(stored, starts);
+    read_codes(&mut reader, codes, &tables.decode_codes);
+    let distances = &mut distances[..classes::count_masks(codes, sequences)];
+    read_masks(tables, sequences, distances, |symbols, decoder| {
+        read(&mut reader, symbols, decoder);
+    });
+    let listed = classes::merge_masks(codes, sequences, masks);
+    read_literals(tables, choices, sequences, |symbols, decoder| {
+        read(&mut reader, symbols, decoder);
+    });
+    let count = classes::merge_literals(masks, sequences, literals);
+    let input = portable::Input {
+        codes,
+        literals: &literals[..count],
+        masks: &masks.listed[..listed],
+        distances,
+        readable_behind: CLASS_BYTES - count,
+    };
+    paths::decode_streams(simd, press, input, page)?;
+    Ok(reader.ends())
 }
 
 /// Reads the lists of masks, of which `sequences` says how long they are, and the distances.
