@@ -109,7 +109,7 @@ impl Pager {
         self.bring_back(range);
     }
 
-    /// The same, with the gate in any state.
+    /// Takes an exclusion down, with the gate in any state.
     fn note_excluded(&self, range: AddressRange, reason: Reason) {
         if !self.host.exclusions.add(range, reason) {
             crate::message::say(format_args!(
