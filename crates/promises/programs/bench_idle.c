@@ -1,8 +1,9 @@
 /*
  * bench_idle: hold memory, and do nothing, or touch it at random.
  *
- * Filled with text, then: SECONDS 0 sleeps until standard input ends; otherwise THREADS threads
- * add to words at random, all over the memory, for so long, and the number of touches is told.
+ * Filled with text, then: SECONDS 0 sleeps until standard input ends; otherwise, for each line of it,
+ * THREADS threads add to words at random, all over the memory, for so long, and the number of touches
+ * is told.
  *
  * usage: bench_idle MIB SECONDS THREADS
  */
@@ -50,14 +51,17 @@ int main(int argc, char **argv)
         }
         return 0;
     }
-    if (getchar() == EOF) return 2;
-    uint64_t begin = now_ns();
-    until_ns = begin + (uint64_t)(seconds * 1e9);
-    pthread_t ids[256];
-    for (int i = 0; i < threads; i++)
-        if (pthread_create(&ids[i], NULL, touch, (void *)(uintptr_t)(i + 1))) fail("pthread_create");
-    for (int i = 0; i < threads; i++) pthread_join(ids[i], NULL);
-    double took = (now_ns() - begin) / 1e9;
-    printf("{\"step\":\"touched\",\"touches\":%" PRIu64 ",\"seconds\":%f,\"sum\":%u}\n", touches, took, (unsigned)sum);
+    while (getchar() != EOF) {
+        touches = 0;
+        uint64_t begin = now_ns();
+        until_ns = begin + (uint64_t)(seconds * 1e9);
+        pthread_t ids[256];
+        for (int i = 0; i < threads; i++)
+            if (pthread_create(&ids[i], NULL, touch, (void *)(uintptr_t)(i + 1))) fail("pthread_create");
+        for (int i = 0; i < threads; i++) pthread_join(ids[i], NULL);
+        double took = (now_ns() - begin) / 1e9;
+        printf("{\"step\":\"touched\",\"touches\":%" PRIu64 ",\"seconds\":%f,\"sum\":%u}\n", touches, took,
+               (unsigned)sum);
+    }
     return 0;
 }

@@ -3,21 +3,20 @@
 //! 1. A program that holds memory and sleeps: CPU time of the pager's threads once all has settled, under
 //!    a budget above its size, without a budget as `coldpress run` is by default, and with a cold age, by
 //!    which everything is compressed before it settles.
-//! 2. A program whose memory fits: random touches under a budget of four times as much, and GETs of
-//!    redis under a budget that nothing comes near; native and managed in turns, medians.
+//! 2. A program whose memory fits ([`fits`]): random touches under a budget of four times as much, and GETs
+//!    of redis under a budget that nothing comes near; native and managed in turns.
 //!
 //! CPU time is that of `/proc/PID/task/*/schedstat`, in nanoseconds: ticks are too coarse here.
 
+use super::fits;
 use super::machine::{self, Machine};
-use super::stepwise::{self, How, Stepwise, median, number};
-use crate::child::Running;
-use crate::text::{Table, mib, thousands};
+use super::stepwise::{self, How, Stepwise};
+use crate::text::{Table, thousands};
 use crate::{install, workspace};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Options of the measurement.
@@ -35,15 +34,18 @@ pub struct Options {
     /// Threads that touch; 0: one for each processor
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// How long it touches each time, in seconds
-    #[arg(long, default_value_t = 10.0)]
+    /// How long it touches in each turn, in seconds
+    #[arg(long, default_value_t = 0.4)]
     touch_seconds: f64,
-    /// How often native and managed take turns
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
-    rounds: u64,
     /// GETs that redis answers in each turn; 0: leave redis out
-    #[arg(long, default_value_t = 2_000_000)]
+    #[arg(long, default_value_t = 200_000)]
     gets: u64,
+    /// How often native and managed are started
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: u64,
+    /// How often they take turns each time
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..))]
+    turns: u64,
     /// Leave the sleeping program out
     #[arg(long)]
     without_sleeping: bool,
@@ -54,8 +56,6 @@ pub struct Options {
 
 /// What the pager may cost where the program sleeps, as a share of a processor.
 const IDLE_SHARE: f64 = 0.005;
-/// What it may cost in throughput.
-const LOSS_SHARE: f64 = 0.02;
 /// All has settled when nothing was compressed, and no more memory found, for so long. (Memory is looked for the more
 /// seldom the longer a look takes.)
 const QUIET: Duration = Duration::from_secs(40);
@@ -222,180 +222,6 @@ fn sleeping(
     Ok(figures.into())
 }
 
-/// Huge pages of a process, in bytes.
-fn huge_bytes(pid: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let line = text.lines().find_map(|l| l.strip_prefix("AnonHugePages:"));
-    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
-}
-
-/// What one turn brought: a rate, evictions, huge pages.
-struct Turn {
-    rate: f64,
-    evictions: u64,
-    huge_bytes: u64,
-}
-
-fn touch(
-    options: &Options,
-    threads: usize,
-    how: &How,
-    program: &Path,
-    coldpress: Option<&Path>,
-) -> Result<Turn> {
-    let seconds = options.touch_seconds;
-    let arguments = [
-        options.touched.to_string(),
-        seconds.to_string(),
-        threads.to_string(),
-    ];
-    let mut running = Stepwise::start(how, program, &arguments)?;
-    running.go()?;
-    running.next("filled", Duration::from_secs(120))?;
-    let huge_bytes = huge_bytes(running.pid);
-    running.go()?;
-    let limit = Duration::from_secs_f64(seconds + 120.0);
-    std::thread::sleep(Duration::from_secs_f64(seconds * 0.9));
-    // While it runs: it ends as soon as it has told its figures.
-    let evictions = match coldpress {
-        Some(coldpress) => running.statistics(coldpress)?.get("evictions").unwrap_or(0),
-        None => 0,
-    };
-    let touched = running.next("touched", limit)?;
-    running.finish()?;
-    Ok(Turn {
-        rate: number(&touched, "touches")? / number(&touched, "seconds")?,
-        evictions,
-        huge_bytes,
-    })
-}
-
-/// Redis filled with values, then asked for them at random.
-fn gets(options: &Options, how: &How, dir: &Path, coldpress: Option<&Path>) -> Result<Turn> {
-    let socket = dir.join("redis.sock");
-    let _ = fs::remove_file(&socket);
-    let server = install::find_program("redis-server").context("no redis-server")?;
-    let mut command = how.command(&server);
-    command
-        .args(["--port", "0", "--save", "", "--appendonly", "no", "--dir"])
-        .arg(dir)
-        .arg("--pidfile")
-        .arg(dir.join("redis.pid"))
-        .args(["--daemonize", "no", "--unixsocket"])
-        .arg(&socket)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
-    let running = Running::start(&mut command, "redis-server")?;
-    let until = Instant::now() + Duration::from_secs(30);
-    let mut pid = None;
-    while pid.is_none() {
-        if Instant::now() > until {
-            bail!("redis-server does not answer");
-        }
-        std::thread::sleep(Duration::from_millis(100));
-        let text = fs::read_to_string(dir.join("redis.pid")).unwrap_or_default();
-        pid = text.trim().parse::<u32>().ok().filter(|_| socket.exists());
-    }
-    let pid = pid.expect("the loop ends with one");
-    running.program(pid)?;
-    let benchmark = |arguments: &[&str]| -> Result<f64> {
-        let output = Command::new("redis-benchmark")
-            .arg("-s")
-            .arg(&socket)
-            .args(["--csv", "-r", "200000", "-d", "512", "-P", "16", "-c", "8"])
-            .args(arguments)
-            .output()
-            .context("cannot start redis-benchmark")?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let last = text.lines().last().unwrap_or_default();
-        let rate = last.split(',').nth(1).map(|field| field.trim_matches('"'));
-        rate.and_then(|rate| rate.parse().ok())
-            .with_context(|| format!("redis-benchmark printed {text:?}"))
-    };
-    benchmark(&["-t", "set", "-n", "400000"])?;
-    let rate = benchmark(&["-t", "get", "-n", &options.gets.to_string()])?;
-    let evictions = match coldpress {
-        Some(coldpress) => {
-            let statistics = crate::managed::Statistics::live(coldpress, pid)?;
-            statistics.get("evictions").unwrap_or(0)
-        }
-        None => 0,
-    };
-    let huge_bytes = huge_bytes(pid);
-    let told = Command::new("redis-cli")
-        .arg("-s")
-        .arg(&socket)
-        .args(["shutdown", "nosave"])
-        .stdout(Stdio::null())
-        .status();
-    told.context("cannot start redis-cli")?;
-    running.wait_for(Duration::from_secs(30))?;
-    let _ = fs::remove_file(dir.join("redis.pid"));
-    Ok(Turn {
-        rate,
-        evictions,
-        huge_bytes,
-    })
-}
-
-/// Native and managed in turns, each first in every other round (A B, B A): which memory a program gets depends on who
-/// freed it.
-fn in_turns(
-    name: &str,
-    rounds: u64,
-    mut turn: impl FnMut(bool) -> Result<Turn>,
-    table: &mut Table,
-) -> Result<Value> {
-    let (mut native, mut managed) = (Vec::new(), Vec::new());
-    for round in 1..=rounds {
-        for is_managed in [round % 2 == 0, round % 2 == 1] {
-            let turns = if is_managed {
-                &mut managed
-            } else {
-                &mut native
-            };
-            turns.push(turn(is_managed)?);
-        }
-        let last = |turns: &[Turn]| turns.last().map_or(0, |turn| turn.rate as u64);
-        eprintln!(
-            "{name} {round}/{rounds}: native {}/s, managed {}/s",
-            thousands(last(&native)),
-            thousands(last(&managed))
-        );
-    }
-    let rates = |turns: &[Turn]| turns.iter().map(|turn| turn.rate).collect::<Vec<_>>();
-    let (ours, theirs) = (rates(&managed), rates(&native));
-    let pairs: Vec<_> = ours.iter().zip(&theirs).map(|(a, b)| a / b).collect();
-    let loss = 1.0 - median(&pairs);
-    let spread = |rates: &[f64]| {
-        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = rates.iter().copied().fold(0.0, f64::max);
-        (most - least) / median(rates)
-    };
-    let evictions = managed.iter().map(|turn| turn.evictions).max();
-    let huge = |turns: &[Turn]| turns.iter().map(|turn| turn.huge_bytes).max().unwrap_or(0);
-    table.row(&[
-        name.to_owned(),
-        thousands(median(&theirs) as u64),
-        thousands(median(&ours) as u64),
-        format!(
-            "{:.1} %, {:.1} %",
-            100.0 * spread(&theirs),
-            100.0 * spread(&ours)
-        ),
-        thousands(evictions.unwrap_or(0)),
-        format!("{}, {}", mib(huge(&native)), mib(huge(&managed))),
-        format!("{:+.2} %", 100.0 * loss),
-        if loss <= LOSS_SHARE { "yes" } else { "NO" }.to_owned(),
-    ]);
-    Ok(json!({
-        "workload": name, "native_rates": theirs, "managed_rates": ours, "loss": loss,
-        "evictions": evictions, "native_huge_bytes": huge(&native),
-        "managed_huge_bytes": huge(&managed), "kept": loss <= LOSS_SHARE,
-    }))
-}
-
 /// Runs all of it; 1 if a verdict is no.
 pub fn run(options: &Options) -> Result<u8> {
     let machine = Machine::now();
@@ -431,43 +257,40 @@ pub fn run(options: &Options) -> Result<u8> {
         0 => machine.processors(),
         threads => threads,
     };
-    let mut table = Table::new(&[
-        "working set fits",
-        "native/s",
-        "managed/s",
-        "spread",
-        "evictions",
-        "huge pages",
-        "loss",
-        "kept",
-    ]);
-    let managed = |budget_mib: u64| {
+    let mut table = fits::table();
+    let sides = |budget_mib: u64| {
         let budget = format!("{budget_mib}M");
-        How::managed(&coldpress, &["-q", "--budget", &budget])
+        let managed = How::managed(&coldpress, &["-q", "--budget", &budget]);
+        [(How::native(), None), (managed, Some(coldpress.as_path()))]
     };
-    let ways = |with: bool, budget_mib| match with {
-        true => (managed(budget_mib), Some(coldpress.as_path())),
-        false => (How::native(), None),
+    let often = fits::Often {
+        rounds: options.rounds,
+        turns: options.turns,
     };
     let name = format!("touches, {} MiB, {threads} thread(s)", options.touched);
-    let turn = |with| {
-        let (how, coldpress) = ways(with, options.touched * 4);
-        touch(options, threads, &how, &program, coldpress)
+    let arguments = [
+        options.touched.to_string(),
+        options.touch_seconds.to_string(),
+        threads.to_string(),
+    ];
+    let [native, managed] = sides(options.touched * 4);
+    let start = |with| {
+        let (how, coldpress) = if with { &managed } else { &native };
+        fits::Touching::start(how, &program, &arguments, *coldpress)
     };
-    let mut fitting = vec![in_turns(&name, options.rounds, turn, &mut table)?];
+    let mut fitting = vec![fits::in_turns(&name, &often, start, &mut table)?];
     if options.gets > 0 {
         install::packages(&[install::REDIS])?;
-        let turn = |with| {
-            let (how, coldpress) = ways(with, 2048);
-            gets(options, &how, &dir, coldpress)
+        let [native, managed] = sides(2048);
+        let start = |with| {
+            let (how, coldpress) = if with { &managed } else { &native };
+            let dir = dir.join(if with { "managed" } else { "native" });
+            fits::Redis::start(how, &dir, options.gets, *coldpress)
         };
-        fitting.push(in_turns("redis GET", options.rounds, turn, &mut table)?);
+        fitting.push(fits::in_turns("redis GET", &often, start, &mut table)?);
     }
     println!("\n{table}");
-    println!(
-        "Medians over {} rounds of native and managed in turns (loss: of the rounds' ratios); spread: highest less lowest.",
-        options.rounds
-    );
+    println!("{}", fits::legend(&often));
     println!("{machine}");
     let kept = |list: &[Value]| list.iter().all(|figures| figures["kept"] == true);
     let idle_kept = asleep.as_array().is_none_or(|list| kept(list));

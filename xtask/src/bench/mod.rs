@@ -19,6 +19,7 @@ mod calibrate;
 pub mod cgroup;
 mod deadline;
 mod first;
+mod fits;
 mod idle;
 mod machine;
 mod pages;
