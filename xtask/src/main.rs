@@ -37,6 +37,7 @@ mod miri;
 mod process;
 mod programs;
 mod progress;
+mod promises;
 mod security;
 mod sim;
 mod steps;

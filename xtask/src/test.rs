@@ -6,11 +6,13 @@
 //! a target that has neither vectors nor C nor a standard library: the pager's crates must not
 //! lean on any of them. The simulation runs the engine for some ten
 //! million steps on each of its machines. Some of the tests of codecs, storages and engine run under Miri, more by
-//! `cargo xtask miri`; where there is no nightly toolchain, and none to be had, that is skipped, loudly. The promises are tests of the finished command on real programs: they run
-//! in release, one at a time, because they measure memory and time.
+//! `cargo xtask miri`; where there is no nightly toolchain, and none to be had, that is skipped, loudly. The promises are
+//! tests of the finished command on real programs ([`promises`]): they run in release, and those that measure memory or
+//! time with nothing beside them.
 
 use crate::install::{self, Package, Probe, program};
 use crate::miri;
+use crate::promises;
 use crate::steps::{self, Step};
 use crate::workspace;
 use anyhow::Result;
@@ -39,6 +41,7 @@ fn steps() -> Result<Vec<Step>> {
     let binary = workspace::target_dir()?.join("release/coldpress");
     let (tables, file) = miri::tables()?;
     let [codecs, storages, engine] = miri::some()?;
+    let ([half, other_half], alone) = promises::steps(&binary.display().to_string())?;
     Ok(vec![
         Step::new("Formatting", "fmt --all --check"),
         Step::new(
@@ -74,11 +77,9 @@ fn steps() -> Result<Vec<Step>> {
             "run --quiet --profile sim -p coldpress-sim -- --seed 1 --steps 40000000",
         )
         .beside_others(),
-        Step::new(
-            "Promises, on real programs",
-            "test --release -p coldpress-promises --no-fail-fast -- --test-threads=1 --show-output",
-        )
-        .with("COLDPRESS_BIN", binary.display().to_string()),
+        half,
+        other_half,
+        alone,
     ])
 }
 

@@ -23,7 +23,7 @@ use tally::Tally;
 /// One step: a cargo command.
 pub struct Step {
     headline: &'static str,
-    arguments: Vec<&'static str>,
+    arguments: Vec<String>,
     environment: Vec<(&'static str, String)>,
     /// Installs what the step needs, where it is missing.
     need: Option<fn() -> Result<()>>,
@@ -41,10 +41,10 @@ enum Outcome {
 
 impl Step {
     /// `cargo` with these arguments, of which the first may be a toolchain: `+nightly`.
-    pub fn new(headline: &'static str, arguments: &'static str) -> Step {
+    pub fn new(headline: &'static str, arguments: impl AsRef<str>) -> Step {
         Step {
             headline,
-            arguments: arguments.split(' ').collect(),
+            arguments: arguments.as_ref().split(' ').map(str::to_owned).collect(),
             environment: Vec::new(),
             need: None,
             left_out: Vec::new(),
@@ -78,7 +78,7 @@ impl Step {
     }
 
     /// The command as one types it.
-    fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let quoted = |value: &str| match value.contains(' ') {
             true => format!("'{value}'"),
             false => value.to_owned(),

@@ -1,0 +1,101 @@
+//! The promises: the tests of the finished command on real programs, in two kinds of steps.
+//!
+//! What measures memory or time, or takes something of the whole machine ([`ALONE`]), runs with nothing beside it, one
+//! test at a time. All others know what each byte must be, however long it takes: they run in halves at the same time,
+//! and beside whatever else measures nothing.
+
+use crate::steps::Step;
+use crate::workspace;
+use anyhow::{Context, Result};
+use std::fs;
+
+/// Files of `crates/promises/tests` that need the machine for themselves.
+const ALONE: [&str; 14] = [
+    // Held memory, faults and cold ages are compared with what they are natively, or with a limit.
+    "a_cold_age_does_not_stop_the_budget",
+    "decisions_are_traced",
+    "freed_storage_is_compacted",
+    "output_is_identical_to_native",
+    "recoded_pages_keep_content",
+    "restore_near_cgroup_limit",
+    "the_working_set_is_found",
+    "what_is_restored_is_not_kept_twice",
+    // Differences of times.
+    "neighbours_learn_nothing",
+    // When a program is found, and when it counts as stuck.
+    "followed_children_are_managed",
+    "stalled_faults_are_reported",
+    // Two programs at a time, and all huge pages there are.
+    "programs_pass_natively",
+    // They take memory and processors by themselves.
+    "a_million_restores_none_wrong",
+    "stress_ng_passes",
+];
+
+/// All files of promises, by name.
+fn files() -> Result<Vec<String>> {
+    let dir = workspace::root().join("crates/promises/tests");
+    let entries = fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            let stem = path.file_stem().expect("a file has a name");
+            files.push(stem.to_string_lossy().into_owned());
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// These files, as cargo is told of them.
+fn targets<'a>(files: impl Iterator<Item = &'a str>) -> String {
+    files.map(|file| format!("--test {file} ")).collect()
+}
+
+fn step(headline: &'static str, targets: &str, binary: &str) -> Step {
+    let arguments = format!(
+        "test --release -p coldpress-promises {targets}--no-fail-fast -- --test-threads=1 --show-output"
+    );
+    Step::new(headline, arguments).with("COLDPRESS_BIN", binary)
+}
+
+/// The promises that may run beside other steps, in halves; and those that may not.
+pub fn steps(binary: &str) -> Result<([Step; 2], Step)> {
+    let files = files()?;
+    let (alone, beside): (Vec<&str>, Vec<&str>) = files
+        .iter()
+        .map(String::as_str)
+        .partition(|file| ALONE.contains(file));
+    let half = |headline, first| {
+        let files = beside.iter().skip(first).step_by(2).copied();
+        step(headline, &targets(files), binary).beside_others()
+    };
+    let halves = [
+        half("Promises on content, one half", 0),
+        half("Promises on content, the other half", 1),
+    ];
+    // With the unit tests of the crate.
+    let alone = String::from("--lib ") + &targets(alone.into_iter());
+    let headline = "Promises that need the machine for themselves";
+    Ok((halves, step(headline, &alone, binary)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_promise_is_in_one_step() {
+        let ([one, other], alone) = steps("coldpress").unwrap();
+        let lines = [one.line(), other.line(), alone.line()];
+        let words: Vec<_> = lines.iter().flat_map(|line| line.split(' ')).collect();
+        for file in files().unwrap() {
+            let named = words.iter().filter(|word| **word == file).count();
+            assert_eq!(named, 1, "{file}");
+        }
+        for file in ALONE {
+            assert!(lines[2].contains(&format!(" {file} ")), "no file {file}");
+        }
+    }
+}
