@@ -10,6 +10,7 @@
 //! | `environment` | reading and mending the environment block |
 //! | `wrappers` | `sigaltstack`, `madvise`, `mremap`, `ioctl`, `pthread_create`, `_Fork` |
 //! | `locking` | `mlockall` |
+//! | `mutexes` | `pthread_mutex_init` of robust mutexes |
 //! | `piecewise` | moving memory that was split |
 //! | `advise` | `coldpress_advise` |
 //! | `describe` | `coldpress_describe_page` |
@@ -25,6 +26,7 @@ mod entry;
 mod environment;
 mod libc_files;
 mod locking;
+mod mutexes;
 mod piecewise;
 mod wrappers;
 

@@ -14,7 +14,7 @@ use linux_raw_sys::general as nr;
 
 unsafe extern "C" {
     fn __errno_location() -> *mut c_int;
-    fn dlsym(handle: *mut c_void, name: *const core::ffi::c_char) -> *mut c_void;
+    pub(crate) fn dlsym(handle: *mut c_void, name: *const core::ffi::c_char) -> *mut c_void;
 }
 
 const EFAULT: isize = -14;
@@ -239,7 +239,8 @@ pub unsafe extern "C" fn thrd_create(
     result
 }
 
-const NEXT: *mut c_void = core::ptr::without_provenance_mut(usize::MAX);
+/// `RTLD_NEXT`.
+pub(crate) const NEXT: *mut c_void = core::ptr::without_provenance_mut(usize::MAX);
 
 /// `_Fork`, which libc's own hooks pass by.
 ///

@@ -6,6 +6,9 @@
 //!   for the next thread and walks them in the child of a fork.
 //! * Ranges the program has told us of: signal alternate stacks, memory wiped in forked children
 //!   ([`Exclusions::add`], called by the preload library's wrappers).
+//! * Robust mutexes, which the kernel marks when a thread dies that holds them. It does not wait for a page
+//!   then, so a mark would be lost, and with it all behind it on the thread's list. They stay excluded as long
+//!   as there is memory at their place: programs may leave out `pthread_mutex_destroy`.
 //! * The pager's own memory, and the data of the preload library.
 //!
 //! An exclusion that came while mappings were read is not judged by them ([`Exclusions::begin_reading`]). One that must
@@ -31,6 +34,8 @@ pub enum Reason {
     AlternateStack,
     /// Wiped in forked children by the program.
     WipedInChild,
+    /// A mutex that the kernel marks when the thread dies that holds it.
+    RobustMutex,
     /// Told by the program.
     Asked,
     /// The program has said that it cannot wait for it ([`Pager::advise`](crate::Pager::advise)).
@@ -67,6 +72,27 @@ struct Table {
 const LOOKED_AT_PAGES: usize = 64;
 
 impl Table {
+    /// Takes out what overlaps or touches `range` and is excluded for the same reason; all of it together.
+    fn take_joined(&mut self, mut range: AddressRange, reason: Reason) -> AddressRange {
+        let mut n = 0;
+        while n < self.len {
+            let Exclusion {
+                range: other, why, ..
+            } = self.entries[n];
+            if why == reason && other.start <= range.end && range.start <= other.end {
+                range.start = range.start.min(other.start);
+                range.end = range.end.max(other.end);
+                self.len -= 1;
+                self.entries[n] = self.entries[self.len];
+                // It may reach what was passed over.
+                n = 0;
+            } else {
+                n += 1;
+            }
+        }
+        range
+    }
+
     fn forget_unmapped(&mut self, count: usize) {
         for _ in 0..count.min(self.len) {
             if self.look_at >= self.len {
@@ -132,7 +158,12 @@ impl Exclusions {
             known.came_in = came_in;
             return true;
         }
-        if len == CAPACITY {
+        // There may be an array of them, and none ends by itself.
+        let range = match reason {
+            Reason::RobustMutex => table.take_joined(range, reason),
+            _ => range,
+        };
+        if table.len == CAPACITY {
             table.forget_unmapped(CAPACITY);
         }
         let len = table.len;
@@ -289,13 +320,16 @@ impl Exclusions {
         true
     }
 
-    /// Forgets what lay in memory that is no longer mapped.
+    /// Forgets what lay in memory that is no longer mapped. Robust mutexes wait for [`forget_unmapped`](Self::forget_unmapped):
+    /// there may be a new one at the same place by now.
     pub fn unmapped(&self, range: AddressRange) {
         let mut table = self.table.lock();
         let mut n = 0;
         while n < table.len {
-            let other = table.entries[n].range;
-            if other.start >= range.start && other.end <= range.end {
+            let Exclusion {
+                range: other, why, ..
+            } = table.entries[n];
+            if why != Reason::RobustMutex && other.start >= range.start && other.end <= range.end {
                 table.len -= 1;
                 table.entries[n] = table.entries[table.len];
             } else {
@@ -515,6 +549,25 @@ mod tests {
         assert_eq!((left(20), left(25)), (Some(range(20, 25)), None));
         assert!(exclusions.subtract(range(0, 100), Reason::LatencySensitive));
         assert_eq!(left(0), Some(range(12, 14)), "another reason stays");
+    }
+
+    #[test]
+    fn robust_mutexes_side_by_side_are_one_exclusion() {
+        let exclusions = Exclusions::new();
+        let page = |n: usize| AddressRange::new((64 << 20) + n * PAGE_SIZE + 8, 40);
+        for n in (0..2 * CAPACITY).step_by(2) {
+            assert!(exclusions.add(page(n % 512), Reason::RobustMutex));
+        }
+        assert_eq!(exclusions.table.lock().len, 256);
+        for n in (1..512).step_by(2) {
+            assert!(exclusions.add(page(n), Reason::RobustMutex));
+        }
+        exclusions.add(page(3), Reason::RobustMutex);
+        let all = AddressRange::new(64 << 20, 512 * PAGE_SIZE);
+        assert_eq!(exclusions.first_overlap(all), Some(all));
+        assert_eq!(exclusions.table.lock().len, 1);
+        exclusions.unmapped(all);
+        assert_eq!(exclusions.first_overlap(all), Some(all), "a late event");
     }
 
     /// Entries for memory that was never registered stayed for good: a program that makes and ends

@@ -109,6 +109,17 @@ impl Pager {
         self.bring_back(range);
     }
 
+    /// Leaves a robust mutex in place. Called by the thread of the program that has just made it, which may be before
+    /// the pager's own constructor: then it is kept in mind.
+    pub fn keep_robust_mutex(&self, mutex: AddressRange) {
+        if self.is_expected() {
+            self.keep_in_place(mutex, Reason::RobustMutex);
+        } else {
+            let _signals = SignalsBlocked::new();
+            self.note_excluded(mutex, Reason::RobustMutex);
+        }
+    }
+
     /// Takes an exclusion down, with the gate in any state.
     fn note_excluded(&self, range: AddressRange, reason: Reason) {
         if !self.host.exclusions.add(range, reason) {
@@ -192,11 +203,15 @@ impl Pager {
         }
         let exclusions = &self.host.exclusions;
         let marked = !self.host.not_inherited.is_empty();
-        if marked || to.start != from.start && exclusions.has(Reason::WipedInChild) {
+        let move_too = [Reason::WipedInChild, Reason::RobustMutex];
+        let any = || move_too.iter().any(|&reason| exclusions.has(reason));
+        if marked || to.start != from.start && any() {
             let _signals = SignalsBlocked::new();
             let _inside = self.after_events();
             if to.start != from.start {
-                exclusions.moved(from, to, Reason::WipedInChild);
+                for reason in move_too {
+                    exclusions.moved(from, to, reason);
+                }
             }
             if marked {
                 self.host.not_inherited.remapped(from, to);

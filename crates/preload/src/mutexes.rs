@@ -1,0 +1,60 @@
+//! Robust mutexes, which are never evicted.
+//!
+//! When a thread dies, the kernel walks the list of the robust mutexes that it holds, and marks each. It does not wait
+//! for a page then (`crates/uffd/tests/the_dead_wait_for_no_page.rs`): where one is missing the walk ends, and whoever
+//! waits for one of the mutexes that are left waits for ever. No mutex is robust but by its attributes, so all are seen
+//! where they are made. A program that keeps such a list without libc (`set_robust_list`) is not seen.
+
+use crate::wrappers::{NEXT, dlsym};
+use coldpress_runtime::pager;
+use coldpress_uffd::AddressRange;
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+unsafe extern "C" {
+    fn pthread_mutexattr_getrobust(attributes: *const c_void, robust: *mut c_int) -> c_int;
+}
+
+/// `PTHREAD_MUTEX_ROBUST`.
+const ROBUST: c_int = 1;
+
+/// Size of libc's `pthread_mutex_t`.
+const SIZE: usize = if cfg!(target_arch = "aarch64") {
+    48
+} else {
+    40
+};
+
+type Init = unsafe extern "C" fn(*mut c_void, *const c_void) -> c_int;
+
+/// `pthread_mutex_init`, after which a robust mutex stays in place.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_init(
+    mutex: *mut c_void,
+    attributes: *const c_void,
+) -> c_int {
+    static REAL: AtomicUsize = AtomicUsize::new(0);
+    if REAL.load(Relaxed) == 0 {
+        // SAFETY: looks up libc's function of that name.
+        let real = unsafe { dlsym(NEXT, c"pthread_mutex_init".as_ptr()) };
+        REAL.store(real as usize, Relaxed);
+    }
+    let real = REAL.load(Relaxed) as *mut c_void;
+    if real.is_null() {
+        return 11; // EAGAIN: as where there are no resources for a mutex
+    }
+    // SAFETY: libc's function has this type; the arguments are the program's.
+    let result = unsafe { core::mem::transmute::<*mut c_void, Init>(real)(mutex, attributes) };
+    if result == 0 && !attributes.is_null() {
+        let mut robust = 0;
+        // SAFETY: libc has just read the same attributes.
+        let told = unsafe { pthread_mutexattr_getrobust(attributes, &mut robust) };
+        if told == 0 && robust == ROBUST {
+            pager().keep_robust_mutex(AddressRange::new(mutex as usize, SIZE));
+        }
+    }
+    result
+}
