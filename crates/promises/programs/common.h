@@ -91,6 +91,15 @@ static UNUSED void *map_region(size_t bytes) {
     return p;
 }
 
+/* A region with a gap on either side, for what is small and to be evicted: what the first thread's control block
+ * lies in is left alone as a whole, and the kernel may join a fresh mapping to that. Less than 128 KiB by itself is
+ * left alone, too. */
+static UNUSED void *map_apart(size_t bytes) {
+    char *p = mmap(NULL, bytes + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED || mprotect(p + PAGE, bytes, PROT_READ | PROT_WRITE)) die_errno("a mapping apart");
+    return p + PAGE;
+}
+
 static UNUSED uint64_t word_of(uint64_t id, uint64_t version, unsigned i) {
     if (i % 8) return id << 32 ^ version;
     return mix(seed * 0x9E3779B97F4A7C15u + id * 0xC2B2AE3D27D4EB4Fu + version * 0x165667B19E3779F9u + i);

@@ -45,9 +45,8 @@ static void inherit(pthread_mutex_t *mutex, const char *from) {
 int main(int argc, char **argv) {
     seed = argument(argc, argv, 1, 1);
     long rounds = argument(argc, argv, 2, 6);
-    /* Too large for the gap beside the main thread's control block, where all stays in place. */
-    char *sparse = map_region(BYTES);
-    for (unsigned i = 0; i < MUTEXES; i++) make(mutexes[i] = (void *)(sparse + BYTES / MUTEXES * i), 0);
+    char *apart = map_apart(MUTEXES * PAGE);
+    for (unsigned i = 0; i < MUTEXES; i++) make(mutexes[i] = (void *)(apart + i * PAGE), 0);
     pthread_mutex_t *shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     make(shared, 1);
     cold = map_region(BYTES);

@@ -25,14 +25,17 @@ static int cloned(void *context) {
     return 0;
 }
 
-/* A copy of `text` alone on a page that is cold when it is used. */
-static char *cold_string(const char *text) {
-    char *page = map_region(PAGE);
-    strcpy(page, text);
-    return page;
+static char **arguments; /* a page, and one for each */
+static size_t cold_arguments;
+
+/* Waits until the region is away, and most often the arguments are, too. */
+static void grow_cold(void) {
+    settle(region, bytes);
+    if (managed()) sleep_ms(50);
+    cold_arguments += absent_pages(arguments, PAGE);
 }
 
-static void vfork_and_exec(struct errand *e, char **arguments) {
+static void vfork_and_exec(struct errand *e) {
     pid_t pid = vfork();
     if (pid < 0) die_errno("vfork");
     if (pid == 0) {
@@ -49,18 +52,18 @@ int main(int argc, char **argv) {
     long rounds = argument(argc, argv, 3, 4);
     region = map_region(bytes);
     fill_region(region, bytes, 0, 5);
-    char **arguments = map_region(PAGE);
-    arguments[0] = cold_string("/bin/sh");
-    arguments[1] = cold_string("-c");
-    arguments[2] = cold_string("test \"$1\" = cold-argument");
-    arguments[3] = cold_string("sh");
-    arguments[4] = cold_string("cold-argument");
+    char *apart = map_apart(64 * PAGE);
+    const char *words[] = {"/bin/sh", "-c", "test \"$1\" = cold-argument", "sh", "cold-argument"};
+    arguments = (char **)apart;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        arguments[i] = strcpy(apart + (i + 1) * PAGE, words[i]);
+    }
     char *stack = map_region(64 * PAGE);
     for (long round = 0; round < rounds; round++) {
-        settle(region, bytes);
+        grow_cold();
         struct errand e = {0, 7, 5, 0};
-        vfork_and_exec(&e, arguments);
-        settle(region, bytes);
+        vfork_and_exec(&e);
+        grow_cold();
         pid_t pid;
         int error = posix_spawn(&pid, arguments[0], NULL, NULL, arguments, environ);
         if (error) die("posix_spawn: %s", strerror(error));
@@ -80,5 +83,6 @@ int main(int argc, char **argv) {
         if (system("exit 7") != 7 << 8) die("system() lost its status");
         verify_region(region, bytes, 0, 5, "parent after its children");
     }
+    if (managed() && !cold_arguments) die("the arguments were never cold: the hazard was not met");
     printf("OK %ld rounds of vfork, posix_spawn, clone\n", rounds);
 }

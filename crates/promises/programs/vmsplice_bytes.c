@@ -16,14 +16,6 @@ static void read_all(int fd, char *to, size_t bytes) {
     }
 }
 
-/* A mapping with a gap on either side: what the first thread's control block lies in is left alone
- * as a whole, and the kernel may join a fresh mapping to that. */
-static char *map_apart(size_t bytes) {
-    char *at = mmap(NULL, bytes + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED || mprotect(at + PAGE, bytes, PROT_READ | PROT_WRITE)) die_errno("a mapping apart");
-    return at + PAGE;
-}
-
 int main(int argc, char **argv) {
     seed = argument(argc, argv, 1, 1);
     long rounds = argument(argc, argv, 2, 6);
