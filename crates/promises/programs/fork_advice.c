@@ -38,6 +38,8 @@ int main(int argc, char **argv) {
         fill_region(wiped, BYTES, 10000, round);
         fill_region(plain, BYTES, 20000, round);
         settle(plain, BYTES);
+        /* What children find again may be taken again. */
+        if (!advised && !late) settle(wiped, BYTES);
         sleep_ms(100);
         if (late && (madvise(gone, BYTES, advised ? MADV_DONTFORK : MADV_DOFORK) ||
                      madvise(wiped, BYTES, advised ? MADV_WIPEONFORK : MADV_KEEPONFORK)))

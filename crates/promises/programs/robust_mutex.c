@@ -5,7 +5,7 @@
  * Arguments: seed, rounds. */
 #include "common.h"
 
-enum { MUTEXES = 64 };
+enum { MUTEXES = 128 };
 static pthread_mutex_t *mutexes[MUTEXES];
 static char *cold;
 static const size_t BYTES = 16 << 20;
@@ -45,8 +45,14 @@ static void inherit(pthread_mutex_t *mutex, const char *from) {
 int main(int argc, char **argv) {
     seed = argument(argc, argv, 1, 1);
     long rounds = argument(argc, argv, 2, 6);
-    char *apart = map_apart(MUTEXES * PAGE);
-    for (unsigned i = 0; i < MUTEXES; i++) make(mutexes[i] = (void *)(apart + i * PAGE), 0);
+    char *apart[] = {map_apart(MUTEXES / 2 * PAGE), map_apart(MUTEXES / 2 * PAGE)};
+    for (unsigned i = 0; i < MUTEXES; i++) make((void *)(apart[i % 2] + i / 2 * PAGE), 0);
+    /* Half of them move before they are used. */
+    char *place = map_apart(MUTEXES / 2 * PAGE);
+    if (mremap(apart[1], MUTEXES / 2 * PAGE, MUTEXES / 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, place) != place)
+        die_errno("mremap");
+    apart[1] = place;
+    for (unsigned i = 0; i < MUTEXES; i++) mutexes[i] = (void *)(apart[i % 2] + i / 2 * PAGE);
     pthread_mutex_t *shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     make(shared, 1);
     cold = map_region(BYTES);
