@@ -1,8 +1,11 @@
 /* Hazard: a forked child silently reads zeros from every page that was compressed. Child and
  * grandchild read and verify the whole of a region larger than the budget, write their own
- * version of it, and the parent's copy stays as it was. One thread; several generations at once.
+ * version of it, and the parent's copy stays as it was. One thread; several generations at once, and
+ * some made by `_Fork`, which runs no hooks (glibc 2.34).
  * Arguments: seed, MiB, rounds. */
 #include "common.h"
+
+#pragma weak _Fork
 
 static char *region;
 static size_t bytes;
@@ -37,7 +40,7 @@ int main(int argc, char **argv) {
         settle(region, bytes);
         pid_t first = fork();
         if (first == 0) _exit(descend(1, round));
-        pid_t second = fork(); /* a sibling, while the first is at work */
+        pid_t second = round % 2 && _Fork ? _Fork() : fork(); /* a sibling, while the first is at work */
         if (second == 0) _exit(descend(1, round));
         if (first < 0 || second < 0) die_errno("fork");
         verify_region(region, bytes, 0, round, "parent while its children write");
