@@ -5,11 +5,11 @@
 //! waits for one of the mutexes that are left waits for ever. No mutex is robust but by its attributes, so all are seen
 //! where they are made. A program that keeps such a list without libc (`set_robust_list`) is not seen.
 
-use crate::wrappers::{NEXT, dlsym};
+use crate::wrappers::Wrapped;
 use coldpress_runtime::pager;
 use coldpress_uffd::AddressRange;
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::ptr::NonNull;
 
 unsafe extern "C" {
     fn pthread_mutexattr_getrobust(attributes: *const c_void, robust: *mut c_int) -> c_int;
@@ -36,18 +36,12 @@ pub unsafe extern "C" fn pthread_mutex_init(
     mutex: *mut c_void,
     attributes: *const c_void,
 ) -> c_int {
-    static REAL: AtomicUsize = AtomicUsize::new(0);
-    if REAL.load(Relaxed) == 0 {
-        // SAFETY: looks up libc's function of that name.
-        let real = unsafe { dlsym(NEXT, c"pthread_mutex_init".as_ptr()) };
-        REAL.store(real as usize, Relaxed);
-    }
-    let real = REAL.load(Relaxed) as *mut c_void;
-    if real.is_null() {
+    static REAL: Wrapped = Wrapped::new(c"pthread_mutex_init");
+    let Some(real) = REAL.find() else {
         return 11; // EAGAIN: as where there are no resources for a mutex
-    }
+    };
     // SAFETY: libc's function has this type; the arguments are the program's.
-    let result = unsafe { core::mem::transmute::<*mut c_void, Init>(real)(mutex, attributes) };
+    let result = unsafe { core::mem::transmute::<NonNull<c_void>, Init>(real)(mutex, attributes) };
     if result == 0 && !attributes.is_null() {
         let mut robust = 0;
         // SAFETY: libc has just read the same attributes.

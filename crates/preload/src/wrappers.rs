@@ -8,13 +8,14 @@ use coldpress_runtime::exclusions::{Reason, control_block_range};
 use coldpress_runtime::fork::Operation;
 use coldpress_runtime::{pager, sys};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
-use core::ffi::{c_int, c_ulong, c_void};
+use core::ffi::{CStr, c_int, c_ulong, c_void};
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use linux_raw_sys::general as nr;
 
 unsafe extern "C" {
     fn __errno_location() -> *mut c_int;
-    pub(crate) fn dlsym(handle: *mut c_void, name: *const core::ffi::c_char) -> *mut c_void;
+    fn dlsym(handle: *mut c_void, name: *const core::ffi::c_char) -> *mut c_void;
 }
 
 const EFAULT: isize = -14;
@@ -31,6 +32,35 @@ pub(crate) fn answer(result: isize) -> isize {
     }
     result
 }
+
+/// A function of libc's that a wrapper stands in for, looked up once.
+pub(crate) struct Wrapped {
+    name: &'static CStr,
+    found: AtomicUsize,
+}
+
+impl Wrapped {
+    /// The function of this name.
+    pub(crate) const fn new(name: &'static CStr) -> Self {
+        Self {
+            name,
+            found: AtomicUsize::new(0),
+        }
+    }
+
+    /// Where it is; `None`: this libc has none.
+    pub(crate) fn find(&self) -> Option<NonNull<c_void>> {
+        if self.found.load(Relaxed) == 0 {
+            // SAFETY: looks up libc's function of that name.
+            let real = unsafe { dlsym(NEXT, self.name.as_ptr()) };
+            self.found.store(real as usize, Relaxed);
+        }
+        NonNull::new(self.found.load(Relaxed) as *mut c_void)
+    }
+}
+
+/// `RTLD_NEXT`.
+const NEXT: *mut c_void = core::ptr::without_provenance_mut(usize::MAX);
 
 /// `sigaltstack`, whose stacks are never evicted.
 ///
@@ -185,19 +215,15 @@ pub unsafe extern "C" fn pthread_create(
     start: Option<Thread>,
     argument: *mut c_void,
 ) -> c_int {
-    static REAL: AtomicUsize = AtomicUsize::new(0);
-    if REAL.load(Relaxed) == 0 {
-        // SAFETY: looks up libc's function of that name.
-        let real = unsafe { dlsym(NEXT, c"pthread_create".as_ptr()) };
-        REAL.store(real as usize, Relaxed);
-    }
-    let real = REAL.load(Relaxed) as *mut c_void;
-    if real.is_null() {
+    static REAL: Wrapped = Wrapped::new(c"pthread_create");
+    let Some(real) = REAL.find() else {
         return 11; // EAGAIN: as where there are no resources for a thread
-    }
+    };
     // SAFETY: libc's function has this type; the arguments are the program's.
     let result = unsafe {
-        core::mem::transmute::<*mut c_void, CreateThread>(real)(thread, attributes, start, argument)
+        core::mem::transmute::<NonNull<c_void>, CreateThread>(real)(
+            thread, attributes, start, argument,
+        )
     };
     if result == 0 {
         // SAFETY: libc has written the thread's handle.
@@ -224,14 +250,14 @@ pub unsafe extern "C" fn thrd_create(
     start: Option<StartC11>,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: looks up libc's function of that name.
-    let real = unsafe { dlsym(NEXT, c"thrd_create".as_ptr()) };
-    if real.is_null() {
+    static REAL: Wrapped = Wrapped::new(c"thrd_create");
+    let Some(real) = REAL.find() else {
         return 2; // thrd_error
-    }
+    };
     // SAFETY: libc's function has this type; the arguments are the program's.
-    let result =
-        unsafe { core::mem::transmute::<*mut c_void, CreateC11>(real)(thread, start, argument) };
+    let result = unsafe {
+        core::mem::transmute::<NonNull<c_void>, CreateC11>(real)(thread, start, argument)
+    };
     if result == 0 {
         // SAFETY: libc has written the thread's handle.
         keep_control_block(unsafe { thread.read() });
@@ -239,23 +265,20 @@ pub unsafe extern "C" fn thrd_create(
     result
 }
 
-/// `RTLD_NEXT`.
-pub(crate) const NEXT: *mut c_void = core::ptr::without_provenance_mut(usize::MAX);
-
 /// `_Fork`, which libc's own hooks pass by.
 ///
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _Fork() -> c_int {
-    // SAFETY: looks up libc's function of that name and type.
-    let real = unsafe { dlsym(NEXT, c"_Fork".as_ptr()) };
-    if real.is_null() {
+    static REAL: Wrapped = Wrapped::new(c"_Fork");
+    let Some(real) = REAL.find() else {
         return answer(-38) as c_int;
-    }
+    };
     crate::entry::prepare();
     // SAFETY: libc's `_Fork` takes nothing and returns a process id.
-    let child = unsafe { core::mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(real)() };
+    let child =
+        unsafe { core::mem::transmute::<NonNull<c_void>, extern "C" fn() -> c_int>(real)() };
     match child {
         0 => crate::entry::child(),
         _ => crate::entry::parent(),
