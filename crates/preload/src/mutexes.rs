@@ -6,6 +6,7 @@
 //! where they are made. A program that keeps such a list without libc (`set_robust_list`) is not seen.
 
 use crate::wrappers::Wrapped;
+use coldpress_runtime::exclusions::Reason;
 use coldpress_runtime::pager;
 use coldpress_uffd::AddressRange;
 use core::ffi::{c_int, c_void};
@@ -47,7 +48,8 @@ pub unsafe extern "C" fn pthread_mutex_init(
         // SAFETY: libc has just read the same attributes.
         let told = unsafe { pthread_mutexattr_getrobust(attributes, &mut robust) };
         if told == 0 && robust == ROBUST {
-            pager().keep_robust_mutex(AddressRange::new(mutex as usize, SIZE));
+            let range = AddressRange::new(mutex as usize, SIZE);
+            pager().keep_in_place(range, Reason::RobustMutex);
         }
     }
     result

@@ -109,17 +109,6 @@ impl Pager {
         self.bring_back(range);
     }
 
-    /// Leaves a robust mutex in place. Called by the thread of the program that has just made it, which may be before
-    /// the pager's own constructor: then it is kept in mind.
-    pub fn keep_robust_mutex(&self, mutex: AddressRange) {
-        if self.is_expected() {
-            self.keep_in_place(mutex, Reason::RobustMutex);
-        } else {
-            let _signals = SignalsBlocked::new();
-            self.note_excluded(mutex, Reason::RobustMutex);
-        }
-    }
-
     /// Takes an exclusion down, with the gate in any state.
     fn note_excluded(&self, range: AddressRange, reason: Reason) {
         if !self.host.exclusions.add(range, reason) {
