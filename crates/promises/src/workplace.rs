@@ -51,8 +51,7 @@ impl Workplace {
     /// When it cannot be copied.
     pub fn copy(&self, file: &Path) -> PathBuf {
         let to = self.dir.join(file.file_name().expect("a file has a name"));
-        fs::copy(file, &to).unwrap_or_else(|e| panic!("copy of {}: {e}", file.display()));
-        fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).expect("mode of the copy");
+        copy_executable(file, &to);
         to
     }
 
@@ -68,15 +67,32 @@ impl Workplace {
                 gcc(name, &executable);
                 // Whole or not at all, for whoever compiles the same beside.
                 let half = kept.with_extension(self.dir.file_name().expect("a name"));
-                fs::copy(&executable, &half)
-                    .and_then(|_| fs::rename(&half, &kept))
-                    .unwrap_or_else(|e| panic!("{}: {e}", kept.display()));
+                copy_executable(&executable, &half);
+                fs::rename(&half, &kept).unwrap_or_else(|e| panic!("{}: {e}", kept.display()));
             } else {
-                fs::copy(&kept, &executable).unwrap_or_else(|e| panic!("{}: {e}", kept.display()));
+                copy_executable(&kept, &executable);
             }
         }
         executable
     }
+}
+
+/// Copies what will be executed, for everybody to read and execute. By a process of its own, not by `fs::copy`:
+/// a process that another thread forks at that moment inherits the descriptor open for writing, and
+/// until it has executed its own program the kernel refuses to execute the copy (ETXTBSY).
+fn copy_executable(from: &Path, to: &Path) {
+    let output = Command::new("install")
+        .args(["-m", "0755"])
+        .arg(from)
+        .arg(to)
+        .output()
+        .expect("install (apt-get install coreutils)");
+    assert!(
+        output.status.success(),
+        "copy of {}: {}",
+        from.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// Where the executable of `programs/NAME.c` is kept, beside the test's own: every test has a workplace of its own, and
@@ -132,4 +148,35 @@ pub fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("programs")
         .join(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    #[test]
+    fn copies_are_executed_while_others_fork() {
+        let place = Workplace::new("copies");
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !done.load(Relaxed) {
+                        let status = Command::new("true").status();
+                        assert!(status.expect("true").success());
+                    }
+                });
+            }
+            let failed = (0..200).find_map(|_| {
+                let copy = place.copy(Path::new("/bin/true"));
+                let failed = Command::new(&copy).status().err();
+                fs::remove_file(copy).expect("the copy");
+                failed
+            });
+            done.store(true, Relaxed);
+            assert!(failed.is_none(), "{failed:?}");
+        });
+    }
 }
