@@ -6,7 +6,7 @@ mod common;
 #[cfg(feature = "liblz4")]
 use coldpress_codec::{Compressed, Lz4, Lz4State};
 use coldpress_codec::{Corrupt, Lz4Rust, PAGE_SIZE, Page, PageCodec, lz4_rust};
-use common::{KINDS, Random, config, page};
+use common::{KINDS, Random, cases, config, page};
 use proptest::prelude::*;
 
 /// Compresses by our Rust.
@@ -81,23 +81,6 @@ proptest! {
         }
     }
 
-    /// Ours is at least nearly as dense.
-    #[cfg(feature = "liblz4")]
-    #[test]
-    fn rust_is_as_dense_as_c(
-        kind in prop::sample::select(KINDS.to_vec()),
-        seed: u64,
-        acceleration in prop::sample::select(vec![1, 11]),
-    ) {
-        let page = page(kind, seed);
-        let sizes = (by_rust(&page, acceleration), by_liblz4(&page, acceleration));
-        if let (Some(ours), Some(theirs)) = sizes {
-            // A tenth, or on the few bytes of a nearly constant page one run that the search steps over:
-            // with acceleration 11 it is chance which of the two meets it (92 bytes to 59 was seen).
-            prop_assert!(ours.len() <= theirs.len() * 11 / 10 + 64, "{} {}", ours.len(), theirs.len());
-        }
-    }
-
     /// Bytes that are likely to be a valid block with invalid distances, zero among them: where
     /// liblz4 and ours both see a page, it is the same one.
     #[test]
@@ -123,6 +106,30 @@ proptest! {
             }
         }
         let _ = ours;
+    }
+}
+
+/// Ours is as dense, within 2 %. Over many pages, the same ones always: which places of a single page the
+/// search steps on is chance, the more so the greater the steps, as the tables differ in size (a page of
+/// pointers took 2,090 bytes and 1,725, where 2,000 such pages differ by 0.4 %).
+#[cfg(feature = "liblz4")]
+#[test]
+fn rust_is_as_dense_as_c() {
+    for kind in KINDS {
+        for acceleration in [1, 2, 11] {
+            let (mut ours, mut theirs) = (0, 0);
+            for seed in 0..u64::from(cases(500)) {
+                let page = page(kind, seed);
+                // What does not compress takes a page.
+                let bytes = |block: Option<Vec<u8>>| block.map_or(PAGE_SIZE, |block| block.len());
+                ours += bytes(by_rust(&page, acceleration));
+                theirs += bytes(by_liblz4(&page, acceleration));
+            }
+            assert!(
+                ours <= theirs * 102 / 100,
+                "{kind:?}, acceleration {acceleration}: {ours} bytes, liblz4 {theirs}"
+            );
+        }
     }
 }
 
