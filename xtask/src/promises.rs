@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use std::fs;
 
 /// Files of `crates/promises/tests` that need the machine for themselves.
-const ALONE: [&str; 14] = [
+const ALONE: [&str; 15] = [
     // Held memory, faults and cold ages are compared with what they are natively, or with a limit.
     "a_cold_age_does_not_stop_the_budget",
     "decisions_are_traced",
@@ -18,6 +18,7 @@ const ALONE: [&str; 14] = [
     "output_is_identical_to_native",
     "recoded_pages_keep_content",
     "restore_near_cgroup_limit",
+    "scans_find_their_pages_in_place",
     "the_working_set_is_found",
     "what_is_restored_is_not_kept_twice",
     // Differences of times.

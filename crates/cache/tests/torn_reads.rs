@@ -10,9 +10,17 @@ use coldpress_cache::Backing;
 fn ten_million_reads_are_whole() {
     // The pages do not hold all keys, so that pages change keys all the time.
     for backing in [Backing::LazyFree, Backing::DontNeed] {
-        let outcome = storm::run(backing, 5_000_000);
-        println!("{backing:?}: {outcome:?}");
-        assert_eq!(outcome.torn, 0);
+        // What races is chance: 15 reads of a storm and more have been seen to.
+        let mut storms = 0;
+        let outcome = loop {
+            let outcome = storm::run(backing, 5_000_000);
+            println!("{backing:?}: {outcome:?}");
+            assert_eq!(outcome.torn, 0);
+            storms += 1;
+            if outcome.discarded > 0 || storms == 5 {
+                break outcome;
+            }
+        };
         assert!(
             outcome.whole > 500_000,
             "the storm hardly hits: {outcome:?}"

@@ -209,7 +209,7 @@ fn inactive_pages_are_those_that_nobody_touches() {
     assert_eq!(damon.trim(), "0");
 
     // The process ends in the middle.
-    let cut = coldpress()
+    let mut cut = coldpress()
         .args([
             "capture",
             &subject.0.id().to_string(),
@@ -221,7 +221,12 @@ fn inactive_pages_are_those_that_nobody_touches() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    let partial = directory.path("cut.pages.partial");
+    while !common::exists(&partial) {
+        assert_eq!(cut.try_wait().unwrap(), None);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(300));
     subject.0.kill().unwrap();
     subject.0.wait().unwrap();
     let output = cut.wait_with_output().unwrap();

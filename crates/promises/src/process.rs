@@ -116,7 +116,7 @@ pub fn run(place: &Workplace, mut command: Command, limit: Duration) -> Outcome 
         if started.elapsed() > limit {
             let family = family_of(pid);
             let report: String = family.iter().map(|&p| describe(p)).collect();
-            for &member in family.iter().rev() {
+            for &member in &family {
                 kill(member);
             }
             break (child.wait().expect("wait for the own child"), Some(report));
@@ -221,7 +221,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "echo begun; sleep 1000 & wait"]);
         let attempt = std::panic::AssertUnwindSafe(|| {
-            run(&place, command, Duration::from_millis(300));
+            run(&place, command, Duration::from_secs(2));
         });
         let panic = std::panic::catch_unwind(attempt).expect_err("it was to be over its limit");
         let message = panic.downcast_ref::<String>().expect("a message");

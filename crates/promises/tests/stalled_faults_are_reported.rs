@@ -15,7 +15,7 @@ fn stall(wrapper: &[&str]) {
     let program = place.compile("cold_reread");
     let (outcome, statistics) = Managed::new(&place)
         .budget("12M")
-        .environment(config::STALL_FIRST_FAULT_MS, "1500")
+        .environment(config::STALL_FIRST_FAULT_MS, "3000")
         .wrapped(wrapper.iter().copied())
         .run(&program, ["1", "24", "1"]);
     assert!(outcome.verdict().is_some());

@@ -346,12 +346,15 @@ mod tests {
         // SAFETY: nothing else of this process configures it.
         unsafe { configure(Some(path.to_str().unwrap().as_bytes())) };
         lock.lock();
+        let (tell, told) = std::sync::mpsc::channel();
         thread::scope(|scope| {
             scope.spawn(|| {
+                tell.send(()).unwrap();
                 lock.lock();
                 // SAFETY: it was taken above.
                 unsafe { lock.unlock() };
             });
+            told.recv().unwrap();
             thread::sleep(Duration::from_millis(30));
             // SAFETY: it was taken before the other thread began.
             unsafe { lock.unlock() };
