@@ -164,7 +164,7 @@ fn tell(rounds: u64, total: &Figures, wanted: u64, elapsed: Duration) {
 fn table(sums: &[Sum], total: &Figures) -> Table {
     let mut table = Table::new(&[
         "round", "rounds", "cycles", "a second", "verified", "written", "children", "moves",
-        "threads", "signals", "calls",
+        "threads", "signals", "calls", "cold",
     ]);
     let mut row = |name: &str, rounds: u64, f: &Figures| {
         let rate = f.cycles as f64 / f.wall.as_secs_f64().max(1e-9);
@@ -179,6 +179,7 @@ fn table(sums: &[Sum], total: &Figures) -> Table {
             f.threads,
             f.signals,
             f.calls,
+            f.cold,
         ];
         let mut cells = vec![name.to_owned()];
         cells.extend(numbers.map(thousands));

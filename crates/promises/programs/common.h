@@ -189,6 +189,24 @@ static UNUSED void settle_under(const void *region, size_t bytes, size_t ballast
 
 static UNUSED void settle(const void *region, size_t bytes) { settle_under(region, bytes, 16); }
 
+/* Waits, pressing with other memory, until the whole of a small region is away, or not, within a second: what
+ * somebody uses is away only now and then. */
+static UNUSED void settle_whole(const void *region, size_t bytes) {
+    if (!managed()) return;
+    char *ballast = map_region(16 * MIB);
+    uint64_t deadline = now_ms() + 1000;
+    for (size_t round = 0; absent_pages(region, bytes) < bytes / PAGE && now_ms() < deadline; round++) {
+        fill_region(ballast + round % 16 * MIB, MIB, 1u << 30, round);
+        sleep_ms(2);
+    }
+    munmap(ballast, 16 * MIB);
+}
+
+/* Natively nothing is ever away: a hazard is met where a pager is expected, or this fails. */
+static UNUSED void insist_away(size_t away, const char *what) {
+    if (managed() && !away) die("%s: never away in the moment that matters: the hazard was not met", what);
+}
+
 /* Exit status of a child, which must have exited and not been killed. */
 static UNUSED int wait_exit(pid_t child, const char *what) {
     int status;

@@ -27,6 +27,10 @@ int main(int argc, char **argv) {
         }
     }
     unsigned looked_at = 0, away = 0;
+    /* Of the size of a stack, and not one: it is taken. */
+    size_t other = 64 * PAGE, other_away = 0;
+    char *control = map_apart(other);
+    fill_region(control, other, 0, 1);
     for (unsigned round = 0; round < rounds; round++) {
         static pthread_t all[KEPT][THREADS];
         pthread_t *threads = all[round % KEPT];
@@ -45,6 +49,7 @@ int main(int argc, char **argv) {
             else pthread_join(threads[n], NULL);
         pthread_attr_destroy(&attributes);
         sleep_ms(1 + rng(&seed) % 4);
+        other_away += absent_pages(control, other);
         for (unsigned n = 0; n < THREADS * (round < KEPT ? round + 1 : KEPT); n++) {
             unsigned char in_place = 1;
             /* Where libc has given the stack back, it is no longer mapped. */
@@ -59,6 +64,7 @@ int main(int argc, char **argv) {
     }
     if (looked_at < rounds) die("only %u stacks were still there", looked_at);
     if (away) die("%u of %u control blocks of ended threads were away", away, looked_at);
+    insist_away(other_away, "memory that is no stack");
     printf("OK %u control blocks in place\n", looked_at);
     return 0;
 }

@@ -60,6 +60,7 @@ int main(int argc, char **argv) {
         fill_region(region, bytes, 0, i + 1);
         settle(region, bytes); /* and eviction goes on */
         verify_region(region, bytes, 0, i + 1, sweeps[i].name);
+        settle(region, bytes);
         pid_t pid = fork(); /* the child's pager too */
         if (pid == 0) {
             verify_region(region, bytes, 0, i + 1, "child after a sweep");

@@ -13,11 +13,14 @@ static char *region;
 static size_t pages;
 static volatile sig_atomic_t told, wrong;
 static volatile unsigned walk = 1;
+static _Atomic size_t *away; /* pages that were away when a handler touched them: in the parent, in children */
+static pid_t parent;
 
 static void look(int number) {
     for (unsigned k = 0; k < 16; k++) {
         walk = walk * 1103515245 + 12345;
         size_t page = (walk >> 8) % pages;
+        away[getpid() != parent] += absent_pages(region + page * PAGE, PAGE);
         if (*(volatile char *)(region + page * PAGE + 100) != (char)(1 + page % 250)) wrong = 1;
     }
     if (number == SIGUSR1) told = 1;
@@ -47,12 +50,15 @@ int main(int argc, char **argv) {
     size_t bytes = argument(argc, argv, 2, 32) << 20;
     unsigned forks = argument(argc, argv, 3, 40);
     pthread_t stays;
+    parent = getpid();
     join_threads(4, end_at_once);
     if (pthread_create(&stays, NULL, stay, NULL)) die_errno("pthread_create");
     pages = bytes / PAGE;
     region = map_region(bytes);
     for (size_t page = 0; page < pages; page++) memset(region + page * PAGE, 1 + page % 250, 2000);
-    sleep_ms(1500); /* the pager's time */
+    away = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (away == MAP_FAILED) die_errno("mmap");
+    settle(region, bytes);
     signal(SIGUSR1, look);
     signal(SIGALRM, look);
     struct itimerval every = {{0, 3000}, {0, 3000}};
@@ -73,6 +79,8 @@ int main(int argc, char **argv) {
         if (status != 0) die("child %u: status %#x (0x100: wrong bytes)", n, status);
         if (wrong) die("a signal handler found wrong bytes");
     }
-    printf("OK %u forks\n", forks);
+    insist_away(away[0], "what a handler of the parent touches");
+    insist_away(away[1], "what a handler of a child touches");
+    printf("OK %u forks, handlers met %zu and %zu pages away\n", forks, away[0], away[1]);
     _exit(fflush(stdout));
 }

@@ -17,6 +17,7 @@ static int descend(int generation, uint64_t inherited) {
     size_t step = generation == 1 ? PAGE : 2 * PAGE; /* the grandchild leaves odd pages alone */
     for (size_t at = 0; at < bytes; at += step) fill_page(region + at, at / PAGE, own);
     if (generation == 1) {
+        settle(region, bytes);
         pid_t grandchild = fork();
         if (grandchild < 0) die_errno("fork in the child");
         if (grandchild == 0) _exit(descend(generation + 1, own));

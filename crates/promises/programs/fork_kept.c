@@ -73,7 +73,7 @@ int main(int argc, char **argv) {
         /* In odd rounds parts are out already when the advice comes. */
         if (round % 2 == 0 && madvise(kept, BYTES, MADV_DONTFORK)) die_errno("madvise");
         for (int part = 0; part < PARTS; part++) fill_region(kept + part * PART, PART, id(part), version);
-        settle(kept, BYTES);
+        for (int part = 0; part < PARTS; part++) settle(kept + part * PART, PART);
         if (round % 2 == 1 && madvise(kept, BYTES, MADV_DONTFORK)) die_errno("madvise");
         if (madvise(kept + AGAIN * PART, PART, MADV_DOFORK)) die_errno("madvise");
         if (munmap(kept + NEW * PART, PART)) die_errno("munmap");

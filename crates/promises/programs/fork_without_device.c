@@ -12,11 +12,13 @@ int main(int argc, char **argv) {
     fill_region(region, bytes, 0, 1);
     syscall(SYS_close_range, 3, ~0u, 0);
     for (unsigned round = 0; round < 3; round++) {
-        sleep_ms(300); /* the pager's time */
+        settle(region, bytes);
         fflush(stdout);
         pid_t child = fork();
         if (child < 0) die_errno("fork");
         if (child == 0) {
+            size_t absent = absent_pages(region, bytes);
+            if (absent) die("%zu pages were not written back for a child that has no pager", absent);
             verify_region(region, bytes, 0, 1, "in the child");
             _exit(0);
         }

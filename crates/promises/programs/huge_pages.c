@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
     if (madvise(region, bytes, MADV_HUGEPAGE)) skip("no transparent huge pages");
     fill_region(region, bytes, 0, 0);
     long at_first = huge_kib(), collapsed = 0, forks = 0;
-    if (at_first <= 0 && !managed()) skip("the kernel gives no transparent huge pages");
+    if (at_first <= 0) skip("the kernel gives no transparent huge pages");
     do {
         settle(region, bytes);
         size_t h = rng(&state) % huge;

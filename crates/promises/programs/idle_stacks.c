@@ -66,8 +66,10 @@ int main(int argc, char **argv) {
     unsigned threads = argument(argc, argv, 2, 8);
     uint64_t deadline = now_ms() + argument(argc, argv, 3, 4000), looks = 0;
     size_t bytes = 24 * MIB;
-    char *region = map_region(bytes);
+    char *region = map_region(bytes), *control = map_apart(STACK); /* a stack that nobody runs on */
+    size_t control_away = 0;
     fill_region(region, bytes, 0, 1);
+    fill_region(control, STACK, 0, 1);
     pthread_t handles[MOST];
     for (unsigned i = 0; i < threads; i++) {
         pthread_attr_t attributes;
@@ -85,6 +87,7 @@ int main(int argc, char **argv) {
         while (!sleepers[i].deep) sleep_ms(1);
     for (; now_ms() < deadline; looks++) {
         settle(region, bytes);
+        control_away += absent_pages(control, STACK);
         for (unsigned i = 0; i < threads; i++) {
             struct sleeper *s = &sleepers[i];
             check_resident("stack", i, s->low, s->high);
@@ -99,5 +102,6 @@ int main(int argc, char **argv) {
     pthread_cond_broadcast(&wake);
     pthread_mutex_unlock(&lock);
     for (unsigned i = 0; i < threads; i++) join_thread(handles[i]);
+    insist_away(control_away, "memory like a stack");
     printf("OK %u threads idle, %llu looks\n", threads, (unsigned long long)looks);
 }

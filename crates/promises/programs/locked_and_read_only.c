@@ -38,8 +38,9 @@ int main(int argc, char **argv) {
     verify_region(early, LOCKED, 0, 1, "locked early");
     verify_region(late, LOCKED, 1000, 2, "locked late");
     verify_region(readable, READABLE, 2000, 3, "read-only");
-    munlock(late, LOCKED);
-    settle(late, LOCKED);
+    munlock(early, LOCKED), munlock(late, LOCKED);
+    settle(early, LOCKED), settle(late, LOCKED); /* only the lock kept them */
+    verify_region(early, LOCKED, 0, 1, "unlocked");
     verify_region(late, LOCKED, 1000, 2, "unlocked again");
     mprotect(readable, READABLE, PROT_READ | PROT_WRITE);
     verify_region(readable, READABLE, 2000, 3, "writable again");

@@ -27,12 +27,13 @@ static void drop_right_to_lock(void) {
 
 int main(int argc, char **argv) {
     seed = argument(argc, argv, 1, 1);
-    char *secret = map_region(MIB), *rest = map_region(16 * MIB);
+    char *secret = map_apart(MIB), *rest = map_region(16 * MIB);
     fill_region(secret, MIB, 0, 1);
     fill_region(rest, 16 * MIB, 1000, 1);
     struct rlimit limit = {4 * MIB, 4 * MIB};
     if (setrlimit(RLIMIT_MEMLOCK, &limit)) die_errno("setrlimit");
     drop_right_to_lock();
+    settle(secret, MIB); /* it is taken as long as it may be */
     if (mlock(secret, MIB)) die_errno("mlock");
     for (int flags = MCL_CURRENT; flags <= (MCL_CURRENT | MCL_FUTURE); flags += MCL_FUTURE) {
         errno = 0;

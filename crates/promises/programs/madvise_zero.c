@@ -10,6 +10,7 @@ enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103 };
 static char *region;
 static size_t pages;
 static _Atomic int stop;
+static size_t removed_away, freed_away, guarded_away;
 
 /* Only touches: the bytes read are changing under it. */
 static void *read_along(void *unused) {
@@ -31,12 +32,14 @@ int main(int argc, char **argv) {
         size_t count = 1 + rng(&state) % 200, first = rng(&state) % (pages - count);
         char *at = region + first * PAGE;
         if (rng(&state) % 3) {
+            removed_away += absent_pages(at, count * PAGE);
             if (madvise(at, count * PAGE, MADV_DONTNEED)) die_errno("MADV_DONTNEED");
             if (rng(&state) % 2) sched_yield();
             verify_zero_region(at, count * PAGE, "after MADV_DONTNEED");
             removed += count;
         } else {
-            verify_region(at, count * PAGE, first, 1, "before MADV_FREE");
+            if (rng(&state) % 2) verify_region(at, count * PAGE, first, 1, "before MADV_FREE");
+            freed_away += absent_pages(at, count * PAGE);
             if (madvise(at, count * PAGE, MADV_FREE)) die_errno("MADV_FREE");
             fill_page(at, first, 2); /* a write after the advice stays */
             if (rng(&state) % 2) sleep_ms(3);
@@ -60,6 +63,7 @@ int main(int argc, char **argv) {
         size_t count = 1 + rng(&state) % 200, first = rng(&state) % (pages - count);
         char *at = region + first * PAGE;
         if (guarded % 10 == 0) settle(region, bytes);
+        guarded_away += absent_pages(at, count * PAGE);
         if (madvise(at, count * PAGE, GUARD_INSTALL)) {
             if (errno == EINVAL) break;
             die_errno("MADV_GUARD_INSTALL");
@@ -71,6 +75,9 @@ int main(int argc, char **argv) {
     verify_region(region, bytes, 0, 1, "after the guards");
     if (madvise(region, bytes, MADV_DONTNEED)) die_errno("MADV_DONTNEED");
     verify_zero_region(region, bytes, "whole region removed");
+    insist_away(removed_away, "what MADV_DONTNEED removes");
+    insist_away(freed_away, "what MADV_FREE frees");
+    insist_away(guarded_away, "what becomes a guard");
     printf("OK %llu pages removed, %llu freed (%llu kept), %u guards\n", (unsigned long long)removed,
            (unsigned long long)freed, (unsigned long long)kept, guarded);
 }

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 enum { PIECE_PAGES = 64, MOST = 4096 };
+static size_t away;
 
 /* Bytes of a field of /proc/self/status. */
 static size_t status_bytes(const char *field) {
@@ -37,6 +38,7 @@ static size_t fill_up(const char *which, size_t least) {
     if (bytes < least) die("%s: %zu MiB could be had of %zu", which, bytes / MIB, least / MIB);
     if (malloc(1 << 30)) die("%s: malloc gave more than the limit leaves", which);
     sleep_ms(managed() ? 300 : 1);
+    for (size_t i = 0; i < n; i++) away += absent_pages(pieces[i], PIECE_PAGES * PAGE);
     for (size_t i = 0; i < n; i++) verify_region(pieces[i], PIECE_PAGES * PAGE, i * PIECE_PAGES, 1, which);
     for (size_t i = 0; i < n; i++) munmap(pieces[i], PIECE_PAGES * PAGE);
     return bytes;
@@ -56,6 +58,7 @@ int main(int argc, char **argv) {
         limit(RLIMIT_DATA, status_bytes("VmData") + left);
         filled += fill_up("RLIMIT_DATA", left / 2);
         verify_region(cold, 16 * MIB, 1 << 20, 1, "what was cold before the limits");
+        settle(cold, 16 * MIB);
         pid_t pid = fork(); /* with a limit in force: the child's pager has to live with it */
         if (pid == 0) {
             verify_region(cold, 16 * MIB, 1 << 20, 1, "child");
@@ -67,5 +70,6 @@ int main(int argc, char **argv) {
         limit(RLIMIT_DATA, RLIM_INFINITY);
         rounds++;
     } while (now_ms() < deadline);
+    insist_away(away, "memory at the limit");
     printf("OK %zu rounds, %zu MiB within limits\n", rounds, filled / MIB);
 }

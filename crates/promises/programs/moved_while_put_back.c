@@ -1,6 +1,6 @@
 /* Hazard: mremap moves memory in the moment in which a page is about to be put back there. The kernel
  * answers ENOENT, as for memory that is gone, though the page belongs to where the memory went. Half of
- * the pages do not compress, so they are taken and put back all the time; the others are restored
+ * the pages do not compress, so they are put back as soon as they are taken; the others are restored
  * ahead of a thread that goes through them and moves them in the middle. Arguments: seed, moves. */
 #include "common.h"
 

@@ -13,6 +13,7 @@ struct block {
 };
 
 static uint64_t next_version = 1;
+static size_t resized_away, moved_away, kept_mapped_away, grown_away;
 
 static void refill(struct block *b) {
     b->version = next_version++;
@@ -23,6 +24,7 @@ static void verify(struct block *b, const char *when) { verify_region(b->at, b->
 
 static void resize(struct block *b, size_t pages) {
     size_t kept = pages < b->pages ? pages : b->pages;
+    resized_away += absent_pages(b->at, b->pages * PAGE);
     char *at = mremap(b->at, b->pages * PAGE, pages * PAGE, MREMAP_MAYMOVE);
     if (at == MAP_FAILED) die_errno("mremap to another size");
     b->at = at;
@@ -35,7 +37,8 @@ static void resize(struct block *b, size_t pages) {
 /* Moves `b` over the memory of `victim`, which gets new memory. */
 static void move_over(struct block *b, struct block *victim) {
     size_t pages = b->pages < victim->pages ? b->pages : victim->pages;
-    resize(b, pages);
+    if (b->pages > pages) resize(b, pages);
+    moved_away += absent_pages(b->at, pages * PAGE);
     char *to = victim->at;
     if (mremap(b->at, pages * PAGE, pages * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) != to)
         die_errno("mremap over managed memory");
@@ -52,6 +55,7 @@ static void move_over(struct block *b, struct block *victim) {
 }
 
 static void move_and_keep_mapped(struct block *b) {
+    kept_mapped_away += absent_pages(b->at, b->pages * PAGE);
     char *to = mremap(b->at, b->pages * PAGE, b->pages * PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
     if (to == MAP_FAILED) die_errno("mremap with DONTUNMAP");
     verify_zero_region(b->at, b->pages * PAGE, "source of MREMAP_DONTUNMAP");
@@ -67,6 +71,8 @@ static void grow_by_realloc(uint64_t *state) {
     for (unsigned step = 0; step < 6; step++) {
         sleep_ms(20); /* the pager's time */
         size_t larger = words + words / 2;
+        char *whole = (char *)(((uintptr_t)p + PAGE - 1) & -PAGE);
+        grown_away += absent_pages(whole, ((char *)(p + words) - whole) & -PAGE);
         p = realloc(p, larger * 8);
         for (size_t i = 0; i < words; i++)
             if (p[i] != base + i)
@@ -90,7 +96,7 @@ int main(int argc, char **argv) {
     }
     for (; now_ms() < deadline; operations++) {
         unsigned i = rng(&state) % count, j = rng(&state) % count;
-        verify(&blocks[i], "block at rest");
+        if (rng(&state) % 4 == 0) verify(&blocks[i], "block at rest"); /* the others may be away */
         switch (rng(&state) % 5) {
         case 0:
         case 1:
@@ -108,5 +114,10 @@ int main(int argc, char **argv) {
         }
     }
     for (unsigned i = 0; i < count; i++) verify(&blocks[i], "block at the end");
-    printf("OK %llu operations\n", (unsigned long long)operations);
+    insist_away(resized_away, "resized blocks");
+    insist_away(moved_away, "blocks moved over others");
+    insist_away(kept_mapped_away, "blocks moved with DONTUNMAP");
+    insist_away(grown_away, "chunks that grow");
+    printf("OK %llu operations on pages away: %zu resized, %zu moved, %zu kept mapped, %zu grown\n",
+           (unsigned long long)operations, resized_away, moved_away, kept_mapped_away, grown_away);
 }

@@ -8,7 +8,7 @@ enum { BLOCK_PAGES = 32, MOST = 16 };
 static const size_t BLOCK = BLOCK_PAGES * 4096;
 static size_t blocks_each;
 static uint64_t deadline;
-static _Atomic uint64_t reuses;
+static _Atomic uint64_t reuses, away;
 
 static void *replace_blocks(void *context) {
     uint64_t me = (uintptr_t)context, state = seed * 100 + me, done = 0;
@@ -20,6 +20,7 @@ static void *replace_blocks(void *context) {
             verify_page(blocks[i] + p * PAGE, (me << 20 | i * BLOCK_PAGES) + p, 1, "block of another age");
         }
         size_t i = rng(&state) % blocks_each;
+        away += absent_pages(blocks[i], BLOCK);
         if (munmap(blocks[i], BLOCK)) die_errno("munmap");
         blocks[i] = map_region(BLOCK);
         verify_zero(blocks[i], "new memory");
@@ -39,5 +40,6 @@ int main(int argc, char **argv) {
     pthread_t handles[MOST];
     for (uintptr_t t = 0; t < threads; t++) handles[t] = start_thread(replace_blocks, (void *)t);
     for (unsigned t = 0; t < threads; t++) join_thread(handles[t]);
+    insist_away(away, "what is unmapped");
     printf("OK %llu reuses by %u threads\n", (unsigned long long)reuses, threads);
 }

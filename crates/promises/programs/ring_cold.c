@@ -5,7 +5,16 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-enum { MOST = 8 };
+enum { MOST = 8, PAIRS = 64 };
+
+/* The vectors of a transfer, alone on two pages, and what a look at them would tell, which would bring them back. */
+struct pair {
+    struct iovec out[PAGE / sizeof(struct iovec)], in[PAGE / sizeof(struct iovec)];
+};
+static struct {
+    unsigned n;
+    size_t from, to;
+} plans[PAIRS];
 
 static char *region;
 static size_t pages;
@@ -35,40 +44,53 @@ int main(int argc, char **argv) {
     ids = map_region(pages * 8), versions = map_region(pages * 8);
     region = map_region(bytes);
     for (size_t i = 0; i < pages; i++) fill_page(region + i * PAGE, ids[i] = i, versions[i] = 1);
-    struct iovec *vectors = map_region(MIB); /* one pair a page: cold each time */
+    struct pair *pairs = map_apart(PAIRS * sizeof *pairs);
     settle(region, bytes);
+    size_t vectors_away = 0, buffers_away = 0;
     do {
-        unsigned n = 1 + rng(&state) % MOST;
-        size_t from = rng(&state) % (pages / 2 - n), to = pages / 2 + rng(&state) % (pages / 2 - n);
-        struct iovec *out = vectors + rng(&state) % 128 * (PAGE / 16), *in = vectors + (128 + rng(&state) % 128) * (PAGE / 16);
-        for (unsigned i = 0; i < n; i++) {
-            out[i] = (struct iovec){region + (from + i) * PAGE, PAGE};
-            in[i] = (struct iovec){region + (to + i) * PAGE, PAGE};
+        for (unsigned k = 0; k < PAIRS; k++) {
+            unsigned n = 1 + rng(&state) % MOST;
+            size_t from = rng(&state) % (pages / 2 - n), to = pages / 2 + rng(&state) % (pages / 2 - n);
+            for (unsigned i = 0; i < n; i++) {
+                pairs[k].out[i] = (struct iovec){region + (from + i) * PAGE, PAGE};
+                pairs[k].in[i] = (struct iovec){region + (to + i) * PAGE, PAGE};
+            }
+            plans[k].n = n, plans[k].from = from, plans[k].to = to;
         }
-        uintptr_t a = (uintptr_t)region + from * PAGE, b = (uintptr_t)region + to * PAGE;
-        int expected = n * PAGE;
-        switch (rng(&state) % 3) {
-        case 0:
-            transfer((struct io_uring_sqe){.opcode = IORING_OP_WRITE, .fd = file, .addr = a, .len = expected}, expected, "write");
-            transfer((struct io_uring_sqe){.opcode = IORING_OP_READ, .fd = file, .addr = b, .len = expected}, expected, "read");
-            break;
-        case 1:
-            transfer((struct io_uring_sqe){.opcode = IORING_OP_WRITEV, .fd = file, .addr = (uintptr_t)out, .len = n}, expected, "writev");
-            transfer((struct io_uring_sqe){.opcode = IORING_OP_READV, .fd = file, .addr = (uintptr_t)in, .len = n}, expected, "readv");
-            break;
-        default:
-            transfer((struct io_uring_sqe){.opcode = IORING_OP_SEND, .fd = sockets[0], .addr = a, .len = expected}, expected, "send");
-            transfer((struct io_uring_sqe){.opcode = IORING_OP_RECV, .fd = sockets[1], .addr = b, .len = expected,
-                                           .msg_flags = MSG_WAITALL}, expected, "recv");
+        settle(pairs, PAIRS * sizeof *pairs);
+        for (unsigned k = 0; k < PAIRS; k++, transfers++) {
+            const struct pair *pair = &pairs[k];
+            unsigned n = plans[k].n, kind = rng(&state) % 3;
+            size_t from = plans[k].from, to = plans[k].to;
+            char *a = region + from * PAGE, *b = region + to * PAGE;
+            int expected = n * PAGE;
+            buffers_away += absent_pages(a, expected) + absent_pages(b, expected);
+            switch (kind) {
+            case 0:
+                transfer((struct io_uring_sqe){.opcode = IORING_OP_WRITE, .fd = file, .addr = (uintptr_t)a, .len = expected}, expected, "write");
+                transfer((struct io_uring_sqe){.opcode = IORING_OP_READ, .fd = file, .addr = (uintptr_t)b, .len = expected}, expected, "read");
+                break;
+            case 1:
+                vectors_away += absent_pages(pair, sizeof *pair);
+                transfer((struct io_uring_sqe){.opcode = IORING_OP_WRITEV, .fd = file, .addr = (uintptr_t)pair->out, .len = n}, expected, "writev");
+                transfer((struct io_uring_sqe){.opcode = IORING_OP_READV, .fd = file, .addr = (uintptr_t)pair->in, .len = n}, expected, "readv");
+                break;
+            default:
+                transfer((struct io_uring_sqe){.opcode = IORING_OP_SEND, .fd = sockets[0], .addr = (uintptr_t)a, .len = expected}, expected, "send");
+                transfer((struct io_uring_sqe){.opcode = IORING_OP_RECV, .fd = sockets[1], .addr = (uintptr_t)b, .len = expected,
+                                               .msg_flags = MSG_WAITALL}, expected, "recv");
+            }
+            for (unsigned i = 0; i < n; i++) {
+                ids[to + i] = ids[from + i], versions[to + i] = versions[from + i];
+                check(from + i, ids, versions, "what the kernel sent");
+                check(to + i, ids, versions, "what the kernel received");
+                fill_page(region + (from + i) * PAGE, ids[from + i] = from + i, versions[from + i] += 1000);
+            }
         }
-        for (unsigned i = 0; i < n; i++) {
-            ids[to + i] = ids[from + i], versions[to + i] = versions[from + i];
-            check(from + i, ids, versions, "what the kernel sent");
-            check(to + i, ids, versions, "what the kernel received");
-            fill_page(region + (from + i) * PAGE, ids[from + i] = from + i, versions[from + i] += 1000);
-        }
-        transfers++;
     } while (now_ms() < deadline);
     for (size_t i = 0; i < pages; i++) check(i, ids, versions, "at the end");
-    printf("OK %llu transfers\n", (unsigned long long)transfers);
+    insist_away(buffers_away, "buffers");
+    insist_away(vectors_away, "vectors");
+    printf("OK %llu transfers, %zu pages of buffers and %zu of vectors away\n", (unsigned long long)transfers,
+           buffers_away, vectors_away);
 }

@@ -5,8 +5,10 @@
  * Arguments: seed, rounds. */
 #include "common.h"
 
-enum { MUTEXES = 128 };
+enum { MUTEXES = 128, PAGES = MUTEXES / 2, CONTROL = 64 };
+static const size_t MAPPED = (PAGES + CONTROL) * PAGE;
 static pthread_mutex_t *mutexes[MUTEXES];
+static char *apart[2]; /* a mutex a page, and behind them other pages, which are taken */
 static char *cold;
 static const size_t BYTES = 16 << 20;
 static _Atomic int may_die;
@@ -19,10 +21,11 @@ static void make(pthread_mutex_t *mutex, int shared) {
     pthread_mutex_init(mutex, &attributes);
 }
 
-/* Waits until nearly all that may be taken is away. */
+/* Waits until nearly all that may be taken is away, beside the mutexes, too. */
 static void grow_cold(void) {
     settle(cold, BYTES);
     for (int n = 0; managed() && n < 100 && absent_pages(cold, BYTES) * 10 < 9 * (BYTES / PAGE); n++) sleep_ms(20);
+    for (int i = 0; i < 2; i++) settle(apart[i] + PAGES * PAGE, CONTROL * PAGE);
 }
 
 /* Locks its share and dies without unlocking, after lying idle while pages are taken. */
@@ -45,12 +48,14 @@ static void inherit(pthread_mutex_t *mutex, const char *from) {
 int main(int argc, char **argv) {
     seed = argument(argc, argv, 1, 1);
     long rounds = argument(argc, argv, 2, 6);
-    char *apart[] = {map_apart(MUTEXES / 2 * PAGE), map_apart(MUTEXES / 2 * PAGE)};
+    for (int i = 0; i < 2; i++) {
+        apart[i] = map_apart(MAPPED);
+        fill_region(apart[i], MAPPED, 1u << 20, i);
+    }
     for (unsigned i = 0; i < MUTEXES; i++) make((void *)(apart[i % 2] + i / 2 * PAGE), 0);
     /* Half of them move before they are used. */
-    char *place = map_apart(MUTEXES / 2 * PAGE);
-    if (mremap(apart[1], MUTEXES / 2 * PAGE, MUTEXES / 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, place) != place)
-        die_errno("mremap");
+    char *place = map_apart(MAPPED);
+    if (mremap(apart[1], MAPPED, MAPPED, MREMAP_MAYMOVE | MREMAP_FIXED, place) != place) die_errno("mremap");
     apart[1] = place;
     for (unsigned i = 0; i < MUTEXES; i++) mutexes[i] = (void *)(apart[i % 2] + i / 2 * PAGE);
     pthread_mutex_t *shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -68,6 +73,8 @@ int main(int argc, char **argv) {
         pid_t pid = fork();
         if (pid == 0) {
             verify_region(cold, BYTES, 0, 1, "child");
+            /* What is inherited in place is taken once it is written. */
+            for (int i = 0; i < 2; i++) fill_region(apart[i] + PAGES * PAGE, CONTROL * PAGE, 1u << 20, i);
             /* The kernel begins with the mutex that was locked last. */
             pthread_mutex_lock(shared);
             for (unsigned i = 0; i < MUTEXES; i++) pthread_mutex_lock(mutexes[i]);

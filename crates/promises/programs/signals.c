@@ -5,11 +5,11 @@
 #include "common.h"
 #include <sys/time.h>
 
-enum { BYTES = 16 << 20, OWN_PAGES = 512 };
+enum { BYTES = 16 << 20, OWN_PAGES = 512, AROUND = 64 * PAGE };
 static const size_t ALTERNATE = 64 * 1024;
 static char *region, *handlers;
 static uint64_t handler_state;
-static volatile uint64_t handled, off_stack;
+static volatile uint64_t handled, off_stack, own_away;
 static char *alternate;
 static uint64_t deadline;
 
@@ -19,6 +19,7 @@ static void on_timer(int number, siginfo_t *info, void *context) {
     char here;
     if (&here < alternate || &here >= alternate + ALTERNATE) off_stack++;
     size_t i = rng(&handler_state) % OWN_PAGES;
+    own_away += absent_pages(handlers + i * PAGE, PAGE);
     uint64_t *version = (uint64_t *)(handlers + OWN_PAGES * PAGE) + i;
     verify_page(handlers + i * PAGE, i, *version, "handler's page");
     fill_page(handlers + i * PAGE, i, ++*version);
@@ -39,7 +40,11 @@ int main(int argc, char **argv) {
     handlers = map_region((OWN_PAGES + 1) * PAGE);
     fill_region(region, BYTES, 0, 1);
     fill_region(handlers, OWN_PAGES * PAGE, 0, 0);
-    alternate = malloc(ALTERNATE);
+    /* In the middle of memory like any other, which is taken. */
+    char *around = map_apart(2 * AROUND + ALTERNATE);
+    fill_region(around, 2 * AROUND + ALTERNATE, 0, 0);
+    alternate = around + AROUND;
+    size_t around_away = 0;
     stack_t stack = {.ss_sp = alternate, .ss_size = ALTERNATE};
     struct sigaction action = {.sa_sigaction = on_timer, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
     if (sigaltstack(&stack, NULL) || sigaction(SIGALRM, &action, NULL)) die_errno("sigaltstack");
@@ -56,6 +61,8 @@ int main(int argc, char **argv) {
     uint64_t rounds = 0;
     for (; now_ms() < deadline; rounds++) {
         verify_region(region, BYTES, 0, 1, "main program");
+        if (absent_pages(alternate, ALTERNATE)) die("pages of the alternate stack at %p were away", (void *)alternate);
+        around_away += absent_pages(around, AROUND) + absent_pages(alternate + ALTERNATE, AROUND);
         if (rounds % 4 == 0) sleep_ms(50); /* signals find the program idle, too */
     }
     timer = (struct itimerval){{0, 0}, {0, 0}};
@@ -63,5 +70,7 @@ int main(int argc, char **argv) {
     join_thread(thread);
     if (off_stack) die("%llu signals ran off the alternate stack", (unsigned long long)off_stack);
     if (!handled) die("no signal came");
+    insist_away(around_away, "memory beside the alternate stack");
+    insist_away(own_away, "the handler's memory");
     printf("OK %llu signals, %llu rounds\n", (unsigned long long)handled, (unsigned long long)rounds);
 }

@@ -13,7 +13,7 @@ static void map_over(char *at, int flags, int file) {
 int main(int argc, char **argv) {
     seed = argument(argc, argv, 1, 1);
     size_t bytes = argument(argc, argv, 2, 24) * MIB, slots = bytes / SLOT;
-    uint64_t deadline = now_ms() + argument(argc, argv, 3, 3000), state = seed, reuses = 0;
+    uint64_t deadline = now_ms() + argument(argc, argv, 3, 3000), state = seed, reuses = 0, away = 0;
     char *region = map_region(bytes);
     int file = memfd_create("unmap_reuse", 0);
     if (file < 0 || ftruncate(file, SLOT)) die_errno("memfd_create");
@@ -24,6 +24,7 @@ int main(int argc, char **argv) {
     for (; now_ms() < deadline; reuses++) {
         size_t slot = rng(&state) % slots;
         char *at = region + slot * SLOT;
+        away += absent_pages(at, SLOT);
         unsigned how = rng(&state) % 5;
         if (how == 0) verify_region(at, SLOT, slot * SLOT_PAGES, 1, "slot at rest");
         if (how < 2 && munmap(at, SLOT)) die_errno("munmap");
@@ -41,5 +42,6 @@ int main(int argc, char **argv) {
         fill_region(at, SLOT, slot * SLOT_PAGES, 1);
     }
     verify_region(region, bytes, 0, 1, "at the end");
+    insist_away(away, "what is unmapped or mapped over");
     printf("OK %llu reuses\n", (unsigned long long)reuses);
 }

@@ -360,12 +360,12 @@ int main(int argc, char **argv) {
         if (signals_sent) pthread_kill(handles[rng(&state) % threads], SIGUSR1);
     }
     step_aside(mine);
-    uint64_t verified = 0, writes = 0, forks = 0, moves = 0, lives = 0, signals = 0, calls = 0, refused = 0;
+    uint64_t verified = 0, writes = 0, forks = 0, moves = 0, lives = 0, signals = 0, calls = 0, cold = 0, refused = 0;
     for (unsigned t = 0; t < threads; t++) {
         struct worker *w = &workers[t];
         join_thread(handles[t]);
         verified += w->verified + w->desk.verified, writes += w->writes, forks += w->forks, moves += w->moves;
-        lives += w->threads, signals += w->signals, calls += w->desk.calls, refused += w->desk.refused;
+        lives += w->threads, signals += w->signals, calls += w->desk.calls, cold += w->desk.cold, refused += w->desk.refused;
     }
     for (unsigned p = 0; p < shared_pages; p++) {
         step(mine, "a shared page at the end", shared + p * PAGE);
@@ -373,7 +373,8 @@ int main(int argc, char **argv) {
             wrong_page(shared + p * PAGE, p, shared_state[p] / 2, "a shared page at the end", 0);
     }
     step_aside(mine);
-    printf("OK verified=%llu writes=%llu forks=%llu moves=%llu threads=%llu signals=%llu calls=%llu refused=%llu\n",
+    printf("OK verified=%llu writes=%llu forks=%llu moves=%llu threads=%llu signals=%llu calls=%llu cold=%llu refused=%llu\n",
            (unsigned long long)verified, (unsigned long long)writes, (unsigned long long)forks, (unsigned long long)moves,
-           (unsigned long long)lives, (unsigned long long)signals, (unsigned long long)calls, (unsigned long long)refused);
+           (unsigned long long)lives, (unsigned long long)signals, (unsigned long long)calls, (unsigned long long)cold,
+           (unsigned long long)refused);
 }

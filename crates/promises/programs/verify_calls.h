@@ -1,7 +1,9 @@
 /* System calls into and out of memory that is cold, for `verify.c`. Each thread has a desk: pages of which a
  * book says what each must hold. A call takes its bytes from random pages of the desk and brings them to
- * others; so do the structures that it reads and writes. Then the other pages must hold what the first
- * ones held, and the rest of a page that held a structure must be as it was. */
+ * others. What a call reads besides (vectors, headers, a timeout) was written long before, for one of many
+ * errands, and nobody has touched its page since; what it tells goes to a page that nobody looks at first.
+ * Then the other pages must hold what the first ones held, and the rest of a page that held a structure must
+ * be as it was. */
 #ifndef VERIFY_CALLS_H
 #define VERIFY_CALLS_H
 
@@ -16,15 +18,40 @@
 #include <sys/un.h>
 #include <sys/utsname.h>
 
-enum { DESK_PAGES = 512, MOST_VECTORS = 8, STRUCT_BYTES = 1024 };
+enum { DESK_PAGES = 512, MOST_VECTORS = 8, STRUCT_BYTES = 1024, ERRANDS = 64, POLLED = 90 };
+
+/* The first bytes of the two pages of an errand with vectors ... */
+struct vectors {
+    struct iovec iov[MOST_VECTORS];
+    struct msghdr header;
+};
+
+/* ... and of the third, for whichever call it comes to. */
+struct inputs {
+    uint64_t event;
+    uint32_t futex;
+    struct timespec duration;
+    socklen_t length;
+    struct pollfd polled[POLLED];
+};
+
+_Static_assert(sizeof(struct vectors) <= STRUCT_BYTES && sizeof(struct inputs) <= STRUCT_BYTES, "STRUCT_BYTES");
+
+/* What is known of an errand without a look at its pages. */
+struct errand {
+    unsigned n, from[MOST_VECTORS], to[MOST_VECTORS];
+    uint32_t sequence;
+};
+enum { SENT, RECEIVED, INPUTS, ERRAND_PAGES };
 
 struct desk {
     struct cell *cell;
     unsigned thread;
-    char *at;
+    char *at, *errands_at;
     uint64_t *state;
-    uint64_t calls, refused, verified;
+    uint64_t calls, refused, verified, cold;
     uint32_t id[DESK_PAGES], sequence[DESK_PAGES], newest;
+    struct errand errands[ERRANDS];
     int file, sockets[2], pipes[2], event;
 };
 
@@ -45,14 +72,73 @@ static void desk_renew(struct desk *d, unsigned page) {
     write_page(desk_page(d, page), d->id[page], d->sequence[page]);
 }
 
+static void choose_pages(struct desk *d, unsigned *pages, unsigned count);
+
+static void *errand_page(const struct desk *d, unsigned errand, unsigned which) {
+    return d->errands_at + (errand * ERRAND_PAGES + which) * PAGE;
+}
+
+static uint64_t errand_id(const struct desk *d, unsigned errand, unsigned which) {
+    return (d->thread + 1) << 24 | 3 << 22 | (errand * ERRAND_PAGES + which);
+}
+
+/* Writes all that its calls will read, to be used some time. */
+static void errand_prepare(struct desk *d, unsigned errand) {
+    struct errand *e = &d->errands[errand];
+    unsigned pages[2 * MOST_VECTORS];
+    e->n = 1 + rng(d->state) % MOST_VECTORS;
+    e->sequence = ++d->newest;
+    choose_pages(d, pages, 2 * e->n);
+    for (unsigned which = 0; which < ERRAND_PAGES; which++) {
+        step(d->cell, "preparing an errand", errand_page(d, errand, which));
+        write_page(errand_page(d, errand, which), errand_id(d, errand, which), e->sequence);
+    }
+    struct vectors *sent = errand_page(d, errand, SENT), *received = errand_page(d, errand, RECEIVED);
+    for (unsigned i = 0; i < e->n; i++) {
+        e->from[i] = pages[i], e->to[i] = pages[e->n + i];
+        sent->iov[i] = (struct iovec){desk_page(d, e->from[i]), PAGE};
+        received->iov[i] = (struct iovec){desk_page(d, e->to[i]), PAGE};
+    }
+    sent->header = (struct msghdr){.msg_iov = sent->iov, .msg_iovlen = e->n};
+    received->header = (struct msghdr){.msg_iov = received->iov, .msg_iovlen = e->n};
+    struct inputs *inputs = errand_page(d, errand, INPUTS);
+    inputs->event = e->sequence;
+    inputs->futex = 7;
+    inputs->duration = (struct timespec){0, 1000};
+    inputs->length = sizeof(struct sockaddr_un);
+    for (unsigned i = 0; i < POLLED; i++) inputs->polled[i] = (struct pollfd){d->pipes[1], POLLOUT, 0};
+}
+
+/* One of the errands, and whether the page that the kernel will read first is away. */
+static unsigned errand_take(struct desk *d, unsigned which) {
+    unsigned errand = rng(d->state) % ERRANDS;
+    d->cold += absent_pages(errand_page(d, errand, which), PAGE);
+    return errand;
+}
+
+/* Behind its structures each page must be as it was written. */
+static void errand_done(struct desk *d, unsigned errand, const char *call) {
+    for (unsigned which = 0; which < ERRAND_PAGES; which++) {
+        const uint64_t *words = errand_page(d, errand, which);
+        uint64_t id = errand_id(d, errand, which);
+        struct image m = image_of(id, d->errands[errand].sequence);
+        for (unsigned i = STRUCT_BYTES / 8; i < WORDS; i++)
+            if (words[i] != image_word(&m, i)) wrong_page(words, id, d->errands[errand].sequence, call, d->thread);
+    }
+    errand_prepare(d, errand);
+}
+
 static void desk_open(struct desk *d, struct cell *cell, unsigned thread, uint64_t *state) {
-    *d = (struct desk){.cell = cell, .thread = thread, .at = map_region(DESK_PAGES * PAGE), .state = state};
+    *d = (struct desk){.cell = cell, .thread = thread, .state = state};
+    d->at = map_region((DESK_PAGES + ERRANDS * ERRAND_PAGES) * PAGE);
+    d->errands_at = d->at + DESK_PAGES * PAGE;
     d->file = memfd_create("desk", MFD_CLOEXEC);
     d->event = eventfd(0, EFD_CLOEXEC);
     if (d->file < 0 || d->event < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, d->sockets) ||
         pipe2(d->pipes, O_CLOEXEC) || ftruncate(d->file, MOST_VECTORS * PAGE))
         die_errno("desk");
     for (unsigned p = 0; p < DESK_PAGES; p++) desk_renew(d, p);
+    for (unsigned e = 0; e < ERRANDS; e++) errand_prepare(d, e);
 }
 
 /* Checks that a call brought `expected`; EINTR before it did anything is tried again by the caller. */
@@ -107,18 +193,13 @@ static void transferred(struct desk *d, const unsigned *from, const unsigned *to
     d->calls++;
 }
 
-/* Scattered pages by vectors that lie in cold memory themselves. */
+/* Scattered pages by vectors that lie in cold memory themselves, as their headers do. */
 static void by_vectors(struct desk *d, unsigned how) {
     static const char *names[] = {"pwritev, preadv", "sendmsg, recvmsg", "writev, readv on a pipe", "process_vm_readv",
                                   "process_vm_writev"};
-    unsigned n = 1 + rng(d->state) % MOST_VECTORS, pages[2 * MOST_VECTORS + 2];
-    choose_pages(d, pages, 2 * n + 2);
-    unsigned *from = pages, *to = pages + n, out = pages[2 * n], in = pages[2 * n + 1];
-    struct iovec *sent = lay(d, out), *received = lay(d, in);
-    for (unsigned i = 0; i < n; i++) {
-        sent[i] = (struct iovec){desk_page(d, from[i]), PAGE};
-        received[i] = (struct iovec){desk_page(d, to[i]), PAGE};
-    }
+    unsigned errand = errand_take(d, SENT), n = d->errands[errand].n;
+    struct vectors *v = errand_page(d, errand, SENT), *w = errand_page(d, errand, RECEIVED);
+    const struct iovec *sent = v->iov, *received = w->iov;
     step(d->cell, names[how], sent);
     ssize_t bytes = n * PAGE;
     switch (how) {
@@ -127,15 +208,11 @@ static void by_vectors(struct desk *d, unsigned how) {
         step(d->cell, "preadv", received);
         brought(d, "preadv", RETRIED(preadv(d->file, received, n, 0)), bytes);
         break;
-    case 1: {
-        struct msghdr *a = (void *)(sent + 2 * MOST_VECTORS), *b = (void *)(received + 2 * MOST_VECTORS);
-        *a = (struct msghdr){.msg_iov = sent, .msg_iovlen = n};
-        *b = (struct msghdr){.msg_iov = received, .msg_iovlen = n};
-        brought(d, "sendmsg", RETRIED(sendmsg(d->sockets[0], a, 0)), bytes);
+    case 1:
+        brought(d, "sendmsg", RETRIED(sendmsg(d->sockets[0], &v->header, 0)), bytes);
         step(d->cell, "recvmsg", received);
-        brought(d, "recvmsg", RETRIED(recvmsg(d->sockets[1], b, 0)), bytes);
+        brought(d, "recvmsg", RETRIED(recvmsg(d->sockets[1], &w->header, 0)), bytes);
         break;
-    }
     case 2:
         brought(d, "writev", RETRIED(writev(d->pipes[1], sent, n)), bytes);
         step(d->cell, "readv", received);
@@ -147,14 +224,14 @@ static void by_vectors(struct desk *d, unsigned how) {
         if (got != bytes) { /* it may say that it cannot, never that it did */
             if (got < 0 && errno != EFAULT) die_errno(names[how]);
             d->refused++;
-            for (unsigned i = 0; i < n; i++) desk_renew(d, to[i]);
-            clear(d, out, names[how]), clear(d, in, names[how]);
+            for (unsigned i = 0; i < n; i++) desk_renew(d, d->errands[errand].to[i]);
+            errand_done(d, errand, names[how]);
             return;
         }
     }
     }
-    clear(d, out, names[how]), clear(d, in, names[how]);
-    transferred(d, from, to, n, names[how]);
+    transferred(d, d->errands[errand].from, d->errands[errand].to, n, names[how]);
+    errand_done(d, errand, names[how]);
 }
 
 /* One stretch of neighbouring pages: a short read would stop at the first that is away. */
@@ -184,57 +261,54 @@ static void random_bytes(struct desk *d) {
     d->calls++;
 }
 
-/* Calls that consume or tell something, with all they read and write in one cold page. */
+/* Calls that consume or tell something: what they read was written before, what they write goes to a page of the
+ * desk that nobody has looked at. */
 static void structures(struct desk *d) {
-    unsigned page;
-    choose_pages(d, &page, 1);
-    unsigned what = rng(d->state) % 8;
-    uint64_t *words = lay(d, page);
     static const char *names[] = {"eventfd", "futex", "poll", "uname", "fstat", "clock_gettime", "nanosleep", "getsockname"};
-    step(d->cell, names[what], words);
+    unsigned page, what = rng(d->state) % 8, errand = errand_take(d, INPUTS);
+    choose_pages(d, &page, 1);
+    struct inputs *in = errand_page(d, errand, INPUTS);
+    uint64_t *out = (uint64_t *)desk_page(d, page);
+    step(d->cell, names[what], in);
     switch (what) {
     case 0:
-        words[0] = 1 + rng(d->state) % 1000, words[1] = 0;
-        brought(d, "eventfd write", RETRIED(write(d->event, words, 8)), 8);
-        brought(d, "eventfd read", RETRIED(read(d->event, words + 1, 8)), 8);
-        if (words[0] != words[1]) die("eventfd: %llu, expected %llu", (unsigned long long)words[1], (unsigned long long)words[0]);
+        brought(d, "eventfd write", RETRIED(write(d->event, &in->event, 8)), 8);
+        step(d->cell, "eventfd read", out);
+        brought(d, "eventfd read", RETRIED(read(d->event, out, 8)), 8);
+        if (*out != in->event || *out != d->errands[errand].sequence)
+            die("eventfd: %llu, expected %u", (unsigned long long)*out, d->errands[errand].sequence);
         break;
     case 1:
-        *(uint32_t *)words = 7;
-        if (syscall(SYS_futex, words, FUTEX_WAIT_PRIVATE, 8, NULL, NULL, 0) != -1 || errno != EAGAIN) die_errno("futex");
+        if (syscall(SYS_futex, &in->futex, FUTEX_WAIT_PRIVATE, 8, NULL, NULL, 0) != -1 || errno != EAGAIN) die_errno("futex");
         break;
-    case 2: {
-        struct pollfd *p = (void *)words;
-        for (unsigned i = 0; i < 100; i++) p[i] = (struct pollfd){d->pipes[1], POLLOUT, 0};
-        brought(d, "poll", RETRIED(poll(p, 100, -1)), 100);
-        for (unsigned i = 0; i < 100; i++) brought(d, "poll's answer", p[i].revents, POLLOUT);
+    case 2:
+        brought(d, "poll", RETRIED(poll(in->polled, POLLED, -1)), POLLED);
+        for (unsigned i = 0; i < POLLED; i++) brought(d, "poll's answer", in->polled[i].revents, POLLOUT);
         break;
-    }
     case 3:
-        brought(d, "uname", uname((void *)words), 0);
-        if (strcmp(((struct utsname *)words)->sysname, "Linux")) die("uname brought no name");
+        brought(d, "uname", uname((void *)out), 0);
+        if (strcmp(((struct utsname *)out)->sysname, "Linux")) die("uname brought no name");
         break;
     case 4:
-        brought(d, "fstat", syscall(SYS_fstat, d->file, words), 0);
-        if (((struct stat *)words)->st_size != (off_t)(MOST_VECTORS * PAGE)) die("fstat brought no size");
+        brought(d, "fstat", syscall(SYS_fstat, d->file, out), 0);
+        if (((struct stat *)out)->st_size != (off_t)(MOST_VECTORS * PAGE)) die("fstat brought no size");
         break;
-    case 5:
-        words[0] = 0;
-        brought(d, "clock_gettime", syscall(SYS_clock_gettime, CLOCK_REALTIME, words), 0);
-        if (!words[0]) die("clock_gettime brought no time");
+    case 5: {
+        struct timespec before, *told = (void *)out;
+        clock_gettime(CLOCK_MONOTONIC, &before);
+        brought(d, "clock_gettime", syscall(SYS_clock_gettime, CLOCK_MONOTONIC, told), 0);
+        if (told->tv_sec < before.tv_sec || told->tv_sec > before.tv_sec + 3600) die("clock_gettime brought no time");
         break;
-    case 6:
-        *(struct timespec *)words = (struct timespec){0, 1000};
-        if (syscall(SYS_nanosleep, words, words + 2) && errno != EINTR) die_errno("nanosleep");
-        break;
-    default: {
-        socklen_t *length = (void *)(words + 100);
-        *length = sizeof(struct sockaddr_un);
-        brought(d, "getsockname", getsockname(d->sockets[0], (void *)words, length), 0);
-        if (((struct sockaddr *)words)->sa_family != AF_UNIX) die("getsockname brought no family");
     }
+    case 6:
+        if (syscall(SYS_nanosleep, &in->duration, out) && errno != EINTR) die_errno("nanosleep");
+        break;
+    default:
+        brought(d, "getsockname", getsockname(d->sockets[0], (void *)out, &in->length), 0);
+        if (((struct sockaddr *)out)->sa_family != AF_UNIX) die("getsockname brought no family");
     }
     clear(d, page, names[what]);
+    errand_done(d, errand, names[what]);
     d->calls++;
 }
 

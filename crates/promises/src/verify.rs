@@ -104,6 +104,8 @@ pub struct Figures {
     pub signals: u64,
     /// System calls into and out of cold memory.
     pub calls: u64,
+    /// Of these, how often the page was away that holds what the kernel read.
+    pub cold: u64,
     /// How long it took.
     pub wall: Duration,
 }
@@ -119,6 +121,7 @@ impl std::ops::AddAssign for Figures {
         self.threads += other.threads;
         self.signals += other.signals;
         self.calls += other.calls;
+        self.cold += other.cold;
         self.wall += other.wall;
     }
 }
@@ -192,6 +195,7 @@ impl Round {
             threads: number("threads"),
             signals: number("signals"),
             calls: number("calls"),
+            cold: number("cold"),
             wall: outcome.wall,
         })
     }

@@ -39,6 +39,10 @@ fn a_million_restores_none_wrong() {
             Err(report) => panic!("{report}"),
         }
     }
+    assert!(
+        total.calls > 1000 && total.cold > total.calls / 100,
+        "system calls hardly met what is away: {total:?}"
+    );
     let seconds = started.elapsed().as_secs_f64();
     println!("none wrong in {seconds:.0} s: {total:?}");
 }
