@@ -419,6 +419,8 @@ pub fn child() {
         handler.busy.store(false, Relaxed);
         handler.since_ns.store(0, Relaxed);
     }
+    // Nor does the child have the threads that held faults back.
+    pager.pressure.waiting.store(0, Relaxed);
     pager.host.memory.reset_stacks();
     pager.threads.reset();
     pager.fork.hold.store(0, Relaxed);

@@ -9,6 +9,7 @@
 //! | `host` | Linux as [`coldpress_engine::Host`]; why there is a gate |
 //! | `handler` | fault handlers, events |
 //! | `reclaim`, `pressure` | measuring, budget, taking pages, holding faults back |
+//! | `fence`, `hope` | when fresh memory is made to pass through the handlers; when waiting is in vain |
 //! | `chaos` | taking pages at random |
 //! | `compaction` | when storage is compacted |
 //! | `recode` | when what stays compressed is stored anew, denser |
@@ -41,6 +42,7 @@ mod fence;
 pub mod fork;
 pub mod futex;
 pub mod handler;
+mod hope;
 pub mod host;
 pub mod late;
 pub mod maps;

@@ -26,6 +26,8 @@ pub struct Pressure {
     pub restored: AtomicU64,
     /// Changes with every measurement.
     pub measured: AtomicU32,
+    /// Faults that are held back now.
+    pub waiting: AtomicU32,
     /// Reclaim cannot reach the budget; waiting for it is in vain.
     pub hopeless: AtomicBool,
     /// The machine is short of memory, and this program helps out.
@@ -39,6 +41,7 @@ impl Pressure {
             total_bytes: AtomicU64::new(0),
             restored: AtomicU64::new(0),
             measured: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
             hopeless: AtomicBool::new(false),
             machine_is_short: AtomicBool::new(false),
         }
@@ -69,12 +72,14 @@ impl Pager {
 pub(crate) fn wait_for_room() {
     let pager = pager();
     if pager.must_wait() {
+        pager.pressure.waiting.fetch_add(1, Relaxed);
         let until = sys::now_ns() + PATIENCE_NS;
         while pager.must_wait() && sys::now_ns() < until {
             let measured = pager.pressure.measured.load(Acquire);
             pager.ring();
             wait_for(&pager.pressure.measured, measured, 1_000_000);
         }
+        pager.pressure.waiting.fetch_sub(1, Relaxed);
     }
     pager.pressure.restored.fetch_add(1, Relaxed);
 }

@@ -20,6 +20,7 @@ use crate::compaction::Passes;
 use crate::config::Config;
 use crate::fence::{Fence, GROWTH_BYTES};
 use crate::futex::{set_and_wake, wait_for, wait_while};
+use crate::hope::Hope;
 use crate::recode::{Need, Recode};
 use crate::shortage::Shortage;
 use crate::squeeze::Squeeze;
@@ -55,8 +56,6 @@ const BATCH_PAGES: u32 = 384;
 const RETRY_FAILED_NS: u64 = 5_000_000_000;
 /// A batch that keeps fewer pages than this is no progress.
 const PROGRESS_PAGES: u32 = 16;
-/// Faults are held back for a budget that was reached within this time.
-const HOPE_NS: u64 = 200_000_000;
 /// Leaves, and records for as many pages, kept ready for faults on fresh memory: 256 MiB.
 const READY_LEAVES: u32 = 1024;
 
@@ -90,9 +89,7 @@ struct Reclaim {
     measured_ns: u64,
     discovered_ns: u64,
     fence: Fence,
-    over_since_ns: u64,
-    /// What the program had when memory was last seen to be above because it grew.
-    grown_to_bytes: u64,
+    hope: Hope,
     /// How seldom memory is looked for while nothing happens, and how much there was then.
     idle_discovery_ns: u64,
     idle_bytes: u64,
@@ -122,8 +119,7 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         measured_ns: sys::now_ns(),
         discovered_ns: 0,
         fence: Fence::default(),
-        over_since_ns: sys::now_ns(),
-        grown_to_bytes: 0,
+        hope: Hope::new(sys::now_ns()),
         idle_discovery_ns: DISCOVER_IDLE_NS,
         idle_bytes: 0,
         last_total_bytes: 0,
@@ -206,6 +202,17 @@ impl Marks {
         total > self.low
     }
 
+    /// How long a page has to prove itself hot: the further above the budget, the less, and least where faults
+    /// wait: they would for as long.
+    fn hurry_ns(&self, total: u64, somebody_waits: bool) -> u64 {
+        match total.saturating_sub(self.budget) {
+            _ if somebody_waits => 500_000,
+            0 => 20_000_000,
+            over if over < self.budget / 64 => 5_000_000,
+            _ => 500_000,
+        }
+    }
+
     /// Whether faults wait for reclaim at this much memory.
     pub(crate) fn waits(&self, total: u64, config: &Config) -> bool {
         total > self.wait && self.trigger(total, config).is_some()
@@ -262,20 +269,11 @@ impl Reclaim {
         }
     }
 
-    /// Memory that stays where faults wait for `HOPE_NS` shows that it cannot be less (pages
-    /// shared with a child, pages that do not compress): faults then no longer wait for it. Not while the
-    /// program takes fresh memory: that is what they wait for.
-    /// So does a batch that keeps next to nothing (`progress`: it did not).
-    fn watch_hope(&mut self, over: bool, progress: bool) {
-        let now = sys::now_ns();
+    /// Tells the handlers whether faults are to wait for the budget (`hope.rs`).
+    fn watch_hope(&mut self, over: bool, progress: Option<bool>) {
         let content = self.content_bytes();
-        let grows = content > self.grown_to_bytes + GROWTH_BYTES;
-        if !over || grows {
-            self.over_since_ns = now;
-            self.grown_to_bytes = content;
-        }
-        let hopeless = !progress || now - self.over_since_ns > HOPE_NS;
-        pager().pressure.hopeless.store(hopeless, Relaxed);
+        let hope = self.hope.judge(sys::now_ns(), over, content, progress);
+        pager().pressure.hopeless.store(!hope, Relaxed);
     }
 
     fn last_measured_bytes(&self) -> u64 {
@@ -355,7 +353,7 @@ impl Reclaim {
             return self.press(&config, &marks, total);
         }
         self.pause_ns = 0;
-        self.watch_hope(false, true);
+        self.watch_hope(false, Some(true));
         let need = self.recode_need(&config, &marks, total);
         if !short || need == Need::Squeezed {
             self.recode.turn(&config, need);
@@ -476,13 +474,7 @@ impl Reclaim {
             if need == Need::Squeezed {
                 self.recode.turn(config, need);
             }
-            // The further above the budget, the less time a page has to prove itself hot.
-            let over = total.saturating_sub(marks.budget);
-            let hurry = match over {
-                0 => 20_000_000,
-                _ if over < marks.budget / 64 => 5_000_000,
-                _ => 500_000,
-            };
+            let hurry = marks.hurry_ns(total, pager().pressure.waiting.load(Relaxed) > 0);
             let ageing = ageing(100_000_000, hurry);
             let mut inactive = pager().engine.age(&pager().host, &ageing, true);
             self.fence();
@@ -500,7 +492,7 @@ impl Reclaim {
             let gained = before.saturating_sub(total);
             self.watch_hope(
                 total > marks.wait,
-                inactive == 0 || batch.kept >= PROGRESS_PAGES || batch.spared > 0,
+                (inactive > 0).then_some(batch.kept >= PROGRESS_PAGES || batch.spared > 0),
             );
             // Pages that were spared are older than they were: they go when their chances are used up.
             let fruitless = batch.taken == 0 && batch.spared == 0
@@ -510,6 +502,7 @@ impl Reclaim {
                 if hopeless >= 4 {
                     s.budget_misses.fetch_add(1, Relaxed);
                     // Reclaim rests now: nobody shall wait for it meanwhile.
+                    self.hope.give_up();
                     pager().pressure.hopeless.store(true, Relaxed);
                     self.pause_ns = (self.pause_ns * 2).clamp(500_000, MEASURE_NS);
                     return self.pause_ns;
@@ -590,6 +583,14 @@ mod tests {
         assert_eq!(trigger(marks.high + 1), Some(Trigger::Pressure));
         assert_eq!(trigger(marks.budget), Some(Trigger::Pressure));
         assert_eq!(trigger(marks.budget + 1), Some(Trigger::Critical));
+    }
+
+    #[test]
+    fn pages_have_less_time_where_somebody_waits() {
+        let marks = Marks::of(64 << 20);
+        let ms = [0, 1 << 19, 1 << 20].map(|over| marks.hurry_ns(marks.budget + over, false));
+        assert_eq!(ms, [20_000_000, 5_000_000, 500_000]);
+        assert_eq!(marks.hurry_ns(marks.low, true), 500_000);
     }
 
     #[test]
