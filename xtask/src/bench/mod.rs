@@ -7,6 +7,7 @@
 //! | [`budget`] | whether the budget is kept against a program that takes memory as fast as it can |
 //! | [`idle`] | what the pager costs where it has nothing to do |
 //! | [`deadline`] | a thread with deadlines beside memory that is compressed, and the pager's locks |
+//! | [`fork`] | what it costs that memory is shared with a child |
 //! | [`stepwise`], [`machine`] | their programs, steered and watched from outside; what they ran on |
 //! | [`mod@run`] | real programs: coldpress and kernel zram in turns, at the same memory |
 //! | [`calibrate`] | the limit at which zram holds as much as coldpress |
@@ -20,6 +21,7 @@ pub mod cgroup;
 mod deadline;
 mod first;
 mod fits;
+mod fork;
 mod idle;
 mod machine;
 mod pages;
@@ -41,6 +43,8 @@ pub enum Which {
     Idle(idle::Options),
     /// A thread with deadlines beside memory that is compressed, and the pager's locks.
     Deadline(deadline::Options),
+    /// What it costs that memory is shared with a child.
+    Fork(fork::Options),
 }
 
 /// Runs a measurement; 1 if it found wrong content.
@@ -51,5 +55,6 @@ pub fn run(which: &Which) -> anyhow::Result<u8> {
         Which::Budget(options) => budget::run(options),
         Which::Idle(options) => idle::run(options),
         Which::Deadline(options) => deadline::run(options),
+        Which::Fork(options) => fork::run(options),
     }
 }
