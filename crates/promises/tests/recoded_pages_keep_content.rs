@@ -67,7 +67,7 @@ fn nobody_waits_for_an_age_where_storage_is_most_of_the_budget() {
     let recoded = statistics.get("recoded_pages");
     eprintln!("{recoded} pages, peak {peak} KiB");
     assert!(recoded >= 1000, "{recoded} pages");
-    assert!(peak <= 46 << 10, "{peak} KiB");
+    assert!(peak <= 40 << 10, "{peak} KiB");
 }
 
 #[test]
