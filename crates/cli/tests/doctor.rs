@@ -108,20 +108,9 @@ fn an_inherited_descriptor_gives_nobody_the_full_tier() {
     let directory = Directory::new("inherit");
     for named in [false, true] {
         let mut command = coldpress_as_nobody(&directory);
-        let source = std::os::fd::AsRawFd::as_raw_fd(&device);
-        // Above 9: where it is 9 already, dup2 does nothing and it stays close-on-exec.
-        // SAFETY: the descriptor is open, and nobody else knows the copy.
-        let source = unsafe { libc::fcntl(source, libc::F_DUPFD_CLOEXEC, 10) };
-        assert!(source >= 10);
+        let number = common::inherit(&mut command, &device);
         if named {
-            command.env("COLDPRESS_DEVICE_FD", "9");
-        }
-        // SAFETY: dup2 is async-signal-safe.
-        unsafe {
-            command.pre_exec(move || {
-                libc::dup2(source, 9);
-                Ok(())
-            });
+            command.env("COLDPRESS_DEVICE_FD", number.to_string());
         }
         let (code, value) = json(&mut command);
         assert_eq!(

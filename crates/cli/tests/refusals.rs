@@ -4,7 +4,7 @@
 mod common;
 
 use common::{
-    Directory, NOBODY, coldpress, coldpress_as_nobody, copy_program, root, stderr, stdout,
+    Directory, NOBODY, coldpress, coldpress_as_nobody, copy_executable, root, stderr, stdout,
 };
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -188,13 +188,13 @@ fn programs_with_other_rights_are_refused() {
     let directory = Directory::new("setuid");
     let program = directory.path("true");
     for (mode, word) in [(0o4755, "setuid"), (0o2755, "setgid")] {
-        copy_program(Path::new("/bin/true"), &program);
+        copy_executable(Path::new("/bin/true"), &program);
         chown(&program, Some(1234), Some(1234)).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(mode)).unwrap();
         refused(&program, 125, &[word, "LD_PRELOAD"]);
     }
     fs::remove_file(&program).unwrap();
-    copy_program(Path::new("/bin/true"), &program);
+    copy_executable(Path::new("/bin/true"), &program);
     let capable = std::process::Command::new("setcap")
         .arg("cap_net_raw+ep")
         .arg(&program)
@@ -255,7 +255,7 @@ fn an_unreadable_program_is_refused_with_the_reason() {
     }
     let directory = Directory::new("unreadable");
     let program = directory.path("true");
-    copy_program(Path::new("/bin/true"), &program);
+    copy_executable(Path::new("/bin/true"), &program);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o711)).unwrap();
     let mut command = coldpress_as_nobody(&directory);
     let output = command

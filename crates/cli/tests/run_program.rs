@@ -7,7 +7,7 @@
 mod common;
 
 use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
-use common::{Directory, coldpress, copy_program, full_tier, stderr, stdout};
+use common::{Directory, coldpress, copy_executable, full_tier, stderr, stdout};
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
@@ -384,7 +384,7 @@ fn a_library_that_cannot_be_preloaded_is_refused() {
         assert!(stderr(&output).contains(word), "{}", stderr(&output));
     }
     let alone = setup.directory.path("coldpress");
-    copy_program(Path::new(env!("CARGO_BIN_EXE_coldpress")), &alone);
+    copy_executable(Path::new(env!("CARGO_BIN_EXE_coldpress")), &alone);
     let mut command = Command::new(&alone);
     command
         .args(["run", "--budget", "64M", "--", "true"])
@@ -400,7 +400,7 @@ fn a_library_that_cannot_be_preloaded_is_refused() {
     fs::create_dir_all(setup.directory.path("usr/bin")).unwrap();
     fs::create_dir_all(setup.directory.path("usr/lib/coldpress")).unwrap();
     let installed = setup.directory.path("usr/bin/coldpress");
-    copy_program(&alone, &installed);
+    copy_executable(&alone, &installed);
     fs::copy(
         &setup.library,
         setup
@@ -442,16 +442,7 @@ fn a_nobody_with_an_inherited_descriptor_hands_it_on() {
     let script = "readlink /proc/self/fd/$COLDPRESS_DEVICE_FD; echo $COLDPRESS_STATISTICS_DIR";
     command.args(["run", "--budget", "64M", "--", "sh", "-c", script]);
     command.env("COLDPRESS_PRELOAD_LIBRARY", &setup.library);
-    let source = std::os::fd::AsRawFd::as_raw_fd(&device);
-    // Not by dup2 to a number of our choice: where that is the number it has already, dup2 does
-    // nothing and the descriptor stays close-on-exec (seen under load).
-    // SAFETY: fcntl is async-signal-safe.
-    unsafe {
-        command.pre_exec(move || {
-            libc::fcntl(source, libc::F_SETFD, 0);
-            Ok(())
-        });
-    }
+    common::inherit(&mut command, &device);
     let output = command.output().unwrap();
     assert_eq!(
         stdout(&output),

@@ -85,6 +85,18 @@ static void begin_anew(void)
 
 static double since_ms(uint64_t begin) { return (double)(now_ns() - begin) / 1e6; }
 
+static double beside_a_child(void (*work)(void))
+{
+    int end;
+    begin_anew();
+    pid_t pid = child(stay, &end);
+    uint64_t begin = now_ns();
+    work();
+    double took = since_ms(begin);
+    join(pid, end);
+    return took;
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -113,19 +125,7 @@ int main(int argc, char **argv)
         join(pid, end);
         double child_reads = (double)told->read_ns / 1e6;
 
-        begin_anew();
-        pid = child(stay, &end);
-        begin = now_ns();
-        read_all();
-        double parent_reads = since_ms(begin);
-        join(pid, end);
-
-        begin_anew();
-        pid = child(stay, &end);
-        begin = now_ns();
-        write_all();
-        double parent_writes = since_ms(begin);
-        join(pid, end);
+        double parent_reads = beside_a_child(read_all), parent_writes = beside_a_child(write_all);
 
         begin_anew();
         begin = now_ns();

@@ -166,40 +166,36 @@ static UNUSED size_t absent_pages(const void *region, size_t bytes) {
     return absent;
 }
 
-/* Lets the pager work until a quarter of the region is out, pressing with `ballast_mib` MiB of
- * other memory. Natively there is nothing to wait for. */
+/* Lets the pager work until so many pages of the region are out, for so long at most, pressing with `ballast_mib` MiB
+ * of other memory. How many are. */
+static UNUSED size_t press_out(const void *region, size_t bytes, size_t wanted, uint64_t most_ms, size_t ballast_mib) {
+    char *ballast = ballast_mib ? map_region(ballast_mib * MIB) : NULL;
+    uint64_t deadline = now_ms() + most_ms;
+    size_t absent, round = 0;
+    for (; (absent = absent_pages(region, bytes)) < wanted && now_ms() <= deadline; round++) {
+        if (ballast) fill_region(ballast + round % ballast_mib * MIB, MIB, 1u << 30, round);
+        sleep_ms(5);
+    }
+    if (ballast) munmap(ballast, ballast_mib * MIB);
+    return absent;
+}
+
+/* Until a quarter of it is out, which it must be. Natively there is nothing to wait for. */
 static UNUSED void settle_under(const void *region, size_t bytes, size_t ballast_mib) {
     if (!managed()) {
         sleep_ms(2);
         return;
     }
-    char *ballast = ballast_mib ? map_region(ballast_mib * MIB) : NULL;
-    uint64_t deadline = now_ms() + 15000;
-    for (size_t round = 0;; round++) {
-        size_t absent = absent_pages(region, bytes);
-        if (absent * 4 >= bytes / PAGE) break;
-        if (now_ms() > deadline)
-            die("settle: only %zu of %zu pages at %p were evicted within 15 s: the hazard was not met", absent,
-                bytes / PAGE, region);
-        if (ballast) fill_region(ballast + round % ballast_mib * MIB, MIB, 1u << 30, round);
-        sleep_ms(5);
-    }
-    if (ballast) munmap(ballast, ballast_mib * MIB);
+    size_t pages = bytes / PAGE, absent = press_out(region, bytes, (pages + 3) / 4, 15000, ballast_mib);
+    if (absent * 4 < pages)
+        die("settle: only %zu of %zu pages at %p were evicted within 15 s: the hazard was not met", absent, pages, region);
 }
 
 static UNUSED void settle(const void *region, size_t bytes) { settle_under(region, bytes, 16); }
 
-/* Waits, pressing with other memory, until the whole of a small region is away, or not, within a second: what
- * somebody uses is away only now and then. */
+/* Until the whole of a small region is away, or not, within a second: what somebody uses is away only now and then. */
 static UNUSED void settle_whole(const void *region, size_t bytes) {
-    if (!managed()) return;
-    char *ballast = map_region(16 * MIB);
-    uint64_t deadline = now_ms() + 1000;
-    for (size_t round = 0; absent_pages(region, bytes) < bytes / PAGE && now_ms() < deadline; round++) {
-        fill_region(ballast + round % 16 * MIB, MIB, 1u << 30, round);
-        sleep_ms(2);
-    }
-    munmap(ballast, 16 * MIB);
+    if (managed()) press_out(region, bytes, bytes / PAGE, 1000, 16);
 }
 
 /* Natively nothing is ever away: a hazard is met where a pager is expected, or this fails. */

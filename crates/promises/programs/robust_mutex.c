@@ -24,7 +24,7 @@ static void make(pthread_mutex_t *mutex, int shared) {
 /* Waits until nearly all that may be taken is away, beside the mutexes, too. */
 static void grow_cold(void) {
     settle(cold, BYTES);
-    for (int n = 0; managed() && n < 100 && absent_pages(cold, BYTES) * 10 < 9 * (BYTES / PAGE); n++) sleep_ms(20);
+    if (managed()) press_out(cold, BYTES, 9 * (BYTES / PAGE) / 10, 2000, 0);
     for (int i = 0; i < 2; i++) settle(apart[i] + PAGES * PAGE, CONTROL * PAGE);
 }
 

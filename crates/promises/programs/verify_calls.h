@@ -72,7 +72,25 @@ static void desk_renew(struct desk *d, unsigned page) {
     write_page(desk_page(d, page), d->id[page], d->sequence[page]);
 }
 
-static void choose_pages(struct desk *d, unsigned *pages, unsigned count);
+/* Distinct pages: sources first, destinations after them. */
+static void choose_pages(struct desk *d, unsigned *pages, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        unsigned k;
+        do {
+            pages[i] = rng(d->state) % DESK_PAGES;
+            for (k = 0; k < i && pages[k] != pages[i]; k++) {
+            }
+        } while (k < i);
+    }
+}
+
+/* Behind its structure a page must be as it was written. */
+static void check_behind(const struct desk *d, const void *page, uint64_t id, uint64_t sequence, const char *call) {
+    const uint64_t *words = page;
+    struct image m = image_of(id, sequence);
+    for (unsigned i = STRUCT_BYTES / 8; i < WORDS; i++)
+        if (words[i] != image_word(&m, i)) wrong_page(words, id, sequence, call, d->thread);
+}
 
 static void *errand_page(const struct desk *d, unsigned errand, unsigned which) {
     return d->errands_at + (errand * ERRAND_PAGES + which) * PAGE;
@@ -116,15 +134,9 @@ static unsigned errand_take(struct desk *d, unsigned which) {
     return errand;
 }
 
-/* Behind its structures each page must be as it was written. */
 static void errand_done(struct desk *d, unsigned errand, const char *call) {
-    for (unsigned which = 0; which < ERRAND_PAGES; which++) {
-        const uint64_t *words = errand_page(d, errand, which);
-        uint64_t id = errand_id(d, errand, which);
-        struct image m = image_of(id, d->errands[errand].sequence);
-        for (unsigned i = STRUCT_BYTES / 8; i < WORDS; i++)
-            if (words[i] != image_word(&m, i)) wrong_page(words, id, d->errands[errand].sequence, call, d->thread);
-    }
+    for (unsigned which = 0; which < ERRAND_PAGES; which++)
+        check_behind(d, errand_page(d, errand, which), errand_id(d, errand, which), d->errands[errand].sequence, call);
     errand_prepare(d, errand);
 }
 
@@ -156,18 +168,6 @@ static void brought(const struct desk *d, const char *call, ssize_t got, ssize_t
         got_;                                                                                                          \
     })
 
-/* Distinct pages: sources first, destinations after them. */
-static void choose_pages(struct desk *d, unsigned *pages, unsigned count) {
-    for (unsigned i = 0; i < count; i++) {
-        unsigned k;
-        do {
-            pages[i] = rng(d->state) % DESK_PAGES;
-            for (k = 0; k < i && pages[k] != pages[i]; k++) {
-            }
-        } while (k < i);
-    }
-}
-
 /* The page that holds a structure for a call: it was right before, and is renewed after. */
 static void *lay(struct desk *d, unsigned page) {
     desk_check(d, page, "before it holds a structure");
@@ -175,10 +175,7 @@ static void *lay(struct desk *d, unsigned page) {
 }
 
 static void clear(struct desk *d, unsigned page, const char *call) {
-    const uint64_t *words = (const uint64_t *)desk_page(d, page);
-    struct image m = image_of(d->id[page], d->sequence[page]);
-    for (unsigned i = STRUCT_BYTES / 8; i < WORDS; i++)
-        if (words[i] != image_word(&m, i)) wrong_page(words, d->id[page], d->sequence[page], call, d->thread);
+    check_behind(d, desk_page(d, page), d->id[page], d->sequence[page], call);
     desk_renew(d, page);
 }
 

@@ -135,7 +135,7 @@ impl Hazard {
 
     /// The call of `coldpress run` that the table asks for.
     pub fn managed<'a>(&self, place: &'a Workplace) -> Managed<'a> {
-        // Some take 20 s where the machine is quiet.
+        // `ended_threads` takes 30 s beside other steps.
         let managed = Managed::new(place).budget(self.budget).within(240);
         if self.chaos { managed.chaos() } else { managed }
     }

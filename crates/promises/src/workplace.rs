@@ -80,7 +80,10 @@ impl Workplace {
 /// Copies what will be executed, for everybody to read and execute. By a process of its own, not by `fs::copy`:
 /// a process that another thread forks at that moment inherits the descriptor open for writing, and
 /// until it has executed its own program the kernel refuses to execute the copy (ETXTBSY).
-fn copy_executable(from: &Path, to: &Path) {
+///
+/// # Panics
+/// When it cannot be copied.
+pub fn copy_executable(from: &Path, to: &Path) {
     let output = Command::new("install")
         .args(["-m", "0755"])
         .arg(from)

@@ -1,7 +1,9 @@
 //! Helpers of the command's integration tests: run the built binary, and make things to run.
 #![allow(dead_code, reason = "each test file uses some of them")]
 
+pub use coldpress_promises::workplace::copy_executable;
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -44,22 +46,24 @@ fn clean(mut command: Command) -> Command {
 /// A copy of the binary in a place that every user may enter, to be run as nobody.
 pub fn coldpress_as_nobody(directory: &Directory) -> Command {
     let copy = directory.path("coldpress");
-    copy_program(Path::new(env!("CARGO_BIN_EXE_coldpress")), &copy);
+    copy_executable(Path::new(env!("CARGO_BIN_EXE_coldpress")), &copy);
     let mut command = clean(Command::new(copy));
     command.uid(NOBODY).gid(NOBODY).current_dir("/");
     command
 }
 
-/// Copies a program that will be executed. Not with `fs::copy`: a process that another test
-/// forks at that moment inherits the descriptor open for writing, and until it has executed its
-/// own program the kernel refuses to execute the copy (ETXTBSY).
-pub fn copy_program(from: &Path, to: &Path) {
-    let status = Command::new("install")
-        .args(["-m", "0755"])
-        .arg(from)
-        .arg(to)
-        .status();
-    assert!(status.unwrap().success());
+/// Lets the command's process inherit the open device. Returns the number that it has there, which is that it has here: not
+/// one of our choice by dup2, which does nothing where it has that already, so that it stays close-on-exec (seen under load).
+pub fn inherit(command: &mut Command, device: &fs::File) -> i32 {
+    let number = device.as_raw_fd();
+    // SAFETY: fcntl is async-signal-safe.
+    unsafe {
+        command.pre_exec(move || {
+            libc::fcntl(number, libc::F_SETFD, 0);
+            Ok(())
+        });
+    }
+    number
 }
 
 pub fn stderr(output: &Output) -> String {
