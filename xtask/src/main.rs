@@ -9,6 +9,7 @@
 //! | [`sim`] | the engine on a simulated machine, a program of its own |
 //! | [`programs`] | real programs under small budgets, compared with their native runs |
 //! | [`verify`] | evict and restore cycles by the million, on a program that knows its pages |
+//! | [`hostile`] | programs that do to themselves what a pager inside them must survive |
 //! | [`lazyfree`] | LazyFree's own test program on our cache |
 //! | [`security`] | what one security domain can time of another, and what remains |
 //! | [`steps`] | cargo commands in order, and counting what tests say they did |
@@ -30,6 +31,7 @@ mod corpus;
 mod demo;
 mod fuzz;
 mod group;
+mod hostile;
 mod install;
 mod lazyfree;
 mod managed;
@@ -76,6 +78,8 @@ enum Task {
     Programs(programs::Options),
     /// Verify evict and restore cycles, by the million, on a program that knows its pages.
     Verify(verify::Options),
+    /// Run the programs that do to themselves what a pager inside them must survive.
+    Hostile(hostile::Options),
     /// Measure what one security domain can time of another.
     Security(security::Options),
     /// Run LazyFree's own test program, from a checkout of it, on our cache.
@@ -97,6 +101,7 @@ fn main() -> ExitCode {
         Task::Programs(options) => programs::run(&options),
         Task::Verify(options) => verify::run(&options),
         Task::Security(options) => security::run(&options),
+        Task::Hostile(options) => hostile::run(&options),
         Task::Lazyfree(options) => lazyfree::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
     };

@@ -4,6 +4,7 @@
 //! test at a time. All others know what each byte must be, however long it takes: they run in halves at the same time,
 //! and beside whatever else measures nothing.
 
+use crate::install::{self, Package, Probe, program};
 use crate::steps::Step;
 use crate::workspace;
 use anyhow::{Context, Result};
@@ -33,6 +34,26 @@ const ALONE: [&str; 15] = [
     "stress_ng_passes",
 ];
 
+/// How the files begin that `cargo xtask hostile` runs.
+const HOSTILE: &str = "hostile_";
+
+/// What the promises' programs need.
+pub const PACKAGES: &[Package] = &[
+    install::GCC,
+    install::GXX,
+    install::REDIS,
+    program("redis-tools", "redis-cli"),
+    program("memtester", "memtester"),
+    program("stress-ng", "stress-ng"),
+    program("gdb", "gdb"),
+    install::PYTHON,
+    Package {
+        name: "python3-numpy",
+        probe: Probe::PythonModule("numpy"),
+    },
+    program("util-linux", "setpriv"),
+];
+
 /// All files of promises, by name.
 fn files() -> Result<Vec<String>> {
     let dir = workspace::root().join("crates/promises/tests");
@@ -59,6 +80,14 @@ fn step(headline: &'static str, targets: &str, binary: &str) -> Step {
         "test --release -p coldpress-promises {targets}--no-fail-fast -- --test-threads=1 --show-output"
     );
     Step::new(headline, arguments).with("COLDPRESS_BIN", binary)
+}
+
+/// The promises that `cargo xtask hostile` runs, in one step.
+pub fn hostile(binary: &str) -> Result<Step> {
+    let files = files()?;
+    let hostile = files.iter().map(String::as_str);
+    let hostile = targets(hostile.filter(|file| file.starts_with(HOSTILE)));
+    Ok(step("Hostile programs", &hostile, binary))
 }
 
 /// The promises that may run beside other steps, in halves; and those that may not.

@@ -10,7 +10,7 @@
 //! tests of the finished command on real programs ([`promises`]): they run in release, and those that measure memory or
 //! time with nothing beside them.
 
-use crate::install::{self, Package, Probe, program};
+use crate::install;
 use crate::miri;
 use crate::promises;
 use crate::steps::{self, Step};
@@ -20,22 +20,6 @@ use anyhow::Result;
 /// Options of the test task.
 #[derive(clap::Args, Debug)]
 pub struct Options {}
-
-const PACKAGES: &[Package] = &[
-    install::GCC,
-    install::GXX,
-    install::REDIS,
-    program("redis-tools", "redis-cli"),
-    program("memtester", "memtester"),
-    program("stress-ng", "stress-ng"),
-    program("gdb", "gdb"),
-    install::PYTHON,
-    Package {
-        name: "python3-numpy",
-        probe: Probe::PythonModule("numpy"),
-    },
-    program("util-linux", "setpriv"),
-];
 
 fn steps() -> Result<Vec<Step>> {
     let binary = workspace::target_dir()?.join("release/coldpress");
@@ -85,7 +69,7 @@ fn steps() -> Result<Vec<Step>> {
 
 /// Runs all steps; 1 if one failed.
 pub fn run(_options: &Options) -> Result<u8> {
-    install::packages(PACKAGES)?;
+    install::packages(promises::PACKAGES)?;
     install::components(&[("fmt", "rustfmt"), ("clippy", "clippy")])?;
     steps::run(&steps()?)
 }
