@@ -163,6 +163,9 @@ pub extern "C" fn run(argument: usize) -> ! {
     loop {
         uffd.wait(None);
         wait_while(&pager().fork.hold, 1);
+        if pager().leaving.has_begun() {
+            pager().leaving.thread_goes();
+        }
         match read_one(state) {
             Got::Fault(fault) => {
                 in_vain = 0;

@@ -142,6 +142,7 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         let rung = bell.load(Acquire);
         stop_for_fork();
         pager().serve_request();
+        pager().serve_leave(reclaim.reclaimer.worker());
         wait_for(bell, rung, pause);
     }
 }

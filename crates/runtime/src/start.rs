@@ -252,6 +252,9 @@ fn open_all(is_child: bool) -> Result<(Reclaimer<Codec>, OwnedFd, bool), StartEr
     if let Some(fd) = device {
         sys::close_range(fd as u32, fd as u32);
     }
+    pager.handler_count.store(0, Relaxed);
+    // SAFETY: this is the first thread of the pager.
+    unsafe { pager.leaving.reset() };
     let pagemap = Pagemap::open().map_err(|_| StartError::Proc)?;
     let statm = reclaim::open_statm().ok_or(StartError::Proc)?;
     // SAFETY: the other pager threads do not exist yet, and the program waits.

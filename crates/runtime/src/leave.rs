@@ -1,0 +1,236 @@
+//! The pager leaves a process, which goes on without.
+//!
+//! For what a program can do natively and not beside the pager's threads: enter a user namespace (the kernel wants a
+//! process of one thread), or forbid all its threads calls that the pager needs. [`Pager::leave`] puts every page in
+//! place, ends the registration of all memory, closes the pager's descriptors and ends its threads.
+//!
+//! ```text
+//!  program's thread        reclaim thread              handlers           watchdog
+//!  no fork meanwhile
+//!  ask ──────────────────▶ restores all that is away   answer as ever
+//!                          gate closed: nothing away?
+//!                          BEGUN, event ──────────────────────────────────▶ touches staging
+//!                                                      wake, see BEGUN,  ◀─┘ (sleeps in the fault)
+//!                                                      end
+//!                          closes the userfaultfd ─────────────────────────▶ wakes, ends
+//!                          memory to children again
+//!  … goes on ◀──────────── answers, ends
+//! ```
+//!
+//! * I1: nothing is taken out from the moment when the reclaim thread begins, since it is the one that takes; so what is
+//!   seen at rest with the gate closed stays.
+//! * I2: threads that wait for a fault or an event when the userfaultfd is closed go on as without one: what they touch
+//!   is in place, or was never there.
+//! * I3: no fork is under way (the asking thread holds the lock of forks), so nobody relies on the pager being still.
+//!
+//! What remains: the reservation with its tables, a few hundred kilobytes, and the statistics page.
+
+use crate::futex::{add_and_wake, wait_while};
+use crate::late::Late;
+use crate::sys::SignalsBlocked;
+use crate::{Codec, Pager, dormant, fork, pager, sys};
+use coldpress_engine::{Entry, LEAF_PAGES, SEGMENT_PAGES, Worker};
+use coldpress_uffd::PAGE_SIZE;
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use rustix::event::EventfdFlags;
+use rustix::fd::{AsRawFd, OwnedFd};
+
+/// How often what is away is looked for again: a tenth of a millisecond apart first, ten milliseconds later.
+const ATTEMPTS: u32 = 200;
+
+/// How long it is waited for the kernel to be through with threads that have ended, at most.
+const GONE_NS: u64 = 2_000_000_000;
+
+/// Whether the pager leaves.
+pub struct Leaving {
+    /// 1: threads end.
+    begun: AtomicU32,
+    /// Threads that have ended, but for the reclaim thread.
+    gone: AtomicU32,
+    /// Readable once it has begun, for the thread that sleeps longest.
+    event: Late<OwnedFd>,
+}
+
+impl Default for Leaving {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Leaving {
+    /// It stays.
+    pub const fn new() -> Self {
+        Self {
+            begun: AtomicU32::new(0),
+            gone: AtomicU32::new(0),
+            event: Late::new(),
+        }
+    }
+
+    /// It stays: at each start. Called by the pager's first thread, which has descriptors of its own.
+    ///
+    /// # Safety
+    /// There is no other thread of the pager.
+    pub(crate) unsafe fn reset(&self) {
+        self.begun.store(0, Relaxed);
+        self.gone.store(0, Relaxed);
+        if let Ok(event) = rustix::event::eventfd(0, EventfdFlags::CLOEXEC) {
+            // SAFETY: as the caller promises.
+            unsafe { self.event.set(event) };
+        }
+    }
+
+    /// What becomes readable once it has begun.
+    pub(crate) fn event(&self) -> Option<&OwnedFd> {
+        self.event.get()
+    }
+
+    /// Whether threads of the pager shall end.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.load(Acquire) != 0
+    }
+
+    pub(crate) fn begin(&self) {
+        self.begun.store(1, Release);
+        if let Some(event) = self.event() {
+            let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Makes the userfaultfd readable until it is closed: all handlers wake, and look.
+    pub(crate) fn wake_handlers(&self) {
+        let staging = pager().host.memory.staging().start;
+        // SAFETY: a page of staging, which is empty: nothing is being taken out.
+        unsafe { sys::madvise(staging, PAGE_SIZE, sys::MADV_POPULATE_READ) };
+    }
+
+    /// Ends the calling thread, one of the pager's.
+    pub(crate) fn thread_goes(&self) -> ! {
+        add_and_wake(&self.gone);
+        sys::exit_thread()
+    }
+
+    fn wait_until_gone(&self, threads: u32) {
+        loop {
+            let gone = self.gone.load(Acquire);
+            if gone >= threads {
+                return;
+            }
+            wait_while(&self.gone, gone);
+        }
+    }
+}
+
+impl Pager {
+    /// Leaves the process, which goes on unmanaged: all its memory is in place and nobody's but its own, and no thread
+    /// of the pager is left. Called by a thread of the program. `false`: memory could not be restored (there is none),
+    /// and the pager stays.
+    pub fn leave(&self) -> bool {
+        let _signals = SignalsBlocked::new();
+        dormant::before_fork();
+        let left = dormant::leave() || {
+            self.fork.lock_out();
+            let left = !self.is_running() || self.ask_to_leave();
+            self.fork.let_in();
+            left
+        };
+        dormant::after_fork_in_parent();
+        if left {
+            wait_for_the_kernel();
+        }
+        left
+    }
+}
+
+/// Threads that have said that they end are still listed for a moment.
+fn wait_for_the_kernel() {
+    let deadline = sys::now_ns() + GONE_NS;
+    let is_listed = || pager().threads.ids().any(sys::is_thread);
+    while is_listed() && sys::now_ns() < deadline {
+        sys::sleep_ns(50_000);
+    }
+    pager().threads.reset();
+}
+
+/// Leaves. Called by the reclaim thread between two rounds; afterwards it has to end. `false`: the pager stays.
+pub(crate) fn leave(worker: &mut Worker<Codec>) -> bool {
+    let pager = pager();
+    let was_hopeless = pager.pressure.hopeless.swap(true, Relaxed);
+    if !restore_everything(worker) {
+        pager.pressure.hopeless.store(was_hopeless, Relaxed);
+        return false;
+    }
+    pager.publish_finally();
+    pager.stop();
+    pager.leaving.begin();
+    // The watchdog comes last: it sleeps until the userfaultfd is closed.
+    let handlers = pager.handler_count.load(Relaxed) as u32;
+    pager.leaving.wait_until_gone(handlers);
+    forget_everything();
+    if let Some(uffd) = pager.host.uffd.get() {
+        use rustix::fd::AsFd;
+        let fd = uffd.as_fd().as_raw_fd() as u32;
+        // In the pager's own table: nobody uses the number again.
+        sys::close_range(fd, fd);
+    }
+    fork::inherit();
+    pager.leaving.wait_until_gone(handlers + 1);
+    true
+}
+
+/// Brings back all that is away, until with the gate closed nothing is.
+fn restore_everything(worker: &mut Worker<Codec>) -> bool {
+    let gate = &pager().host.gate;
+    for attempt in 0..ATTEMPTS {
+        for_each_away(|segment, index| {
+            pager()
+                .engine
+                .fault(&pager().host, worker, segment, index, false);
+        });
+        let closed = gate.close();
+        let mut away = 0;
+        for_each_away(|_, _| away += 1);
+        if away == 0 {
+            return true;
+        }
+        drop(closed);
+        sys::sleep_ns(100_000 << attempt.min(6));
+    }
+    false
+}
+
+fn for_each_away(mut with: impl FnMut(u32, u32)) {
+    let engine = &pager().engine;
+    for (segment, _) in pager().host.windows.iter() {
+        for leaf in (0..SEGMENT_PAGES).step_by(LEAF_PAGES as usize) {
+            if !engine.has_leaf(segment, leaf) {
+                continue;
+            }
+            for index in leaf..leaf + LEAF_PAGES {
+                if !matches!(
+                    engine.entry(segment, index),
+                    Entry::Empty | Entry::Page(_) | Entry::Poisoned
+                ) {
+                    with(segment, index);
+                }
+            }
+        }
+    }
+}
+
+/// All is in place and nobody is told of changes any more: what is known means nothing from now on.
+fn forget_everything() {
+    let pager = pager();
+    let host = &pager.host;
+    let _closed = host.gate.close();
+    for (segment, window) in host.windows.iter() {
+        window.set_registered(0, SEGMENT_PAGES, false);
+        pager.engine.decommit(host, segment, 0, SEGMENT_PAGES);
+    }
+    pager
+        .engine
+        .with_storage_locked(|_| host.memory.release_all());
+}
