@@ -11,6 +11,7 @@
 //! | `wrappers` | `sigaltstack`, `madvise`, `mremap`, `ioctl`, `pthread_create`, `_Fork` |
 //! | `locking` | `mlockall` |
 //! | `mutexes` | `pthread_mutex_init` of robust mutexes |
+//! | `namespaces` | `unshare`, `setns` |
 //! | `piecewise` | moving memory that was split |
 //! | `advise` | `coldpress_advise` |
 //! | `describe` | `coldpress_describe_page` |
@@ -27,6 +28,7 @@ mod environment;
 mod libc_files;
 mod locking;
 mod mutexes;
+mod namespaces;
 mod piecewise;
 mod wrappers;
 

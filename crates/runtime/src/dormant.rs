@@ -97,6 +97,12 @@ pub(crate) fn begin() -> Result<(), StartError> {
     thread.map(|_| ()).map_err(|_| StartError::Thread)
 }
 
+/// Waits again, where the pager has left while it waited.
+pub(crate) fn wait_again() -> bool {
+    pager().host.memory.reset_stacks();
+    begin().is_ok()
+}
+
 /// The thread: sleeps, then starts the pager and is its reclaim thread.
 extern "C" fn wait(_: usize) -> ! {
     let dormant = &pager().dormant;
@@ -106,6 +112,7 @@ extern "C" fn wait(_: usize) -> ! {
         sys::exit_thread();
     }
     start::close_descriptors(start::inherited_device());
+    start::stay_out_of_the_way();
     // SAFETY: this is the only thread of the pager.
     unsafe { pager().leaving.reset() };
     sleep_on();

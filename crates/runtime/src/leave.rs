@@ -28,7 +28,7 @@
 use crate::futex::{add_and_wake, wait_while};
 use crate::late::Late;
 use crate::sys::SignalsBlocked;
-use crate::{Codec, Pager, dormant, fork, pager, sys};
+use crate::{Codec, Pager, dormant, fork, message, pager, start, statistics, sys};
 use coldpress_engine::{Entry, LEAF_PAGES, SEGMENT_PAGES, Worker};
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::{
@@ -145,6 +145,41 @@ impl Pager {
     }
 }
 
+impl Pager {
+    /// Calls `act`, which needs a process of one thread, without the pager, which comes back afterwards where it can.
+    /// Called by the program's only thread. `None`: the pager could not leave.
+    pub fn absent<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
+        let was_dormant = self.dormant.is_waiting();
+        // Afterwards the program may not be allowed to open one.
+        let ahead = (!was_dormant).then(start::open_ahead).flatten();
+        if !self.leave() {
+            return None;
+        }
+        let done = act();
+        let _signals = SignalsBlocked::new();
+        let came_back = match ahead {
+            Some(uffd) => start::start_again(uffd).is_ok(),
+            None => was_dormant && dormant::wait_again(),
+        };
+        if !came_back {
+            message::say(format_args!(
+                "the program goes on without compression: the pager had to leave it for a moment, and could not \
+                 come back"
+            ));
+        }
+        Some(done)
+    }
+
+    /// Whether the program has one thread beside the pager's.
+    pub fn is_alone_with_the_program(&self) -> bool {
+        const OTHER_LINKS: u64 = 2;
+        let tasks = rustix::fs::stat(c"/proc/self/task");
+        let dormant = usize::from(self.dormant.is_waiting());
+        let own = self.threads.ids().count() + dormant;
+        tasks.is_ok_and(|tasks| tasks.st_nlink == own as u64 + 1 + OTHER_LINKS)
+    }
+}
+
 /// Threads that have said that they end are still listed for a moment.
 fn wait_for_the_kernel() {
     let deadline = sys::now_ns() + GONE_NS;
@@ -163,7 +198,7 @@ pub(crate) fn leave(worker: &mut Worker<Codec>) -> bool {
         pager.pressure.hopeless.store(was_hopeless, Relaxed);
         return false;
     }
-    pager.publish_finally();
+    publish();
     pager.stop();
     pager.leaving.begin();
     // The watchdog comes last: it sleeps until the userfaultfd is closed.
@@ -178,7 +213,23 @@ pub(crate) fn leave(worker: &mut Worker<Codec>) -> bool {
     }
     fork::inherit();
     pager.leaving.wait_until_gone(handlers + 1);
+    // The watchdog's touch has put a page of zeros there: a pager that comes back would take it for content.
+    let staging = pager.host.memory.staging();
+    // SAFETY: nobody uses staging, and it is registered no longer.
+    unsafe { sys::madvise(staging.start, staging.len(), sys::MADV_DONTNEED) };
     true
+}
+
+/// What the figures were at last.
+fn publish() {
+    if let Some(measured) = crate::reclaim::measure_once() {
+        statistics::publish(measured);
+    }
+    statistics::publish_slow_figures();
+    statistics::publish_windows();
+    statistics::publish_cpu_time(pager().threads.ids());
+    crate::trace::write();
+    crate::decisions::write();
 }
 
 /// Brings back all that is away, until with the gate closed nothing is.
