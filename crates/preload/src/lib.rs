@@ -13,6 +13,7 @@
 //! | `mutexes` | `pthread_mutex_init` of robust mutexes |
 //! | `namespaces` | `unshare`, `setns` |
 //! | `piecewise` | moving memory that was split |
+//! | `raw_calls` | `syscall`, `prctl`: seccomp filters, futexes |
 //! | `advise` | `coldpress_advise` |
 //! | `describe` | `coldpress_describe_page` |
 //! | `c_library` | what the codecs' C code must not find |
@@ -30,6 +31,7 @@ mod locking;
 mod mutexes;
 mod namespaces;
 mod piecewise;
+mod raw_calls;
 mod wrappers;
 
 /// A defect of the pager: say where, and stop before a page can go wrong.

@@ -25,10 +25,11 @@
 //!
 //! What remains: the reservation with its tables, a few hundred kilobytes, and the statistics page.
 
+use crate::filter::{Instruction, Verdict};
 use crate::futex::{add_and_wake, wait_while};
 use crate::late::Late;
 use crate::sys::SignalsBlocked;
-use crate::{Codec, Pager, dormant, fork, message, pager, start, statistics, sys};
+use crate::{Codec, Pager, dormant, filter, fork, message, pager, start, statistics, sys};
 use coldpress_engine::{Entry, LEAF_PAGES, SEGMENT_PAGES, Worker};
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::{
@@ -168,6 +169,31 @@ impl Pager {
             ));
         }
         Some(done)
+    }
+
+    /// What a seccomp filter would do to the pager. The threads that it needs are there when this returns: none is
+    /// made under the filter.
+    pub fn judge_filter(&self, filter: &[Instruction], all_threads: bool) -> Verdict {
+        let waits = self.dormant.is_waiting();
+        let verdict = filter::judge(filter, all_threads, waits);
+        if verdict == Verdict::Bearable && all_threads && !waits {
+            self.ask_for_handlers();
+        }
+        verdict
+    }
+
+    /// Calls `act` without the pager, which does not come back but where `act` has failed and nothing has
+    /// happened meanwhile.
+    pub fn absent_from_now_on(&self, act: impl FnOnce() -> isize) -> isize {
+        let is_alone = self.is_alone_with_the_program();
+        let ahead = is_alone.then(start::open_ahead).flatten();
+        let left = self.is_running() && self.leave() || self.dormant.is_waiting() && self.leave();
+        let result = act();
+        if let Some(uffd) = ahead.filter(|_| left && result != 0) {
+            let _signals = SignalsBlocked::new();
+            let _ = start::start_again(uffd);
+        }
+        result
     }
 
     /// Whether the program has one thread beside the pager's.

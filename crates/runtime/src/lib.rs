@@ -21,6 +21,7 @@
 //! | `trace` | how long locks are waited for and held |
 //! | `decisions` | a trace of what reclaim decided when |
 //! | `leave` | leaving a process, which goes on unmanaged |
+//! | `filter` | seccomp filters of the program |
 //! | `departure` | the end of a program whose threads leave one by one |
 //! | `dormant` | waiting before starting, in children that are followed |
 //! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |
@@ -42,6 +43,7 @@ pub mod discovery;
 pub mod dormant;
 pub mod exclusions;
 mod fence;
+pub mod filter;
 pub mod fork;
 pub mod futex;
 pub mod handler;

@@ -24,6 +24,8 @@ const REGISTER: u32 = 1;
 const SURRENDER: u32 = 2;
 /// The pager is to leave the process.
 const LEAVE: u32 = 3;
+/// The handlers are to be started.
+const HANDLERS: u32 = 4;
 
 /// How often a range is registered whole before its call is made all the same.
 const ATTEMPTS: usize = 16;
@@ -360,6 +362,21 @@ impl Pager {
         self.ask(LEAVE, AddressRange::new(0, 0))
     }
 
+    /// Has the handlers started, where they are not, and waits until they are.
+    pub(crate) fn ask_for_handlers(&self) {
+        self.ask(HANDLERS, AddressRange::new(0, 0));
+    }
+
+    /// Starts handlers, if that is asked for.
+    pub(crate) fn serve_handlers(&self, start: impl FnOnce()) {
+        let request = &self.request;
+        if request.state.load(Acquire) == HANDLERS {
+            start();
+            request.granted.store(true, Relaxed);
+            set_and_wake(&request.state, NONE);
+        }
+    }
+
     /// Leaves, if that is asked for. Called by the reclaim thread, which ends with it.
     pub(crate) fn serve_leave(&self, worker: &mut Worker<Codec>) {
         let request = &self.request;
@@ -403,7 +420,7 @@ impl Pager {
             end: request.end.load(Relaxed),
         };
         let granted = match what {
-            NONE | LEAVE => return,
+            NONE | LEAVE | HANDLERS => return,
             SURRENDER => self.give_up(range),
             _ => self.register_parts(range),
         };

@@ -329,13 +329,20 @@ fn open_all(start: Start) -> Result<(Reclaimer<Codec>, OwnedFd, bool), StartErro
         pager.host.pagemap.set(pagemap);
     }
     pager.engine.prepare_for(&pager.host, 1024, 65_536);
-    start_thread(sys::Role::Watchdog, watchdog::run, 0)?;
-    let mut handlers_started = false;
-    if start == Start::Child && pager.has_windows() {
+    // A new thread has its maker's name.
+    sys::set_thread_name(c"coldpress/watch");
+    let watchdog = start_thread(sys::Role::Watchdog, watchdog::run, 0);
+    sys::set_thread_name(c"coldpress/main");
+    watchdog?;
+    // In a child only where they are needed at once: most children end soon.
+    let handlers_started = start != Start::Child || pager.has_windows();
+    if handlers_started {
         start_handlers();
-        handlers_started = true;
+    }
+    if start == Start::Child && handlers_started {
         fork::register_again();
     }
+    reclaim::take_turns();
     // SAFETY: this thread is the only reclaimer; its part of the workplace is its own.
     let reclaimer = unsafe { pager.workplace.reclaimer() };
     Ok((reclaimer, statm, handlers_started))
@@ -376,16 +383,22 @@ fn start_thread(
 /// whose descriptor table they share, before the first page is taken out.
 pub fn start_handlers() {
     let allowed = rustix::thread::sched_getaffinity(None);
+    // A new thread has its maker's name.
+    sys::set_thread_name(c"coldpress/fault");
     let mut number = 0;
     for cpu in 0..rustix::thread::CpuSet::MAX_CPU {
         let usable = allowed.as_ref().map_or(cpu == 0, |set| set.is_set(cpu));
         if usable && number < MAX_HANDLERS {
-            match start_thread(sys::Role::Handler, handler::run, number << 16 | cpu) {
-                Ok(_) => number += 1,
+            match start_thread(sys::Role::Handler, handler::run, number) {
+                Ok(thread) => {
+                    sys::pin(thread, cpu);
+                    number += 1;
+                }
                 Err(_) => break,
             }
         }
     }
+    sys::set_thread_name(c"coldpress/main");
     if number == 0 {
         message::say(format_args!(
             "no thread could be made to answer faults; the process ends before memory is touched \

@@ -385,11 +385,12 @@ pub fn set_thread_name(name: &core::ffi::CStr) {
     let _ = rustix::thread::set_name(name);
 }
 
-/// Pins the calling thread to one processor. `false`: not allowed.
-pub fn pin_to(cpu: usize) -> bool {
+/// Pins a thread of this process to one processor. `false`: not allowed.
+pub fn pin(thread: u32, cpu: usize) -> bool {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);
-    rustix::thread::sched_setaffinity(None, &set).is_ok()
+    let thread = rustix::thread::Pid::from_raw(thread as i32);
+    thread.is_some() && rustix::thread::sched_setaffinity(thread, &set).is_ok()
 }
 
 /// `struct sched_attr` of `sched_setattr`(2), in its first size.
