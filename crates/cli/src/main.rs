@@ -36,6 +36,7 @@ mod eval;
 mod eval_arguments;
 mod follow;
 mod grid;
+mod handed_over;
 mod host;
 mod inactive;
 mod managed;

@@ -79,6 +79,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
             .collect::<Result<_, _>>()?,
         environment: settings.environment(),
         device,
+        ends_with_us: arguments.die_with_coldpress,
     };
     if let Some(line) = budget.explanation()
         && !quiet
