@@ -6,6 +6,7 @@ use crate::mend::NO_SETCAP;
 use crate::preload_library;
 use crate::refusal::{EXIT_REFUSED, Refusal};
 use crate::size::format_bytes;
+use crate::streams::print;
 use crate::tier::{Access, Assessment, Tier};
 use crate::userfaultfd::FEATURES;
 use serde_json::{Value, json};
@@ -15,9 +16,9 @@ use std::fmt::Write;
 pub fn doctor(as_json: bool) -> Result<u8, Refusal> {
     let assessment = Assessment::take();
     if as_json {
-        println!("{:#}", to_json(&assessment));
+        print(&format!("{:#}\n", to_json(&assessment)))?;
     } else {
-        print!("{}", to_text(&assessment));
+        print(&to_text(&assessment))?;
     }
     Ok(if assessment.tier == Tier::Full {
         0

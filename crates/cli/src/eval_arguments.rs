@@ -28,19 +28,19 @@ pub struct EvalArguments {
     #[arg(long, value_name = "PATH", value_parser = parse_simd)]
     pub simd: Option<Simd>,
     /// Most that a compressed page may take: 70%, 2867
-    #[arg(long, value_name = "SIZE|PERCENT", value_parser = parse_threshold, default_value = "70%")]
+    #[arg(long, allow_hyphen_values = true, value_name = "SIZE|PERCENT", value_parser = parse_threshold, default_value = "70%")]
     pub threshold: usize,
     /// Times that each page is measured; medians count
-    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "3")]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = parse_count, default_value = "3")]
     pub rounds: usize,
     /// Evaluate this many pages of each file, evenly spread; otherwise all
-    #[arg(long, value_name = "N", value_parser = parse_count)]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = parse_count)]
     pub sample: Option<usize>,
     /// Processor to run on, or none; otherwise the one it happens to be on
-    #[arg(long, value_name = "CPU", value_parser = parse_pin)]
+    #[arg(long, allow_hyphen_values = true, value_name = "CPU", value_parser = parse_pin)]
     pub pin: Option<Pin>,
     /// Where samples and orders come from; everything but times follows from it
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", default_value = "1")]
     pub seed: u64,
     /// Compare every codec with this one; otherwise press with lz4:1, press-dense with zstd:1
     #[arg(long, value_name = "NAME")]
