@@ -316,10 +316,17 @@ mod tests {
         for text in ["-1", "-1G", "-64M"] {
             let error = parse_text(&format!("coldpress run --budget {text} -- true")).unwrap_err();
             let line = one_line(&error).unwrap();
-            assert!(line.starts_with("--budget: cannot read \"-") && line.contains("64M"), "{line}");
+            assert!(
+                line.starts_with("--budget: cannot read \"-") && line.contains("64M"),
+                "{line}"
+            );
         }
         let error = parse_text("coldpress run --cold-after -1s -- true").unwrap_err();
-        assert!(one_line(&error).unwrap().starts_with("--cold-after: cannot read \"-1s\""));
+        assert!(
+            one_line(&error)
+                .unwrap()
+                .starts_with("--cold-after: cannot read \"-1s\"")
+        );
         let error = parse_text("coldpress run --nonsense -- true").unwrap_err();
         assert_eq!(one_line(&error), None);
     }

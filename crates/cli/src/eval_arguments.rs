@@ -40,7 +40,12 @@ pub struct EvalArguments {
     #[arg(long, allow_hyphen_values = true, value_name = "CPU", value_parser = parse_pin)]
     pub pin: Option<Pin>,
     /// Where samples and orders come from; everything but times follows from it
-    #[arg(long, allow_hyphen_values = true, value_name = "N", default_value = "1")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "N",
+        default_value = "1"
+    )]
     pub seed: u64,
     /// Compare every codec with this one; otherwise press with lz4:1, press-dense with zstd:1
     #[arg(long, value_name = "NAME")]

@@ -49,6 +49,7 @@ mod privilege;
 mod process;
 mod program;
 mod progress;
+mod readiness;
 mod refusal;
 mod report;
 mod rule;
@@ -71,6 +72,7 @@ mod trace;
 mod trace_file;
 mod trace_plot;
 mod trace_target;
+mod trial;
 mod unmanaged;
 mod userfaultfd;
 

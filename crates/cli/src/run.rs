@@ -4,52 +4,52 @@ use crate::arguments::RunArguments;
 use crate::budget::BudgetInForce;
 use crate::chaos;
 use crate::config_file;
-use crate::doctor;
 use crate::environment;
 use crate::follow::Followed;
 use crate::memory_limit;
 use crate::output_file;
-use crate::preload_library;
 use crate::program::{self, Program};
+use crate::readiness::{self, Ready};
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::signals::{self, Signals};
 use crate::size::Budget;
 use crate::spawn::{self, Launch, SpawnError};
-use crate::statistics_dir;
 use crate::statistics_file::Copy;
 use crate::streams::say;
 use crate::summary;
 use crate::supervise::{self, Ending};
-use crate::tier::{Access, Assessment, Tier};
 use crate::trace_target::TraceTarget;
 use coldpress_codec::CodecKind;
 use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
 use coldpress_interface::triggers::Triggers;
 use std::ffi::OsStr;
-use std::os::fd::RawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Runs the program; the result is its own exit status.
 pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
-    let chosen = settings(arguments)?;
+    let chosen = settings(arguments.settings(), arguments.config.clone())?;
     let quiet = chosen.quiet.unwrap_or(false);
-    let asked = chosen.budget.unwrap_or(Budget::Unlimited);
-    let asked = asked.resolve(memory_limit::usable_bytes)?;
-    let budget = BudgetInForce::of(asked, memory_limit::group_bytes())?;
+    let budget = budget(&chosen)?;
     // Without a budget only age makes cold pages go.
-    let cold_after_ms = chosen.cold_after_ms.unwrap_or(match asked {
+    let cold_after_ms = chosen.cold_after_ms.unwrap_or(match budget.asked_bytes {
         NO_BUDGET => COLD_AFTER_AUTO,
         _ => 0,
     });
     let program = program::find(&arguments.program[0])?;
-    let device = check_machine()?;
-    let library = preload_library::find()?;
-    let statistics_dir = statistics_dir::prepare()?;
+    let Ready {
+        device,
+        library,
+        statistics_dir,
+    } = readiness::check()?;
     if let Some(target) = &chosen.stats {
         output_file::check(target).map_err(|refusal| refusal.of("--stats"))?;
     }
-    let trace = chosen.trace.as_deref().map(TraceTarget::prepare).transpose()?;
+    let trace = chosen
+        .trace
+        .as_deref()
+        .map(TraceTarget::prepare)
+        .transpose()?;
     let chaos = chaos::seed(arguments.chaos);
     let settings = environment::Settings {
         budget_bytes: budget.bytes,
@@ -81,8 +81,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     if let Some(line) = budget.explanation()
         && !quiet
     {
-        say!(
-            "{}: {line}", program.name);
+        say!("{}: {line}", program.name);
     }
     let signals = Signals::take();
     let child = spawn::start(&launch, &signals).map_err(|error| refuse_start(&program, error))?;
@@ -98,7 +97,9 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     };
     tell(&chosen, &program, &library, &budget, &end, followed);
     if let Some(trace) = trace {
-        let statistics = copy.as_ref().and_then(|copy| copy.statistics(child.pid).ok());
+        let statistics = copy
+            .as_ref()
+            .and_then(|copy| copy.statistics(child.pid).ok());
         trace.finish(statistics, quiet);
     }
     if let Some(seed) = chaos
@@ -110,26 +111,25 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     Ok(end_as(ending))
 }
 
+/// What a run without options would be refused for: settings in the environment and their file, memory's limits.
+pub fn surroundings() -> Result<(), Refusal> {
+    budget(&settings(Settings::default(), None)?).map(drop)
+}
+
 /// What the command line, the environment and the file say.
-fn settings(arguments: &RunArguments) -> Result<Settings, Refusal> {
-    let upper = arguments.settings().over(Settings::from_environment()?);
+fn settings(upper: Settings, config: Option<PathBuf>) -> Result<Settings, Refusal> {
+    let upper = upper.over(Settings::from_environment()?);
     let named = std::env::var_os("COLDPRESS_CONFIG").filter(|name| !name.is_empty());
-    Ok(match arguments.config.clone().or(named.map(Into::into)) {
+    Ok(match config.or(named.map(Into::into)) {
         Some(path) => upper.over(config_file::read(&path)?),
         None => upper,
     })
 }
 
-/// The full tier, or a refusal. Returns the device descriptor that the program must inherit.
-fn check_machine() -> Result<Option<RawFd>, Refusal> {
-    let assessment = Assessment::take();
-    match assessment.access {
-        Some(Access::SystemCall) if assessment.tier == Tier::Full => Ok(None),
-        Some(Access::Device { descriptor, .. }) if assessment.tier == Tier::Full => {
-            Ok(Some(descriptor))
-        }
-        _ => Err(doctor::refuse(&assessment)),
-    }
+fn budget(chosen: &Settings) -> Result<BudgetInForce, Refusal> {
+    let asked = chosen.budget.unwrap_or(Budget::Unlimited);
+    let asked = asked.resolve(memory_limit::usable_bytes)?;
+    BudgetInForce::of(asked, memory_limit::group_bytes())
 }
 
 /// `execve` failed although the file looked right: it changed meanwhile, or a limit was met.
@@ -169,25 +169,19 @@ fn tell(
     let quiet = chosen.quiet == Some(true);
     match (&all, statistics) {
         _ if quiet => {}
-        (Some((totals, _)), Some(_)) if totals.programs > 1 => say!(
-            "{}",
-            summary::line_of_all(&program.name, totals, budget)
-        ),
-        (_, Some(statistics)) => say!(
-            "{}",
-            summary::line(&program.name, statistics, budget)
-        ),
-        (Some((totals, _)), None) => say!(
-            "{}",
-            summary::line_of_all(&program.name, totals, budget)
-        ),
+        (Some((totals, _)), Some(_)) if totals.programs > 1 => {
+            say!("{}", summary::line_of_all(&program.name, totals, budget))
+        }
+        (_, Some(statistics)) => say!("{}", summary::line(&program.name, statistics, budget)),
+        (Some((totals, _)), None) => {
+            say!("{}", summary::line_of_all(&program.name, totals, budget))
+        }
         (None, None) => {}
     }
     if let Some(line) = all.as_ref().and_then(|(_, unmanaged)| unmanaged.line())
         && !quiet
     {
-        say!(
-            "{}: not managed: {line}", program.name);
+        say!("{}: not managed: {line}", program.name);
     }
     if statistics.is_none() && all.is_none() {
         say!(

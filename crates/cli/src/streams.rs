@@ -78,7 +78,11 @@ pub fn write(descriptor: RawFd, bytes: &[u8], patience: Option<Duration>) -> io:
         if wait {
             wait_for_room(descriptor, patience)?;
         }
-        let len = if wait { rest.len().min(ATOMIC_BYTES) } else { rest.len() };
+        let len = if wait {
+            rest.len().min(ATOMIC_BYTES)
+        } else {
+            rest.len()
+        };
         // SAFETY: the buffer is as long as told.
         let written = unsafe { libc::write(descriptor, rest.as_ptr().cast(), len) };
         match usize::try_from(written) {
@@ -140,6 +144,9 @@ mod tests {
 
     #[test]
     fn names_give_no_orders_to_a_terminal() {
-        assert_eq!(visible("a\u{1b}[2Jb\u{9b}c\r\n\td é"), "a\\u{1b}[2Jb\\u{9b}c\\r\n\td é");
+        assert_eq!(
+            visible("a\u{1b}[2Jb\u{9b}c\r\n\td é"),
+            "a\\u{1b}[2Jb\\u{9b}c\\r\n\td é"
+        );
     }
 }

@@ -42,7 +42,10 @@ pub struct TraceArguments {
 /// Shows a trace.
 pub fn trace(arguments: &TraceArguments) -> Result<u8, Refusal> {
     let drawn_on_output = arguments.svg.as_deref().is_some_and(output_file::is_dash);
-    output_file::one_on_standard_output(&[("--json", arguments.json), ("--svg -", drawn_on_output)])?;
+    output_file::one_on_standard_output(&[
+        ("--json", arguments.json),
+        ("--svg -", drawn_on_output),
+    ])?;
     let trace = trace_file::read(&arguments.file)?;
     if let Some(target) = &arguments.svg {
         output_file::write(target, trace_plot::plot(&trace).as_bytes())?;

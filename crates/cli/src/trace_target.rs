@@ -55,8 +55,11 @@ impl TraceTarget {
             });
         };
         if path.as_os_str().len() > LONGEST_PATH {
-            return Err(refused(format!("its path is longer than {LONGEST_PATH} bytes"))
-                .mend("Name one in a directory nearer to the root: --trace /tmp/decisions.trace"));
+            return Err(
+                refused(format!("its path is longer than {LONGEST_PATH} bytes")).mend(
+                    "Name one in a directory nearer to the root: --trace /tmp/decisions.trace",
+                ),
+            );
         }
         let is_new = !path.exists();
         let mut options = OpenOptions::new();
@@ -88,7 +91,8 @@ impl TraceTarget {
             let mut bytes = Vec::new();
             let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
             let read = read.map_err(|error| Refusal::new(format!("cannot be read again: {error}")));
-            let written = read.and_then(|_| output_file::write_within(&self.named, &bytes, PATIENCE));
+            let written =
+                read.and_then(|_| output_file::write_within(&self.named, &bytes, PATIENCE));
             if let Err(refusal) = written {
                 say!("--trace: {refusal}");
             }
@@ -105,7 +109,11 @@ impl TraceTarget {
         }
         let others = of_others(&self.path);
         if !others.is_empty() && !quiet {
-            let names: Vec<_> = others.iter().take(MOST_NAMED).map(|path| path.display().to_string()).collect();
+            let names: Vec<_> = others
+                .iter()
+                .take(MOST_NAMED)
+                .map(|path| path.display().to_string())
+                .collect();
             let more = match others.len().saturating_sub(MOST_NAMED) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
@@ -127,14 +135,19 @@ fn file_in_memory() -> io::Result<File> {
 
 /// Files FILE.PID that were written since this process began.
 fn of_others(file: &Path) -> Vec<PathBuf> {
-    let began = fs::metadata(format!("/proc/{}", std::process::id())).and_then(|own| own.modified());
+    let began =
+        fs::metadata(format!("/proc/{}", std::process::id())).and_then(|own| own.modified());
     let (Some(directory), Some(name), Ok(began)) = (file.parent(), file.file_name(), began) else {
         return Vec::new();
     };
     let is_other = |entry: &fs::DirEntry| {
         let other = entry.file_name();
         let number = other.to_str().zip(name.to_str()).and_then(|(other, name)| {
-            other.strip_prefix(name)?.strip_prefix('.')?.parse::<u32>().ok()
+            other
+                .strip_prefix(name)?
+                .strip_prefix('.')?
+                .parse::<u32>()
+                .ok()
         });
         let metadata = || entry.metadata().and_then(|metadata| metadata.modified());
         number.is_some() && metadata().is_ok_and(|written| written >= began)
@@ -152,7 +165,8 @@ mod tests {
 
     #[test]
     fn links_stay_and_what_is_no_file_gets_the_trace_at_the_end() {
-        let directory = std::env::temp_dir().join(format!("coldpress-trace-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("coldpress-trace-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let directory = directory.canonicalize().unwrap();
         let (file, link) = (directory.join("x"), directory.join("link"));

@@ -6,10 +6,11 @@
 //! the program is worth a pager, and where one cannot start the program goes on without.
 
 use crate::{environment, libc_files};
-use coldpress_interface::config as names;
+use coldpress_interface::config::{TRACE_LOCKS, handed as names};
 use coldpress_runtime::config::{Config, variable};
 use coldpress_runtime::{decisions, dormant, fork, message, pager, start, sys, trace};
 use core::ffi::{c_char, c_int, c_void};
+use core::fmt::Write;
 
 type Constructor = extern "C" fn(c_int, *const *const c_char, *mut *mut c_char);
 
@@ -33,6 +34,10 @@ unsafe extern "C" {
 
 extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *mut c_char) {
     // SAFETY: libc hands constructors the environment block it got from the kernel.
+    if unsafe { variable(environment.cast_const().cast(), names::TRIAL) }.is_some() {
+        answer_trial();
+    }
+    // SAFETY: as above.
     let config = unsafe { Config::from_environment(environment.cast_const().cast()) };
     let Some(config) = config else { return };
     let is_root = config.root_pid == sys::process_id();
@@ -61,10 +66,7 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
             names::TRACE_DECISIONS,
         ));
         if is_root {
-            trace::configure(variable(
-                environment.cast_const().cast(),
-                names::TRACE_LOCKS,
-            ));
+            trace::configure(variable(environment.cast_const().cast(), TRACE_LOCKS));
         }
     }
     pager.set_touch_before_fork(libc_files::touch);
@@ -84,6 +86,19 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
     // they run last before the fork and first after it.
     // SAFETY: functions that live as long as the process; the handle is this library's.
     unsafe { __register_atfork(prepare, parent, child, (&raw mut __dso_handle).cast()) };
+}
+
+/// `coldpress run` tries in a process of its own whether the library can be loaded: no pager, no program.
+fn answer_trial() -> ! {
+    let mut text = message::Text::<64>::new();
+    let _ = writeln!(
+        text,
+        "{} {}",
+        names::TRIAL_ANSWER,
+        env!("CARGO_PKG_VERSION")
+    );
+    message::answer(text.as_bytes());
+    sys::exit_process(0)
 }
 
 extern "C" fn destructor() {

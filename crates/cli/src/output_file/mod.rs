@@ -52,10 +52,17 @@ pub fn is_dash(target: &Path) -> bool {
 
 /// Refuses two streams of data on standard output, one after the other.
 pub fn one_on_standard_output(targets: &[(&str, bool)]) -> Result<(), Refusal> {
-    let there: Vec<&str> = targets.iter().filter(|(_, there)| *there).map(|(name, _)| *name).collect();
+    let there: Vec<&str> = targets
+        .iter()
+        .filter(|(_, there)| *there)
+        .map(|(name, _)| *name)
+        .collect();
     match there.len() {
         0 | 1 => Ok(()),
-        _ => Err(Refusal::new(format!("{} would all go to standard output: name a file", there.join(" and ")))),
+        _ => Err(Refusal::new(format!(
+            "{} would all go to standard output: name a file",
+            there.join(" and ")
+        ))),
     }
 }
 
@@ -164,7 +171,9 @@ fn open_place(place: Place, patience: Option<Duration>) -> io::Result<Opened> {
         Place::Descriptor(number) => direct(descriptor(number)),
         Place::Special(path) => direct(existing().open(path)),
         Place::Fifo(path) => direct(fifo(&path, patience)),
-        Place::Socket(path) => direct(UnixStream::connect(path).map(|socket| OwnedFd::from(socket).into())),
+        Place::Socket(path) => {
+            direct(UnixStream::connect(path).map(|socket| OwnedFd::from(socket).into()))
+        }
         Place::InPlace(path) => direct(existing().truncate(true).open(path)),
         Place::New(path) => beside(&path, None),
         Place::Replace(path, old) => match beside(&path, Some(&old)) {
@@ -184,7 +193,9 @@ fn existing() -> OpenOptions {
 
 fn is_forbidden(error: &io::Error) -> bool {
     const FORBIDDEN: [i32; 4] = [libc::EACCES, libc::EPERM, libc::EROFS, libc::EINVAL];
-    error.raw_os_error().is_some_and(|number| FORBIDDEN.contains(&number))
+    error
+        .raw_os_error()
+        .is_some_and(|number| FORBIDDEN.contains(&number))
 }
 
 fn is_mount_point(error: &io::Error) -> bool {
@@ -211,7 +222,9 @@ fn fifo(path: &Path, patience: Option<Duration>) -> io::Result<File> {
     };
     let until = Instant::now() + patience;
     loop {
-        let opened = existing().custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK).open(path);
+        let opened = existing()
+            .custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK)
+            .open(path);
         match opened {
             Err(error) if error.raw_os_error() == Some(libc::ENXIO) && Instant::now() < until => {
                 on_signal::pause();
@@ -275,12 +288,23 @@ fn create_partial(target: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
         let path = CString::new(partial.as_os_str().as_bytes())?;
         // Created and made known with signals held back: what one finds here is ours.
         let made = on_signal::held_back(|| {
-            let options = OpenOptions::new().write(true).create_new(true).mode(mode).open(&partial);
+            let options = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(mode)
+                .open(&partial);
             options.inspect(|_| on_signal::remove_file(Some(path)))
         });
         match made {
             Ok(file) => return Ok((file, partial)),
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EEXIST | libc::ENAMETOOLONG)) => last = error,
+            Err(error)
+                if matches!(
+                    error.raw_os_error(),
+                    Some(libc::EEXIST | libc::ENAMETOOLONG)
+                ) =>
+            {
+                last = error
+            }
             Err(error) => return Err(error),
         }
     }

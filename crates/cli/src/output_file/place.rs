@@ -47,7 +47,10 @@ impl Place {
         }
         let mut path = target.to_owned();
         for _ in 0..MOST_LINKS {
-            let name = path.file_name().ok_or_else(|| error(libc::EISDIR))?.to_owned();
+            let name = path
+                .file_name()
+                .ok_or_else(|| error(libc::EISDIR))?
+                .to_owned();
             let parent = match path.parent() {
                 Some(parent) if !parent.as_os_str().is_empty() => parent.canonicalize()?,
                 _ => Path::new(".").canonicalize()?,
@@ -57,7 +60,9 @@ impl Place {
                 return Ok(Place::Descriptor(descriptor));
             }
             let metadata = match fs::symlink_metadata(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Place::New(path)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Ok(Place::New(path));
+                }
                 found => found?,
             };
             // Links below /proc lead to files that may have no name.
@@ -91,7 +96,9 @@ impl Place {
 /// The descriptor of this process that `path` stands for: opened by its name it would be another open file, at
 /// its beginning, and a socket could not be opened at all.
 fn own_descriptor(parent: &Path, path: &Path) -> Option<RawFd> {
-    let own = parent.strip_prefix(format!("/proc/{}", std::process::id())).ok()?;
+    let own = parent
+        .strip_prefix(format!("/proc/{}", std::process::id()))
+        .ok()?;
     let table = own == Path::new("fd") || own.starts_with("task") && own.ends_with("fd");
     let name = table.then(|| path.file_name()?.to_str())??;
     name.parse().ok().filter(|number| *number >= 0)

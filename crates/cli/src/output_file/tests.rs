@@ -8,7 +8,8 @@ struct Directory(PathBuf);
 
 impl Directory {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("coldpress-output-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("coldpress-output-{}-{name}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
@@ -41,7 +42,12 @@ fn the_file_appears_when_it_is_whole() {
     check(&target).unwrap();
     assert_eq!(fs::read(&target).unwrap(), b"whole");
     assert_eq!(directory.names(), 1);
-    for bad in [directory.0.clone(), directory.path("no/x"), directory.path("x/"), PathBuf::from("..")] {
+    for bad in [
+        directory.0.clone(),
+        directory.path("no/x"),
+        directory.path("x/"),
+        PathBuf::from(".."),
+    ] {
         let refusal = check(&bad).unwrap_err().to_string();
         assert!(refusal.starts_with("cannot write"), "{refusal}");
     }
@@ -50,7 +56,11 @@ fn the_file_appears_when_it_is_whole() {
 #[test]
 fn links_stay_links_and_what_they_lead_to_is_written() {
     let directory = Directory::new("links");
-    let (target, link, outer) = (directory.path("x"), directory.path("link"), directory.path("outer"));
+    let (target, link, outer) = (
+        directory.path("x"),
+        directory.path("link"),
+        directory.path("outer"),
+    );
     symlink("x", &link).unwrap();
     symlink(&link, &outer).unwrap();
     for (content, at) in [(b"new", &outer), (b"old", &link), (b"any", &target)] {
@@ -89,17 +99,34 @@ fn what_is_no_regular_file_is_written_into() {
     let directory = Directory::new("special");
     check(Path::new("/dev/null")).unwrap();
     write(Path::new("/dev/null"), b"gone").unwrap();
-    assert!(fs::symlink_metadata("/dev/null").unwrap().file_type().is_char_device());
-    let error = write(Path::new("/dev/full"), b"much").unwrap_err().to_string();
-    assert!(error.starts_with("cannot write /dev/full: No space left"), "{error}");
+    assert!(
+        fs::symlink_metadata("/dev/null")
+            .unwrap()
+            .file_type()
+            .is_char_device()
+    );
+    let error = write(Path::new("/dev/full"), b"much")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("cannot write /dev/full: No space left"),
+        "{error}"
+    );
     let fifo = directory.path("fifo");
     let name = CString::new(fifo.as_os_str().as_bytes()).unwrap();
     // SAFETY: a terminated path.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
     check(&fifo).unwrap();
     let error = write_within(&fifo, b"x", Duration::from_millis(30)).unwrap_err();
-    assert!(error.to_string().ends_with("nobody reads from it"), "{error}");
-    let mut reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&fifo).unwrap();
+    assert!(
+        error.to_string().ends_with("nobody reads from it"),
+        "{error}"
+    );
+    let mut reader = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(&fifo)
+        .unwrap();
     write_within(&fifo, b"said", Duration::from_secs(9)).unwrap();
     let mut said = String::new();
     reader.read_to_string(&mut said).unwrap();
@@ -108,7 +135,12 @@ fn what_is_no_regular_file_is_written_into() {
     let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     write(&socket, b"heard").unwrap();
     let mut heard = String::new();
-    listener.accept().unwrap().0.read_to_string(&mut heard).unwrap();
+    listener
+        .accept()
+        .unwrap()
+        .0
+        .read_to_string(&mut heard)
+        .unwrap();
     assert_eq!(heard, "heard");
     assert_eq!(directory.names(), 2);
 }
