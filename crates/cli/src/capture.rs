@@ -12,7 +12,7 @@ use crate::process;
 use crate::progress::Bar;
 use crate::refusal::Refusal;
 use crate::size::{format_bytes, format_count};
-use crate::streams::{print, say};
+use crate::streams::{print, say, visible};
 
 /// What was met on the way.
 #[derive(Debug, Default)]
@@ -99,7 +99,10 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Refusal> {
     );
     match output_file::is_dash(&arguments.output) {
         true => say!("{said}"),
-        false => print(&format!("{}: {said}\n", arguments.output.display()))?,
+        false => {
+            let shown = arguments.output.display().to_string();
+            print(&format!("{}: {said}\n", visible(&shown)))?;
+        }
     }
     Ok(0)
 }

@@ -59,7 +59,7 @@ impl EvalArguments {
     /// What the evaluation is asked for.
     pub fn options(&self) -> Options {
         Options {
-            codecs: self.codecs.clone(),
+            codecs: self.codecs.iter().map(|name| spelled(name)).collect(),
             storages: self.storages.clone(),
             simd: self.simd,
             threshold_bytes: self.threshold,
@@ -67,9 +67,20 @@ impl EvalArguments {
             sample_pages: self.sample,
             pin: self.pin.unwrap_or(Pin::Here),
             seed: self.seed,
-            against: self.against.clone(),
+            against: self.against.as_deref().map(spelled),
         }
     }
+}
+
+/// The name of a codec as the tables have it: what a name means to `run` it means here.
+fn spelled(name: &str) -> String {
+    match name {
+        "lz4" => "lz4:1",
+        "lz4-rust:1" => "lz4-rust",
+        "zstd" => "zstd:1",
+        _ => name,
+    }
+    .to_owned()
 }
 
 fn parse_simd(text: &str) -> Result<Simd, String> {
@@ -114,6 +125,18 @@ mod tests {
         }
         for text in ["", "0", "0%", "101%", "4097", "5K", "-1", "much"] {
             assert!(parse_threshold(text).unwrap_err().contains("70%"), "{text}");
+        }
+    }
+
+    /// `lz4-rust` was acceleration 11 to `run` and 1 here.
+    #[test]
+    fn names_mean_what_they_mean_to_run() {
+        let tables = coldpress_eval::codec_names();
+        for name in ["lz4", "lz4-rust", "lz4-rust:1", "zstd", "press"] {
+            let spelled = spelled(name);
+            assert!(tables.contains(&spelled), "{name}");
+            let run = |name: &str| crate::choice::parse_codec(name).unwrap();
+            assert_eq!(run(&spelled), run(name), "{name}");
         }
     }
 

@@ -25,9 +25,9 @@ const PATIENCE: Duration = Duration::from_millis(1_000);
 /// Arguments of `coldpress status`.
 #[derive(Debug, Args)]
 pub struct StatusArguments {
-    /// Show one process in detail
-    #[arg(value_name = "PID", value_parser = parse_pid)]
-    pid: Option<u32>,
+    /// Show these processes; a single one in detail
+    #[arg(value_name = "PID|PROGRAM")]
+    processes: Vec<String>,
     /// Print sizes in bytes
     #[arg(short, long)]
     bytes: bool,
@@ -74,11 +74,28 @@ impl StatusArguments {
     }
 }
 
-/// Shows all managed processes, or one in detail.
+/// Shows all managed processes, some, or one in detail.
 pub fn status(arguments: &StatusArguments) -> Result<u8, Refusal> {
-    match arguments.pid {
-        Some(pid) => one(&managed::find(pid)?, arguments)?,
-        None => all(&managed::all(), arguments)?,
+    if arguments.processes.is_empty() {
+        all(&managed::all(), arguments)?;
+        return Ok(0);
+    }
+    let mut found: Vec<Live> = Vec::new();
+    for wanted in &arguments.processes {
+        for file in managed::named(wanted)? {
+            if !found.iter().any(|other| other.path == file.path) {
+                found.push(file);
+            }
+        }
+    }
+    // A list is a list for programs, however many it names today.
+    let by_number = arguments
+        .processes
+        .iter()
+        .all(|wanted| parse_pid(wanted).is_ok());
+    match found.as_slice() {
+        [file] if by_number || !arguments.json => one(file, arguments)?,
+        files => all(files, arguments)?,
     }
     Ok(0)
 }

@@ -89,9 +89,12 @@ pub fn line_of_all(program: &str, totals: &Totals, budget: &BudgetInForce) -> St
         );
     }
     let mut line = format!(
-        "{program}: {} programs managed ({} for each); saved up to {}, the sum of what each saved at most; \
+        "{program}: {} managed ({} for each); saved up to {}, the sum of what each saved at most; \
          {} ({}) held most, {} of {} content; {} evictions, {} faults; pagers' CPU {}",
-        format_count(totals.programs),
+        match totals.programs {
+            1 => "1 program".to_owned(),
+            more => format!("{} programs", format_count(more)),
+        },
         match budget.bytes {
             NO_BUDGET => "no budget".to_owned(),
             bytes => format!("budget {}", format_bytes(bytes)),
@@ -273,6 +276,9 @@ mod tests {
             "{line}"
         );
         assert!(!line.contains("still run") && !line.contains("WARNING"));
+        totals.programs = 1;
+        assert!(line_of_all("sh", &totals, &budget).starts_with("sh: 1 program managed ("));
+        totals.programs = 14;
         (totals.running, totals.lost) = (2, 1);
         let line = line_of_all("sh", &totals, &budget);
         assert!(

@@ -5,7 +5,7 @@ use crate::grid;
 use crate::output_file;
 use crate::refusal::Refusal;
 use crate::size::{format_bytes, format_count};
-use crate::streams::print;
+use crate::streams::{print, visible};
 use crate::trace_file::{self, Record, Trace};
 use crate::trace_plot;
 use clap::Args;
@@ -61,7 +61,10 @@ pub fn trace(arguments: &TraceArguments) -> Result<u8, Refusal> {
 }
 
 fn table(trace: &Trace) -> String {
-    let text = |name: &str| trace.head.get(name).and_then(Value::as_str).unwrap_or("?");
+    let text = |name: &str| {
+        let text = trace.head.get(name).and_then(Value::as_str);
+        visible(text.unwrap_or("?"))
+    };
     let mut all = format!(
         "{} ({}), {}, {}\n",
         text("program"),
