@@ -11,7 +11,9 @@
 //! | `wrappers` | `sigaltstack`, `madvise`, `mremap`, `ioctl`, `pthread_create`, `_Fork` |
 //! | `locking` | `mlockall` |
 //! | `mutexes` | `pthread_mutex_init` of robust mutexes |
+//! | `namespaces` | `unshare`, `setns` |
 //! | `piecewise` | moving memory that was split |
+//! | `raw_calls` | `syscall`, `prctl`: seccomp filters, futexes |
 //! | `advise` | `coldpress_advise` |
 //! | `describe` | `coldpress_describe_page` |
 //! | `c_library` | what the codecs' C code must not find |
@@ -31,7 +33,9 @@ mod libc_symbols;
 mod locking;
 mod memory_functions;
 mod mutexes;
+mod namespaces;
 mod piecewise;
+mod raw_calls;
 mod wrappers;
 
 /// A defect of the pager: say where, and stop before a page can go wrong.

@@ -118,6 +118,17 @@ impl Fork {
         Some(())
     }
 
+    /// No fork begins until [`let_in`](Self::let_in).
+    pub(crate) fn lock_out(&self) {
+        self.lock.lock();
+    }
+
+    /// Forks may begin again. By the thread that has locked them out.
+    pub(crate) fn let_in(&self) {
+        // SAFETY: locked in `lock_out` by this thread.
+        unsafe { self.lock.unlock() };
+    }
+
     fn journal(&self) -> &[Operation] {
         let len = self.journal.len.load(Acquire);
         match self.journal.entries.load(Relaxed) {
@@ -294,7 +305,7 @@ fn for_each_registered_of(
 /// Before a fork: all private anonymous memory is inherited, but for what the program itself has
 /// excepted. (Not only what is known as registered: the mark passes to memory by which a marked
 /// mapping grows.)
-fn inherit() {
+pub(crate) fn inherit() {
     let mut buffer = [0u8; 8192];
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let maps = rustix::fs::open(c"/proc/self/maps", flags, Mode::empty());
@@ -336,6 +347,12 @@ pub fn prepare() {
     }
     let signals = sys::block_signals();
     pager.fork.lock.lock();
+    if !pager.is_running() {
+        // It has left meanwhile.
+        pager.fork.let_in();
+        sys::set_signals(signals);
+        return;
+    }
     pager.fork.signals.store(signals, Relaxed);
     pager.fork.pause.store(1, Release);
     pager.ring();
