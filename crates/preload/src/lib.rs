@@ -13,6 +13,7 @@
 //! | `mutexes` | `pthread_mutex_init` of robust mutexes |
 //! | `piecewise` | moving memory that was split |
 //! | `advise` | `coldpress_advise` |
+//! | `clones` | copies of the process by `clone` and `syscall` |
 //! | `describe` | `coldpress_describe_page` |
 //! | `c_library` | what the codecs' C code must not find |
 //! | `libc_files` | libc's list of open files, touched before a fork |
@@ -21,6 +22,7 @@
 
 mod advise;
 mod c_library;
+mod clones;
 mod describe;
 mod entry;
 mod environment;

@@ -16,6 +16,7 @@
 //! | `discovery`, `maps`, `exclusions` | which memory is managed, and which never |
 //! | `windows` | from an address to its segment |
 //! | `fork`, `not_inherited` | stillness, journal, the child's own pager; what the program keeps from it |
+//! | `put_back` | content without a pager, in children that cannot have one |
 //! | `requests` | what the program's threads ask of the pager's |
 //! | `control` | what may be changed while the program runs |
 //! | `trace` | how long locks are waited for and held |
@@ -50,6 +51,7 @@ pub mod memory;
 pub mod message;
 pub mod not_inherited;
 pub mod pressure;
+mod put_back;
 pub mod reclaim;
 mod recode;
 pub mod requests;
@@ -239,6 +241,12 @@ impl Pager {
     /// Whether the pager manages this process.
     pub fn is_running(&self) -> bool {
         self.running.load(Acquire)
+    }
+
+    /// How many threads the process has besides the pager's. `None`: the kernel does not tell.
+    pub fn threads_of_the_program(&self) -> Option<u64> {
+        let own = self.threads.ids().count() as u64 + u64::from(self.dormant.is_waiting());
+        statistics::threads().map(|all| all.saturating_sub(own))
     }
 
     /// Whether it manages this process, or may soon: what the program says of its memory counts.

@@ -12,7 +12,7 @@
 //!                                  becomes the reclaim thread
 //! ```
 
-use crate::futex::{set_and_wake, wait_while};
+use crate::futex::{set_and_wake, wait_for};
 use crate::handler::MAX_HANDLERS;
 use crate::{
     Codec, dormant, fork, handler, message, pager, reclaim, statistics, sys, trace, watchdog,
@@ -102,6 +102,9 @@ impl Threads {
     }
 }
 
+/// How often a program that waits for its pager looks whether the pager's first thread is still there.
+const STILL_THERE_NS: u64 = 100_000_000;
+
 /// Starts the pager in the program. The configuration and the directory are set.
 pub fn start() -> Result<(), StartError> {
     reserve()?;
@@ -145,9 +148,17 @@ fn launch(is_child: usize) -> Result<(), StartError> {
     make_page(is_child as u64, inherited);
     let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;
     // SAFETY: a stack that nobody else has.
-    unsafe { sys::start_thread(stack, sys::Role::Reclaim, false, first_thread, is_child) }
-        .map_err(|_| StartError::Thread)?;
-    wait_while(&pager.threads.ready, 0);
+    let thread = unsafe {
+        sys::start_thread(stack, sys::Role::Reclaim, false, first_thread, is_child)
+            .map_err(|_| StartError::Thread)?
+    };
+    while pager.threads.ready.load(Acquire) == 0 {
+        wait_for(&pager.threads.ready, 0, STILL_THERE_NS);
+        // A filter of system calls may have ended it.
+        if pager.threads.ready.load(Acquire) == 0 && !sys::thread_exists(thread) {
+            return Err(StartError::Thread);
+        }
+    }
     match pager.threads.ready.load(Acquire) {
         1 => {
             pager.set_running();
@@ -263,12 +274,19 @@ fn open_all(is_child: bool) -> Result<(Reclaimer<Codec>, OwnedFd, bool), StartEr
         pager.host.pagemap.set(pagemap);
     }
     pager.engine.prepare_for(&pager.host, 1024, 65_536);
-    start_thread(sys::Role::Watchdog, watchdog::run, 0)?;
     let mut handlers_started = false;
     if is_child && pager.has_windows() {
-        start_handlers();
+        // Nothing of the child is registered yet: without a handler it goes on without a pager.
+        if !start_handlers() {
+            return Err(StartError::Thread);
+        }
         handlers_started = true;
         fork::register_again();
+    }
+    match start_thread(sys::Role::Watchdog, watchdog::run, 0) {
+        // What is registered has its handlers: a pager that nobody watches.
+        Err(_) if handlers_started => {}
+        started => drop(started?),
     }
     // SAFETY: this thread is the only reclaimer; its part of the workplace is its own.
     let reclaimer = unsafe { pager.workplace.reclaimer() };
@@ -295,14 +313,20 @@ fn start_thread(
     entry: extern "C" fn(usize) -> !,
     argument: usize,
 ) -> Result<u32, StartError> {
-    let stack = pager().host.memory.stack().ok_or(StartError::Memory)?;
+    let memory = &pager().host.memory;
+    let stack = memory.stack().ok_or(StartError::Memory)?;
     // SAFETY: a stack that nobody else has.
-    unsafe { sys::start_thread(stack, role, true, entry, argument) }.map_err(|_| StartError::Thread)
+    let started = unsafe { sys::start_thread(stack, role, true, entry, argument) };
+    started.map_err(|_| {
+        memory.take_back_stack();
+        StartError::Thread
+    })
 }
 
 /// Starts one handler for each processor that the process may use. Called by a pager thread,
-/// whose descriptor table they share, before the first page is taken out.
-pub fn start_handlers() {
+/// whose descriptor table they share, before the first page is taken out. `false`: there is none, since no thread
+/// could be made, and nothing may be registered.
+pub fn start_handlers() -> bool {
     let allowed = rustix::thread::sched_getaffinity(None);
     let mut number = 0;
     for cpu in 0..rustix::thread::CpuSet::MAX_CPU {
@@ -314,14 +338,8 @@ pub fn start_handlers() {
             }
         }
     }
-    if number == 0 {
-        message::say(format_args!(
-            "no thread could be made to answer faults; the process ends before memory is touched \
-             that nobody would bring back (raise its limit: ulimit -u)"
-        ));
-        sys::exit_process(125);
-    }
     pager().handler_count.store(number, Relaxed);
+    number > 0
 }
 
 /// Memory of the machine in bytes: the bound for storage.

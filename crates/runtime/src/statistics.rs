@@ -143,6 +143,11 @@ fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
     text.trim().parse().ok()
 }
 
+/// Threads of this process.
+pub(crate) fn threads() -> Option<u64> {
+    stat_field(c"/proc/self/stat", 20)
+}
+
 /// User and kernel time of the pager's threads, summed, in nanoseconds.
 pub fn publish_cpu_time(threads: impl Iterator<Item = u32>) {
     const TICK_NS: u64 = 10_000_000;
