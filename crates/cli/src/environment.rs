@@ -67,6 +67,7 @@ impl Settings<'_> {
             config::RECODE_AFTER_MS,
             config::STATISTICS_DIR,
             config::ROOT_PID,
+            config::FIRST_PROGRAM,
             config::FOLLOW,
             config::TRACE_DECISIONS,
             config::DEVICE_FD,
@@ -94,6 +95,7 @@ impl Settings<'_> {
         if let Some(age_ms) = self.recode_after_ms {
             set(config::RECODE_AFTER_MS, &number(age_ms));
         }
+        set(config::FIRST_PROGRAM, OsStr::new("1"));
         if self.follow {
             set(config::FOLLOW, OsStr::new("1"));
         }

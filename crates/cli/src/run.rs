@@ -19,7 +19,7 @@ use crate::statistics_dir;
 use crate::statistics_file::Copy;
 use crate::summary;
 use crate::supervise::{self, Ending};
-use crate::tier::{Access, Assessment, Tier};
+use crate::tier::{self, Access, Assessment, Tier};
 use coldpress_codec::CodecKind;
 use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
 use coldpress_interface::triggers::Triggers;
@@ -146,7 +146,7 @@ fn settings(arguments: &RunArguments) -> Result<Settings, Refusal> {
 fn check_machine() -> Result<Option<RawFd>, Refusal> {
     let assessment = Assessment::take();
     match assessment.access {
-        Some(Access::SystemCall) if assessment.tier == Tier::Full => Ok(None),
+        Some(Access::SystemCall) if assessment.tier == Tier::Full => Ok(tier::handed_down()),
         Some(Access::Device { descriptor, .. }) if assessment.tier == Tier::Full => {
             Ok(Some(descriptor))
         }

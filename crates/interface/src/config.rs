@@ -35,6 +35,11 @@ pub const STATISTICS_DIR: &str = "COLDPRESS_STATISTICS_DIR";
 /// with another id, unless there is [`FOLLOW`].
 pub const ROOT_PID: &str = "COLDPRESS_ROOT_PID";
 
+/// `1`: what runs now is the program that the person named, and nothing of it has happened yet: where the pager
+/// cannot start, it shall not go on without. The library removes it, so that what the process
+/// executes later goes on.
+pub const FIRST_PROGRAM: &str = "COLDPRESS_FIRST_PROGRAM";
+
 /// `1`: the library stays in `LD_PRELOAD`, and programs that the program starts are managed too,
 /// from the moment when they are worth it.
 pub const FOLLOW: &str = "COLDPRESS_FOLLOW_CHILDREN";

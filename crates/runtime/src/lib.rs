@@ -167,6 +167,7 @@ static PAGER: Pager = Pager {
         unknown_name: None,
         device: None,
         root_pid: 0,
+        first: false,
         follow: false,
         chaos: None,
         stall_first_fault_ms: 0,

@@ -57,6 +57,28 @@ impl StartError {
     }
 }
 
+/// Says that what this process has become, or what was asked for in the first place but may wait, goes on
+/// without a pager, and why.
+pub fn say_unmanaged(error: StartError) {
+    let name = sys::process_name();
+    let len = name
+        .iter()
+        .position(|&byte| byte < b' ')
+        .unwrap_or(name.len());
+    let name = core::str::from_utf8(&name[..len]).unwrap_or("the program");
+    let user = rustix::process::geteuid().as_raw();
+    match error {
+        StartError::Userfaultfd => message::say(format_args!(
+            "{name} is not managed: it was started as user {user}, who may not use userfaultfd; it runs as without \
+             Coldpress (to manage it, hand the device down: coldpress run … 9</dev/userfaultfd)"
+        )),
+        _ => message::say(format_args!(
+            "{name} is not managed: {}; it runs as without Coldpress",
+            error.explain()
+        )),
+    }
+}
+
 /// The pager's threads.
 pub struct Threads {
     ids: [AtomicU32; MAX_HANDLERS + 2],
@@ -204,10 +226,7 @@ pub(crate) fn start_here() -> ! {
             statistics::remove(pager.statistics_directory());
             pager.dormant.end();
             if pager.config().root_pid == sys::process_id() {
-                message::say(format_args!(
-                    "the program goes on without compression: {}",
-                    error.explain()
-                ));
+                say_unmanaged(error);
             }
             sys::exit_thread()
         }
@@ -257,7 +276,7 @@ extern "C" fn first_thread(is_child: usize) -> ! {
 
 fn open_all(is_child: bool) -> Result<(Reclaimer<Codec>, OwnedFd, bool), StartError> {
     let pager = pager();
-    let device = pager.config().device.filter(|&fd| fd >= 0);
+    let device = inherited_device();
     close_descriptors(device);
     let uffd = open_userfaultfd(device).map_err(|_| StartError::Userfaultfd)?;
     if let Some(fd) = device {
@@ -300,10 +319,17 @@ fn open_userfaultfd(device: Option<i32>) -> Result<Userfaultfd, Errno> {
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         Userfaultfd::from_device(fd)
     };
-    let uffd = match device {
-        Some(fd) => through_device(fd).or_else(|_| Userfaultfd::from_system_call(false))?,
-        None => Userfaultfd::from_system_call(false)?,
+    // A node that this user may open is as good as one that was handed down.
+    let through_node = || {
+        use rustix::fs::{Mode, OFlags};
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let node = rustix::fs::open(c"/dev/userfaultfd", flags, Mode::empty())?;
+        Userfaultfd::from_device(rustix::fd::AsFd::as_fd(&node))
     };
+    let inherited = device.ok_or(Errno::BADF).and_then(through_device);
+    let uffd = inherited
+        .or_else(|_| Userfaultfd::from_system_call(false))
+        .or_else(|errno| through_node().map_err(|_| errno))?;
     uffd.handshake(Features::PAGER)?;
     Ok(uffd)
 }

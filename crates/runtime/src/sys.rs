@@ -85,6 +85,19 @@ pub fn thread_name() -> [u8; 16] {
     name
 }
 
+/// Name of the process: that of its first thread.
+pub fn process_name() -> [u8; 16] {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let mut name = [0u8; 16];
+    let read = rustix::fs::open(c"/proc/self/comm", flags, Mode::empty())
+        .and_then(|file| rustix::io::read(&file, &mut name));
+    match read {
+        Ok(_) => name,
+        Err(_) => thread_name(),
+    }
+}
+
 /// Where thread `thread` of this process keeps its list of robust futexes: inside its thread
 /// control block. `None` where it has none, or is gone.
 ///
