@@ -136,8 +136,9 @@ unsafe fn run_on(stack: *mut c_void, body: Body, argument: *mut c_void) -> ! {
 }
 
 extern "C" fn end(status: c_int) -> ! {
-    // Natively the process ends with its last thread; the pager's are none of its.
-    if pager().threads_of_the_program() <= Some(1) {
+    // Natively the process ends with its last thread; the pager's are none of its. (With another thread of its own it
+    // ends when that has left, see `departure`.)
+    if pager().is_alone_with_the_program() {
         sys::exit_process(status);
     }
     sys::exit_thread_with(status)
@@ -237,22 +238,27 @@ extern "C" fn failed(result: isize) -> isize {
     answer(result)
 }
 
-/// `syscall`.
-///
-/// # Safety
-/// As libc's.
+/// `syscall` with the number of `fork`, `clone` or `clone3`, jumped to from there.
 #[unsafe(naked)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn syscall() {
+pub(crate) unsafe extern "C" fn by_number() {
     naked_asm!(
-        "endbr64",
-        "cmp rdi, {fork}",
-        "je 30f",
         "cmp rdi, {clone}",
         "je 40f",
         "cmp rdi, {clone3}",
         "je 20f",
-        // As libc's.
+        "30:",
+        "sub rsp, 8",
+        "call {copied}",
+        "add rsp, 8",
+        "test rdx, rdx",
+        "jz 70f",
+        "mov rsp, rdx",
+        "70:",
+        "ret",
+        "40:",
+        "test rsi, {vm}",
+        "jz 30b",
+        // As libc's, which uses no stack: a thread returns on its own.
         "90:",
         "mov rax, rdi",
         "mov rdi, rsi",
@@ -268,10 +274,6 @@ pub unsafe extern "C" fn syscall() {
         "80:",
         "mov rdi, rax",
         "jmp {failed}",
-        "40:",
-        "test rsi, {vm}",
-        "jnz 90b",
-        "jmp 30f",
         // The kernel refuses what is shorter, or nowhere.
         "20:",
         "cmp rdx, {least}",
@@ -280,16 +282,7 @@ pub unsafe extern "C" fn syscall() {
         "jz 90b",
         "test dword ptr [rsi], {vm}",
         "jnz 90b",
-        "30:",
-        "sub rsp, 8",
-        "call {copied}",
-        "add rsp, 8",
-        "test rdx, rdx",
-        "jz 70f",
-        "mov rsp, rdx",
-        "70:",
-        "ret",
-        fork = const nr::__NR_fork,
+        "jmp 30b",
         clone = const nr::__NR_clone,
         clone3 = const nr::__NR_clone3,
         vm = const nr::CLONE_VM,

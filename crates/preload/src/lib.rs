@@ -11,7 +11,9 @@
 //! | `wrappers` | `sigaltstack`, `madvise`, `mremap`, `ioctl`, `pthread_create`, `_Fork` |
 //! | `locking` | `mlockall` |
 //! | `mutexes` | `pthread_mutex_init` of robust mutexes |
+//! | `namespaces` | `unshare`, `setns` |
 //! | `piecewise` | moving memory that was split |
+//! | `raw_calls` | `syscall`, `prctl`: seccomp filters, futexes |
 //! | `advise` | `coldpress_advise` |
 //! | `clones` | copies of the process by `clone` and `syscall` |
 //! | `describe` | `coldpress_describe_page` |
@@ -29,7 +31,9 @@ mod environment;
 mod libc_files;
 mod locking;
 mod mutexes;
+mod namespaces;
 mod piecewise;
+mod raw_calls;
 mod wrappers;
 
 /// A defect of the pager: say where, and stop before a page can go wrong.

@@ -139,6 +139,17 @@ impl Fork {
         Some(())
     }
 
+    /// No fork begins until [`let_in`](Self::let_in).
+    pub(crate) fn lock_out(&self) {
+        self.lock.lock();
+    }
+
+    /// Forks may begin again. By the thread that has locked them out.
+    pub(crate) fn let_in(&self) {
+        // SAFETY: locked in `lock_out` by this thread.
+        unsafe { self.lock.unlock() };
+    }
+
     fn journal(&self) -> impl DoubleEndedIterator<Item = Operation> + '_ {
         let fork = self.journal.fork.load(Relaxed);
         let len = self.journal.len.load(Acquire);
@@ -375,6 +386,12 @@ pub fn prepare() {
     }
     let signals = sys::block_signals();
     pager.fork.lock.lock();
+    if !pager.is_running() {
+        // It has left meanwhile.
+        pager.fork.let_in();
+        sys::set_signals(signals);
+        return;
+    }
     pager.fork.signals.store(signals, Relaxed);
     pager.fork.pause.store(1, Release);
     pager.ring();

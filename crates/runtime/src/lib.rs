@@ -21,6 +21,9 @@
 //! | `control` | what may be changed while the program runs |
 //! | `trace` | how long locks are waited for and held |
 //! | `decisions` | a trace of what reclaim decided when |
+//! | `leave` | leaving a process, which goes on unmanaged |
+//! | `filter` | seccomp filters of the program |
+//! | `departure` | the end of a program whose threads leave one by one |
 //! | `dormant` | waiting before starting, in children that are followed |
 //! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |
 //! | `workplace` | what its threads work with |
@@ -35,17 +38,20 @@ mod compaction;
 pub mod config;
 pub mod control;
 pub mod decisions;
+pub mod departure;
 pub mod describe;
 pub mod discovery;
 pub mod dormant;
 pub mod exclusions;
 mod fence;
+pub mod filter;
 pub mod fork;
 pub mod futex;
 pub mod handler;
 mod hope;
 pub mod host;
 pub mod late;
+pub mod leave;
 pub mod maps;
 pub mod memory;
 pub mod message;
@@ -119,6 +125,8 @@ pub struct Pager {
     /// Held while memory is registered (tried only, never waited for), and by a thread of the
     /// program while it moves memory.
     pub registering: lock_api::Mutex<FutexLock, ()>,
+    /// Whether it leaves the process.
+    pub leaving: leave::Leaving,
     /// Wakes the reclaim thread: changes whenever there is something for it.
     pub bell: AtomicU32,
     request: requests::Request,
@@ -151,6 +159,7 @@ static PAGER: Pager = Pager {
     dormant: dormant::Dormant::new(),
     new_windows: lock_api::Mutex::const_new(FutexLock::INIT, ()),
     registering: lock_api::Mutex::const_new(FutexLock::INIT, ()),
+    leaving: leave::Leaving::new(),
     bell: AtomicU32::new(0),
     request: requests::Request::new(),
     pressure: pressure::Pressure::new(),
@@ -242,12 +251,6 @@ impl Pager {
     /// Whether the pager manages this process.
     pub fn is_running(&self) -> bool {
         self.running.load(Acquire)
-    }
-
-    /// How many threads the process has besides the pager's. `None`: the kernel does not tell.
-    pub fn threads_of_the_program(&self) -> Option<u64> {
-        let own = self.threads.ids().count() as u64 + u64::from(self.dormant.is_waiting());
-        statistics::threads().map(|all| all.saturating_sub(own))
     }
 
     /// Whether it manages this process, or may soon: what the program says of its memory counts.

@@ -115,9 +115,14 @@ struct Reclaim {
     shortage: Shortage,
 }
 
+/// Shortens the turns of the calling thread, which is going to be the reclaim thread: while the program still waits for
+/// the start.
+pub(crate) fn take_turns() {
+    sys::set_time_slice(TIME_SLICE_NS);
+}
+
 /// Runs for ever. Called by the pager's first thread once everything is open.
 pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) -> ! {
-    sys::set_time_slice(TIME_SLICE_NS);
     let mut reclaim = Reclaim {
         statm,
         reclaimer,
@@ -149,6 +154,10 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         let rung = bell.load(Acquire);
         stop_for_fork();
         pager().serve_request();
+        pager().serve_handlers(|| {
+            reclaim.start_handlers();
+        });
+        pager().serve_leave(reclaim.reclaimer.worker());
         wait_for(bell, rung, pause);
     }
 }

@@ -132,7 +132,7 @@ fn start_time() -> u64 {
 }
 
 /// A numeric field (counted from 1) of a `stat` file.
-fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
+pub(crate) fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut buffer = [0u8; 1024];
     let len = rustix::io::read(&file, &mut buffer).ok()?;
@@ -141,11 +141,6 @@ fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
     let mut fields = buffer[after..len].split(|&c| c == b' ');
     let text = core::str::from_utf8(fields.nth(field - 3)?).ok()?;
     text.trim().parse().ok()
-}
-
-/// Threads of this process.
-pub(crate) fn threads() -> Option<u64> {
-    stat_field(c"/proc/self/stat", 20)
 }
 
 /// User and kernel time of the pager's threads, summed, in nanoseconds.

@@ -41,18 +41,17 @@ pub fn thread_id() -> u32 {
     unsafe { syscall(nr::__NR_gettid, [0; 6]) as u32 }
 }
 
+/// Whether there is a thread `thread` in this process.
+pub fn is_thread(thread: u32) -> bool {
+    let args = [process_id() as usize, thread as usize, 0, 0, 0, 0];
+    // SAFETY: signal 0 only asks.
+    unsafe { syscall(nr::__NR_tgkill, args) == 0 }
+}
+
 /// Number of this process.
 pub fn process_id() -> u32 {
     // SAFETY: no arguments, no effect.
     unsafe { syscall(nr::__NR_getpid, [0; 6]) as u32 }
-}
-
-/// Whether this process has a thread of that number.
-pub fn thread_exists(thread: u32) -> bool {
-    const ESRCH: isize = -3;
-    let args = [process_id() as usize, thread as usize, 0, 0, 0, 0];
-    // SAFETY: signal 0 is none.
-    unsafe { syscall(nr::__NR_tgkill, args) != ESRCH }
 }
 
 /// Closes every descriptor from `first` to `last` in the table of the calling thread.
@@ -180,6 +179,20 @@ pub fn abort() -> ! {
     exit_process(134)
 }
 
+/// Ends the process by `signal`, whatever the program does with it.
+pub fn die_by(signal: u32) -> ! {
+    // SAFETY: the program has no thread left that would notice. Zeros say: the default.
+    unsafe {
+        let default = [0usize; 4];
+        let (signal, at) = (signal as usize, default.as_ptr() as usize);
+        syscall(nr::__NR_rt_sigaction, [signal, at, 0, 8, 0, 0]);
+        set_signals(!0 & !(1 << (signal - 1)));
+        syscall(nr::__NR_kill, [process_id() as usize, signal, 0, 0, 0, 0]);
+    }
+    // The first process of a namespace does not die by its own signals.
+    exit_process(128 + signal as i32)
+}
+
 /// Ends the calling pager thread.
 pub fn exit_thread() -> ! {
     exit_thread_with(0)
@@ -270,12 +283,8 @@ pub unsafe fn start_thread(
         top.add(1).write(argument);
         (block, top)
     };
-    let mut flags = nr::CLONE_VM
-        | nr::CLONE_FS
-        | nr::CLONE_SIGHAND
-        | nr::CLONE_THREAD
-        | nr::CLONE_SYSVSEM
-        | nr::CLONE_SETTLS;
+    let mut flags =
+        nr::CLONE_VM | nr::CLONE_SIGHAND | nr::CLONE_THREAD | nr::CLONE_SYSVSEM | nr::CLONE_SETTLS;
     if shares_descriptors {
         flags |= nr::CLONE_FILES;
     }
@@ -394,11 +403,12 @@ pub fn set_thread_name(name: &core::ffi::CStr) {
     let _ = rustix::thread::set_name(name);
 }
 
-/// Pins the calling thread to one processor. `false`: not allowed.
-pub fn pin_to(cpu: usize) -> bool {
+/// Pins a thread of this process to one processor. `false`: not allowed.
+pub fn pin(thread: u32, cpu: usize) -> bool {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);
-    rustix::thread::sched_setaffinity(None, &set).is_ok()
+    let thread = rustix::thread::Pid::from_raw(thread as i32);
+    thread.is_some() && rustix::thread::sched_setaffinity(thread, &set).is_ok()
 }
 
 /// `struct sched_attr` of `sched_setattr`(2), in its first size.
