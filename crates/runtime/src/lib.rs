@@ -16,6 +16,7 @@
 //! | `discovery`, `maps`, `exclusions` | which memory is managed, and which never |
 //! | `windows` | from an address to its segment |
 //! | `fork`, `not_inherited` | stillness, journal, the child's own pager; what the program keeps from it |
+//! | `put_back` | content without a pager, in children that cannot have one |
 //! | `requests` | what the program's threads ask of the pager's |
 //! | `control` | what may be changed while the program runs |
 //! | `trace` | how long locks are waited for and held |
@@ -56,6 +57,7 @@ pub mod memory;
 pub mod message;
 pub mod not_inherited;
 pub mod pressure;
+mod put_back;
 pub mod reclaim;
 mod recode;
 pub mod requests;
@@ -174,6 +176,7 @@ static PAGER: Pager = Pager {
         unknown_name: None,
         device: None,
         root_pid: 0,
+        first: false,
         follow: false,
         chaos: None,
         stall_first_fault_ms: 0,

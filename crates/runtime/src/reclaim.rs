@@ -52,6 +52,8 @@ const EAGER_DISCOVERY: u64 = 500;
 const HELP_REST_NS: u64 = 200_000_000;
 /// Pages of a batch; their runs span more slots, since they pass over pages that are away.
 const BATCH_PAGES: u32 = 384;
+/// Where no handler could be started it is tried again after this long.
+const HANDLERS_REST_NS: u64 = 250_000_000;
 /// A page that could not be compressed or taken is tried again after this long.
 const RETRY_FAILED_NS: u64 = 5_000_000_000;
 /// A batch that keeps fewer pages than this is no progress.
@@ -96,6 +98,9 @@ struct Reclaim {
     last_total_bytes: u64,
     pause_ns: u64,
     handlers_started: bool,
+    /// Where none could be started: not before this time again.
+    handlers_again_ns: u64,
+    said_no_handlers: bool,
     passes: Passes,
     recode: Recode,
     squeeze: Squeeze,
@@ -130,6 +135,8 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         last_total_bytes: 0,
         pause_ns: 0,
         handlers_started,
+        handlers_again_ns: 0,
+        said_no_handlers: false,
         passes: Passes::default(),
         // SAFETY: this is the one reclaim thread.
         recode: unsafe { Recode::new() },
@@ -147,7 +154,9 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         let rung = bell.load(Acquire);
         stop_for_fork();
         pager().serve_request();
-        pager().serve_handlers(|| reclaim.start_handlers());
+        pager().serve_handlers(|| {
+            reclaim.start_handlers();
+        });
         pager().serve_leave(reclaim.reclaimer.worker());
         wait_for(bell, rung, pause);
     }
@@ -157,6 +166,7 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
 fn stop_for_fork() {
     let fork = &pager().fork;
     if fork.pause.load(Acquire) == 1 {
+        crate::fork::inherit();
         set_and_wake(&fork.paused, 1);
         wait_while(&fork.paused, 1);
     }
@@ -254,8 +264,7 @@ impl Reclaim {
     /// handlers, where it can be held back.
     fn fence(&mut self) {
         let (began_ns, content) = (sys::now_ns(), self.content_bytes());
-        if self.fence.is_due(began_ns, content) {
-            self.start_handlers();
+        if self.fence.is_due(began_ns, content) && self.start_handlers() {
             let registered = pager().discovery.fence();
             let took = began_ns..sys::now_ns();
             self.fence.made(took, registered, content);
@@ -269,11 +278,19 @@ impl Reclaim {
         self.last_measured_bytes() + away * PAGE_SIZE as u64
     }
 
-    fn start_handlers(&mut self) {
-        if !self.handlers_started {
-            start_handlers();
-            self.handlers_started = true;
+    /// Before anything is registered. `false`: no thread can be made now (`RLIMIT_NPROC`), and nothing is taken.
+    fn start_handlers(&mut self) -> bool {
+        if !self.handlers_started && sys::now_ns() >= self.handlers_again_ns {
+            self.handlers_started = start_handlers();
+            self.handlers_again_ns = sys::now_ns() + HANDLERS_REST_NS;
+            if !self.handlers_started && !core::mem::replace(&mut self.said_no_handlers, true) {
+                crate::message::say(format_args!(
+                    "no thread can be made to answer faults: nothing is compressed until one can (raise the limit: \
+                     ulimit -u)"
+                ));
+            }
         }
+        self.handlers_started
     }
 
     /// Tells the handlers whether faults are to wait for the budget (`hope.rs`).
@@ -538,7 +555,9 @@ impl Reclaim {
     }
 
     fn batch(&mut self, touched_before_ns: u64, trigger: Trigger) -> coldpress_engine::Batch {
-        self.start_handlers();
+        if !self.start_handlers() {
+            return Default::default();
+        }
         pager().discovery.exclude_threads();
         if pager().host.exclusions.incomplete.load(Relaxed) {
             return Default::default();
