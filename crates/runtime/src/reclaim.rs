@@ -197,6 +197,11 @@ impl Marks {
         }
     }
 
+    /// The budget.
+    pub(crate) fn budget(&self) -> u64 {
+        self.budget
+    }
+
     /// Whether memory stands where pages are taken for the budget.
     pub(crate) fn is_near(&self, total: u64) -> bool {
         total > self.low
