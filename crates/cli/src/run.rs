@@ -3,6 +3,7 @@
 use crate::arguments::RunArguments;
 use crate::budget::BudgetInForce;
 use crate::chaos;
+use crate::closing;
 use crate::config_file;
 use crate::doctor;
 use crate::environment;
@@ -26,6 +27,7 @@ use coldpress_interface::triggers::Triggers;
 use std::ffi::OsStr;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// Runs the program; the result is its own exit status.
 pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
@@ -85,6 +87,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     {
         eprintln!("coldpress: {}: {line}", program.name);
     }
+    let began = Instant::now();
     let signals = Signals::take();
     let child = spawn::start(&launch, &signals).map_err(|error| refuse_start(&program, error))?;
     let mut followed = chosen
@@ -96,6 +99,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         pid: child.pid,
         copy: copy.as_ref(),
         ending,
+        elapsed_ns: began.elapsed().as_nanos() as u64,
     };
     tell(&chosen, &program, &library, &budget, &end, followed);
     if let Some(seed) = chaos
@@ -173,6 +177,7 @@ struct End<'a> {
     pid: u32,
     copy: Option<&'a Copy>,
     ending: Ending,
+    elapsed_ns: u64,
 }
 
 /// Prints the summary and writes the JSON file. Nothing here changes the exit status: it is the
@@ -189,21 +194,28 @@ fn tell(
     let statistics = end.copy.and_then(|copy| copy.statistics(pid).ok());
     let all = followed.map(|followed| followed.finish(statistics));
     let quiet = chosen.quiet == Some(true);
+    let verbose = chosen.verbose == Some(true);
+    let mut lines = Vec::new();
     match (&all, statistics) {
         _ if quiet => {}
-        (Some((totals, _)), Some(_)) if totals.programs > 1 => eprintln!(
-            "coldpress: {}",
-            summary::line_of_all(&program.name, totals, budget)
-        ),
-        (_, Some(statistics)) => eprintln!(
-            "coldpress: {}",
-            summary::line(&program.name, statistics, budget)
-        ),
-        (Some((totals, _)), None) => eprintln!(
-            "coldpress: {}",
-            summary::line_of_all(&program.name, totals, budget)
-        ),
-        (None, None) => {}
+        (Some((totals, _)), first) if totals.sums.programs > 1 || first.is_none() => {
+            let all = closing::of_all(&program.name, totals, budget, end.elapsed_ns);
+            lines.extend(all);
+            if verbose {
+                lines.extend(closing::details_of_all(totals));
+            }
+        }
+        (_, Some(statistics)) => {
+            let one = closing::of_program(&program.name, statistics, end.elapsed_ns);
+            lines.extend(one);
+            if verbose {
+                lines.extend(closing::details(statistics, budget));
+            }
+        }
+        (_, None) => {}
+    }
+    for line in lines {
+        eprintln!("coldpress: {line}");
     }
     if let Some(line) = all.as_ref().and_then(|(_, unmanaged)| unmanaged.line())
         && !quiet
@@ -221,7 +233,10 @@ fn tell(
     if let Some(target) = &chosen.stats {
         let mut value = summary::to_json(&program.name, pid, statistics, budget, end.ending);
         if let (Some((totals, unmanaged)), Some(object)) = (&all, value.as_object_mut()) {
-            object.insert("follow".to_owned(), totals.to_json(unmanaged));
+            object.insert(
+                "follow".to_owned(),
+                totals.to_json(unmanaged, end.elapsed_ns),
+            );
         }
         if let Err(error) = summary::write_json(target, &value) {
             eprintln!(
