@@ -3,7 +3,7 @@
 //! ```text
 //! coldpress: python3: 41.2 MiB instead of 60.1 MiB on average, 31 % saved
 //! coldpress: at most 59.5 MiB instead of 76.5 MiB; budget of 60.0 MiB held
-//! coldpress: cost: about 12 % slower, 9 % of a processor, longest wait 1.2 ms
+//! coldpress: cost: about 12 % slower, 9 % of a CPU, longest wait 1.2 ms
 //! ```
 //!
 //! First what was saved, then whether the budget was kept, then what it cost; what is wrong has a line of its
@@ -177,7 +177,7 @@ fn missed(s: &Statistics) -> Vec<String> {
     let enough = get(&s.peak_total_bytes) / 31 * 32;
     vec![
         format!(
-            "BUDGET MISSED: above {} for {share} of the time, by up to {most}",
+            "BUDGET MISSED: above {} {share} of the time, by up to {most}",
             named_budget(budget)
         ),
         format!(
@@ -196,7 +196,7 @@ fn cost(sums: &Sums, over_ns: u64) -> String {
         _ => "less than 1 % slower".to_owned(),
     };
     format!(
-        "cost: {slower}, {} of a processor, longest wait {}",
+        "cost: {slower}, {} of a CPU, longest wait {}",
         percent(sums.processor_share(over_ns)),
         format_nanoseconds(sums.longest_wait_ns)
     )
@@ -332,7 +332,7 @@ mod tests {
             [
                 "python3: 41.0 MiB instead of 60.0 MiB on average, 32 % saved",
                 "at most 59.0 MiB instead of 76.0 MiB; budget of 60.0 MiB held",
-                "cost: about 12 % slower, 9 % of a processor, longest wait 1.2 ms",
+                "cost: about 12 % slower, 9 % of a CPU, longest wait 1.2 ms",
             ]
         );
         fits(&lines);
@@ -350,7 +350,7 @@ mod tests {
             lines[1..4],
             [
                 "at most 82.0 MiB instead of 76.0 MiB",
-                "BUDGET MISSED: above 40.0 MiB for 97 % of the time, by up to 42.0 MiB",
+                "BUDGET MISSED: above 40.0 MiB 97 % of the time, by up to 42.0 MiB",
                 "a budget that it would have kept: --budget 88M",
             ]
         );
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(
             lines[2..],
             [
-                "cost: about 100 times slower, or more, 9 % of a processor, longest wait 1.2 ms",
+                "cost: about 100 times slower, or more, 9 % of a CPU, longest wait 1.2 ms",
                 "WARNING: 1 fault waited for more than a second",
                 "WARNING: 2 pages were lost: wrong checksums, or not to be put back",
             ]
@@ -452,7 +452,7 @@ mod tests {
                 "make: 20.5 MiB instead of 30.0 MiB on average, 32 % saved",
                 "1 program; cc1plus (4242) held most: 59.0 MiB instead of 76.0 MiB",
                 "budget of 64.0 MiB for each: held",
-                "cost: about 12 % slower, 5 % of a processor, longest wait 1.2 ms",
+                "cost: about 12 % slower, 5 % of a CPU, longest wait 1.2 ms",
             ]
         );
         fits(&lines);

@@ -6,6 +6,7 @@
 //! a second the parent looks who has ended; that also is the time in which an id is used again at the
 //! earliest, practically. Nothing is asked of the processes, and none is waited for.
 
+use crate::notices::Notices;
 use crate::process::Identity;
 use crate::statistics_file::{self, Copy};
 use crate::sums::{self, Sums};
@@ -71,7 +72,7 @@ impl Member {
 }
 
 /// What the program that left these figures was called.
-fn program(s: &Statistics) -> String {
+pub fn program(s: &Statistics) -> String {
     let name = s.program();
     let len = name
         .iter()
@@ -152,18 +153,20 @@ pub struct Followed {
     directory: PathBuf,
     looked: Instant,
     totals: Totals,
+    notices: Notices,
     /// Those into which the pager could not be loaded.
     pub unmanaged: Unmanaged,
 }
 
 impl Followed {
     /// Those that come from process `root`.
-    pub fn new(root: u32, directory: &Path, library: &Path) -> Self {
+    pub fn new(root: u32, directory: &Path, library: &Path, notices: Notices) -> Self {
         Self {
             root,
             directory: directory.to_owned(),
             looked: Instant::now(),
             totals: Totals::default(),
+            notices,
             unmanaged: Unmanaged::new(root, directory, library),
         }
     }
@@ -174,7 +177,14 @@ impl Followed {
         if since < LOOK {
             return LOOK - since;
         }
-        self.collect();
+        let running = self.collect();
+        for copy in &running {
+            if let Ok(s) = copy.statistics(copy.pid()) {
+                self.notices.look(copy.pid(), s);
+            }
+        }
+        let running: Vec<u32> = running.iter().map(Copy::pid).collect();
+        self.notices.keep(&running);
         self.unmanaged.look();
         self.looked = Instant::now();
         LOOK
@@ -284,7 +294,7 @@ mod tests {
         write(&format!("{own}.77.past"), &page(own, root, 13, 60));
         write(&format!("{root}.stats"), &page(root, root, 17, 10));
         write("x.past", b"kept");
-        let mut followed = Followed::new(root, &directory, Path::new("/l.so"));
+        let mut followed = Followed::new(root, &directory, Path::new("/l.so"), Notices::new(true));
         followed.collect();
         assert_eq!(followed.totals.sums.programs, 2);
         followed.collect();

@@ -42,6 +42,7 @@ mod inactive;
 mod managed;
 mod memory_limit;
 mod mend;
+mod notices;
 mod on_signal;
 mod output_file;
 mod preload_library;

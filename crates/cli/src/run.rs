@@ -9,6 +9,7 @@ use crate::doctor;
 use crate::environment;
 use crate::follow::Followed;
 use crate::memory_limit;
+use crate::notices::Notices;
 use crate::preload_library;
 use crate::program::{self, Program};
 use crate::refusal::Refusal;
@@ -93,8 +94,10 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     let mut followed = chosen
         .follow
         .unwrap_or(false)
-        .then(|| Followed::new(child.pid, &statistics_dir, &library));
-    let (ending, copy) = supervise::supervise(child, &statistics_dir, &signals, followed.as_mut());
+        .then(|| Followed::new(child.pid, &statistics_dir, &library, Notices::new(quiet)));
+    let notices = Notices::new(quiet);
+    let (ending, copy) =
+        supervise::supervise(child, &statistics_dir, &signals, notices, followed.as_mut());
     let end = End {
         pid: child.pid,
         copy: copy.as_ref(),
