@@ -335,10 +335,11 @@ pub fn publish_slow_figures() {
 }
 
 /// How long threads of the program have waited for faults, in all and at most; those that wait now included.
-fn fault_waits() -> (u64, u64) {
+pub(crate) fn fault_waits() -> (u64, u64) {
     let now = sys::now_ns();
     let (mut waited, mut longest) = (0, 0);
-    for handler in &pager().handlers {
+    let count = pager().handler_count.load(Relaxed);
+    for handler in &pager().handlers[..count] {
         let pending = match handler.since_ns.load(Relaxed) {
             0 => 0,
             since => now.saturating_sub(since),
