@@ -10,6 +10,7 @@
 //! | `handler` | fault handlers, events |
 //! | `reclaim`, `pressure` | measuring, budget, taking pages, holding faults back |
 //! | `fence`, `hope` | when fresh memory is made to pass through the handlers; when waiting is in vain |
+//! | `account` | averages over time, time above the budget |
 //! | `chaos` | taking pages at random |
 //! | `compaction` | when storage is compacted |
 //! | `recode` | when what stays compressed is stored anew, denser |
@@ -32,6 +33,7 @@
 #![no_std]
 #![deny(missing_docs)]
 
+pub mod account;
 mod chaos;
 mod cold_age;
 mod compaction;
@@ -132,6 +134,8 @@ pub struct Pager {
     request: requests::Request,
     /// How much memory there is, and whether reclaim keeps up.
     pub pressure: pressure::Pressure,
+    /// What the run comes to so far.
+    pub account: account::Account,
     /// Delay of the next fault, for the watchdog's test.
     pub stall_first_fault_ms: AtomicU64,
     running: AtomicBool,
@@ -163,6 +167,7 @@ static PAGER: Pager = Pager {
     bell: AtomicU32::new(0),
     request: requests::Request::new(),
     pressure: pressure::Pressure::new(),
+    account: account::Account::new(),
     stall_first_fault_ms: AtomicU64::new(0),
     running: AtomicBool::new(false),
     control: control::Control::new(),

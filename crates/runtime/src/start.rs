@@ -256,6 +256,10 @@ fn make_page(fork_child_mode: u64, inherited: *mut Page) {
         pager.host.set_statistics(page.cast());
         pager.control.set_page(page);
     }
+    pager.account.begin();
+    for handler in &pager.handlers {
+        handler.forget_waits();
+    }
     let s = pager.host.statistics();
     statistics::publish_settings();
     s.fork_child_mode.store(fork_child_mode, Relaxed);
