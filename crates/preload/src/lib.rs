@@ -15,6 +15,7 @@
 //! | `piecewise` | moving memory that was split |
 //! | `raw_calls` | `syscall`, `prctl`: seccomp filters, futexes |
 //! | `advise` | `coldpress_advise` |
+//! | `clones` | copies of the process by `clone` and `syscall` |
 //! | `describe` | `coldpress_describe_page` |
 //! | `c_library` | what the codecs' C code must not find |
 //! | `memory_functions` | `memcpy` and its like, hidden |
@@ -25,6 +26,7 @@
 
 mod advise;
 mod c_library;
+mod clones;
 mod describe;
 mod entry;
 mod environment;

@@ -37,6 +37,12 @@ pub unsafe extern "C" fn syscall(
     f: usize,
 ) -> c_long {
     core::arch::naked_asm!(
+        "cmp rdi, {fork}",
+        "je {copies}",
+        "cmp rdi, {clone}",
+        "je {copies}",
+        "cmp rdi, {clone3}",
+        "je {copies}",
         "cmp rdi, {futex}",
         "je {special}",
         "cmp rdi, {seccomp}",
@@ -74,6 +80,9 @@ pub unsafe extern "C" fn syscall(
         "mov [rax], ecx",
         "mov rax, -1",
         "ret",
+        fork = const nr::__NR_fork,
+        clone = const nr::__NR_clone,
+        clone3 = const nr::__NR_clone3,
         futex = const nr::__NR_futex,
         seccomp = const nr::__NR_seccomp,
         madvise = const nr::__NR_madvise,
@@ -84,6 +93,7 @@ pub unsafe extern "C" fn syscall(
         setns = const nr::__NR_setns,
         prctl = const nr::__NR_prctl,
         special = sym special,
+        copies = sym crate::clones::by_number,
         errno = sym errno,
     )
 }

@@ -10,12 +10,14 @@
 //! | `handler` | fault handlers, events |
 //! | `reclaim`, `pressure` | measuring, budget, taking pages, holding faults back |
 //! | `fence`, `hope` | when fresh memory is made to pass through the handlers; when waiting is in vain |
+//! | `account` | averages over time, time above the budget |
 //! | `chaos` | taking pages at random |
 //! | `compaction` | when storage is compacted |
 //! | `recode` | when what stays compressed is stored anew, denser |
 //! | `discovery`, `maps`, `exclusions` | which memory is managed, and which never |
 //! | `windows` | from an address to its segment |
 //! | `fork`, `not_inherited` | stillness, journal, the child's own pager; what the program keeps from it |
+//! | `put_back` | content without a pager, in children that cannot have one |
 //! | `requests` | what the program's threads ask of the pager's |
 //! | `control` | what may be changed while the program runs |
 //! | `trace` | how long locks are waited for and held |
@@ -31,6 +33,7 @@
 #![no_std]
 #![deny(missing_docs)]
 
+pub mod account;
 mod chaos;
 mod cold_age;
 mod compaction;
@@ -56,6 +59,7 @@ pub mod memory;
 pub mod message;
 pub mod not_inherited;
 pub mod pressure;
+mod put_back;
 pub mod reclaim;
 mod recode;
 pub mod requests;
@@ -130,6 +134,8 @@ pub struct Pager {
     request: requests::Request,
     /// How much memory there is, and whether reclaim keeps up.
     pub pressure: pressure::Pressure,
+    /// What the run comes to so far.
+    pub account: account::Account,
     /// Delay of the next fault, for the watchdog's test.
     pub stall_first_fault_ms: AtomicU64,
     running: AtomicBool,
@@ -161,6 +167,7 @@ static PAGER: Pager = Pager {
     bell: AtomicU32::new(0),
     request: requests::Request::new(),
     pressure: pressure::Pressure::new(),
+    account: account::Account::new(),
     stall_first_fault_ms: AtomicU64::new(0),
     running: AtomicBool::new(false),
     control: control::Control::new(),
@@ -174,6 +181,7 @@ static PAGER: Pager = Pager {
         unknown_name: None,
         device: None,
         root_pid: 0,
+        first: false,
         follow: false,
         chaos: None,
         stall_first_fault_ms: 0,

@@ -158,6 +158,11 @@ impl Memory {
         (n < MAX_THREADS).then_some(at as *mut u8)
     }
 
+    /// The stack that was given out last has no thread. Only one thread takes stacks meanwhile.
+    pub fn take_back_stack(&self) {
+        self.next_stack.fetch_sub(1, Relaxed);
+    }
+
     /// All stacks can be given out again: in the child of a fork, whose pager threads do not
     /// exist.
     pub fn reset_stacks(&self) {
@@ -197,6 +202,14 @@ impl Memory {
     /// Free frames that are worth keeping backed: others are free again soon.
     fn worth_keeping(&self) -> u32 {
         IDLE_FRAMES + self.backed_frames() / IDLE_PART
+    }
+
+    /// Gives all frames back, whatever they hold: in the child of a fork that has no pager.
+    pub fn drop_storage(&self) {
+        let at = self.frames_base.load(Relaxed);
+        let used = self.fresh.load(Relaxed) as usize * PAGE_SIZE;
+        // SAFETY: nobody reads storage where there is no pager.
+        unsafe { sys::madvise(at, used, sys::MADV_DONTNEED) };
     }
 
     /// Whether more frames are free than are worth keeping.

@@ -12,7 +12,7 @@
 //!                                  becomes the reclaim thread
 //! ```
 
-use crate::futex::{set_and_wake, wait_while};
+use crate::futex::{set_and_wake, wait_for};
 use crate::handler::MAX_HANDLERS;
 use crate::{
     Codec, dormant, fork, handler, message, pager, reclaim, statistics, sys, trace, watchdog,
@@ -54,6 +54,28 @@ impl StartError {
             }
             Self::Proc => "/proc/self cannot be read; mount /proc where the program runs",
         }
+    }
+}
+
+/// Says that what this process has become, or what was asked for in the first place but may wait, goes on
+/// without a pager, and why.
+pub fn say_unmanaged(error: StartError) {
+    let name = sys::process_name();
+    let len = name
+        .iter()
+        .position(|&byte| byte < b' ')
+        .unwrap_or(name.len());
+    let name = core::str::from_utf8(&name[..len]).unwrap_or("the program");
+    let user = rustix::process::geteuid().as_raw();
+    match error {
+        StartError::Userfaultfd => message::say(format_args!(
+            "{name} is not managed: it was started as user {user}, who may not use userfaultfd; it runs as without \
+             Coldpress (to manage it, hand the device down: coldpress run … 9</dev/userfaultfd)"
+        )),
+        _ => message::say(format_args!(
+            "{name} is not managed: {}; it runs as without Coldpress",
+            error.explain()
+        )),
     }
 }
 
@@ -101,6 +123,9 @@ impl Threads {
         self.ready.store(0, Relaxed);
     }
 }
+
+/// How often a program that waits for its pager looks whether the pager's first thread is still there.
+const STILL_THERE_NS: u64 = 100_000_000;
 
 /// Starts the pager in the program. The configuration and the directory are set.
 pub fn start() -> Result<(), StartError> {
@@ -192,7 +217,7 @@ fn launch(start: Start) -> Result<(), StartError> {
     }
     let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;
     // SAFETY: a stack that nobody else has.
-    unsafe {
+    let thread = unsafe {
         sys::start_thread(
             stack,
             sys::Role::Reclaim,
@@ -200,9 +225,15 @@ fn launch(start: Start) -> Result<(), StartError> {
             first_thread,
             start.to_number(),
         )
+        .map_err(|_| StartError::Thread)?
+    };
+    while pager.threads.ready.load(Acquire) == 0 {
+        wait_for(&pager.threads.ready, 0, STILL_THERE_NS);
+        // A filter of system calls may have ended it.
+        if pager.threads.ready.load(Acquire) == 0 && !sys::is_thread(thread) {
+            return Err(StartError::Thread);
+        }
     }
-    .map_err(|_| StartError::Thread)?;
-    wait_while(&pager.threads.ready, 0);
     match pager.threads.ready.load(Acquire) {
         1 => {
             pager.set_running();
@@ -224,6 +255,10 @@ fn make_page(fork_child_mode: u64, inherited: *mut Page) {
     unsafe {
         pager.host.set_statistics(page.cast());
         pager.control.set_page(page);
+    }
+    pager.account.begin();
+    for handler in &pager.handlers {
+        handler.forget_waits();
     }
     let s = pager.host.statistics();
     statistics::publish_settings();
@@ -248,10 +283,7 @@ pub(crate) fn start_here() -> ! {
             statistics::remove(pager.statistics_directory());
             pager.dormant.end();
             if pager.config().root_pid == sys::process_id() {
-                message::say(format_args!(
-                    "the program goes on without compression: {}",
-                    error.explain()
-                ));
+                say_unmanaged(error);
             }
             sys::exit_thread()
         }
@@ -307,7 +339,7 @@ fn open_all(start: Start) -> Result<(Reclaimer<Codec>, OwnedFd, bool), StartErro
         // SAFETY: a userfaultfd, opened for this pager, in a table that is this thread's own.
         Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(fd) })
     } else {
-        let device = pager.config().device.filter(|&fd| fd >= 0);
+        let device = inherited_device();
         close_descriptors(device);
         let uffd = open_userfaultfd(device).map_err(|_| StartError::Userfaultfd)?;
         if let Some(fd) = device {
@@ -329,18 +361,24 @@ fn open_all(start: Start) -> Result<(Reclaimer<Codec>, OwnedFd, bool), StartErro
         pager.host.pagemap.set(pagemap);
     }
     pager.engine.prepare_for(&pager.host, 1024, 65_536);
+    // In a child only where they are needed at once: most children end soon. Nothing is registered yet: without a
+    // handler a child goes on without a pager, and a program has none until one can be made (`reclaim`).
+    let wanted = start != Start::Child || pager.has_windows();
+    let handlers_started = wanted && start_handlers();
+    if start == Start::Child && wanted {
+        if !handlers_started {
+            return Err(StartError::Thread);
+        }
+        fork::register_again();
+    }
     // A new thread has its maker's name.
     sys::set_thread_name(c"coldpress/watch");
     let watchdog = start_thread(sys::Role::Watchdog, watchdog::run, 0);
     sys::set_thread_name(c"coldpress/main");
-    watchdog?;
-    // In a child only where they are needed at once: most children end soon.
-    let handlers_started = start != Start::Child || pager.has_windows();
-    if handlers_started {
-        start_handlers();
-    }
-    if start == Start::Child && handlers_started {
-        fork::register_again();
+    match watchdog {
+        // What is registered has its handlers: a pager that nobody watches.
+        Err(_) if start == Start::Child && handlers_started => {}
+        started => drop(started?),
     }
     reclaim::take_turns();
     // SAFETY: this thread is the only reclaimer; its part of the workplace is its own.
@@ -361,10 +399,17 @@ fn open_userfaultfd(device: Option<i32>) -> Result<Userfaultfd, Errno> {
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         Userfaultfd::from_device(fd)
     };
-    let uffd = match device {
-        Some(fd) => through_device(fd).or_else(|_| Userfaultfd::from_system_call(false))?,
-        None => Userfaultfd::from_system_call(false)?,
+    // A node that this user may open is as good as one that was handed down.
+    let through_node = || {
+        use rustix::fs::{Mode, OFlags};
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let node = rustix::fs::open(c"/dev/userfaultfd", flags, Mode::empty())?;
+        Userfaultfd::from_device(rustix::fd::AsFd::as_fd(&node))
     };
+    let inherited = device.ok_or(Errno::BADF).and_then(through_device);
+    let uffd = inherited
+        .or_else(|_| Userfaultfd::from_system_call(false))
+        .or_else(|errno| through_node().map_err(|_| errno))?;
     uffd.handshake(Features::PAGER)?;
     Ok(uffd)
 }
@@ -374,14 +419,20 @@ fn start_thread(
     entry: extern "C" fn(usize) -> !,
     argument: usize,
 ) -> Result<u32, StartError> {
-    let stack = pager().host.memory.stack().ok_or(StartError::Memory)?;
+    let memory = &pager().host.memory;
+    let stack = memory.stack().ok_or(StartError::Memory)?;
     // SAFETY: a stack that nobody else has.
-    unsafe { sys::start_thread(stack, role, true, entry, argument) }.map_err(|_| StartError::Thread)
+    let started = unsafe { sys::start_thread(stack, role, true, entry, argument) };
+    started.map_err(|_| {
+        memory.take_back_stack();
+        StartError::Thread
+    })
 }
 
 /// Starts one handler for each processor that the process may use. Called by a pager thread,
-/// whose descriptor table they share, before the first page is taken out.
-pub fn start_handlers() {
+/// whose descriptor table they share, before the first page is taken out. `false`: there is none, since no thread
+/// could be made, and nothing may be registered.
+pub fn start_handlers() -> bool {
     let allowed = rustix::thread::sched_getaffinity(None);
     // A new thread has its maker's name.
     sys::set_thread_name(c"coldpress/fault");
@@ -399,14 +450,8 @@ pub fn start_handlers() {
         }
     }
     sys::set_thread_name(c"coldpress/main");
-    if number == 0 {
-        message::say(format_args!(
-            "no thread could be made to answer faults; the process ends before memory is touched \
-             that nobody would bring back (raise its limit: ulimit -u)"
-        ));
-        sys::exit_process(125);
-    }
     pager().handler_count.store(number, Relaxed);
+    number > 0
 }
 
 /// Memory of the machine in bytes: the bound for storage.
