@@ -3,10 +3,12 @@
 use crate::arguments::RunArguments;
 use crate::budget::BudgetInForce;
 use crate::chaos;
+use crate::closing;
 use crate::config_file;
 use crate::environment;
 use crate::follow::Followed;
 use crate::memory_limit;
+use crate::notices::Notices;
 use crate::output_file;
 use crate::program::{self, Program};
 use crate::readiness::{self, Ready};
@@ -26,6 +28,7 @@ use coldpress_interface::triggers::Triggers;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 /// Runs the program; the result is its own exit status.
 pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
@@ -84,17 +87,21 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     {
         say!("{}: {line}", program.name);
     }
+    let began = Instant::now();
     let signals = Signals::take();
     let child = spawn::start(&launch, &signals).map_err(|error| refuse_start(&program, error))?;
     let mut followed = chosen
         .follow
         .unwrap_or(false)
-        .then(|| Followed::new(child.pid, &statistics_dir, &library));
-    let (ending, copy) = supervise::supervise(child, &statistics_dir, &signals, followed.as_mut());
+        .then(|| Followed::new(child.pid, &statistics_dir, &library, Notices::new(quiet)));
+    let notices = Notices::new(quiet);
+    let (ending, copy) =
+        supervise::supervise(child, &statistics_dir, &signals, notices, followed.as_mut());
     let end = End {
         pid: child.pid,
         copy: copy.as_ref(),
         ending,
+        elapsed_ns: began.elapsed().as_nanos() as u64,
     };
     let trace_error = tell(&chosen, &program, &library, &budget, &end, followed);
     if let Some(trace) = trace {
@@ -149,6 +156,7 @@ struct End<'a> {
     pid: u32,
     copy: Option<&'a Copy>,
     ending: Ending,
+    elapsed_ns: u64,
 }
 
 /// Prints the summary and writes the JSON file. Nothing here changes the exit status: it is the
@@ -165,16 +173,28 @@ fn tell(
     let statistics = end.copy.and_then(|copy| copy.statistics(pid).ok());
     let all = followed.map(|followed| followed.finish(statistics));
     let quiet = chosen.quiet == Some(true);
+    let verbose = chosen.verbose == Some(true);
+    let mut lines = Vec::new();
     match (&all, statistics) {
         _ if quiet => {}
-        (Some((totals, _)), Some(_)) if totals.programs > 1 => {
-            say!("{}", summary::line_of_all(&program.name, totals, budget))
+        (Some((totals, _)), first) if totals.sums.programs > 1 || first.is_none() => {
+            let all = closing::of_all(&program.name, totals, budget, end.elapsed_ns);
+            lines.extend(all);
+            if verbose {
+                lines.extend(closing::details_of_all(totals));
+            }
         }
-        (_, Some(statistics)) => say!("{}", summary::line(&program.name, statistics, budget)),
-        (Some((totals, _)), None) => {
-            say!("{}", summary::line_of_all(&program.name, totals, budget))
+        (_, Some(statistics)) => {
+            let one = closing::of_program(&program.name, statistics, end.elapsed_ns);
+            lines.extend(one);
+            if verbose {
+                lines.extend(closing::details(statistics, budget));
+            }
         }
-        (None, None) => {}
+        (_, None) => {}
+    }
+    for line in lines {
+        say!("{line}");
     }
     if let Some(line) = all.as_ref().and_then(|(_, unmanaged)| unmanaged.line())
         && !quiet
@@ -192,7 +212,10 @@ fn tell(
     if let Some(target) = &chosen.stats {
         let mut value = summary::to_json(&program.name, pid, statistics, budget, end.ending);
         if let (Some((totals, unmanaged)), Some(object)) = (&all, value.as_object_mut()) {
-            object.insert("follow".to_owned(), totals.to_json(unmanaged));
+            object.insert(
+                "follow".to_owned(),
+                totals.to_json(unmanaged, end.elapsed_ns),
+            );
         }
         if let Err(refusal) = summary::write_json(target, &value) {
             say!("--stats: {refusal}");
