@@ -97,6 +97,8 @@ pub struct Totals {
     pub stalled: u64,
     /// Pages of doubtful content, and those that could not be put in place.
     pub lost: u64,
+    /// Why the trace of one of them is not whole, as an error number; 0: all are.
+    pub trace_error: u64,
     /// The one that held most.
     pub largest: Member,
     /// Each of them, as far as they are listed.
@@ -109,6 +111,9 @@ impl Totals {
         self.sums.add(s);
         self.saved_bytes += member.peak_saved_bytes;
         self.stalled += s.stalled_faults.load(Relaxed);
+        if self.trace_error == 0 {
+            self.trace_error = s.trace_error.load(Relaxed);
+        }
         self.lost += s.failed(Failure::Corrupt) + s.failed(Failure::InstallRefused);
         if member.peak_total_bytes > self.largest.peak_total_bytes {
             self.largest = member.clone();

@@ -27,6 +27,7 @@ use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
 use coldpress_interface::triggers::Triggers;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 /// Runs the program; the result is its own exit status.
@@ -103,12 +104,9 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         ending,
         elapsed_ns: began.elapsed().as_nanos() as u64,
     };
-    tell(&chosen, &program, &library, &budget, &end, followed);
+    let trace_error = tell(&chosen, &program, &library, &budget, &end, followed);
     if let Some(trace) = trace {
-        let statistics = copy
-            .as_ref()
-            .and_then(|copy| copy.statistics(child.pid).ok());
-        trace.finish(statistics, quiet);
+        trace.finish(trace_error, quiet);
     }
     if let Some(seed) = chaos
         && !quiet
@@ -163,7 +161,7 @@ struct End<'a> {
 }
 
 /// Prints the summary and writes the JSON file. Nothing here changes the exit status: it is the
-/// program's.
+/// program's. Returns why a trace is not whole, as an error number; 0: all are.
 fn tell(
     chosen: &Settings,
     program: &Program,
@@ -171,7 +169,7 @@ fn tell(
     budget: &BudgetInForce,
     end: &End<'_>,
     followed: Option<Followed>,
-) {
+) -> u64 {
     let pid = end.pid;
     let statistics = end.copy.and_then(|copy| copy.statistics(pid).ok());
     let all = followed.map(|followed| followed.finish(statistics));
@@ -224,6 +222,8 @@ fn tell(
             say!("--stats: {refusal}");
         }
     }
+    let of_first = statistics.map_or(0, |s| s.trace_error.load(Relaxed));
+    all.map_or(of_first, |(totals, _)| totals.trace_error)
 }
 
 /// Ends as the program ended: by the same signal, or with the status to be returned.
