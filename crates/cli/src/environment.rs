@@ -39,8 +39,10 @@ pub struct Settings<'a> {
     pub follow: bool,
     /// Where a trace of decisions goes.
     pub trace: Option<&'a Path>,
-    /// Where the statistics file goes.
+    /// The directory of run files.
     pub statistics_dir: &'a Path,
+    /// The run file.
+    pub run_file: &'a Path,
     /// Descriptor of `/dev/userfaultfd`, if the system call cannot be used.
     pub device: Option<RawFd>,
     /// The pager's library.
@@ -66,6 +68,7 @@ impl Settings<'_> {
             config::STORAGE,
             config::RECODE_AFTER_MS,
             config::STATISTICS_DIR,
+            config::RUN_FILE,
             config::ROOT_PID,
             config::FOLLOW,
             config::TRACE_DECISIONS,
@@ -104,6 +107,7 @@ impl Settings<'_> {
         set(config::CODEC, self.codec.to_string().as_ref());
         set(config::STORAGE, self.storage.name().as_ref());
         set(config::STATISTICS_DIR, self.statistics_dir.as_os_str());
+        set(config::RUN_FILE, self.run_file.as_os_str());
         if let Some(descriptor) = self.device {
             set(config::DEVICE_FD, &OsString::from(descriptor.to_string()));
         }
@@ -216,6 +220,7 @@ mod tests {
             codec: CodecKind::Zstd { level: -7 },
             storage: StorageKind::SizeClass,
             statistics_dir: Path::new("/s"),
+            run_file: Path::new("/s/1.run"),
             device: Some(9),
             library: Path::new("/l.so"),
         };
@@ -232,6 +237,7 @@ mod tests {
             "COLDPRESS_DEVICE_FD=9",
             "COLDPRESS_PRELOAD_PATH=/l.so",
             "COLDPRESS_RECODE_AFTER_MS=0",
+            "COLDPRESS_RUN_FILE=/s/1.run",
             "COLDPRESS_STATISTICS_DIR=/s",
             "COLDPRESS_STORAGE=size-class",
             "COLDPRESS_TRIGGER=eager,pressure,critical",

@@ -6,26 +6,30 @@ use crate::chaos;
 use crate::config_file;
 use crate::doctor;
 use crate::environment;
-use crate::follow::Followed;
+use crate::follow::{Members, Outcome};
 use crate::memory_limit;
 use crate::preload_library;
 use crate::program::{self, Program};
 use crate::refusal::Refusal;
+use crate::run_file::RunFile;
 use crate::settings::Settings;
 use crate::signals::{self, Signals};
 use crate::size::Budget;
 use crate::spawn::{self, Launch, SpawnError};
 use crate::statistics_dir;
-use crate::statistics_file::Copy;
+use crate::statistics_file;
 use crate::summary;
 use crate::supervise::{self, Ending};
 use crate::tier::{Access, Assessment, Tier};
+use crate::unmanaged::Unmanaged;
 use coldpress_codec::CodecKind;
 use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
+use coldpress_interface::statistics::Statistics;
 use coldpress_interface::triggers::Triggers;
 use std::ffi::OsStr;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Runs the program; the result is its own exit status.
 pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
@@ -43,6 +47,10 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     let device = check_machine()?;
     let library = preload_library::find()?;
     let statistics_dir = statistics_dir::prepare()?;
+    // What others that were killed have left.
+    statistics_file::scan(&statistics_dir);
+    let run_file = RunFile::create(&statistics_dir)?;
+    let follow = chosen.follow.unwrap_or(true);
     if let Some(target) = &chosen.stats {
         summary::check_writable(target).map_err(|error| {
             Refusal::new(format!(
@@ -61,9 +69,10 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         storage: chosen.storage.unwrap_or_default(),
         recode_after_ms: chosen.recode_after_ms.filter(|&age| age != COLD_AFTER_AUTO),
         chaos,
-        follow: chosen.follow.unwrap_or(false),
+        follow,
         trace: trace.as_deref(),
         statistics_dir: &statistics_dir,
+        run_file: run_file.path(),
         device,
         library: &library,
     };
@@ -86,21 +95,22 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         eprintln!("coldpress: {}: {line}", program.name);
     }
     let signals = Signals::take();
-    let child = spawn::start(&launch, &signals).map_err(|error| refuse_start(&program, error))?;
-    let mut followed = chosen
-        .follow
-        .unwrap_or(false)
-        .then(|| Followed::new(child.pid, &statistics_dir, &library));
-    let (ending, copy) = supervise::supervise(child, &statistics_dir, &signals, followed.as_mut());
+    let child = spawn::start(&launch, &signals).map_err(|error| {
+        run_file.leave(0);
+        refuse_start(&program, error)
+    })?;
+    let unmanaged = Unmanaged::new(child.pid, &library, follow, budget.bytes);
+    let members = Members::new(child, run_file, unmanaged);
+    let (ending, outcome) = supervise::supervise(child, &signals, members);
     let end = End {
         pid: child.pid,
-        copy: copy.as_ref(),
         ending,
+        outcome,
     };
-    tell(&chosen, &program, &library, &budget, &end, followed);
+    tell(&chosen, &program, &library, &budget, &end);
     if let Some(seed) = chaos
         && !quiet
-        && let Some(Ok(statistics)) = copy.as_ref().map(|copy| copy.statistics(child.pid))
+        && let Some(statistics) = end.first()
     {
         eprintln!(
             "coldpress: {}",
@@ -168,59 +178,70 @@ fn refuse_start(program: &Program, error: SpawnError) -> Refusal {
     }
 }
 
-/// How the program ended, and what it left.
-struct End<'a> {
+/// How the program ended, and what the run came to.
+struct End {
     pid: u32,
-    copy: Option<&'a Copy>,
     ending: Ending,
+    outcome: Outcome,
+}
+
+impl End {
+    /// The figures of the first process.
+    fn first(&self) -> Option<&Statistics> {
+        self.outcome.first.as_ref()?.statistics(self.pid).ok()
+    }
+
+    /// The one program that is worth telling of, with its figures: what a wrapper started, or the first itself
+    /// where nothing else did anything. `None`: there are several.
+    fn only(&self) -> Option<(&str, &Statistics)> {
+        let totals = &self.outcome.totals;
+        let (member, copy) = totals.principal.as_ref()?;
+        let statistics = copy.statistics(copy.pid()).ok()?;
+        (totals.weighty <= 1).then_some((&member.program, statistics))
+    }
+}
+
+/// Whether a page is of the first process.
+fn is_first(page: &Statistics, first: Option<&Statistics>) -> bool {
+    first.is_some_and(|first| first.pid.load(Relaxed) == page.pid.load(Relaxed))
 }
 
 /// Prints the summary and writes the JSON file. Nothing here changes the exit status: it is the
 /// program's.
-fn tell(
-    chosen: &Settings,
-    program: &Program,
-    library: &Path,
-    budget: &BudgetInForce,
-    end: &End<'_>,
-    followed: Option<Followed>,
-) {
-    let pid = end.pid;
-    let statistics = end.copy.and_then(|copy| copy.statistics(pid).ok());
-    let all = followed.map(|followed| followed.finish(statistics));
-    let quiet = chosen.quiet == Some(true);
-    match (&all, statistics) {
-        _ if quiet => {}
-        (Some((totals, _)), Some(_)) if totals.programs > 1 => eprintln!(
-            "coldpress: {}",
-            summary::line_of_all(&program.name, totals, budget)
-        ),
-        (_, Some(statistics)) => eprintln!(
-            "coldpress: {}",
-            summary::line(&program.name, statistics, budget)
-        ),
-        (Some((totals, _)), None) => eprintln!(
-            "coldpress: {}",
-            summary::line_of_all(&program.name, totals, budget)
-        ),
-        (None, None) => {}
+fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInForce, end: &End) {
+    let (pid, first) = (end.pid, end.first());
+    let Outcome {
+        totals, unmanaged, ..
+    } = &end.outcome;
+    if chosen.quiet != Some(true) {
+        let line = match end.only() {
+            // By the name that it was called by; the kernel's is cut.
+            Some((name, only)) => {
+                let is_called_so = is_first(only, first) && program.name.starts_with(name);
+                let name = if is_called_so { &program.name } else { name };
+                Some(summary::line(name, only, budget))
+            }
+            None if totals.weighty > 1 => Some(summary::line_of_all(&program.name, totals, budget)),
+            None => None,
+        };
+        if let Some(line) = line {
+            eprintln!("coldpress: {line}");
+        }
+        if let Some(line) = unmanaged.line() {
+            eprintln!("coldpress: {}: not managed: {line}", program.name);
+        }
     }
-    if let Some(line) = all.as_ref().and_then(|(_, unmanaged)| unmanaged.line())
-        && !quiet
-    {
-        eprintln!("coldpress: {}: not managed: {line}", program.name);
-    }
-    if statistics.is_none() && all.is_none() {
+    if first.is_none() && totals.programs == 0 {
         eprintln!(
-            "coldpress: {}: the pager did not start in it, so it ran without compression: it left no statistics file. \
+            "coldpress: {}: the pager did not start in it, so it ran without compression: it left no statistics. \
              Perhaps it cleared LD_PRELOAD, or the loader could not load {}",
             program.name,
             library.display()
         );
     }
     if let Some(target) = &chosen.stats {
-        let mut value = summary::to_json(&program.name, pid, statistics, budget, end.ending);
-        if let (Some((totals, unmanaged)), Some(object)) = (&all, value.as_object_mut()) {
+        let mut value = summary::to_json(&program.name, pid, first, budget, end.ending);
+        if let Some(object) = value.as_object_mut() {
             object.insert("follow".to_owned(), totals.to_json(unmanaged));
         }
         if let Err(error) = summary::write_json(target, &value) {

@@ -7,11 +7,12 @@ use crate::columns::{self, Column};
 use crate::detail;
 use crate::grid;
 use crate::managed;
+use crate::messages;
 use crate::process;
 use crate::refusal::Refusal;
 use crate::report;
 use crate::smaps;
-use crate::statistics_file::{Live, Unusable};
+use crate::statistics_file::{Live, Run, Unusable};
 use clap::Args;
 use coldpress_interface::control::{MAPPINGS, Request};
 use coldpress_interface::statistics::Statistics;
@@ -77,9 +78,23 @@ impl StatusArguments {
 pub fn status(arguments: &StatusArguments) -> Result<u8, Refusal> {
     match arguments.pid {
         Some(pid) => one(&managed::find(pid)?, arguments)?,
-        None => all(&managed::all(), arguments),
+        None => {
+            let runs = managed::runs();
+            tell_untold(&runs);
+            all(&managed::all(runs), arguments);
+        }
     }
     Ok(0)
+}
+
+/// What the pagers of runs have said whose `coldpress run` was killed.
+fn tell_untold(runs: &[Run]) {
+    let unsupervised = runs.iter().filter(|run| run.is_unsupervised);
+    for head in unsupervised.filter_map(|run| run.head.as_deref()) {
+        for line in messages::untold(head) {
+            eprint!("{line}");
+        }
+    }
 }
 
 /// The file's statistics, or why it has none.

@@ -1,12 +1,13 @@
 //! Promise: under `coldpress run` a program behaves towards its caller as without it: same
 //! arguments, environment, signals and end.
 //!
-//! The pager is a stand-in compiled here: a library that writes a statistics file as the real one
+//! The pager is a stand-in compiled here: a library that fills in the first slot of the run file as the real one
 //! would, and compresses nothing.
 
 mod common;
 
 use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
+use coldpress_interface::run_file;
 use common::{Directory, coldpress, copy_executable, full_tier, stderr, stdout};
 use serde_json::Value;
 use std::fs;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// `VERSION` is defined on the command line.
+/// `VERSION`, `OWNERS_AT` and `SLOTS_AT` are defined on the command line.
 const FAKE_PAGER: &str = r#"
 #include <fcntl.h>
 #include <stdint.h>
@@ -25,8 +26,8 @@ const FAKE_PAGER: &str = r#"
 #include <string.h>
 #include <unistd.h>
 __attribute__((constructor)) static void start(void) {
-    const char *dir = getenv("COLDPRESS_STATISTICS_DIR"), *root = getenv("COLDPRESS_ROOT_PID");
-    if (!dir || !root || atoi(root) != getpid()) return;
+    const char *file = getenv("COLDPRESS_RUN_FILE"), *root = getenv("COLDPRESS_ROOT_PID");
+    if (!file || !root || atoi(root) != getpid()) return;
     static uint64_t page[1024];
     char text[4096];
     FILE *stat = fopen("/proc/self/stat", "r");
@@ -41,9 +42,10 @@ __attribute__((constructor)) static void start(void) {
     page[3] = strtoull(at, 0, 10);
     page[4] = strtoull(getenv("COLDPRESS_BUDGET_BYTES"), 0, 10);
     page[7] = 77u << 20;
-    snprintf(text, sizeof text, "%s/%d.stats", dir, getpid());
-    int fd = open(text, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (write(fd, page, sizeof page) != sizeof page) abort();
+    uint64_t owner = getpid();
+    int fd = open(file, O_RDWR);
+    if (pwrite(fd, &owner, 8, OWNERS_AT) != 8) abort();
+    if (pwrite(fd, page, sizeof page, SLOTS_AT) != sizeof page) abort();
     close(fd);
 }
 "#;
@@ -66,6 +68,8 @@ impl Setup {
                 "-shared",
                 "-fPIC",
                 &format!("-DVERSION={}", coldpress_interface::statistics::VERSION),
+                &format!("-DOWNERS_AT={}", run_file::OWNERS_AT),
+                &format!("-DSLOTS_AT={}", run_file::SLOTS_AT),
             ],
         )?;
         Some(Self { directory, library })

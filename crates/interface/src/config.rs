@@ -27,7 +27,10 @@ pub const STORAGE: &str = "COLDPRESS_STORAGE";
 /// pager chooses.
 pub const RECODE_AFTER_MS: &str = "COLDPRESS_RECODE_AFTER_MS";
 
-/// Directory that receives the statistics file `PID.stats` of each managed process.
+/// Path of the [run file](crate::run_file), in which each managed process has a slot.
+pub const RUN_FILE: &str = "COLDPRESS_RUN_FILE";
+
+/// Directory in which `coldpress run` makes the run file, and `coldpress status` looks for such.
 pub const STATISTICS_DIR: &str = "COLDPRESS_STATISTICS_DIR";
 
 /// Process that `coldpress run` started. The injection follows it through `execve` (wrapper
