@@ -276,7 +276,6 @@ impl Members {
         self.totals.unknown = head.without_slot.load(Relaxed);
         self.totals.keep_the_largest();
         self.messages.pass_on(head, self.root.pid, true);
-        self.run.leave(self.root.pid);
         Outcome {
             first: first.filter(|copy| copy.statistics(self.root.pid).is_ok()),
             totals: self.totals,

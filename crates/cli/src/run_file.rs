@@ -102,23 +102,21 @@ impl RunFile {
         Copy::of(&self.file, slot).ok()
     }
 
-    /// Removes it from the directory, unless processes of it, other than the first, still run: then it goes
-    /// with the last, at the next look of anybody.
-    pub fn leave(&self, first: u32) {
-        let head = self.head();
-        let runs =
-            |pid| pid != first && Identity::of(pid).is_some_and(|process| process.is_alive());
-        if !head
-            .claimed()
-            .any(|(_, owner)| !owner.is_foreign && runs(owner.pid))
-        {
-            let _ = fs::remove_file(&self.entry);
-        }
+    /// Whether a process of it still runs. (The first, not reaped yet, does not.)
+    fn is_in_use(&self) -> bool {
+        let runs = |pid| Identity::of(pid).is_some_and(|process| process.is_alive());
+        let mut claimed = self.head().claimed();
+        claimed.any(|(_, owner)| !owner.is_foreign && runs(owner.pid))
     }
 }
 
 impl Drop for RunFile {
+    /// Removes it from the directory, unless processes of it still run: then it goes with the last, at the next look
+    /// of anybody.
     fn drop(&mut self) {
+        if !self.is_in_use() {
+            let _ = fs::remove_file(&self.entry);
+        }
         // SAFETY: our own mapping, and nobody borrows it any more.
         unsafe { libc::munmap(self.head.cast_mut().cast(), SLOTS_AT) };
     }
@@ -232,8 +230,9 @@ pub mod tests {
             let seen = statistics_file::open(&run.entry, false).unwrap();
             assert!(seen.metadata().unwrap().len() == FILE_BYTES as u64);
             assert!(run.head().is_current());
-            run.leave(0);
-            assert!(fs::symlink_metadata(&run.entry).is_err());
+            let entry = run.entry.clone();
+            drop(run);
+            assert!(fs::symlink_metadata(entry).is_err());
         }
         fs::remove_dir_all(&directory).unwrap();
     }

@@ -127,7 +127,7 @@ impl Unmanaged {
     /// Why a process has no pager whose file says nothing against it.
     fn without_pager(&self, pid: u32) -> Option<String> {
         let why = |why: &str| Some(why.to_owned());
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+        let maps = process::read(format!("/proc/{pid}/maps")).ok()?;
         let library = self.library.to_str()?;
         match maps.lines().any(|line| line.ends_with(library)) {
             true => why("the pager could not start in it"),
@@ -188,7 +188,7 @@ fn unfit(pid: u32, executable: &Path) -> Option<String> {
 
 /// Private anonymous memory of a process.
 fn private_bytes(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = process::read(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("RssAnon:"))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kib * 1024)
