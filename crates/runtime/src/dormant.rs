@@ -1,4 +1,4 @@
-//! Waiting before starting: in the programs that `coldpress run --follow` manages.
+//! Waiting before starting: in the programs that the first one starts.
 //!
 //! Most of what a build or a script starts is over within milliseconds, and starting a pager takes
 //! one; most of the rest are shells and drivers that hold a few hundred kilobytes, and fork. So the

@@ -26,6 +26,7 @@
 //! | `filter` | seccomp filters of the program |
 //! | `departure` | the end of a program whose threads leave one by one |
 //! | `dormant` | waiting before starting, in children that are followed |
+//! | `run_file` | this process's slot, and where its messages go |
 //! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |
 //! | `workplace` | what its threads work with |
 //! | `describe` | what is known of a page, in words |
@@ -63,6 +64,7 @@ mod put_back;
 pub mod reclaim;
 mod recode;
 pub mod requests;
+pub mod run_file;
 mod shortage;
 mod squeeze;
 pub mod start;
@@ -142,7 +144,6 @@ pub struct Pager {
     /// What of the configuration may change.
     pub control: control::Control,
     config: UnsafeCell<Config>,
-    directory: UnsafeCell<([u8; statistics::DIRECTORY_BYTES], usize)>,
     /// What the threads work with.
     pub workplace: workplace::Workplace,
     touch_before_fork: AtomicPtr<()>,
@@ -186,7 +187,6 @@ static PAGER: Pager = Pager {
         chaos: None,
         stall_first_fault_ms: 0,
     }),
-    directory: UnsafeCell::new(([0; statistics::DIRECTORY_BYTES], 0)),
     workplace: workplace::Workplace::new(),
     touch_before_fork: AtomicPtr::new(core::ptr::null_mut()),
 };
@@ -201,14 +201,9 @@ impl Pager {
     ///
     /// # Safety
     /// The program has one thread, and the pager has not started.
-    pub unsafe fn configure(&self, config: Config, directory: &[u8]) {
+    pub unsafe fn configure(&self, config: Config) {
         // SAFETY: as the caller promises.
-        unsafe {
-            *self.config.get() = config;
-            let (bytes, len) = &mut *self.directory.get();
-            *len = directory.len().min(bytes.len());
-            bytes[..*len].copy_from_slice(&directory[..*len]);
-        }
+        unsafe { *self.config.get() = config };
         self.control.begin_with(&config);
         // Nothing was compressed or stored yet, so both are free to choose.
         let _ = self.engine.codec().select(config.codec, true);
@@ -245,12 +240,6 @@ impl Pager {
         let mut config = unsafe { *self.config.get() };
         self.control.overlay(&mut config);
         config
-    }
-
-    fn statistics_directory(&self) -> &[u8] {
-        // SAFETY: not written once threads exist.
-        let (bytes, len) = unsafe { &*self.directory.get() };
-        &bytes[..*len]
     }
 
     /// Whether the pager manages this process.

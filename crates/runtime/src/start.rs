@@ -15,11 +15,11 @@
 use crate::futex::{set_and_wake, wait_for};
 use crate::handler::MAX_HANDLERS;
 use crate::{
-    Codec, dormant, fork, handler, message, pager, reclaim, statistics, sys, trace, watchdog,
+    Codec, dormant, fork, handler, message, pager, reclaim, run_file, statistics, sys, trace,
+    watchdog,
 };
 use coldpress_engine::Reclaimer;
 use coldpress_interface::PAGE_SIZE;
-use coldpress_interface::page::Page;
 use coldpress_uffd::{Errno, Features, Pagemap, Userfaultfd};
 use core::sync::atomic::{
     AtomicU32, AtomicUsize,
@@ -207,11 +207,12 @@ pub fn start_in_child() -> Result<(), StartError> {
 fn launch(start: Start) -> Result<(), StartError> {
     let pager = pager();
     match start {
-        Start::First => make_page(0, core::ptr::null_mut()),
+        Start::First => make_page(0),
         Start::Child => {
             trace::stop();
+            statistics::begin_in_child();
             crate::decisions::begin_in_child();
-            make_page(1, pager.control.page_address());
+            make_page(1);
         }
         Start::Again(_) => {}
     }
@@ -246,11 +247,11 @@ fn launch(start: Start) -> Result<(), StartError> {
     }
 }
 
-/// Makes the statistics page, in the place of an inherited one or anywhere.
-fn make_page(fork_child_mode: u64, inherited: *mut Page) {
+/// Makes the statistics page.
+fn make_page(fork_child_mode: u64) {
     let pager = pager();
-    // SAFETY: the pager that used it is not in this process, and a new one not yet.
-    let page = unsafe { statistics::create(pager.statistics_directory(), inherited) };
+    // SAFETY: the pager that used an inherited one is not in this process, and a new one not yet.
+    let page = unsafe { statistics::create() };
     // SAFETY: a mapping that nobody unmaps.
     unsafe {
         pager.host.set_statistics(page.cast());
@@ -270,7 +271,7 @@ fn make_page(fork_child_mode: u64, inherited: *mut Page) {
 /// Starts the pager in a thread that has waited with it, and is the first.
 pub(crate) fn start_here() -> ! {
     let pager = pager();
-    make_page(0, core::ptr::null_mut());
+    make_page(0);
     sys::set_thread_name(c"coldpress/main");
     pager.threads.started();
     match open_all(Start::First) {
@@ -280,7 +281,7 @@ pub(crate) fn start_here() -> ! {
             reclaim::run(reclaimer, statm, handlers_started)
         }
         Err(error) => {
-            statistics::remove(pager.statistics_directory());
+            run_file::release(pager.control.page_address());
             pager.dormant.end();
             if pager.config().root_pid == sys::process_id() {
                 say_unmanaged(error);

@@ -176,13 +176,6 @@ pub fn exit_process(status: i32) -> ! {
     }
 }
 
-/// A copy of descriptor `number` of the program's own table, which is not the pager's.
-pub fn program_descriptor(number: i32) -> Option<rustix::fd::OwnedFd> {
-    use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-    let process = pidfd_open(Pid::from_raw(process_id() as i32)?, PidfdFlags::empty()).ok()?;
-    pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).ok()
-}
-
 /// Ends the process by SIGABRT.
 pub fn abort() -> ! {
     const SIGABRT: usize = 6;
@@ -515,6 +508,8 @@ pub const MADV_DONTNEED: c_int = 4;
 pub const MADV_DONTFORK: c_int = 10;
 /// Gives a range to forked children again.
 pub const MADV_DOFORK: c_int = 11;
+/// Keeps a range out of core files.
+pub const MADV_DONTDUMP: c_int = 16;
 /// Keeps huge pages out of a range.
 pub const MADV_NOHUGEPAGE: c_int = 15;
 /// Gives forked children zeros.
@@ -523,7 +518,7 @@ pub const MADV_WIPEONFORK: c_int = 18;
 pub const MADV_KEEPONFORK: c_int = 19;
 /// Faults in what can be read.
 pub const MADV_POPULATE_READ: c_int = 22;
-/// Faults in what can be written.
+/// Makes pages that can be written to, or fails where a store would raise a signal.
 pub const MADV_POPULATE_WRITE: c_int = 23;
 
 /// Keeps huge pages out of the whole process, or no longer. `true`: that is new.
