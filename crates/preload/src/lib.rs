@@ -12,6 +12,7 @@
 //! | `locking` | `mlockall` |
 //! | `mutexes` | `pthread_mutex_init` of robust mutexes |
 //! | `piecewise` | moving memory that was split |
+//! | `sanitizers` | what sanitizers' run-time libraries ask a program |
 //! | `advise` | `coldpress_advise` |
 //! | `describe` | `coldpress_describe_page` |
 //! | `c_library` | what the codecs' C code must not find |
@@ -32,6 +33,7 @@ mod locking;
 mod memory_functions;
 mod mutexes;
 mod piecewise;
+mod sanitizers;
 mod wrappers;
 
 /// A defect of the pager: say where, and stop before a page can go wrong.

@@ -55,6 +55,7 @@ mod recode;
 pub mod requests;
 mod shortage;
 mod squeeze;
+pub mod stand_down;
 pub mod start;
 pub mod statistics;
 pub mod sys;
