@@ -21,14 +21,14 @@ const NONE: u32 = 0;
 /// A range is to be registered whole.
 const REGISTER: u32 = 1;
 /// A range, all of whose pages are in place, is to be given up.
-const SURRENDER: u32 = 2;
+pub(crate) const SURRENDER: u32 = 2;
 /// The pager is to leave the process.
 const LEAVE: u32 = 3;
 /// The handlers are to be started.
 const HANDLERS: u32 = 4;
 
 /// How often a range is registered whole before its call is made all the same.
-const ATTEMPTS: usize = 16;
+pub(crate) const ATTEMPTS: usize = 16;
 
 /// How often one looks whether what was just excluded is in place: for a third of a second in all.
 const PATIENCE: u32 = 40;
@@ -316,7 +316,7 @@ impl Pager {
     }
 
     /// Has the kernel fault in what is away of a range, or being taken. Whether anything was.
-    fn touch_what_is_away(&self, range: AddressRange) -> bool {
+    pub(crate) fn touch_what_is_away(&self, range: AddressRange) -> bool {
         let _signals = SignalsBlocked::new();
         let mut any = false;
         for part in parts(range) {
@@ -336,7 +336,7 @@ impl Pager {
     }
 
     /// Lets the reclaim thread do something, and waits for it.
-    fn ask(&self, what: u32, range: AddressRange) -> bool {
+    pub(crate) fn ask(&self, what: u32, range: AddressRange) -> bool {
         let _signals = SignalsBlocked::new();
         let request = &self.request;
         request.lock.lock();
