@@ -34,6 +34,8 @@ pub struct Control {
     /// Number of the last request that was answered.
     answered: AtomicU64,
     page: AtomicPtr<Page>,
+    /// Where the parent has its page, in the child of a fork that has none yet.
+    parents: AtomicPtr<Page>,
 }
 
 impl Control {
@@ -47,6 +49,7 @@ impl Control {
             guarded: AtomicBool::new(false),
             answered: AtomicU64::new(0),
             page: AtomicPtr::new(core::ptr::null_mut()),
+            parents: AtomicPtr::new(core::ptr::null_mut()),
         }
     }
 
@@ -93,9 +96,22 @@ impl Control {
         self.page.store(page, Release);
     }
 
-    /// Where the page is; null where there is none.
-    pub(crate) fn page_address(&self) -> *mut Page {
-        self.page.load(Acquire)
+    /// The page is the parent's: in the child of a fork.
+    pub(crate) fn leave_page(&self) {
+        let page = self.page.swap(core::ptr::null_mut(), Relaxed);
+        if !page.is_null() {
+            self.parents.store(page, Relaxed);
+        }
+    }
+
+    /// Where a child's own page takes the place of its parent's; null: anywhere.
+    pub(crate) fn place(&self) -> *mut Page {
+        self.parents.load(Relaxed)
+    }
+
+    /// Whether figures go anywhere.
+    pub(crate) fn has_page(&self) -> bool {
+        self.page().is_some()
     }
 
     fn page(&self) -> Option<&Page> {

@@ -267,10 +267,6 @@ impl Pager {
         self.running.store(false, Release);
     }
 
-    fn has_windows(&self) -> bool {
-        self.host.windows.iter().next().is_some()
-    }
-
     /// Memory the pager holds besides tables and storage: stacks, staging, buffers.
     fn fixed_overhead_bytes(&self) -> u64 {
         let threads = self.threads.ids().count() * 3 * PAGE_SIZE;
@@ -293,7 +289,8 @@ impl Pager {
 
     /// Brings the statistics page up to date, at the end of the program.
     pub fn publish_finally(&self) {
-        if self.is_running() {
+        // A young child has counted nothing yet.
+        if self.is_running() && self.control.has_page() {
             let measured = reclaim::measure_once();
             statistics::publish(measured.unwrap_or(self.pressure.total_bytes.load(Relaxed)));
             statistics::publish_slow_figures();

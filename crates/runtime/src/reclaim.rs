@@ -20,6 +20,7 @@ use crate::compaction::Passes;
 use crate::config::Config;
 use crate::fence::{Fence, GROWTH_BYTES};
 use crate::futex::{set_and_wake, wait_for, wait_while};
+use crate::handler::MAX_HANDLERS;
 use crate::hope::Hope;
 use crate::recode::{Need, Recode};
 use crate::shortage::Shortage;
@@ -120,6 +121,42 @@ struct Reclaim {
 pub(crate) fn take_turns() {
     sys::set_time_slice(TIME_SLICE_NS);
 }
+
+/// What the pager's first thread does in a young child: nothing is taken yet. Until its youth is over, or threads
+/// must be there before a filter forbids them.
+pub(crate) fn stay_young(reclaimer: &mut Reclaimer<Codec>) {
+    let (began_ns, touched) = (sys::now_ns(), faults());
+    loop {
+        let bell = &pager().bell;
+        let rung = bell.load(Acquire);
+        stop_for_fork();
+        pager().serve_request();
+        pager().serve_leave(reclaimer.worker());
+        let lived = sys::now_ns() - began_ns;
+        if lived >= YOUTH_NS || faults() - touched > YOUTH_FAULTS || pager().wants_handlers() {
+            return;
+        }
+        wait_for(bell, rung, YOUTH_LOOK_NS);
+    }
+}
+
+/// Faults of the process so far: what it has touched, at most.
+fn faults() -> u64 {
+    use core::mem::MaybeUninit;
+    const MINOR_FAULTS: usize = 8;
+    let mut usage = MaybeUninit::<[u64; 18]>::zeroed();
+    // SAFETY: the kernel writes 144 bytes; zeros are valid in any case. Numbers alone otherwise.
+    unsafe {
+        let args = [0, usage.as_mut_ptr() as usize, 0, 0, 0, 0];
+        sys::syscall(linux_raw_sys::general::__NR_getrusage, args);
+        usage.assume_init()[MINOR_FAULTS]
+    }
+}
+
+/// A child that lives for so long, or touches so many pages before, is worth a whole pager.
+const YOUTH_NS: u64 = 50_000_000;
+const YOUTH_FAULTS: u64 = 2048;
+const YOUTH_LOOK_NS: u64 = 10_000_000;
 
 /// Runs for ever. Called by the pager's first thread once everything is open.
 pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) -> ! {
@@ -281,7 +318,7 @@ impl Reclaim {
     /// Before anything is registered. `false`: no thread can be made now (`RLIMIT_NPROC`), and nothing is taken.
     fn start_handlers(&mut self) -> bool {
         if !self.handlers_started && sys::now_ns() >= self.handlers_again_ns {
-            self.handlers_started = start_handlers();
+            self.handlers_started = start_handlers(MAX_HANDLERS);
             self.handlers_again_ns = sys::now_ns() + HANDLERS_REST_NS;
             if !self.handlers_started && !core::mem::replace(&mut self.said_no_handlers, true) {
                 crate::message::say(format_args!(

@@ -110,7 +110,7 @@ pub unsafe fn create(directory: &[u8], inherited: *mut Page) -> *mut Page {
             .run_pid
             .store(u64::from(config.root_pid), Relaxed);
     }
-    statistics.set_program(&sys::thread_name());
+    statistics.set_program(&sys::process_name());
     statistics
         .filled_bytes
         .store(size_of::<Statistics>() as u64, Relaxed);
