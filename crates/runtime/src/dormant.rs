@@ -217,6 +217,7 @@ pub fn after_fork_in_child() {
     unsafe {
         pager.host.exclusions.reset_lock();
         pager.host.not_inherited.reset();
+        pager.leaving.forget();
     }
     // Without a pager the child goes on: none of its memory is away.
     let _ = begin();

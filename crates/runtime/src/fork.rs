@@ -477,6 +477,7 @@ pub fn child() {
         pager.host.uffd.unset();
         pager.host.set_statistics(core::ptr::null_mut());
         pager.discovery.reset();
+        pager.leaving.forget();
         pager.fork.appending.raw().reset();
         pager.new_windows.raw().reset();
         pager.registering.raw().reset();

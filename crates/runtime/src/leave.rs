@@ -84,6 +84,18 @@ impl Leaving {
         }
     }
 
+    /// It stays, and the event is the parent's: in the child of a fork, where its number stands for something of the
+    /// program's.
+    ///
+    /// # Safety
+    /// This is the only thread of the process.
+    pub(crate) unsafe fn forget(&self) {
+        self.begun.store(0, Relaxed);
+        self.gone.store(0, Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { self.event.unset() };
+    }
+
     /// What becomes readable once it has begun.
     pub(crate) fn event(&self) -> Option<&OwnedFd> {
         self.event.get()

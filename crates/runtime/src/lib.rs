@@ -9,7 +9,7 @@
 //! | `host` | Linux as [`coldpress_engine::Host`]; why there is a gate |
 //! | `handler` | fault handlers, events |
 //! | `reclaim`, `pressure` | measuring, budget, taking pages, holding faults back |
-//! | `fence`, `hope` | when fresh memory is made to pass through the handlers; when waiting is in vain |
+//! | `fence`, `hope`, `futility` | when fresh memory is made to pass through the handlers; when waiting is in vain, and reclaim |
 //! | `chaos` | taking pages at random |
 //! | `compaction` | when storage is compacted |
 //! | `recode` | when what stays compressed is stored anew, denser |
@@ -47,6 +47,7 @@ mod fence;
 pub mod filter;
 pub mod fork;
 pub mod futex;
+mod futility;
 pub mod handler;
 mod hope;
 pub mod host;

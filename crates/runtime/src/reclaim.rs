@@ -20,6 +20,7 @@ use crate::compaction::Passes;
 use crate::config::Config;
 use crate::fence::{Fence, GROWTH_BYTES};
 use crate::futex::{set_and_wake, wait_for, wait_while};
+use crate::futility::{Futility, Seen};
 use crate::handler::MAX_HANDLERS;
 use crate::hope::Hope;
 use crate::recode::{Need, Recode};
@@ -55,8 +56,6 @@ const HELP_REST_NS: u64 = 200_000_000;
 const BATCH_PAGES: u32 = 384;
 /// Where no handler could be started it is tried again after this long.
 const HANDLERS_REST_NS: u64 = 250_000_000;
-/// A page that could not be compressed or taken is tried again after this long.
-const RETRY_FAILED_NS: u64 = 5_000_000_000;
 /// A batch that keeps fewer pages than this is no progress.
 const PROGRESS_PAGES: u32 = 16;
 /// Leaves, and records for as many pages, kept ready for faults on fresh memory: 256 MiB.
@@ -93,6 +92,7 @@ struct Reclaim {
     discovered_ns: u64,
     fence: Fence,
     hope: Hope,
+    futility: Futility,
     /// How seldom memory is looked for while nothing happens, and how much there was then.
     idle_discovery_ns: u64,
     idle_bytes: u64,
@@ -167,6 +167,7 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         discovered_ns: 0,
         fence: Fence::default(),
         hope: Hope::new(sys::now_ns()),
+        futility: Futility::new(),
         idle_discovery_ns: DISCOVER_IDLE_NS,
         idle_bytes: 0,
         last_total_bytes: 0,
@@ -404,15 +405,17 @@ impl Reclaim {
             self.discover_idly(total);
             pager()
                 .engine
-                .age(&pager().host, &ageing(100_000_000, 0), false);
+                .age(&pager().host, &self.ageing(100_000_000, 0), false);
         }
         // The first fence registers all there is, and takes long: not only when memory is above already.
         if soon_over || total > marks.budget / 4 * 3 && growth > GROWTH_BYTES {
             self.fence();
         }
         if total > marks.high && marks.trigger(total, &config).is_some() {
-            return self.press(&config, &marks, total);
+            let rest = self.futility.rest(sys::now_ns(), self.seen());
+            return rest.unwrap_or_else(|| self.press(&config, &marks, total));
         }
+        self.futility.is_over();
         self.pause_ns = 0;
         self.watch_hope(false, Some(true));
         let need = self.recode_need(&config, &marks, total);
@@ -495,7 +498,7 @@ impl Reclaim {
             let took = sys::own_cpu_ns() - before;
             self.eager_discovery_ns = now + every_ns.max(took * EAGER_DISCOVERY);
         }
-        let ageing = ageing((age_ns / 4).max(1_000_000), 0);
+        let ageing = self.ageing((age_ns / 4).max(1_000_000), 0);
         let inactive = pager().engine.age(&pager().host, &ageing, false);
         if inactive == 0 || now < self.eager_again_ns || chosen && self.cold_age.has_had_enough() {
             return false;
@@ -514,7 +517,7 @@ impl Reclaim {
             return;
         }
         self.discover(DISCOVER_IDLE_NS);
-        let ageing = ageing(100_000_000, 20_000_000);
+        let ageing = self.ageing(100_000_000, 20_000_000);
         if pager().engine.age(&pager().host, &ageing, true) > 0 {
             let batch = self.batch(u64::MAX, Trigger::Pressure);
             if batch.kept < PROGRESS_PAGES {
@@ -536,7 +539,7 @@ impl Reclaim {
                 self.recode.turn(config, need);
             }
             let hurry = marks.hurry_ns(total, pager().pressure.waiting.load(Relaxed) > 0);
-            let ageing = ageing(100_000_000, hurry);
+            let ageing = self.ageing(100_000_000, hurry);
             let mut inactive = pager().engine.age(&pager().host, &ageing, true);
             self.fence();
             if inactive == 0 {
@@ -565,12 +568,16 @@ impl Reclaim {
                     // Reclaim rests now: nobody shall wait for it meanwhile.
                     self.hope.give_up();
                     pager().pressure.hopeless.store(true, Relaxed);
+                    if self.pause_ns == MEASURE_NS {
+                        self.futility.in_vain(sys::now_ns(), self.seen());
+                    }
                     self.pause_ns = (self.pause_ns * 2).clamp(500_000, MEASURE_NS);
                     return self.pause_ns;
                 }
                 sys::sleep_ns(hurry.min(MEASURE_CLOSE_NS));
             } else {
                 hopeless = 0;
+                self.futility.is_over();
                 self.pause_ns = 0;
             }
             if pager().bell_rung() {
@@ -583,7 +590,7 @@ impl Reclaim {
     /// A round of chaos ([`chaos`](crate::chaos)).
     fn chaos(&mut self) -> u64 {
         self.discover(DISCOVER_PRESSED_NS);
-        let touched_before_ns = self.chaos.prepare(&ageing(1, 1));
+        let touched_before_ns = self.chaos.prepare(&self.ageing(1, 1));
         let batch = self.batch(touched_before_ns, Trigger::Pressure);
         match batch.taken > BATCH_PAGES / 2 {
             true => 100_000,
@@ -599,21 +606,32 @@ impl Reclaim {
         if pager().host.exclusions.incomplete.load(Relaxed) {
             return Default::default();
         }
-        pager().engine.reclaim_batch(
+        let batch = pager().engine.reclaim_batch(
             &pager().host,
             &mut self.reclaimer,
             BATCH_PAGES,
             touched_before_ns,
             trigger,
-        )
+        );
+        let seen = self.seen();
+        self.futility.note(&batch, sys::now_ns(), || seen);
+        batch
     }
-}
 
-fn ageing(interval_ns: u64, pressed_interval_ns: u64) -> Ageing {
-    Ageing {
-        interval_ns,
-        pressed_interval_ns,
-        retry_failed_ns: RETRY_FAILED_NS,
+    /// What may make something of what was in vain.
+    fn seen(&self) -> Seen {
+        Seen {
+            bytes: self.last_measured_bytes(),
+            faults: faults(),
+        }
+    }
+
+    fn ageing(&self, interval_ns: u64, pressed_interval_ns: u64) -> Ageing {
+        Ageing {
+            interval_ns,
+            pressed_interval_ns,
+            retry_failed_ns: self.futility.retry_ns(),
+        }
     }
 }
 
