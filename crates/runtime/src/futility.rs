@@ -3,7 +3,7 @@
 //! A forked child that idles shares all it has with its parent, and what is shared cannot be taken (`EBUSY`), as what is
 //! pinned or does not compress cannot. Looking for it every ten milliseconds took five percent of a processor
 //! in each child of a prefork server. So the rest after a look in vain doubles, from [`LEAST_NS`] to [`MOST_NS`], until
-//! something changes: the memory held, or what was touched (a child that writes to shared pages gets its own).
+//! something changes: the memory held, or that the program runs (a child that writes to shared pages gets its own).
 //! That a parent has ended, and its pages are the child's alone, nobody tells: it is found after [`MOST_NS`].
 //!
 //! Pages that the kernel has refused are looked at again after some seconds. Where next to all of them are refused each
@@ -11,7 +11,6 @@
 
 use crate::fence::GROWTH_BYTES;
 use coldpress_engine::Batch;
-use coldpress_uffd::PAGE_SIZE;
 
 /// The shortest rest: as long as between two measurements.
 const LEAST_NS: u64 = 10_000_000;
@@ -26,8 +25,8 @@ const RETRY_NS: u64 = 5_000_000_000;
 const LATEST_RETRY_NS: u64 = 80_000_000_000;
 /// So many refusals for each page that was kept are next to all.
 const NEXT_TO_ALL: u64 = 16;
-/// Fewer faults than this change nothing.
-const FAULTS: u64 = GROWTH_BYTES / PAGE_SIZE as u64;
+/// A program that ran for less than this has changed nothing.
+const RAN_NS: u64 = 4_000_000;
 
 /// What has been found out.
 pub(crate) struct Futility {
@@ -48,13 +47,13 @@ pub(crate) struct Futility {
 pub(crate) struct Seen {
     /// Memory held.
     pub(crate) bytes: u64,
-    /// Faults of the process, of all kinds.
-    pub(crate) faults: u64,
+    /// For how long the program has run.
+    pub(crate) ran_ns: u64,
 }
 
 impl Seen {
     fn differs(self, from: Self) -> bool {
-        self.bytes.abs_diff(from.bytes) > GROWTH_BYTES || self.faults.abs_diff(from.faults) > FAULTS
+        self.bytes.abs_diff(from.bytes) > GROWTH_BYTES || self.ran_ns.abs_diff(from.ran_ns) > RAN_NS
     }
 }
 
@@ -63,7 +62,7 @@ impl Futility {
     pub(crate) const fn new() -> Self {
         const NOTHING: Seen = Seen {
             bytes: 0,
-            faults: 0,
+            ran_ns: 0,
         };
         Self {
             rest_ns: 0,
@@ -134,7 +133,7 @@ mod tests {
 
     const SEEN: Seen = Seen {
         bytes: 64 << 20,
-        faults: 1000,
+        ran_ns: 1_000_000,
     };
 
     #[test]
@@ -151,7 +150,7 @@ mod tests {
         futility.in_vain(now, SEEN);
         assert_eq!(futility.rest(now, SEEN), Some(LATER_LOOK_NS));
         let written = Seen {
-            faults: SEEN.faults + FAULTS + 1,
+            ran_ns: SEEN.ran_ns + RAN_NS + 1,
             ..SEEN
         };
         assert_eq!(futility.rest(now, written), None);

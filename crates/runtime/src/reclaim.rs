@@ -125,7 +125,7 @@ pub(crate) fn take_turns() {
 /// What the pager's first thread does in a young child: nothing is taken yet. Until its youth is over, or threads
 /// must be there before a filter forbids them.
 pub(crate) fn stay_young(reclaimer: &mut Reclaimer<Codec>) {
-    let (began_ns, touched) = (sys::now_ns(), faults());
+    let (began_ns, ran) = (sys::now_ns(), ran_ns());
     loop {
         let bell = &pager().bell;
         let rung = bell.load(Acquire);
@@ -133,29 +133,21 @@ pub(crate) fn stay_young(reclaimer: &mut Reclaimer<Codec>) {
         pager().serve_request();
         pager().serve_leave(reclaimer.worker());
         let lived = sys::now_ns() - began_ns;
-        if lived >= YOUTH_NS || faults() - touched > YOUTH_FAULTS || pager().wants_handlers() {
+        if lived >= YOUTH_NS || ran_ns() - ran > YOUTH_RUN_NS || pager().wants_handlers() {
             return;
         }
         wait_for(bell, rung, YOUTH_LOOK_NS);
     }
 }
 
-/// Faults of the process so far: what it has touched, at most.
-fn faults() -> u64 {
-    use core::mem::MaybeUninit;
-    const MINOR_FAULTS: usize = 8;
-    let mut usage = MaybeUninit::<[u64; 18]>::zeroed();
-    // SAFETY: the kernel writes 144 bytes; zeros are valid in any case. Numbers alone otherwise.
-    unsafe {
-        let args = [0, usage.as_mut_ptr() as usize, 0, 0, 0, 0];
-        sys::syscall(linux_raw_sys::general::__NR_getrusage, args);
-        usage.assume_init()[MINOR_FAULTS]
-    }
+/// For how long the program has run, its pager's handlers included.
+fn ran_ns() -> u64 {
+    sys::process_cpu_ns().saturating_sub(sys::own_cpu_ns())
 }
 
-/// A child that lives for so long, or touches so many pages before, is worth a whole pager.
+/// A child that lives for so long, or runs for so long before, is worth a whole pager.
 const YOUTH_NS: u64 = 50_000_000;
-const YOUTH_FAULTS: u64 = 2048;
+const YOUTH_RUN_NS: u64 = 20_000_000;
 const YOUTH_LOOK_NS: u64 = 10_000_000;
 
 /// Runs for ever. Called by the pager's first thread once everything is open.
@@ -622,7 +614,7 @@ impl Reclaim {
     fn seen(&self) -> Seen {
         Seen {
             bytes: self.last_measured_bytes(),
-            faults: faults(),
+            ran_ns: ran_ns(),
         }
     }
 

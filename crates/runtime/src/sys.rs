@@ -148,6 +148,12 @@ pub fn own_cpu_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+/// Processor time of all threads of the process, in nanoseconds.
+pub fn process_cpu_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
 /// Ends the process at once with `status`.
 pub fn exit_process(status: i32) -> ! {
     loop {
