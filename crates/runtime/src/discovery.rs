@@ -136,14 +136,33 @@ impl Discovery {
         mapping.filter(|m| m.start <= run.start && m.end >= run.end)
     }
 
-    /// Calls `with` for every mapping. By the reclaim thread.
+    /// Nothing is open: in the child of a fork.
+    ///
+    /// # Safety
+    /// This is the only thread of the process.
+    pub(crate) unsafe fn reset(&self) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            self.files.unset();
+            self.found.raw().reset();
+            self.buffer.raw().reset();
+        }
+    }
+
+    /// Calls `with` for every mapping. By the pager's first thread, which may not have opened its files yet.
     pub(crate) fn for_each_mapping(
         &self,
         mut with: impl FnMut(&maps::Mapping<'_>),
     ) -> Result<(), Errno> {
-        let files = self.files.get().ok_or(Errno::BADF)?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let own = match self.files.get() {
+            Some(_) => None,
+            None => Some(rustix::fs::open(c"/proc/self/maps", flags, Mode::empty())?),
+        };
+        let opened = self.files.get().map(|files| &files.maps).or(own.as_ref());
+        let maps = opened.ok_or(Errno::BADF)?;
         let mut buffer = self.buffer.lock();
-        maps::for_each_line(files.maps.as_fd(), buffer.as_mut_slice(), |line| {
+        maps::for_each_line(maps.as_fd(), buffer.as_mut_slice(), |line| {
             if let Some(mapping) = maps::parse(line) {
                 with(&mapping);
             }

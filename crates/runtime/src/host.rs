@@ -102,7 +102,10 @@ impl Linux {
 
     /// Lets the threads that wait anywhere in `range` try again.
     pub(crate) fn wake_range(&self, range: AddressRange) {
-        let _ = self.uffd().wake(range);
+        // There is none yet where the child of a fork carries its parent's journal out.
+        if let Some(uffd) = self.uffd.get() {
+            let _ = uffd.wake(range);
+        }
     }
 
     fn uffd(&self) -> &Userfaultfd {
@@ -179,7 +182,17 @@ impl Linux {
         mut with: impl FnMut(usize),
     ) -> bool {
         let Some(pagemap) = self.pagemap.get() else {
-            return false;
+            // In the young child of a fork, which has not opened it yet.
+            for start in (range.start..range.end).step_by(64 * PAGE_SIZE) {
+                let _around = around();
+                let end = range.end.min(start + 64 * PAGE_SIZE);
+                let mut resident = sys::resident(AddressRange { start, end });
+                while resident != 0 {
+                    with(start + resident.trailing_zeros() as usize * PAGE_SIZE);
+                    resident &= resident - 1;
+                }
+            }
+            return true;
         };
         let mut regions = [Region::default(); LEAF_PAGES as usize];
         let mut rest = range;

@@ -9,7 +9,7 @@
 //! | `host` | Linux as [`coldpress_engine::Host`]; why there is a gate |
 //! | `handler` | fault handlers, events |
 //! | `reclaim`, `pressure` | measuring, budget, taking pages, holding faults back |
-//! | `fence`, `hope` | when fresh memory is made to pass through the handlers; when waiting is in vain |
+//! | `fence`, `hope`, `futility` | when fresh memory is made to pass through the handlers; when waiting is in vain, and reclaim |
 //! | `account` | averages over time, time above the budget |
 //! | `chaos` | taking pages at random |
 //! | `compaction` | when storage is compacted |
@@ -50,6 +50,7 @@ mod fence;
 pub mod filter;
 pub mod fork;
 pub mod futex;
+mod futility;
 pub mod handler;
 mod hope;
 pub mod host;
@@ -262,10 +263,6 @@ impl Pager {
         self.running.store(false, Release);
     }
 
-    fn has_windows(&self) -> bool {
-        self.host.windows.iter().next().is_some()
-    }
-
     /// Memory the pager holds besides tables and storage: stacks, staging, buffers.
     fn fixed_overhead_bytes(&self) -> u64 {
         let threads = self.threads.ids().count() * 3 * PAGE_SIZE;
@@ -288,7 +285,8 @@ impl Pager {
 
     /// Brings the statistics page up to date, at the end of the program.
     pub fn publish_finally(&self) {
-        if self.is_running() {
+        // A young child has counted nothing yet.
+        if self.is_running() && self.control.has_page() {
             let measured = reclaim::measure_once();
             statistics::publish(measured.unwrap_or(self.pressure.total_bytes.load(Relaxed)));
             statistics::publish_slow_figures();

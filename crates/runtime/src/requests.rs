@@ -377,6 +377,11 @@ impl Pager {
         }
     }
 
+    /// Whether all handlers are asked for.
+    pub(crate) fn wants_handlers(&self) -> bool {
+        self.request.state.load(Acquire) == HANDLERS
+    }
+
     /// Leaves, if that is asked for. Called by the reclaim thread, which ends with it.
     pub(crate) fn serve_leave(&self, worker: &mut Worker<Codec>) {
         let request = &self.request;

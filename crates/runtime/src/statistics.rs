@@ -67,7 +67,7 @@ pub unsafe fn create() -> *mut Page {
     statistics
         .run_pid
         .store(u64::from(config.root_pid), Relaxed);
-    statistics.set_program(&sys::thread_name());
+    statistics.set_program(&sys::process_name());
     statistics
         .filled_bytes
         .store(size_of::<Statistics>() as u64, Relaxed);

@@ -92,7 +92,11 @@ pub fn process_name() -> [u8; 16] {
     let read = rustix::fs::open(c"/proc/self/comm", flags, Mode::empty())
         .and_then(|file| rustix::io::read(&file, &mut name));
     match read {
-        Ok(_) => name,
+        Ok(len) => {
+            // The line's end.
+            name[len.saturating_sub(1)..].fill(0);
+            name
+        }
         Err(_) => thread_name(),
     }
 }
