@@ -449,6 +449,8 @@ appended {
     recode_saved_bytes,
     /// Processor time spent on it, in nanoseconds: looking for such pages, making tables, encoding.
     recode_time_ns,
+    /// Why the trace of decisions is not whole, as an error number of the kernel's; 0: it is.
+    trace_error,
     /// Time that the pager has measured memory for, in nanoseconds: what the averages are over.
     managed_ns,
     /// Average of `total_bytes` over that time.

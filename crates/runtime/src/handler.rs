@@ -170,11 +170,8 @@ fn wake_page(address: usize) {
     }
 }
 
-/// A handler thread: argument is `number << 16 | processor`.
-pub extern "C" fn run(argument: usize) -> ! {
-    let (number, cpu) = (argument >> 16, argument & 0xFFFF);
-    sys::set_thread_name(c"coldpress/fault");
-    sys::pin_to(cpu);
+/// A handler thread. Its maker has pinned and named it: what it calls itself it calls again and again (`filter`).
+pub extern "C" fn run(number: usize) -> ! {
     // SAFETY: worker `number + 1` and its workspace belong to this thread alone.
     let mut worker = unsafe { pager().workplace.worker(number + 1) };
     pager().threads.started();
@@ -188,6 +185,9 @@ pub extern "C" fn run(argument: usize) -> ! {
     loop {
         uffd.wait(None);
         wait_while(&pager().fork.hold, 1);
+        if pager().leaving.has_begun() {
+            pager().leaving.thread_goes();
+        }
         match read_one(state) {
             Got::Fault(fault) => {
                 in_vain = 0;

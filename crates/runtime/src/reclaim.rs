@@ -52,6 +52,8 @@ const EAGER_DISCOVERY: u64 = 500;
 const HELP_REST_NS: u64 = 200_000_000;
 /// Pages of a batch; their runs span more slots, since they pass over pages that are away.
 const BATCH_PAGES: u32 = 384;
+/// Where no handler could be started it is tried again after this long.
+const HANDLERS_REST_NS: u64 = 250_000_000;
 /// What a fault costs beside the time between its being read and being answered.
 const FAULT_KERNEL_NS: u64 = 9_000;
 /// A page that could not be compressed or taken is tried again after this long.
@@ -100,6 +102,9 @@ struct Reclaim {
     last_total_bytes: u64,
     pause_ns: u64,
     handlers_started: bool,
+    /// Where none could be started: not before this time again.
+    handlers_again_ns: u64,
+    said_no_handlers: bool,
     passes: Passes,
     recode: Recode,
     squeeze: Squeeze,
@@ -114,9 +119,14 @@ struct Reclaim {
     shortage: Shortage,
 }
 
+/// Shortens the turns of the calling thread, which is going to be the reclaim thread: while the program still waits for
+/// the start.
+pub(crate) fn take_turns() {
+    sys::set_time_slice(TIME_SLICE_NS);
+}
+
 /// Runs for ever. Called by the pager's first thread once everything is open.
 pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) -> ! {
-    sys::set_time_slice(TIME_SLICE_NS);
     let mut reclaim = Reclaim {
         statm,
         reclaimer,
@@ -129,6 +139,8 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         last_total_bytes: 0,
         pause_ns: 0,
         handlers_started,
+        handlers_again_ns: 0,
+        said_no_handlers: false,
         passes: Passes::default(),
         // SAFETY: this is the one reclaim thread.
         recode: unsafe { Recode::new() },
@@ -146,6 +158,10 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         let rung = bell.load(Acquire);
         stop_for_fork();
         pager().serve_request();
+        pager().serve_handlers(|| {
+            reclaim.start_handlers();
+        });
+        pager().serve_leave(reclaim.reclaimer.worker());
         wait_for(bell, rung, pause);
     }
 }
@@ -154,6 +170,7 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
 fn stop_for_fork() {
     let fork = &pager().fork;
     if fork.pause.load(Acquire) == 1 {
+        crate::fork::inherit();
         set_and_wake(&fork.paused, 1);
         wait_while(&fork.paused, 1);
     }
@@ -256,8 +273,7 @@ impl Reclaim {
     /// handlers, where it can be held back.
     fn fence(&mut self) {
         let (began_ns, content) = (sys::now_ns(), self.content_bytes());
-        if self.fence.is_due(began_ns, content) {
-            self.start_handlers();
+        if self.fence.is_due(began_ns, content) && self.start_handlers() {
             let registered = pager().discovery.fence();
             let took = began_ns..sys::now_ns();
             self.fence.made(took, registered, content);
@@ -271,11 +287,19 @@ impl Reclaim {
         self.last_measured_bytes() + away * PAGE_SIZE as u64
     }
 
-    fn start_handlers(&mut self) {
-        if !self.handlers_started {
-            start_handlers();
-            self.handlers_started = true;
+    /// Before anything is registered. `false`: no thread can be made now (`RLIMIT_NPROC`), and nothing is taken.
+    fn start_handlers(&mut self) -> bool {
+        if !self.handlers_started && sys::now_ns() >= self.handlers_again_ns {
+            self.handlers_started = start_handlers();
+            self.handlers_again_ns = sys::now_ns() + HANDLERS_REST_NS;
+            if !self.handlers_started && !core::mem::replace(&mut self.said_no_handlers, true) {
+                crate::message::say(format_args!(
+                    "no thread can be made to answer faults: nothing is compressed until one can (raise the limit: \
+                     ulimit -u)"
+                ));
+            }
         }
+        self.handlers_started
     }
 
     /// Tells the handlers whether faults are to wait for the budget (`hope.rs`).
@@ -555,7 +579,9 @@ impl Reclaim {
     }
 
     fn batch(&mut self, touched_before_ns: u64, trigger: Trigger) -> coldpress_engine::Batch {
-        self.start_handlers();
+        if !self.start_handlers() {
+            return Default::default();
+        }
         pager().discovery.exclude_threads();
         if pager().host.exclusions.incomplete.load(Relaxed) {
             return Default::default();

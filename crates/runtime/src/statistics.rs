@@ -133,7 +133,7 @@ fn start_time() -> u64 {
 }
 
 /// A numeric field (counted from 1) of a `stat` file.
-fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
+pub(crate) fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut buffer = [0u8; 1024];
     let len = rustix::io::read(&file, &mut buffer).ok()?;
