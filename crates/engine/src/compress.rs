@@ -558,7 +558,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                     self.write_owner(host, reference, list.owner(index));
                 }
             }
-            _ => add(&self.counters.same_filled_pages, 1),
+            marker => self.counters.add_marker(marker),
         }
         list.set(index, entry);
         self.reclaimed(segment);

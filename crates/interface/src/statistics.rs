@@ -479,6 +479,8 @@ appended {
     object_header_bytes,
     /// Frames of storage that hold nothing at the moment and were not given back yet, in bytes.
     idle_frames_bytes,
+    /// Of `same_filled_bytes`: zeros.
+    zero_bytes,
 }
 }
 
@@ -586,6 +588,6 @@ mod tests {
         page.filled_bytes.store(rule + 8, Relaxed);
         assert_eq!(names(&page), Some("rule"));
         page.filled_bytes.store(u64::MAX, Relaxed);
-        assert!(names(&page) == Some("idle_frames_bytes") && page.answers());
+        assert!(names(&page) == Some("zero_bytes") && page.answers());
     }
 }

@@ -204,6 +204,7 @@ pub fn publish(total_bytes: u64) {
     pager.account.publish(s);
     set(&s.stored_content_bytes, stored);
     set(&s.same_filled_bytes, same);
+    set(&s.zero_bytes, c.zero_pages.load(Relaxed) * page);
     set(&s.storage_bytes, storage);
     let parts = Parts::of(storage, &usage);
     set(&s.payload_bytes, parts.payload);
