@@ -420,7 +420,7 @@ unsafe impl Host for Linux {
             taken.refused = 1;
             done = PAGE_SIZE;
         }
-        let mut reached = 0u64;
+        let (mut reached, mut strays) = (0u64, 0u64);
         let mut again = 0;
         while done < len {
             // SAFETY: I1; the content is given back by the fault handlers.
@@ -455,14 +455,18 @@ unsafe impl Host for Linux {
                     statistics.fail(Failure::MoveInvalid);
                     taken.refused |= bit;
                 }
-                Some(_) => {
+                Some(errno) => {
                     statistics.fail(Failure::MoveOther);
                     taken.refused |= bit;
+                    if errno == Errno::EXIST {
+                        // Not ours: the program has populated all that is mapped, staging too.
+                        strays |= bit;
+                    }
                 }
             }
             done += PAGE_SIZE;
         }
-        let filled = self.filled_slots(slot, count as usize);
+        let filled = self.filled_slots(slot, count as usize) & !strays;
         self.put_back_at_once(filled & !wanted, source, destination);
         taken.moved = filled & wanted;
         taken.holes = (taken.holes | reached & !filled) & wanted & !filled;
@@ -490,7 +494,7 @@ unsafe impl Host for Linux {
         // staging while it is not registered, and what is dropped is ours.
         unsafe {
             let _ = self.uffd().unregister(staging);
-            sys::madvise(self.slot(slot), count * PAGE_SIZE, sys::MADV_DONTNEED);
+            self.memory.give_back(self.slot(slot), count * PAGE_SIZE);
             if self.uffd().register(staging).is_err() {
                 crate::message::say(format_args!(
                     "staging could not be registered again; compression stops here"

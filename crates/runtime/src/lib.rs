@@ -1,7 +1,7 @@
 //! The Linux host of the engine: the pager that lives inside a program.
 //!
 //! It has no allocator, no libc and no standard library: nothing here *can* call the program's
-//! malloc. Its memory is one reservation ([`memory`]), its threads are unknown to libc
+//! malloc. Its memory is its own ([`memory`]), its threads are unknown to libc
 //! ([`sys`]), its descriptors stand in a table of their own ([`start`]).
 //!
 //! | file | concept |
@@ -24,10 +24,12 @@
 //! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |
 //! | `workplace` | what its threads work with |
 //! | `describe` | what is known of a page, in words |
-//! | `memory`, `futex`, `late`, `sys` | the ground all stand on |
+//! | `areas`, `memory`, `frames` | address space that grows; tables, stacks, staging; what is stored |
+//! | `futex`, `late`, `sys` | the ground all stand on |
 #![no_std]
 #![deny(missing_docs)]
 
+mod areas;
 mod chaos;
 mod cold_age;
 mod compaction;
@@ -40,6 +42,7 @@ pub mod dormant;
 pub mod exclusions;
 mod fence;
 pub mod fork;
+mod frames;
 pub mod futex;
 pub mod handler;
 mod hope;

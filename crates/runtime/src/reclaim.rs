@@ -532,6 +532,8 @@ impl Reclaim {
 
     fn batch(&mut self, touched_before_ns: u64, trigger: Trigger) -> coldpress_engine::Batch {
         self.start_handlers();
+        pager().host.memory.notice_locking();
+        pager().host.memory.prepare();
         pager().discovery.exclude_threads();
         if pager().host.exclusions.incomplete.load(Relaxed) {
             return Default::default();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  program's thread                pager's first thread            others
-//!  reserve memory, statistics
+//!  memory, statistics
 //!  start_thread ─────────────────▶ own descriptor table,
 //!  wait …                          the program's copies closed
 //!                                  userfaultfd, pagemap, maps
@@ -104,14 +104,20 @@ impl Threads {
 
 /// Starts the pager in the program. The configuration and the directory are set.
 pub fn start() -> Result<(), StartError> {
+    settle()?;
     reserve()?;
     launch(0)
 }
 
 /// Starts the pager in the program, but not before it is worth it ([`dormant`]).
 pub fn start_dormant() -> Result<(), StartError> {
-    reserve()?;
+    settle()?;
     dormant::begin()
+}
+
+fn settle() -> Result<(), StartError> {
+    let settled = pager().host.memory.settle();
+    settled.map_err(|_| StartError::Memory)
 }
 
 fn reserve() -> Result<(), StartError> {
@@ -183,7 +189,7 @@ pub(crate) fn start_here() -> ! {
     make_page(0, core::ptr::null_mut());
     sys::set_thread_name(c"coldpress/main");
     pager.threads.started();
-    match open_all(false) {
+    match reserve().and_then(|()| open_all(false)) {
         Ok((reclaimer, statm, handlers_started)) => {
             pager.set_running();
             pager.dormant.end();
@@ -308,6 +314,9 @@ pub fn start_handlers() {
     for cpu in 0..rustix::thread::CpuSet::MAX_CPU {
         let usable = allowed.as_ref().map_or(cpu == 0, |set| set.is_set(cpu));
         if usable && number < MAX_HANDLERS {
+            if !pager().workplace.has_room_for(number + 1) {
+                break;
+            }
             match start_thread(sys::Role::Handler, handler::run, number << 16 | cpu) {
                 Ok(_) => number += 1,
                 Err(_) => break,

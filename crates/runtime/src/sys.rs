@@ -457,6 +457,8 @@ pub const MADV_DONTFORK: c_int = 10;
 pub const MADV_DOFORK: c_int = 11;
 /// Keeps huge pages out of a range.
 pub const MADV_NOHUGEPAGE: c_int = 15;
+/// Leaves a range out of core files.
+pub const MADV_DONTDUMP: c_int = 16;
 /// Gives forked children zeros.
 pub const MADV_WIPEONFORK: c_int = 18;
 /// Gives forked children the content again.
