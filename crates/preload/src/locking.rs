@@ -84,7 +84,7 @@ static SAID_OF_FUTURE: AtomicBool = AtomicBool::new(false);
 /// Calls `with` for each mapping that is not the pager's.
 fn for_each_own(mut with: impl FnMut(AddressRange)) -> Result<(), isize> {
     let open = OFlags::RDONLY | OFlags::CLOEXEC;
-    let maps = rustix::fs::open(c"/proc/self/maps", open, Mode::empty()).map_err(|_| EAGAIN)?;
+    let maps = rustix::fs::open(maps::PATH, open, Mode::empty()).map_err(|_| EAGAIN)?;
     let own = pager().host.memory.range();
     let mut buffer = [0u8; 8192];
     let read = maps::for_each_line(maps.as_fd(), &mut buffer, |line| {

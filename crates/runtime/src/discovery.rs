@@ -37,8 +37,8 @@ pub const ARENA_BYTES: usize = 64 << 20;
 /// Bytes of one mapping that are registered ahead of being touched.
 const FENCE_BYTES: usize = 4 << 30;
 
-/// Exclusions of which one look finds out whether they are mapped at all.
-const LOOKED_AT_EXCLUSIONS: usize = 64;
+/// Exclusions of which one look finds out whether they are over.
+const LOOKED_AT_EXCLUSIONS: usize = 256;
 
 const MAPPINGS: usize = 16384;
 const LINES: usize = 64 << 10;
@@ -115,7 +115,7 @@ impl Discovery {
             )
         };
         let files = Files {
-            maps: open(c"/proc/self/maps", OFlags::empty())?,
+            maps: open(maps::PATH, OFlags::empty())?,
             tasks: open(c"/proc/self/task", OFlags::DIRECTORY)?,
         };
         // SAFETY: as the caller promises.
@@ -183,7 +183,7 @@ impl Discovery {
             mappings.get(at).is_some_and(|m| m.start <= range.start)
         });
         exclusions.add_threads(files.tasks.as_fd(), mappings);
-        exclusions.forget_unmapped(LOOKED_AT_EXCLUSIONS);
+        exclusions.forget_what_is_over(LOOKED_AT_EXCLUSIONS);
         Some(())
     }
 

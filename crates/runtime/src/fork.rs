@@ -297,7 +297,7 @@ fn for_each_registered_of(
 fn inherit() {
     let mut buffer = [0u8; 8192];
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let maps = rustix::fs::open(c"/proc/self/maps", flags, Mode::empty());
+    let maps = rustix::fs::open(maps::PATH, flags, Mode::empty());
     let read = maps.and_then(|maps| {
         maps::for_each_line(maps.as_fd(), &mut buffer, |line| {
             let anonymous = maps::parse(line).filter(|m| {

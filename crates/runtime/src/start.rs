@@ -116,6 +116,7 @@ pub fn start_dormant() -> Result<(), StartError> {
 }
 
 fn settle() -> Result<(), StartError> {
+    pager().host.exclusions.learn_layout();
     let settled = pager().host.memory.settle();
     settled.map_err(|_| StartError::Memory)
 }
