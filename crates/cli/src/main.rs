@@ -16,6 +16,7 @@
 mod anonymous_pages;
 mod arguments;
 mod ask;
+mod at_start;
 mod bench_cache;
 mod budget;
 mod by_mapping;
@@ -48,6 +49,7 @@ mod privilege;
 mod process;
 mod program;
 mod progress;
+mod readiness;
 mod refusal;
 mod report;
 mod rule;
@@ -62,24 +64,40 @@ mod spawn;
 mod statistics_dir;
 mod statistics_file;
 mod status;
+mod streams;
 mod summary;
 mod supervise;
 mod tier;
 mod trace;
 mod trace_file;
 mod trace_plot;
+mod trace_target;
+mod trial;
 mod unmanaged;
 mod userfaultfd;
 
 use arguments::Command;
+use refusal::Refusal;
 
 fn main() {
-    signals::restore_pipe_signal();
-    let command = match arguments::parse(std::env::args_os()) {
-        Ok(command) => command,
-        Err(code) => std::process::exit(code.into()),
+    at_start::ignore_signals();
+    let result = match arguments::parse(std::env::args_os()) {
+        Ok(command) => execute(command),
+        Err(error) => arguments::tell(&error),
     };
-    let result = match command {
+    let code = result.unwrap_or_else(|refusal| {
+        if !refusal.is_quiet() {
+            streams::say!("{refusal}");
+        } else if !at_start::pipe_was_ignored() {
+            signals::die_by(libc::SIGPIPE);
+        }
+        refusal.code()
+    });
+    std::process::exit(code.into());
+}
+
+fn execute(command: Command) -> Result<u8, Refusal> {
+    match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Doctor { json } => doctor::doctor(json),
         Command::Set(arguments) => set::set(&arguments),
@@ -88,10 +106,5 @@ fn main() {
         Command::Capture(arguments) => capture::capture(&arguments),
         Command::Eval(arguments) => eval::eval(&arguments),
         Command::Bench(arguments) => bench_cache::bench(&arguments),
-    };
-    let code = result.unwrap_or_else(|refusal| {
-        eprintln!("coldpress: {refusal}");
-        refusal.code()
-    });
-    std::process::exit(code.into());
+    }
 }

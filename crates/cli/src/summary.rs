@@ -3,6 +3,8 @@
 use crate::budget::BudgetInForce;
 use crate::duration::{format_cold_after, format_nanoseconds};
 use crate::follow::Totals;
+use crate::output_file;
+use crate::refusal::Refusal;
 use crate::report;
 use crate::rule;
 use crate::size::{format_bytes, format_count};
@@ -10,10 +12,9 @@ use crate::supervise::Ending;
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::{Failure, Rule, Statistics};
 use serde_json::{Map, Value, json};
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// The line on standard error.
 pub fn line(program: &str, statistics: &Statistics, budget: &BudgetInForce) -> String {
@@ -88,9 +89,12 @@ pub fn line_of_all(program: &str, totals: &Totals, budget: &BudgetInForce) -> St
         );
     }
     let mut line = format!(
-        "{program}: {} programs managed ({} for each); saved up to {}, the sum of what each saved at most; \
+        "{program}: {} managed ({} for each); saved up to {}, the sum of what each saved at most; \
          {} ({}) held most, {} of {} content; {} evictions, {} faults; pagers' CPU {}",
-        format_count(totals.programs),
+        match totals.programs {
+            1 => "1 program".to_owned(),
+            more => format!("{} programs", format_count(more)),
+        },
         match budget.bytes {
             NO_BUDGET => "no budget".to_owned(),
             bytes => format!("budget {}", format_bytes(bytes)),
@@ -178,43 +182,13 @@ pub fn to_json(
     object.into()
 }
 
-/// Writes `value` so that a reader sees the old file or the whole new one. A target that exists
-/// and is no regular file (`/dev/null`, a pipe) is written directly.
-pub fn write_json(target: &Path, value: &Value) -> io::Result<()> {
-    let text = format!("{value:#}\n");
-    if fs::metadata(target).is_ok_and(|metadata| !metadata.is_file()) {
-        return fs::write(target, text);
-    }
-    let temporary = temporary_beside(target)?;
-    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, target));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written
+/// Writes `value`. Whoever does not read it does not keep the run from ending.
+pub fn write_json(target: &Path, value: &Value) -> Result<(), Refusal> {
+    output_file::write_within(target, format!("{value:#}\n").as_bytes(), PATIENCE)
 }
 
-/// Whether `target` could be written, to be known before the program has run for hours.
-pub fn check_writable(target: &Path) -> io::Result<()> {
-    if target.is_dir() {
-        return Err(io::Error::from_raw_os_error(libc::EISDIR));
-    }
-    if target.exists() && !target.is_file() {
-        return Ok(());
-    }
-    let temporary = temporary_beside(target)?;
-    fs::write(&temporary, "")?;
-    fs::remove_file(&temporary)
-}
-
-fn temporary_beside(target: &Path) -> io::Result<PathBuf> {
-    let name = target
-        .file_name()
-        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let mut temporary = std::ffi::OsString::from(".");
-    temporary.push(name);
-    temporary.push(format!(".{}.tmp", std::process::id()));
-    Ok(target.with_file_name(temporary))
-}
+/// How long the end of a run waits for the reader of a FIFO or a pipe.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
@@ -302,6 +276,9 @@ mod tests {
             "{line}"
         );
         assert!(!line.contains("still run") && !line.contains("WARNING"));
+        totals.programs = 1;
+        assert!(line_of_all("sh", &totals, &budget).starts_with("sh: 1 program managed ("));
+        totals.programs = 14;
         (totals.running, totals.lost) = (2, 1);
         let line = line_of_all("sh", &totals, &budget);
         assert!(
@@ -336,6 +313,7 @@ mod tests {
 
     #[test]
     fn the_file_is_replaced_whole_or_not_at_all() {
+        use std::fs;
         let directory = std::env::temp_dir().join(format!("coldpress-json-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let target = directory.join("out.json");
@@ -350,16 +328,11 @@ mod tests {
             (&value["pager_started"], &value["signal"]),
             (&json!(false), &json!(9))
         );
-        check_writable(&target).unwrap();
         write_json(&target, &value).unwrap();
         write_json(&target, &value).unwrap();
         let read: Value = serde_json::from_str(&fs::read_to_string(&target).unwrap()).unwrap();
         assert_eq!(read, value);
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
-        assert!(check_writable(&directory).is_err());
-        assert!(check_writable(&directory.join("no/x.json")).is_err());
-        assert!(write_json(Path::new("/dev/null"), &value).is_ok());
-        assert!(Path::new("/dev/null").exists());
         fs::remove_dir_all(&directory).unwrap();
     }
 }

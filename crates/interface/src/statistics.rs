@@ -449,6 +449,8 @@ appended {
     recode_saved_bytes,
     /// Processor time spent on it, in nanoseconds: looking for such pages, making tables, encoding.
     recode_time_ns,
+    /// Why the trace of decisions is not whole, as an error number of the kernel's; 0: it is.
+    trace_error,
 }
 }
 
@@ -556,6 +558,6 @@ mod tests {
         page.filled_bytes.store(rule + 8, Relaxed);
         assert_eq!(names(&page), Some("rule"));
         page.filled_bytes.store(u64::MAX, Relaxed);
-        assert!(names(&page) == Some("recode_time_ns") && page.answers());
+        assert!(names(&page) == Some("trace_error") && page.answers());
     }
 }

@@ -5,11 +5,12 @@
 //! environment the library only removes itself from it. With `--follow` it waits in all of them until
 //! the program is worth a pager, and where one cannot start the program goes on without.
 
-use crate::{environment, libc_files};
-use coldpress_interface::config as names;
+use crate::{environment, libc_files, libc_symbols};
+use coldpress_interface::config::{TRACE_LOCKS, handed as names};
 use coldpress_runtime::config::{Config, variable};
 use coldpress_runtime::{decisions, dormant, fork, message, pager, start, sys, trace};
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int};
+use core::fmt::Write;
 
 type Constructor = extern "C" fn(c_int, *const *const c_char, *mut *mut c_char);
 
@@ -21,18 +22,17 @@ static CONSTRUCTOR: Constructor = constructor;
 #[unsafe(link_section = ".fini_array")]
 static DESTRUCTOR: extern "C" fn() = destructor;
 
-unsafe extern "C" {
-    fn __register_atfork(
-        prepare: extern "C" fn(),
-        parent: extern "C" fn(),
-        child: extern "C" fn(),
-        object: *mut c_void,
-    ) -> c_int;
-    static mut __dso_handle: u8;
-}
-
 extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *mut c_char) {
+    if !libc_symbols::is_glibc() {
+        // SAFETY: no thread of the program runs yet, and the block is the C library's.
+        unsafe { leave_alone(libc_symbols::environment()) };
+        return;
+    }
     // SAFETY: libc hands constructors the environment block it got from the kernel.
+    if unsafe { variable(environment.cast_const().cast(), names::TRIAL) }.is_some() {
+        answer_trial();
+    }
+    // SAFETY: as above.
     let config = unsafe { Config::from_environment(environment.cast_const().cast()) };
     let Some(config) = config else { return };
     let is_root = config.root_pid == sys::process_id();
@@ -61,10 +61,7 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
             names::TRACE_DECISIONS,
         ));
         if is_root {
-            trace::configure(variable(
-                environment.cast_const().cast(),
-                names::TRACE_LOCKS,
-            ));
+            trace::configure(variable(environment.cast_const().cast(), TRACE_LOCKS));
         }
     }
     pager.set_touch_before_fork(libc_files::touch);
@@ -82,8 +79,38 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
     }
     // This library is initialised first (build.rs), so these are registered before any other's:
     // they run last before the fork and first after it.
-    // SAFETY: functions that live as long as the process; the handle is this library's.
-    unsafe { __register_atfork(prepare, parent, child, (&raw mut __dso_handle).cast()) };
+    libc_symbols::register_fork_hooks(prepare, parent, child);
+}
+
+/// In a program of another C library, which gives its constructors no arguments: it runs as if the library were not
+/// there. With `--follow` the library stays in the environment, for programs of glibc that it may start.
+///
+/// # Safety
+/// `environment` is null, or an environment block that nothing else uses now.
+unsafe fn leave_alone(environment: *mut *mut c_char) {
+    if environment.is_null() {
+        return;
+    }
+    // SAFETY: as the caller promises.
+    unsafe {
+        let config = Config::from_environment(environment.cast_const().cast());
+        if config.is_some_and(|config| !config.follow) {
+            environment::leave(environment);
+        }
+    }
+}
+
+/// `coldpress run` tries in a process of its own whether the library can be loaded: no pager, no program.
+fn answer_trial() -> ! {
+    let mut text = message::Text::<64>::new();
+    let _ = writeln!(
+        text,
+        "{} {}",
+        names::TRIAL_ANSWER,
+        env!("CARGO_PKG_VERSION")
+    );
+    message::answer(text.as_bytes());
+    sys::exit_process(0)
 }
 
 extern "C" fn destructor() {

@@ -5,19 +5,13 @@
 //! waits for one of the mutexes that are left waits for ever. No mutex is robust but by its attributes, so all are seen
 //! where they are made. A program that keeps such a list without libc (`set_robust_list`) is not seen.
 
+use crate::libc_symbols;
 use crate::wrappers::Wrapped;
 use coldpress_runtime::exclusions::Reason;
 use coldpress_runtime::pager;
 use coldpress_uffd::AddressRange;
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
-
-unsafe extern "C" {
-    fn pthread_mutexattr_getrobust(attributes: *const c_void, robust: *mut c_int) -> c_int;
-}
-
-/// `PTHREAD_MUTEX_ROBUST`.
-const ROBUST: c_int = 1;
 
 /// Size of libc's `pthread_mutex_t`.
 const SIZE: usize = if cfg!(target_arch = "aarch64") {
@@ -43,14 +37,10 @@ pub unsafe extern "C" fn pthread_mutex_init(
     };
     // SAFETY: libc's function has this type; the arguments are the program's.
     let result = unsafe { core::mem::transmute::<NonNull<c_void>, Init>(real)(mutex, attributes) };
-    if result == 0 && !attributes.is_null() {
-        let mut robust = 0;
-        // SAFETY: libc has just read the same attributes.
-        let told = unsafe { pthread_mutexattr_getrobust(attributes, &mut robust) };
-        if told == 0 && robust == ROBUST {
-            let range = AddressRange::new(mutex as usize, SIZE);
-            pager().keep_in_place(range, Reason::RobustMutex);
-        }
+    // SAFETY: libc has just read the same attributes.
+    if result == 0 && !attributes.is_null() && unsafe { libc_symbols::is_robust(attributes) } {
+        let range = AddressRange::new(mutex as usize, SIZE);
+        pager().keep_in_place(range, Reason::RobustMutex);
     }
     result
 }

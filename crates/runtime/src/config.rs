@@ -2,7 +2,8 @@
 
 use coldpress_codec::CodecKind;
 use coldpress_engine::Trigger;
-use coldpress_interface::config as names;
+use coldpress_interface::config::STALL_FIRST_FAULT_MS;
+use coldpress_interface::config::handed as names;
 use coldpress_interface::triggers::Triggers;
 use coldpress_storage::StorageKind;
 
@@ -106,7 +107,7 @@ impl Config {
             unknown_name,
             device: get(names::DEVICE_FD).map(|fd| fd as i32),
             chaos: get(names::CHAOS).filter(|&seed| seed != 0),
-            stall_first_fault_ms: get(names::STALL_FIRST_FAULT_MS).unwrap_or(0),
+            stall_first_fault_ms: get(STALL_FIRST_FAULT_MS).unwrap_or(0),
         })
     }
 }
