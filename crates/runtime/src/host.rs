@@ -24,9 +24,10 @@ use crate::discovery::ARENA_BYTES;
 use crate::exclusions::Exclusions;
 use crate::futex::{FutexLock, Gate, Inside};
 use crate::late::Late;
+use crate::mapping_count::Width;
 use crate::memory::Memory;
 use crate::not_inherited::NotInherited;
-use crate::windows::Windows;
+use crate::windows::{WINDOW_BYTES, Windows};
 use crate::{pager, sys};
 use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
@@ -231,8 +232,19 @@ impl Linux {
             .discovery
             .evictable_around(run)
             .ok_or(Errno::INVAL)?;
-        let known = mapping.intersect(chunk);
-        self.register_in_window(segment, self.exclusions.clear_of(known, run))
+        let count = &pager().discovery.count;
+        let whole_window = AddressRange::new(window.base(), WINDOW_BYTES);
+        let width = count.width();
+        let known = match width {
+            Width::Chunk => mapping.intersect(chunk),
+            Width::Window | Width::Mapping => mapping.intersect(whole_window),
+        };
+        let clear = self.exclusions.clear_of(known, run);
+        if width == Width::Mapping && clear != mapping {
+            return Err(Errno::NOMEM);
+        }
+        count.note_registration();
+        self.register_in_window(segment, clear)
     }
 
     /// Registers `range`, which lies in one window. Inside the gate.

@@ -14,6 +14,7 @@
 //! | `compaction` | when storage is compacted |
 //! | `recode` | when what stays compressed is stored anew, denser |
 //! | `discovery`, `maps`, `exclusions` | which memory is managed, and which never |
+//! | `mapping_count` | how much of a mapping is registered at once |
 //! | `windows` | from an address to its segment |
 //! | `fork`, `not_inherited` | stillness, journal, the child's own pager; what the program keeps from it |
 //! | `requests` | what the program's threads ask of the pager's |
@@ -48,6 +49,7 @@ pub mod handler;
 mod hope;
 pub mod host;
 pub mod late;
+mod mapping_count;
 pub mod maps;
 pub mod memory;
 pub mod message;
