@@ -16,6 +16,7 @@ use crate::settings::Settings;
 use crate::size::Budget;
 use crate::status::StatusArguments;
 use crate::trace::TraceArguments;
+use crate::tune::{self, Tune};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use coldpress_codec::CodecKind;
@@ -52,10 +53,10 @@ Examples:
 
 Settings come from the command line, else from the environment (COLDPRESS_BUDGET,
 COLDPRESS_COLD_AFTER, COLDPRESS_TRIGGER, COLDPRESS_CODEC, COLDPRESS_STORAGE,
-COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW, COLDPRESS_STATS, COLDPRESS_TRACE, COLDPRESS_QUIET),
-else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
-names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true. Budget, cold age and
-triggers can be changed while the program runs: coldpress set --help
+COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW, COLDPRESS_STATS, COLDPRESS_TRACE, COLDPRESS_QUIET,
+COLDPRESS_TUNE), else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
+names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true; tunables in a table
+[tune]. Budget, cold age, triggers and tunables can be changed while the program runs: coldpress set --help
 
 Exit status: the program's own; 125 if coldpress refuses (coldpress doctor tells why),
 126 if the program cannot be executed, 127 if it is not found.";
@@ -151,6 +152,11 @@ pub struct RunArguments {
     /// Print no summary at the end
     #[arg(short, long, verbatim_doc_comment)]
     pub quiet: bool,
+    /// Set a tunable of the engine: threshold=60, lru_action=none, same_filled=off, or
+    /// under its whole name, kernel.compression.threshold=60; several times. All of
+    /// them: docs/tunables.md
+    #[arg(long, verbatim_doc_comment, value_name = "NAME=VALUE", value_parser = tune::parse)]
+    pub tune: Vec<Tune>,
     /// Take from this TOML file what is given neither here nor in the environment
     #[arg(long, verbatim_doc_comment, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -173,6 +179,7 @@ impl RunArguments {
             stats: self.stats.clone(),
             trace: self.trace.clone(),
             quiet: self.quiet.then_some(true),
+            tune: self.tune.iter().cloned().reduce(|one, next| next.over(one)),
         }
     }
 }

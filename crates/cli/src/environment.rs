@@ -33,6 +33,8 @@ pub struct Settings<'a> {
     /// Milliseconds after which what is compressed is stored anew, denser; 0: never. `None`: as the pager
     /// chooses.
     pub recode_after_ms: Option<u64>,
+    /// Values of the engine's tunables, as `name=value` with blanks between them.
+    pub tunables: &'a str,
     /// Pages are evicted at random: the seed.
     pub chaos: Option<u64>,
     /// Whether programs that the program starts are managed too.
@@ -65,6 +67,7 @@ impl Settings<'_> {
             config::CODEC,
             config::STORAGE,
             config::RECODE_AFTER_MS,
+            config::TUNABLES,
             config::STATISTICS_DIR,
             config::ROOT_PID,
             config::FOLLOW,
@@ -93,6 +96,9 @@ impl Settings<'_> {
         }
         if let Some(age_ms) = self.recode_after_ms {
             set(config::RECODE_AFTER_MS, &number(age_ms));
+        }
+        if !self.tunables.is_empty() {
+            set(config::TUNABLES, self.tunables.as_ref());
         }
         if self.follow {
             set(config::FOLLOW, OsStr::new("1"));
@@ -210,6 +216,7 @@ mod tests {
             cold_after_ms: 0,
             triggers: Triggers::ALL,
             recode_after_ms: Some(0),
+            tunables: "",
             chaos: Some(1),
             follow: false,
             trace: None,

@@ -52,6 +52,8 @@ mod refusal;
 mod report;
 mod rule;
 mod run;
+#[cfg(test)]
+mod schema;
 mod script;
 mod set;
 mod settings;
@@ -68,6 +70,7 @@ mod tier;
 mod trace;
 mod trace_file;
 mod trace_plot;
+mod tune;
 mod unmanaged;
 mod userfaultfd;
 

@@ -31,6 +31,7 @@ use std::path::{Path, PathBuf};
 pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     let chosen = settings(arguments)?;
     let quiet = chosen.quiet.unwrap_or(false);
+    let (tunables, chosen) = tuned(chosen).map_err(|why| Refusal::new(format!("--tune: {why}")))?;
     let asked = chosen.budget.unwrap_or(Budget::Unlimited);
     let asked = asked.resolve(memory_limit::usable_bytes)?;
     let budget = BudgetInForce::of(asked, memory_limit::group_bytes())?;
@@ -60,6 +61,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         codec: chosen.codec.unwrap_or_else(CodecKind::best),
         storage: chosen.storage.unwrap_or_default(),
         recode_after_ms: chosen.recode_after_ms.filter(|&age| age != COLD_AFTER_AUTO),
+        tunables: &tunables,
         chaos,
         follow: chosen.follow.unwrap_or(false),
         trace: trace.as_deref(),
@@ -142,6 +144,26 @@ fn settings(arguments: &RunArguments) -> Result<Settings, Refusal> {
     })
 }
 
+/// The tunables for the pager, and the settings, in which codec and storage are what the tunables say of them.
+fn tuned(chosen: Settings) -> Result<(String, Settings), String> {
+    let mut tune = chosen.tune.clone().unwrap_or_default();
+    let (codec, storage) = tune.codec_and_storage()?;
+    for (option, twice) in [
+        ("codec", codec.is_some() && chosen.codec.is_some()),
+        ("storage", storage.is_some() && chosen.storage.is_some()),
+    ] {
+        if twice {
+            return Err(format!("--{option} says what that is"));
+        }
+    }
+    let chosen = Settings {
+        codec: chosen.codec.or(codec),
+        storage: chosen.storage.or(storage),
+        ..chosen
+    };
+    Ok((tune.for_the_pager(), chosen))
+}
+
 /// The full tier, or a refusal. Returns the device descriptor that the program must inherit.
 fn check_machine() -> Result<Option<RawFd>, Refusal> {
     let assessment = Assessment::take();
@@ -219,7 +241,9 @@ fn tell(
         );
     }
     if let Some(target) = &chosen.stats {
-        let mut value = summary::to_json(&program.name, pid, statistics, budget, end.ending);
+        let figures = end.copy.map(Copy::figures);
+        let seen = statistics.zip(figures);
+        let mut value = summary::to_json(&program.name, pid, seen, budget, end.ending);
         if let (Some((totals, unmanaged)), Some(object)) = (&all, value.as_object_mut()) {
             object.insert("follow".to_owned(), totals.to_json(unmanaged));
         }

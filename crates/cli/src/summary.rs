@@ -3,11 +3,12 @@
 use crate::budget::BudgetInForce;
 use crate::duration::{format_cold_after, format_nanoseconds};
 use crate::follow::Totals;
-use crate::report;
+use crate::report::{self, SCHEMA_VERSION};
 use crate::rule;
 use crate::size::{format_bytes, format_count};
 use crate::supervise::Ending;
 use coldpress_interface::control::NO_BUDGET;
+use coldpress_interface::figures::Figures;
 use coldpress_interface::statistics::{Failure, Rule, Statistics};
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -154,12 +155,14 @@ fn limits(statistics: &Statistics, budget: &BudgetInForce) -> String {
 pub fn to_json(
     program: &str,
     pid: u32,
-    statistics: Option<&Statistics>,
+    statistics: Option<(&Statistics, &Figures)>,
     budget: &BudgetInForce,
     ending: Ending,
 ) -> Value {
-    let mut object =
-        statistics.map_or_else(Map::new, |statistics| report::to_json(program, statistics));
+    let mut object = match statistics {
+        Some((statistics, figures)) => report::to_json(program, statistics, figures),
+        None => Map::from_iter([("schema_version".to_owned(), json!(SCHEMA_VERSION))]),
+    };
     let (status, signal) = match ending {
         Ending::Exited(status) => (Some(status), None),
         Ending::Killed(signal) => (None, Some(signal)),

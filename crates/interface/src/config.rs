@@ -27,6 +27,9 @@ pub const STORAGE: &str = "COLDPRESS_STORAGE";
 /// pager chooses.
 pub const RECODE_AFTER_MS: &str = "COLDPRESS_RECODE_AFTER_MS";
 
+/// Values of the engine's tunables, as `name=value`, with blanks between them. Absent: none is set.
+pub const TUNABLES: &str = "COLDPRESS_TUNABLES";
+
 /// Directory that receives the statistics file `PID.stats` of each managed process.
 pub const STATISTICS_DIR: &str = "COLDPRESS_STATISTICS_DIR";
 

@@ -52,8 +52,6 @@ const EAGER_DISCOVERY: u64 = 500;
 const HELP_REST_NS: u64 = 200_000_000;
 /// Pages of a batch; their runs span more slots, since they pass over pages that are away.
 const BATCH_PAGES: u32 = 384;
-/// A page that could not be compressed or taken is tried again after this long.
-const RETRY_FAILED_NS: u64 = 5_000_000_000;
 /// A batch that keeps fewer pages than this is no progress.
 const PROGRESS_PAGES: u32 = 16;
 /// Leaves, and records for as many pages, kept ready for faults on fresh memory: 256 MiB.
@@ -550,7 +548,10 @@ fn ageing(interval_ns: u64, pressed_interval_ns: u64) -> Ageing {
     Ageing {
         interval_ns,
         pressed_interval_ns,
-        retry_failed_ns: RETRY_FAILED_NS,
+        retry_failed_ns: match pager().engine.tunables().retry_failed_ms() {
+            0 => u64::MAX,
+            ms => ms * 1_000_000,
+        },
     }
 }
 
