@@ -33,12 +33,13 @@ Examples:
   sudo coldpress capture 4242 -o cold.pages --inactive 30s
 
 The file holds pages of 4096 bytes and nothing else. Zero and same-filled pages are counted and
-left out. Look at it with: coldpress eval redis.pages";
+left out; their numbers are in redis.pages.json. Look at it with: coldpress eval redis.pages";
 
 const EVAL_HELP: &str = "\
 Examples:
   coldpress eval corpus/*.pages
   coldpress eval --codec lz4:1 --codec press --sample 2000 redis.pages
+  coldpress eval --table rfc1 cold.pages
   coldpress eval --json --plot eval.svg corpus/*.pages > eval.json
 
 Files are made by: coldpress capture PID -o FILE, or all at once by: cargo xtask corpus";
