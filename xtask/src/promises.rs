@@ -52,6 +52,7 @@ pub const PACKAGES: &[Package] = &[
         probe: Probe::PythonModule("numpy"),
     },
     program("util-linux", "setpriv"),
+    program("musl-tools", "musl-gcc"),
 ];
 
 /// All files of promises, by name.

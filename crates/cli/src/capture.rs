@@ -13,6 +13,7 @@ use crate::process;
 use crate::progress::Bar;
 use crate::refusal::Refusal;
 use crate::size::{format_bytes, format_count};
+use crate::streams::{print, say, visible};
 use coldpress_eval::Captured;
 
 /// What was met on the way.
@@ -100,15 +101,21 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Refusal> {
         let text = format!("{:#}\n", serde_json::json!(note));
         output_file::write(&Captured::path(&arguments.output), text.as_bytes())?;
     }
-    println!(
-        "{}: {} pages ({}) of {} private anonymous pages of process {pid} ({}){}",
-        arguments.output.display(),
+    let said = format!(
+        "{} pages ({}) of {} private anonymous pages of process {pid} ({}){}",
         format_count(written),
         format_bytes(written * PAGE_BYTES as u64),
         format_count(present_count),
         process::name(pid),
         left_out(&counts, &notes)
     );
+    match output_file::is_dash(&arguments.output) {
+        true => say!("{said}"),
+        false => {
+            let shown = arguments.output.display().to_string();
+            print(&format!("{}: {said}\n", visible(&shown)))?;
+        }
+    }
     Ok(0)
 }
 

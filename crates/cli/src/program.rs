@@ -38,7 +38,7 @@ pub fn find(typed: &OsStr) -> Result<Program, Refusal> {
     let name = Path::new(typed).file_name().unwrap_or(typed);
     Ok(Program {
         path,
-        name: name.to_string_lossy().into_owned(),
+        name: name.to_string_lossy().replace(char::is_control, "?"),
     })
 }
 

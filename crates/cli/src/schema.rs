@@ -81,9 +81,14 @@ const OTHERS: &[(&str, &str, &str)] = &[
         "`--stats` only: the limit of its memory group, or null.",
     ),
     (
+        "summary",
+        "object",
+        "`--stats` only: the sums of the closing summary, for the first process.",
+    ),
+    (
         "follow",
         "object",
-        "`--stats` with `--follow` only: all processes together, and what was not managed.",
+        "`--stats` only: all processes together, and what was not managed.",
     ),
     (
         "mappings",

@@ -11,6 +11,7 @@ use crate::report;
 use crate::rule;
 use crate::settings::{self, Settings};
 use crate::size::format_budget;
+use crate::streams::{print, say};
 use crate::tune::{self, Tune};
 use clap::Args;
 use coldpress_interface::control::{BUDGET, COLD_AFTER, NO_BUDGET, Request, TRIGGERS, TUNABLES};
@@ -69,10 +70,10 @@ pub fn set(arguments: &SetArguments) -> Result<u8, Refusal> {
     let now = answer.after.statistics(pid).map_err(unusable)?;
     let program = process::name(pid);
     if let Some(line) = budget.and_then(|budget| budget.explanation()) {
-        eprintln!("coldpress: {program}: {line}");
+        say!("{program}: {line}");
     }
     for line in without_effect(&request, now) {
-        eprintln!("coldpress: {program}: {line}");
+        say!("{program}: {line}");
     }
     if arguments.json {
         let value = json!({
@@ -81,15 +82,12 @@ pub fn set(arguments: &SetArguments) -> Result<u8, Refusal> {
             "before": to_json(before, answer.before.figures()),
             "now": to_json(now, answer.after.figures()),
         });
-        println!("{value:#}");
+        print(&format!("{value:#}\n"))?;
     } else {
-        for line in lines(&request, before, now) {
-            println!("{line}");
-        }
+        let mut lines = lines(&request, before, now);
         let figures = [answer.before.figures(), answer.after.figures()];
-        for line in settings.tune.iter().flat_map(|tune| tuned(tune, figures)) {
-            println!("{line}");
-        }
+        lines.extend(settings.tune.iter().flat_map(|tune| tuned(tune, figures)));
+        print(&(lines.join("\n") + "\n"))?;
     }
     Ok(0)
 }

@@ -40,6 +40,8 @@ pub struct Settings {
     pub trace: Option<PathBuf>,
     /// Whether there is no summary.
     pub quiet: Option<bool>,
+    /// Whether the summary has details.
+    pub verbose: Option<bool>,
     /// Values of the engine's tunables.
     pub tune: Option<Tune>,
 }
@@ -76,6 +78,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "stats": stats = parse_path,
     "trace": trace = parse_path,
     "quiet": quiet = choice::parse_switch,
+    "verbose": verbose = choice::parse_switch,
     "tune": tune = tune::parse,
 };
 
@@ -115,6 +118,7 @@ impl Settings {
             stats: self.stats.or(lower.stats),
             trace: self.trace.or(lower.trace),
             quiet: self.quiet.or(lower.quiet),
+            verbose: self.verbose.or(lower.verbose),
             // One by one: the file may say one thing and the command line another.
             tune: match (self.tune, lower.tune) {
                 (Some(upper), Some(lower)) => Some(upper.over(lower)),

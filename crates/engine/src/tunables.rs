@@ -430,8 +430,8 @@ tunables! {
         "milliseconds", |value| *value < u64::MAX / 1_000_000, Never,
         "How often accessed bits are harvested, by hosts that have such.";
     retry_failed_ms: u64 = 0, "coldpress.page-scanner.retry-failed-ms",
-        "milliseconds; 0: never", |value| *value < u64::MAX / 1_000_000, Running,
-        "Pages that could not be compressed or taken are tried again after half this time to this time. With 0 only once they are accessed, which is the RFC's rule and asks for a host that sees accesses. The Linux runtime sees none and sets 5000.";
+        "milliseconds; 0: never", |value| *value < u64::MAX / 1_000_000, Never,
+        "Pages that could not be compressed or taken are tried again after half this time to this time. With 0 only once they are accessed, which is the RFC's rule and asks for a host that sees accesses. The Linux runtime sees none and goes by how often they were refused.";
     second_chances: u64 = 0, "coldpress.page-scanner.second-chances",
         "times, 0 to 15", |value| *value <= crate::patience::MOST as u64, Running,
         "For hosts that see no accesses: a page that comes back sooner than others go is passed over once when its turn comes; if it does so again and again, up to so many times. 0: never. The Linux runtime sets 15.";

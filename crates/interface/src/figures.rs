@@ -76,6 +76,16 @@ pub struct Figures {
     pub tunables: Named<64>,
 }
 
+impl Figures {
+    /// Nothing.
+    pub const fn new() -> Self {
+        Self {
+            engine: Named::new(),
+            tunables: Named::new(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@
 
 use crate::wrappers::answer;
 use coldpress_runtime::windows::ADDRESS_LIMIT;
-use coldpress_runtime::{maps, pager, sys};
+use coldpress_runtime::{maps, pager, run_file, sys};
 use coldpress_uffd::AddressRange;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -91,6 +91,9 @@ fn for_each_own(mut with: impl FnMut(AddressRange)) -> Result<(), isize> {
             return;
         };
         let AddressRange { start, end } = mapping.range;
+        if !mapping.range.intersect(run_file::range()).is_empty() {
+            return;
+        }
         if end <= ADDRESS_LIMIT {
             // The kernel may have joined a mapping of the program to the reservation.
             let before = AddressRange {

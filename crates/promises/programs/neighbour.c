@@ -3,7 +3,7 @@
  * brought into a state; the other the attacker, who times touches of its own memory.
  *
  *   fill text|noise|zero   writes the region: compressible, incompressible, or zeros
- *   away                   presses with other memory until every page of the region is out
+ *   away                   presses with other memory until every page of the region is out, for ten seconds at most
  *   press                  presses for a while, whatever becomes of the region
  *   churn MS               presses for so long, and answers before it begins
  *   measure                times touches of the region, of resident pages, of fresh ones
@@ -13,7 +13,11 @@
 #include "common.h"
 #include <sys/resource.h>
 
-enum { HITS = 64, FRESH = 256, SAMPLES = 1 << 16, STREAMS = 8 };
+enum { HITS = 64, FRESH = 256, SAMPLES = 1 << 16, STREAMS = 8, SPARED = 8 };
+
+/* The page at each multiple of it never leaves: where libc has an arena there, it writes to its head in the child of a
+ * fork before any hook runs. */
+#define ARENA (64 * MIB)
 
 static char *region;
 static size_t pages, ballast_mib;
@@ -40,11 +44,15 @@ static void fill(const char *what) {
 static size_t press(size_t all_of, unsigned at_least_ms, unsigned at_most_ms) {
     char *ballast = map_region(ballast_mib * MIB);
     uint64_t begun = now_ms();
-    size_t absent = 0;
+    size_t absent = 0, most = 0;
+    uint64_t most_at = begun;
     for (size_t round = 0;; round++) {
         fill_region(ballast + round % ballast_mib * MIB, MIB, 1u << 30, round);
         uint64_t passed = now_ms() - begun;
         absent = absent_pages(region, pages * PAGE);
+        if (absent > most) most = absent, most_at = begun + passed;
+        /* The few that are left have second chances: more of the same does not bring them out. */
+        if (all_of == pages && absent + pages / SPARED >= pages && begun + passed - most_at > 500) break;
         if ((absent >= all_of && passed >= at_least_ms) || passed >= at_most_ms) break;
         if (round % 4 == 3) sleep_ms(1);
     }
@@ -118,8 +126,10 @@ int main(int argc, char **argv) {
     seed = argument(argc, argv, 1, 1);
     pages = argument(argc, argv, 2, 8) * MIB / PAGE;
     ballast_mib = argument(argc, argv, 3, 32);
-    if (pages > SAMPLES) die("a region of 256 MiB at most");
-    region = map_region(pages * PAGE);
+    if (pages > ARENA / PAGE / 2) die("a region of 32 MiB at most");
+    /* Twice as much, of which one half or the other has no such page. */
+    region = map_region(2 * pages * PAGE);
+    if (((uintptr_t)region - 1) / ARENA != ((uintptr_t)region + pages * PAGE - 1) / ARENA) region += pages * PAGE;
     madvise(region, pages * PAGE, MADV_NOHUGEPAGE);
     fill("text");
     printf("{\"step\":\"hello\",\"pid\":%d}\n", getpid());

@@ -2,7 +2,8 @@
 
 use coldpress_codec::CodecKind;
 use coldpress_engine::{Trigger, Tunables};
-use coldpress_interface::config as names;
+use coldpress_interface::config::STALL_FIRST_FAULT_MS;
+use coldpress_interface::config::handed as names;
 use coldpress_interface::triggers::Triggers;
 use coldpress_storage::StorageKind;
 
@@ -32,6 +33,8 @@ pub struct Config {
     pub device: Option<i32>,
     /// Process that `run` started.
     pub root_pid: u32,
+    /// Whether this is the program that `run` was asked for, and not one that it has become since.
+    pub first: bool,
     /// Whether programs that it starts are managed too.
     pub follow: bool,
     /// Evict at random, without regard to heat or budget: the seed.
@@ -69,11 +72,9 @@ fn number(text: &[u8]) -> Option<u64> {
 }
 
 /// What the engine works by in a Linux program where nobody says otherwise. There are no accessed bits: a page
-/// that comes back soon is what tells that it is hot, and one that could not be taken is tried again after a time.
-/// A thread that goes through memory in even steps waits ten times longer, a tenth as often.
+/// that comes back soon is what tells that it is hot. A thread that goes through memory in even steps waits ten times longer, a tenth as often.
 pub const TUNABLES: Tunables = Tunables {
     second_chances: 15,
-    retry_failed_ms: 5_000,
     read_ahead_first: true,
     ..Tunables::DEFAULT
 };
@@ -129,6 +130,7 @@ impl Config {
         Some(Self {
             budget_bytes: get(names::BUDGET_BYTES)?,
             root_pid: get(names::ROOT_PID)? as u32,
+            first: get(names::FIRST_PROGRAM) == Some(1),
             follow: get(names::FOLLOW) == Some(1),
             cold_after_ms: get(names::COLD_AFTER_MS).unwrap_or(0),
             triggers: triggers.flatten().unwrap_or(Triggers::ALL),
@@ -139,7 +141,7 @@ impl Config {
             unknown_name,
             device: get(names::DEVICE_FD).map(|fd| fd as i32),
             chaos,
-            stall_first_fault_ms: get(names::STALL_FIRST_FAULT_MS).unwrap_or(0),
+            stall_first_fault_ms: get(STALL_FIRST_FAULT_MS).unwrap_or(0),
         })
     }
 }

@@ -8,6 +8,7 @@
 //! | [`idle`] | what the pager costs where it has nothing to do |
 //! | [`deadline`] | a thread with deadlines beside memory that is compressed, and the pager's locks |
 //! | [`fork`] | what it costs that memory is shared with a child |
+//! | [`group`] | a job that needs more than its memory group allows |
 //! | [`stepwise`], [`machine`] | their programs, steered and watched from outside; what they ran on |
 //! | [`mod@run`] | real programs: coldpress and kernel zram in turns, at the same memory |
 //! | [`calibrate`] | the limit at which zram holds as much as coldpress |
@@ -22,6 +23,7 @@ mod deadline;
 mod first;
 mod fits;
 mod fork;
+mod group;
 mod idle;
 mod machine;
 mod pages;
@@ -45,6 +47,8 @@ pub enum Which {
     Deadline(deadline::Options),
     /// What it costs that memory is shared with a child.
     Fork(fork::Options),
+    /// A job that needs more than its memory group allows: killed, or saved.
+    Group(group::Options),
 }
 
 /// Runs a measurement; 1 if it found wrong content.
@@ -56,5 +60,6 @@ pub fn run(which: &Which) -> anyhow::Result<u8> {
         Which::Idle(options) => idle::run(options),
         Which::Deadline(options) => deadline::run(options),
         Which::Fork(options) => fork::run(options),
+        Which::Group(options) => group::run(options),
     }
 }

@@ -5,6 +5,7 @@ use super::residency;
 use crate::Engine;
 use crate::counters::Counters;
 use crate::host::Host;
+use crate::stored::HEADER_BYTES;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
 use core::sync::atomic::Ordering::Relaxed;
@@ -100,7 +101,7 @@ fn latency_figures(
 }
 
 /// What an engine holds.
-const HELD: [(&str, Unit, &str); 6] = [
+const HELD: [(&str, Unit, &str); 7] = [
     (
         "storage_bytes",
         Unit::Bytes,
@@ -109,7 +110,12 @@ const HELD: [(&str, Unit, &str); 6] = [
     (
         "payload_bytes",
         Unit::Bytes,
-        "Bytes of stored objects, their headers included.",
+        "Compressed data alone: bytes of stored objects without their headers.",
+    ),
+    (
+        "object_header_bytes",
+        Unit::Bytes,
+        "Headers of stored objects.",
     ),
     (
         "fragmentation_bytes",
@@ -154,9 +160,11 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// All that can be said of this engine in numbers: what it counts, then what it holds.
     pub fn figures(&self) -> impl Iterator<Item = Figure> {
         let usage = self.storage_usage();
+        let headers = usage.objects * HEADER_BYTES;
         let held = [
             usage.storage_bytes,
-            usage.payload_bytes,
+            usage.payload_bytes - headers,
+            headers,
             usage.fragmentation_bytes,
             self.metadata_bytes(),
             self.resident_pages() as usize,
