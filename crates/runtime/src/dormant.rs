@@ -2,7 +2,7 @@
 //!
 //! Most of what a build or a script starts is over within milliseconds, and starting a pager takes
 //! one; most of the rest are shells and drivers that hold a few hundred kilobytes, and fork. So the
-//! constructor only reserves address space and makes one thread, which sleeps. It starts the pager when
+//! constructor only maps a stack and makes one thread, which sleeps. It starts the pager when
 //! the program has lived for `PATIENCE_NS` and holds `LEAST_BYTES`, or holds a share of its budget
 //! before that. Until then the pager takes nothing, and what the program says of its memory
 //! (`exclusions`, `not_inherited`) is only written down.
@@ -87,7 +87,7 @@ impl Dormant {
     }
 }
 
-/// Begins to wait. The pager's address space is reserved, and none of its threads exists.
+/// Begins to wait. The pager's memory has a place, and none of its threads exists.
 pub(crate) fn begin() -> Result<(), StartError> {
     let pager = pager();
     let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;

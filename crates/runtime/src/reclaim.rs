@@ -66,7 +66,7 @@ const PROGRESS_PAGES: u32 = 16;
 /// Leaves, and records for as many pages, kept ready for faults on fresh memory: 256 MiB.
 const READY_LEAVES: u32 = 1024;
 
-/// Private anonymous resident memory, from an open `/proc/self/statm`.
+/// Private anonymous resident memory, from an open `/proc/thread-self/statm`.
 pub(crate) fn private_anonymous_bytes(statm: &OwnedFd) -> u64 {
     let mut text = [0u8; 128];
     let len = rustix::io::pread(statm, &mut text, 0).unwrap_or(0);
@@ -81,7 +81,7 @@ pub(crate) fn private_anonymous_bytes(statm: &OwnedFd) -> u64 {
 /// Opens what is measured.
 pub fn open_statm() -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    rustix::fs::open(c"/proc/self/statm", flags, Mode::empty()).ok()
+    rustix::fs::open(c"/proc/thread-self/statm", flags, Mode::empty()).ok()
 }
 
 /// One measurement, by whichever thread.
@@ -620,6 +620,8 @@ impl Reclaim {
         if !self.start_handlers() {
             return Default::default();
         }
+        pager().host.memory.notice_locking();
+        pager().host.memory.prepare();
         pager().discovery.exclude_threads();
         if pager().host.exclusions.incomplete.load(Relaxed) {
             return Default::default();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  program's thread                pager's first thread            others
-//!  reserve memory, statistics
+//!  memory, statistics
 //!  start_thread ─────────────────▶ own descriptor table,
 //!  wait …                          the program's copies closed
 //!                                  userfaultfd, pagemap, maps
@@ -136,6 +136,7 @@ const STILL_THERE_NS: u64 = 100_000_000;
 
 /// Starts the pager in the program. The configuration and the directory are set.
 pub fn start() -> Result<(), StartError> {
+    settle()?;
     reserve()?;
     launch(Start::First)
 }
@@ -189,8 +190,14 @@ pub(crate) fn start_again(uffd: Userfaultfd) -> Result<(), StartError> {
 
 /// Starts the pager in the program, but not before it is worth it ([`dormant`]).
 pub fn start_dormant() -> Result<(), StartError> {
-    reserve()?;
+    settle()?;
     dormant::begin()
+}
+
+fn settle() -> Result<(), StartError> {
+    pager().host.exclusions.learn_layout();
+    let settled = pager().host.memory.settle();
+    settled.map_err(|_| StartError::Memory)
 }
 
 fn reserve() -> Result<(), StartError> {
@@ -280,7 +287,7 @@ pub(crate) fn start_here() -> ! {
     make_page(0);
     sys::set_thread_name(c"coldpress/main");
     pager.threads.started();
-    match open_all(Start::First) {
+    match reserve().and_then(|()| open_all(Start::First)) {
         Ok((reclaimer, statm, handlers_started)) => {
             pager.set_running();
             pager.dormant.end();
@@ -520,6 +527,9 @@ pub fn start_handlers(most: usize) -> bool {
         let usable = allowed.as_ref().map_or(cpu == 0, |set| set.is_set(cpu));
         if !usable || number >= most.min(MAX_HANDLERS) {
             continue;
+        }
+        if !pager.workplace.has_room_for(number + 1) {
+            break;
         }
         let thread = match number {
             0 if there > 0 => Ok(pager.threads.handler.load(Relaxed)),
