@@ -54,8 +54,8 @@ Examples:
 
 Settings come from the command line, else from the environment (COLDPRESS_BUDGET,
 COLDPRESS_COLD_AFTER, COLDPRESS_TRIGGER, COLDPRESS_CODEC, COLDPRESS_STORAGE,
-COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW, COLDPRESS_STATS, COLDPRESS_TRACE, COLDPRESS_QUIET),
-else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
+COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW, COLDPRESS_STATS, COLDPRESS_TRACE, COLDPRESS_QUIET,
+COLDPRESS_VERBOSE), else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
 names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true. Budget, cold age and
 triggers can be changed while the program runs: coldpress set --help
 
@@ -156,6 +156,9 @@ pub struct RunArguments {
     /// Print no summary at the end
     #[arg(short, long, verbatim_doc_comment)]
     pub quiet: bool,
+    /// Print a longer summary: evictions, faults, latencies, processor time, settings
+    #[arg(short, long, verbatim_doc_comment)]
+    pub verbose: bool,
     /// Take from this TOML file what is given neither here nor in the environment
     #[arg(long, verbatim_doc_comment, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -182,6 +185,7 @@ impl RunArguments {
             stats: self.stats.clone(),
             trace: self.trace.clone(),
             quiet: self.quiet.then_some(true),
+            verbose: self.verbose.then_some(true),
         }
     }
 }

@@ -79,6 +79,7 @@ impl Settings<'_> {
         if let Some(age_ms) = self.recode_after_ms {
             set(handed::RECODE_AFTER_MS, &number(age_ms));
         }
+        set(handed::FIRST_PROGRAM, OsStr::new("1"));
         if self.follow {
             set(handed::FOLLOW, OsStr::new("1"));
         }

@@ -6,9 +6,11 @@
 //! each that had a pager; the child of a fork without `execve` is counted apart.
 
 use crate::messages::Messages;
+use crate::notices::Notices;
 use crate::run_file::RunFile;
 use crate::spawn::Child;
 use crate::statistics_file::{self, Copy};
+use crate::sums::{self, Sums};
 use crate::unmanaged::Unmanaged;
 use coldpress_interface::run_file::Owner;
 use coldpress_interface::statistics::{Failure, Statistics};
@@ -58,7 +60,7 @@ impl Member {
             is_forked: get(&s.fork_child_mode) != 0,
             evictions: get(&s.evictions),
             faults: get(&s.faults),
-            cpu_ns: get(&s.pager_user_time_ns) + get(&s.pager_system_time_ns),
+            cpu_ns: sums::pager_cpu_ns(s),
         }
     }
 
@@ -83,7 +85,7 @@ impl Member {
 }
 
 /// What the program that left these figures was called.
-fn program(s: &Statistics) -> String {
+pub fn program(s: &Statistics) -> String {
     let name = s.program();
     let len = name
         .iter()
@@ -98,8 +100,8 @@ fn program(s: &Statistics) -> String {
 /// The figures of all together.
 #[derive(Debug, Default)]
 pub struct Totals {
-    /// Programs that were managed.
-    pub programs: u64,
+    /// What they came to.
+    pub sums: Sums,
     /// Children of forks that were managed, and executed nothing.
     pub forked: u64,
     /// Programs and children that held more than next to nothing, or had pages taken.
@@ -108,12 +110,6 @@ pub struct Totals {
     pub running: u64,
     /// Sum of what each saved at most.
     pub saved_bytes: u64,
-    /// Pages evicted.
-    pub evictions: u64,
-    /// Faults answered.
-    pub faults: u64,
-    /// CPU time of all pagers.
-    pub cpu_ns: u64,
     /// Faults that stalled.
     pub stalled: u64,
     /// Pages of doubtful content, and those that could not be put in place.
@@ -134,15 +130,13 @@ impl Totals {
             return;
         };
         let member = Member::of(s);
-        match member.is_forked {
-            true => self.forked += 1,
-            false => self.programs += 1,
-        }
+        self.forked += u64::from(member.is_forked);
         self.weighty += u64::from(member.is_weighty());
+        match member.is_forked && !member.is_weighty() {
+            true => self.sums.add_idle(s),
+            false => self.sums.add(s),
+        }
         self.saved_bytes += member.peak_saved_bytes;
-        self.evictions += member.evictions;
-        self.faults += member.faults;
-        self.cpu_ns += member.cpu_ns;
         self.stalled += s.stalled_faults.load(Relaxed);
         self.lost += s.failed(Failure::Corrupt) + s.failed(Failure::InstallRefused);
         if member.peak_total_bytes > self.largest.peak_total_bytes {
@@ -169,20 +163,21 @@ impl Totals {
     }
 
     /// The object for `--stats`.
-    pub fn to_json(&self, unmanaged: &Unmanaged) -> Value {
+    pub fn to_json(&self, unmanaged: &Unmanaged, elapsed_ns: u64) -> Value {
         let members: Vec<Value> = self.members.iter().map(Member::to_json).collect();
         json!({
-            "programs": self.programs,
+            "programs": self.sums.programs,
             "forked_children": self.forked,
             "without_figures": self.unknown,
             "still_running": self.running,
             "saved_bytes_sum": self.saved_bytes,
             "largest_peak_total_bytes": self.largest.peak_total_bytes,
             "largest_program": self.largest.program,
-            "evictions": self.evictions,
-            "faults": self.faults,
-            "pager_cpu_ns": self.cpu_ns,
+            "evictions": self.sums.evictions,
+            "faults": self.sums.faults,
+            "pager_cpu_ns": self.sums.pager_cpu_ns,
             "stalled_faults": self.stalled,
+            "summary": self.sums.to_json(elapsed_ns),
             "members": members,
             "members_listed_at_most": MOST_LISTED,
             "not_managed": unmanaged.to_json(),
@@ -198,12 +193,14 @@ pub struct Members {
     messages: Messages,
     looked: Instant,
     totals: Totals,
+    notices: Notices,
+    noticed: Instant,
     unmanaged: Unmanaged,
 }
 
 impl Members {
     /// Those that come from the process that was started.
-    pub fn new(root: Child, run: RunFile, unmanaged: Unmanaged) -> Self {
+    pub fn new(root: Child, run: RunFile, notices: Notices, unmanaged: Unmanaged) -> Self {
         run.head().root_pid.store(root.pid.into(), Relaxed);
         Self {
             root,
@@ -211,6 +208,8 @@ impl Members {
             messages: Messages::default(),
             looked: Instant::now(),
             totals: Totals::default(),
+            notices,
+            noticed: Instant::now(),
             unmanaged,
         }
     }
@@ -223,10 +222,28 @@ impl Members {
         }
         self.messages.pass_on(self.run.head(), self.root.pid, false);
         let running = self.collect();
-        let managed = running.iter().map(|(owner, _)| owner.pid).collect();
-        self.unmanaged.look(&managed);
+        let pids: Vec<u32> = running.iter().map(|(owner, _)| owner.pid).collect();
+        self.notice(&running, &pids);
+        self.unmanaged.look(&pids.into_iter().collect());
         self.looked = Instant::now();
         LOOK
+    }
+
+    /// Looks how those that run fare, if it is time to.
+    fn notice(&mut self, running: &[(Owner, usize)], pids: &[u32]) {
+        let due = self.notices.next_look();
+        if due.is_none_or(|after| self.noticed.elapsed() < after) {
+            return;
+        }
+        self.noticed = Instant::now();
+        for (_, slot) in running {
+            if let Some(copy) = self.run.copy(*slot)
+                && let Ok(s) = copy.statistics(copy.pid())
+            {
+                self.notices.look(copy.pid(), s);
+            }
+        }
+        self.notices.keep(pids);
     }
 
     /// Takes the figures of those that have ended, but for the first: it is not reaped before the end. Those that
@@ -348,22 +365,22 @@ mod tests {
         fixtures::put(&path, 2, past(own), &page(own, 13, 60, 0, false));
         fixtures::put(&path, 3, (gone + 1).into(), &[0; 64]);
         let unmanaged = Unmanaged::new(root.pid, std::path::Path::new("/l.so"), true, 1 << 20);
-        let mut members = Members::new(root, run, unmanaged);
+        let mut members = Members::new(root, run, Notices::new(true), unmanaged);
         assert_eq!(members.collect().len(), 1);
-        let counted = |totals: &Totals| (totals.programs, totals.forked, totals.weighty);
+        let counted = |totals: &Totals| (totals.sums.programs, totals.forked, totals.weighty);
         assert_eq!(counted(&members.totals), (1, 1, 1));
         members.collect();
         assert_eq!(counted(&members.totals), (1, 1, 1), "each is taken once");
         assert_eq!(members.run.head().claimed().count(), 1);
         let outcome = members.finish();
         let totals = outcome.totals;
-        assert_eq!((totals.programs, totals.running), (2, 1));
+        assert_eq!((totals.sums.programs, totals.running), (2, 1));
         assert!(outcome.first.is_none());
         assert_eq!(totals.saved_bytes, 5 + 13 + 11);
         assert_eq!(totals.largest.peak_total_bytes, 60);
         assert_eq!(totals.largest.program, "cc1plus");
         assert_eq!(totals.principal.as_ref().unwrap().0.evictions, 10);
-        let json = totals.to_json(&outcome.unmanaged);
+        let json = totals.to_json(&outcome.unmanaged, 1_000_000_000);
         assert_eq!(json["members"].as_array().unwrap().len(), 3);
         assert_eq!(json["members"][0]["peak_saved_bytes"], 13);
         assert!(path.exists(), "this process of it still runs");
@@ -380,7 +397,7 @@ mod tests {
             totals.add(run.copy(0).unwrap());
         }
         totals.keep_the_largest();
-        assert_eq!(totals.programs, 1000);
+        assert_eq!(totals.sums.programs, 1000);
         assert_eq!(totals.members.len(), MOST_LISTED);
         assert_eq!(totals.members[0].peak_saved_bytes, 499);
         assert_eq!(totals.saved_bytes, 2 * (499 * 500 / 2));

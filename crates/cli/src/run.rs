@@ -3,10 +3,12 @@
 use crate::arguments::RunArguments;
 use crate::budget::BudgetInForce;
 use crate::chaos;
+use crate::closing;
 use crate::config_file;
 use crate::environment;
 use crate::follow::{Members, Outcome};
 use crate::memory_limit;
+use crate::notices::Notices;
 use crate::output_file;
 use crate::program::{self, Program};
 use crate::readiness::{self, Ready};
@@ -29,6 +31,7 @@ use coldpress_interface::triggers::Triggers;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 /// Runs the program; the result is its own exit status.
 pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
@@ -91,14 +94,16 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     {
         say!("{}: {line}", program.name);
     }
+    let began = Instant::now();
     let signals = Signals::take();
     let child = spawn::start(&launch, &signals).map_err(|error| refuse_start(&program, error))?;
     let unmanaged = Unmanaged::new(child.pid, &library, follow, budget.bytes);
-    let members = Members::new(child, run_file, unmanaged);
+    let members = Members::new(child, run_file, Notices::new(quiet), unmanaged);
     let (ending, outcome) = supervise::supervise(child, &signals, members);
     let end = End {
         pid: child.pid,
         ending,
+        elapsed_ns: began.elapsed().as_nanos() as u64,
         outcome,
     };
     tell(&chosen, &program, &library, &budget, &end);
@@ -153,6 +158,7 @@ fn refuse_start(program: &Program, error: SpawnError) -> Refusal {
 struct End {
     pid: u32,
     ending: Ending,
+    elapsed_ns: u64,
     outcome: Outcome,
 }
 
@@ -185,24 +191,35 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
         totals, unmanaged, ..
     } = &end.outcome;
     if chosen.quiet != Some(true) {
-        let line = match end.only() {
+        let verbose = chosen.verbose == Some(true);
+        let mut lines = match end.only() {
             // By the name that it was called by; the kernel's is cut.
             Some((name, only)) => {
-                let is_called_so = is_first(only, first) && program.name.starts_with(name);
-                let name = if is_called_so { &program.name } else { name };
-                Some(summary::line(name, only, budget))
+                let is_called_so = name == "?" || program.name.starts_with(name);
+                let name = match is_called_so && is_first(only, first) {
+                    true => &program.name,
+                    false => name,
+                };
+                closing::of_program(name, only, end.elapsed_ns)
             }
-            None if totals.weighty > 1 => Some(summary::line_of_all(&program.name, totals, budget)),
-            None => None,
+            None if totals.weighty > 1 => {
+                closing::of_all(&program.name, totals, budget, end.elapsed_ns)
+            }
+            None => Vec::new(),
         };
-        if let Some(line) = line {
+        match end.only() {
+            _ if !verbose => {}
+            Some((_, only)) => lines.extend(closing::details(only, budget)),
+            None => lines.extend(closing::details_of_all(totals)),
+        }
+        for line in lines {
             say!("{line}");
         }
         if let Some(line) = unmanaged.line() {
             say!("{}: not managed: {line}", program.name);
         }
     }
-    if first.is_none() && totals.programs == 0 {
+    if first.is_none() && totals.sums.programs == 0 {
         say!(
             "{}: the pager did not start in it, so it ran without compression: it left no statistics. \
              Perhaps it cleared LD_PRELOAD, or the loader could not load {}",
@@ -213,7 +230,10 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
     if let Some(target) = &chosen.stats {
         let mut value = summary::to_json(&program.name, pid, first, budget, end.ending);
         if let Some(object) = value.as_object_mut() {
-            object.insert("follow".to_owned(), totals.to_json(unmanaged));
+            object.insert(
+                "follow".to_owned(),
+                totals.to_json(unmanaged, end.elapsed_ns),
+            );
         }
         if let Err(refusal) = summary::write_json(target, &value) {
             say!("--stats: {refusal}");

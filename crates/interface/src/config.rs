@@ -61,6 +61,11 @@ pub mod handed {
     /// with another id, unless there is [`FOLLOW`].
     pub const ROOT_PID: &str = "_COLDPRESS_ROOT_PID";
 
+    /// `1`: what runs now is the program that the person named, and nothing of it has happened yet: where the pager
+    /// cannot start, it shall not go on without. The library removes it, so that what the process
+    /// executes later goes on.
+    pub const FIRST_PROGRAM: &str = "_COLDPRESS_FIRST_PROGRAM";
+
     /// `1`: the library stays in `LD_PRELOAD`, and programs that the program starts are managed too,
     /// from the moment when they are worth it.
     pub const FOLLOW: &str = "_COLDPRESS_FOLLOW";

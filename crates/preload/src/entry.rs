@@ -1,7 +1,8 @@
 //! Constructor and destructor.
 //!
 //! The pager starts in the process that `coldpress run` made, and again when that process
-//! replaces itself (`exec`, as wrapper scripts do). In any other process that inherits the
+//! replaces itself (`exec`, as wrapper scripts do). What it becomes then may have no right to a pager (`setpriv`,
+//! `gosu`, the entry points of containers drop theirs first): it goes on without, and that is said. In any other process that inherits the
 //! environment it waits until the program is worth a pager, and where one cannot start the program goes on
 //! without. With `--no-follow` the library only removes itself from the environment there.
 
@@ -35,6 +36,8 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
     // SAFETY: as above.
     let config = unsafe { Config::from_environment(environment.cast_const().cast()) };
     let Some(config) = config else { return };
+    // SAFETY: as above; no other thread runs yet.
+    unsafe { environment::remove(environment, names::FIRST_PROGRAM) };
     let is_root = config.root_pid == sys::process_id();
     if !is_root && !config.follow {
         // SAFETY: as above; no other thread runs yet.
@@ -71,11 +74,21 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
         false => start::start_dormant(),
     };
     match started {
-        Err(error) if is_root => {
+        // Nothing of what the person asked for has happened yet.
+        Err(error) if is_root && config.first => {
             message::say(format_args!("{}", error.explain()));
             sys::exit_process(125);
         }
-        Err(_) => return,
+        Err(error) => {
+            if is_root {
+                start::say_unmanaged(error);
+                if !config.follow {
+                    // SAFETY: as above; the pager has no thread.
+                    unsafe { environment::leave(environment) };
+                }
+            }
+            return;
+        }
         Ok(()) => {}
     }
     // This library is initialised first (build.rs), so these are registered before any other's:
