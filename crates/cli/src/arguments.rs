@@ -153,6 +153,9 @@ pub struct RunArguments {
     /// For tests: evict pages at random, whatever their heat and the budget
     #[arg(long, verbatim_doc_comment, value_name = "SEED", num_args = 0..=1, require_equals = true, value_parser = chaos::parse_seed)]
     pub chaos: Option<Option<u64>>,
+    /// Kill the program when coldpress is killed; else it goes on
+    #[arg(long, verbatim_doc_comment)]
+    pub die_with_coldpress: bool,
     /// Print no summary at the end
     #[arg(short, long, verbatim_doc_comment)]
     pub quiet: bool,
@@ -256,8 +259,8 @@ mod tests {
             assert!(options.into_iter().any(|option| option == setting.name));
             assert!(help.contains(&setting.variable()), "{}", setting.name);
         }
-        // Chaos is for one run.
-        let others = ["config", "help", "chaos", "no-follow"];
+        // Chaos, and with whom the program ends, are for one run.
+        let others = ["config", "help", "chaos", "die-with-coldpress", "no-follow"];
         let positional = |a: &&clap::Arg| a.get_long().is_some_and(|l| !others.contains(&l));
         let options = run.get_arguments().filter(positional).count();
         assert_eq!(options, crate::settings::SETTINGS.len());

@@ -123,7 +123,12 @@ const DIGITS: usize = 11;
 impl RootPid {
     /// The entry with room for the number.
     pub fn new() -> Self {
-        let mut bytes = format!("{}=", handed::ROOT_PID).into_bytes();
+        Self::named(handed::ROOT_PID)
+    }
+
+    /// The same, of another variable that tells the program its own number.
+    pub fn named(name: &str) -> Self {
+        let mut bytes = format!("{name}=").into_bytes();
         let digits_at = bytes.len();
         bytes.resize(digits_at + DIGITS, 0);
         Self { bytes, digits_at }

@@ -100,8 +100,10 @@ pub fn program(s: &Statistics) -> String {
 /// The figures of all together.
 #[derive(Debug, Default)]
 pub struct Totals {
-    /// What they came to.
+    /// What all came to, programs and forked children.
     pub sums: Sums,
+    /// Programs that were managed.
+    pub programs: u64,
     /// Children of forks that were managed, and executed nothing.
     pub forked: u64,
     /// Programs and children that held more than next to nothing, or had pages taken.
@@ -114,6 +116,8 @@ pub struct Totals {
     pub stalled: u64,
     /// Pages of doubtful content, and those that could not be put in place.
     pub lost: u64,
+    /// Why the trace of one of them is not whole, as an error number; 0: all are.
+    pub trace_error: u64,
     /// Processes that found no slot: nothing is known of them.
     pub unknown: u64,
     /// The one that held most.
@@ -130,14 +134,20 @@ impl Totals {
             return;
         };
         let member = Member::of(s);
-        self.forked += u64::from(member.is_forked);
-        self.weighty += u64::from(member.is_weighty());
         match member.is_forked && !member.is_weighty() {
             true => self.sums.add_idle(s),
             false => self.sums.add(s),
         }
+        match member.is_forked {
+            true => self.forked += 1,
+            false => self.programs += 1,
+        }
+        self.weighty += u64::from(member.is_weighty());
         self.saved_bytes += member.peak_saved_bytes;
         self.stalled += s.stalled_faults.load(Relaxed);
+        if self.trace_error == 0 {
+            self.trace_error = s.trace_error.load(Relaxed);
+        }
         self.lost += s.failed(Failure::Corrupt) + s.failed(Failure::InstallRefused);
         if member.peak_total_bytes > self.largest.peak_total_bytes {
             self.largest = member.clone();
@@ -166,7 +176,7 @@ impl Totals {
     pub fn to_json(&self, unmanaged: &Unmanaged, elapsed_ns: u64) -> Value {
         let members: Vec<Value> = self.members.iter().map(Member::to_json).collect();
         json!({
-            "programs": self.sums.programs,
+            "programs": self.programs,
             "forked_children": self.forked,
             "without_figures": self.unknown,
             "still_running": self.running,
@@ -193,14 +203,13 @@ pub struct Members {
     messages: Messages,
     looked: Instant,
     totals: Totals,
-    notices: Notices,
-    noticed: Instant,
     unmanaged: Unmanaged,
+    notices: Notices,
 }
 
 impl Members {
     /// Those that come from the process that was started.
-    pub fn new(root: Child, run: RunFile, notices: Notices, unmanaged: Unmanaged) -> Self {
+    pub fn new(root: Child, run: RunFile, unmanaged: Unmanaged, notices: Notices) -> Self {
         run.head().root_pid.store(root.pid.into(), Relaxed);
         Self {
             root,
@@ -208,9 +217,8 @@ impl Members {
             messages: Messages::default(),
             looked: Instant::now(),
             totals: Totals::default(),
-            notices,
-            noticed: Instant::now(),
             unmanaged,
+            notices,
         }
     }
 
@@ -222,28 +230,18 @@ impl Members {
         }
         self.messages.pass_on(self.run.head(), self.root.pid, false);
         let running = self.collect();
-        let pids: Vec<u32> = running.iter().map(|(owner, _)| owner.pid).collect();
-        self.notice(&running, &pids);
-        self.unmanaged.look(&pids.into_iter().collect());
-        self.looked = Instant::now();
-        LOOK
-    }
-
-    /// Looks how those that run fare, if it is time to.
-    fn notice(&mut self, running: &[(Owner, usize)], pids: &[u32]) {
-        let due = self.notices.next_look();
-        if due.is_none_or(|after| self.noticed.elapsed() < after) {
-            return;
-        }
-        self.noticed = Instant::now();
-        for (_, slot) in running {
-            if let Some(copy) = self.run.copy(*slot)
+        for &(_, slot) in &running {
+            if let Some(copy) = self.run.copy(slot)
                 && let Ok(s) = copy.statistics(copy.pid())
             {
                 self.notices.look(copy.pid(), s);
             }
         }
-        self.notices.keep(pids);
+        let pids: Vec<u32> = running.iter().map(|(owner, _)| owner.pid).collect();
+        self.notices.keep(&pids);
+        self.unmanaged.look(&pids.into_iter().collect());
+        self.looked = Instant::now();
+        LOOK
     }
 
     /// Takes the figures of those that have ended, but for the first: it is not reaped before the end. Those that
@@ -365,16 +363,16 @@ mod tests {
         fixtures::put(&path, 2, past(own), &page(own, 13, 60, 0, false));
         fixtures::put(&path, 3, (gone + 1).into(), &[0; 64]);
         let unmanaged = Unmanaged::new(root.pid, std::path::Path::new("/l.so"), true, 1 << 20);
-        let mut members = Members::new(root, run, Notices::new(true), unmanaged);
+        let mut members = Members::new(root, run, unmanaged, Notices::new(true));
         assert_eq!(members.collect().len(), 1);
-        let counted = |totals: &Totals| (totals.sums.programs, totals.forked, totals.weighty);
+        let counted = |totals: &Totals| (totals.programs, totals.forked, totals.weighty);
         assert_eq!(counted(&members.totals), (1, 1, 1));
         members.collect();
         assert_eq!(counted(&members.totals), (1, 1, 1), "each is taken once");
         assert_eq!(members.run.head().claimed().count(), 1);
         let outcome = members.finish();
         let totals = outcome.totals;
-        assert_eq!((totals.sums.programs, totals.running), (2, 1));
+        assert_eq!((totals.programs, totals.running), (2, 1));
         assert!(outcome.first.is_none());
         assert_eq!(totals.saved_bytes, 5 + 13 + 11);
         assert_eq!(totals.largest.peak_total_bytes, 60);

@@ -88,6 +88,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
             .collect::<Result<_, _>>()?,
         environment: settings.environment(),
         device,
+        ends_with_us: arguments.die_with_coldpress,
     };
     if let Some(line) = budget.explanation()
         && !quiet
@@ -98,7 +99,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     let signals = Signals::take();
     let child = spawn::start(&launch, &signals).map_err(|error| refuse_start(&program, error))?;
     let unmanaged = Unmanaged::new(child.pid, &library, follow, budget.bytes);
-    let members = Members::new(child, run_file, Notices::new(quiet), unmanaged);
+    let members = Members::new(child, run_file, unmanaged, Notices::new(quiet));
     let (ending, outcome) = supervise::supervise(child, &signals, members);
     let end = End {
         pid: child.pid,
@@ -108,7 +109,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     };
     tell(&chosen, &program, &library, &budget, &end);
     if let Some(trace) = trace {
-        trace.finish(end.first(), quiet);
+        trace.finish(end.outcome.totals.trace_error, quiet);
     }
     if let Some(seed) = chaos
         && !quiet
@@ -192,25 +193,30 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
     } = &end.outcome;
     if chosen.quiet != Some(true) {
         let verbose = chosen.verbose == Some(true);
-        let mut lines = match end.only() {
+        let mut lines = Vec::new();
+        match end.only() {
             // By the name that it was called by; the kernel's is cut.
             Some((name, only)) => {
                 let is_called_so = name == "?" || program.name.starts_with(name);
-                let name = match is_called_so && is_first(only, first) {
-                    true => &program.name,
-                    false => name,
-                };
-                closing::of_program(name, only, end.elapsed_ns)
+                let is_called_so = is_called_so && is_first(only, first);
+                let name = if is_called_so { &program.name } else { name };
+                lines.extend(closing::of_program(name, only, end.elapsed_ns));
+                if verbose {
+                    lines.extend(closing::details(only, budget));
+                }
             }
             None if totals.weighty > 1 => {
-                closing::of_all(&program.name, totals, budget, end.elapsed_ns)
+                lines.extend(closing::of_all(
+                    &program.name,
+                    totals,
+                    budget,
+                    end.elapsed_ns,
+                ));
+                if verbose {
+                    lines.extend(closing::details_of_all(totals));
+                }
             }
-            None => Vec::new(),
-        };
-        match end.only() {
-            _ if !verbose => {}
-            Some((_, only)) => lines.extend(closing::details(only, budget)),
-            None => lines.extend(closing::details_of_all(totals)),
+            None => {}
         }
         for line in lines {
             say!("{line}");
@@ -219,7 +225,7 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
             say!("{}: not managed: {line}", program.name);
         }
     }
-    if first.is_none() && totals.sums.programs == 0 {
+    if first.is_none() && totals.programs == 0 {
         say!(
             "{}: the pager did not start in it, so it ran without compression: it left no statistics. \
              Perhaps it cleared LD_PRELOAD, or the loader could not load {}",

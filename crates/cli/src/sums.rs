@@ -70,7 +70,7 @@ impl Sums {
         let managed_ns = get(&s.managed_ns);
         let times = |bytes: u64| u128::from(bytes) * u128::from(managed_ns);
         let above = Above::of(s);
-        self.programs += u64::from(get(&s.fork_child_mode) == 0);
+        self.programs += 1;
         self.budgeted += u64::from(get(&s.budgeted_ns) > 0);
         self.missed += u64::from(above.is_missed(get(&s.budget_bytes)));
         self.evictions += get(&s.evictions);

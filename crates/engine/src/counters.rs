@@ -15,6 +15,7 @@
 //!   storage is still there, or left it in one of the two ways. (Not in the child of a fork, which counts from
 //!   zero while it has what its parent compressed.)
 
+use crate::entry::Entry;
 use crate::metrics::figure::{Figure, Kind, Unit};
 use crate::metrics::latency::Latency;
 use crate::metrics::residency;
@@ -106,6 +107,8 @@ counters! {
     compressed_pages: gauge pages,
     /// Pages held as zero or same-filled markers now.
     same_filled_pages: gauge pages,
+    /// Of these: pages held as zero markers.
+    zero_pages: gauge pages,
     /// Pages taken out, ever.
     evictions: counter pages,
     /// Pages that were to be taken out and could not be, for whatever reason.
@@ -213,6 +216,18 @@ counters! {
 }
 
 impl Counters {
+    /// A page is a marker from now on.
+    pub(crate) fn add_marker(&self, marker: Entry) {
+        add(&self.same_filled_pages, 1);
+        add(&self.zero_pages, u64::from(marker == Entry::Zero));
+    }
+
+    /// A page is a marker no more.
+    pub(crate) fn drop_marker(&self, marker: Entry) {
+        sub(&self.same_filled_pages, 1);
+        sub(&self.zero_pages, u64::from(marker == Entry::Zero));
+    }
+
     /// A page was tried, which took so long.
     pub(crate) fn tried(&self, ns: u64) {
         add(&self.compression_attempts, 1);

@@ -2,9 +2,9 @@
 //!
 //! The pager starts in the process that `coldpress run` made, and again when that process
 //! replaces itself (`exec`, as wrapper scripts do). What it becomes then may have no right to a pager (`setpriv`,
-//! `gosu`, the entry points of containers drop theirs first): it goes on without, and that is said. In any other process that inherits the
-//! environment it waits until the program is worth a pager, and where one cannot start the program goes on
-//! without. With `--no-follow` the library only removes itself from the environment there.
+//! `gosu`, the entry points of containers drop theirs first): it goes on without, and that is said. In any other
+//! process that inherits the environment it waits until the program is worth a pager, and where one cannot start the
+//! program goes on without. With `--no-follow` the library only removes itself from the environment there.
 
 use crate::{environment, libc_files, libc_symbols};
 use coldpress_interface::config::{TRACE_LOCKS, handed as names};

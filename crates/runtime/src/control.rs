@@ -93,9 +93,19 @@ impl Control {
         self.page.store(page, Release);
     }
 
+    /// The page is the parent's: in the child of a fork, which has none yet.
+    pub(crate) fn leave_page(&self) {
+        self.page.store(core::ptr::null_mut(), Relaxed);
+    }
+
     /// Where the page is; null where there is none.
     pub(crate) fn page_address(&self) -> *mut Page {
         self.page.load(Acquire)
+    }
+
+    /// Whether figures go anywhere.
+    pub(crate) fn has_page(&self) -> bool {
+        self.page().is_some()
     }
 
     fn page(&self) -> Option<&Page> {

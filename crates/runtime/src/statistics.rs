@@ -4,13 +4,14 @@ use crate::config::Config;
 use crate::message::Text;
 use crate::reclaim::Marks;
 use crate::{pager, run_file, sys};
-use coldpress_engine::Trigger;
+use coldpress_engine::{HEADER_BYTES, Trigger};
 use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
 use coldpress_interface::page::Page;
 use coldpress_interface::statistics::{
     Failure, MAGIC, NAME_BYTES, Name, Rule, Statistics, VERSION,
 };
 use coldpress_interface::triggers::Triggers;
+use coldpress_storage::Usage;
 use coldpress_uffd::PAGE_SIZE;
 use core::fmt::Write;
 use core::sync::atomic::{
@@ -67,7 +68,7 @@ pub unsafe fn create() -> *mut Page {
     statistics
         .run_pid
         .store(u64::from(config.root_pid), Relaxed);
-    statistics.set_program(&sys::thread_name());
+    statistics.set_program(&sys::process_name());
     statistics
         .filled_bytes
         .store(size_of::<Statistics>() as u64, Relaxed);
@@ -160,12 +161,13 @@ pub fn publish(total_bytes: u64) {
     pager.account.publish(s);
     set(&s.stored_content_bytes, stored);
     set(&s.same_filled_bytes, same);
+    set(&s.zero_bytes, c.zero_pages.load(Relaxed) * page);
     set(&s.storage_bytes, storage);
-    set(&s.payload_bytes, usage.payload_bytes as u64);
-    set(
-        &s.fragmentation_bytes,
-        storage.saturating_sub(usage.payload_bytes as u64),
-    );
+    let parts = Parts::of(storage, &usage);
+    set(&s.payload_bytes, parts.payload);
+    set(&s.object_header_bytes, parts.headers);
+    set(&s.fragmentation_bytes, parts.fragmentation);
+    set(&s.idle_frames_bytes, parts.idle);
     set(&s.overhead_bytes, overhead);
     copy(&s.evictions, &c.evictions);
     copy(&s.second_chances, &c.second_chances);
@@ -214,6 +216,28 @@ pub fn publish(total_bytes: u64) {
     if now.saturating_sub(SLOW_FIGURES_AT_NS.load(Relaxed)) >= SLOW_FIGURES_NS {
         SLOW_FIGURES_AT_NS.store(now, Relaxed);
         publish_slow_figures();
+    }
+}
+
+/// What storage is made of, in bytes. It is read while others store, so what does not add up for a moment is cut.
+struct Parts {
+    payload: u64,
+    headers: u64,
+    fragmentation: u64,
+    idle: u64,
+}
+
+impl Parts {
+    fn of(storage: u64, usage: &Usage) -> Self {
+        let idle = storage.saturating_sub(usage.storage_bytes as u64);
+        let objects = (usage.payload_bytes as u64).min(storage - idle);
+        let headers = (usage.objects as u64 * HEADER_BYTES as u64).min(objects);
+        Self {
+            payload: objects - headers,
+            headers,
+            fragmentation: storage - idle - objects,
+            idle,
+        }
     }
 }
 
@@ -317,5 +341,37 @@ pub fn publish_windows() {
         let least = windows.iter().filter_map(|(_, w)| w.least_evictions());
         s.least_evictions_of_a_page
             .store(least.min().map_or(0, u64::from), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_storage_add_up() {
+        let usage = |held, objects, payload_bytes| Usage {
+            storage_bytes: held,
+            objects,
+            payload_bytes,
+            ..Usage::default()
+        };
+        let parts = Parts::of(40_960, &usage(32_768, 10, 20_000));
+        assert_eq!(
+            (
+                parts.payload,
+                parts.headers,
+                parts.fragmentation,
+                parts.idle
+            ),
+            (19_880, 120, 12_768, 8_192)
+        );
+        for (storage, held, objects, payload) in
+            [(0, 4096, 3, 999), (4096, 0, 1, 10), (8192, 8192, 9, 90_000)]
+        {
+            let parts = Parts::of(storage, &usage(held, objects, payload));
+            let sum = parts.payload + parts.headers + parts.fragmentation + parts.idle;
+            assert_eq!(sum, storage);
+        }
     }
 }
