@@ -17,12 +17,18 @@ pub enum Probe {
     Program(&'static str),
     /// A module that the system's python3 can import.
     PythonModule(&'static str),
+    /// A file.
+    File(&'static str),
+    /// A command that succeeds.
+    Command(&'static [&'static str]),
 }
 
 impl Probe {
     fn present(self) -> bool {
         match self {
             Probe::Program(name) => find_program(name).is_some(),
+            Probe::Command(line) => quietly(Command::new(line[0]).args(&line[1..])),
+            Probe::File(path) => Path::new(path).exists(),
             Probe::PythonModule(name) => ["/usr/bin/python3", "python3"].iter().any(|python| {
                 quietly(Command::new(python).args(["-c", &format!("import {name}")]))
             }),

@@ -12,6 +12,7 @@
 //! | [`hostile`] | programs that do to themselves what a pager inside them must survive |
 //! | [`lazyfree`] | LazyFree's own test program on our cache |
 //! | [`security`] | what one security domain can time of another, and what remains |
+//! | [`suites`] | the test suites of other projects, natively and under `coldpress run` |
 //! | [`steps`] | cargo commands in order, and counting what tests say they did |
 //! | [`mod@bench`] | measurements beside kernel zram |
 //! | [`corpus`] | pages captured of real programs, for `coldpress eval` |
@@ -43,6 +44,7 @@ mod promises;
 mod security;
 mod sim;
 mod steps;
+mod suites;
 mod test;
 mod text;
 mod verify;
@@ -80,6 +82,8 @@ enum Task {
     Verify(verify::Options),
     /// Run the programs that do to themselves what a pager inside them must survive.
     Hostile(hostile::Options),
+    /// Run the test suites of other projects, natively and under coldpress run.
+    Suites(suites::Options),
     /// Measure what one security domain can time of another.
     Security(security::Options),
     /// Run LazyFree's own test program, from a checkout of it, on our cache.
@@ -102,6 +106,7 @@ fn main() -> ExitCode {
         Task::Verify(options) => verify::run(&options),
         Task::Security(options) => security::run(&options),
         Task::Hostile(options) => hostile::run(&options),
+        Task::Suites(options) => suites::run(&options),
         Task::Lazyfree(options) => lazyfree::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
     };

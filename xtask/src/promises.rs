@@ -53,6 +53,8 @@ pub const PACKAGES: &[Package] = &[
     },
     program("util-linux", "setpriv"),
     program("musl-tools", "musl-gcc"),
+    program("clang", "clang"),
+    program("valgrind", "valgrind"),
 ];
 
 /// All files of promises, by name.

@@ -10,11 +10,12 @@ use crate::choice;
 use crate::columns;
 use crate::duration;
 use crate::eval_arguments::EvalArguments;
-use crate::refusal::EXIT_REFUSED;
+use crate::refusal::{EXIT_REFUSED, Refusal};
 use crate::set::SetArguments;
 use crate::settings::Settings;
 use crate::size::Budget;
 use crate::status::StatusArguments;
+use crate::streams;
 use crate::trace::TraceArguments;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
@@ -23,6 +24,7 @@ use coldpress_interface::triggers::Triggers;
 use coldpress_storage::StorageKind;
 use std::error::Error;
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 const CAPTURE_HELP: &str = "\
@@ -52,8 +54,8 @@ Examples:
 
 Settings come from the command line, else from the environment (COLDPRESS_BUDGET,
 COLDPRESS_COLD_AFTER, COLDPRESS_TRIGGER, COLDPRESS_CODEC, COLDPRESS_STORAGE,
-COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW, COLDPRESS_STATS, COLDPRESS_TRACE, COLDPRESS_QUIET),
-else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
+COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW, COLDPRESS_STATS, COLDPRESS_TRACE, COLDPRESS_QUIET,
+COLDPRESS_VERBOSE), else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
 names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true. Budget, cold age and
 triggers can be changed while the program runs: coldpress set --help
 
@@ -99,7 +101,7 @@ pub enum Command {
     /// Measure codecs and storages on captured pages
     #[command(after_help = EVAL_HELP)]
     Eval(EvalArguments),
-    /// Measure parts of Coldpress against their bars
+    /// Measure the discardable cache when memory runs short
     Bench(BenchArguments),
 }
 
@@ -109,12 +111,12 @@ pub enum Command {
 pub struct RunArguments {
     /// Memory the program may hold: 64M, 1.5G, 512MiB, or 65% of what there is
     /// [default: the limit of its memory group, or none]
-    #[arg(long, verbatim_doc_comment, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
+    #[arg(long, verbatim_doc_comment, allow_hyphen_values = true, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
     pub budget: Option<Budget>,
     /// Compress pages untouched for this long: 500ms, 30s, 5m, 1h, none,
     /// or auto: as long as it takes that hardly any come back
     /// [default: none with --budget, auto without]
-    #[arg(long, verbatim_doc_comment, value_name = "DURATION", value_parser = duration::parse_cold_after)]
+    #[arg(long, verbatim_doc_comment, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_cold_after)]
     pub cold_after: Option<u64>,
     /// What may compress: eager (their age), pressure (memory near the budget),
     /// critical (memory above it), a list of these, or none [default: all]
@@ -130,7 +132,7 @@ pub struct RunArguments {
     /// Store what stays compressed for this long anew, denser: 5m, none, or auto. Where
     /// compressed pages take most of the budget all pages are denser at once, but for none
     /// [default: auto: minutes, where the codec is press and the processor has AVX2]
-    #[arg(long, verbatim_doc_comment, value_name = "DURATION", value_parser = duration::parse_cold_after)]
+    #[arg(long, verbatim_doc_comment, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_cold_after)]
     pub recode_after: Option<u64>,
     /// Manage the programs that the program starts, too. Each process has the whole
     /// budget for itself. What holds less than 4 MiB or lives for less than 50 ms is
@@ -151,6 +153,9 @@ pub struct RunArguments {
     /// Print no summary at the end
     #[arg(short, long, verbatim_doc_comment)]
     pub quiet: bool,
+    /// Print a longer summary: evictions, faults, latencies, processor time, settings
+    #[arg(short, long, verbatim_doc_comment)]
+    pub verbose: bool,
     /// Take from this TOML file what is given neither here nor in the environment
     #[arg(long, verbatim_doc_comment, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -173,6 +178,7 @@ impl RunArguments {
             stats: self.stats.clone(),
             trace: self.trace.clone(),
             quiet: self.quiet.then_some(true),
+            verbose: self.verbose.then_some(true),
         }
     }
 }
@@ -183,19 +189,24 @@ pub fn parse_pid(text: &str) -> Result<u32, String> {
     pid.ok_or_else(|| format!("cannot read {text:?} as a process id: write for example 4242"))
 }
 
-/// Parses the command line. Help, version and errors are printed here; the error is the exit
-/// status.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, u8> {
-    match CommandLine::try_parse_from(arguments) {
-        Ok(line) => Ok(line.command),
-        Err(error) => {
-            match one_line(&error) {
-                Some(line) => eprintln!("coldpress: {line}"),
-                None => drop(error.print()),
-            }
-            Err(if error.use_stderr() { EXIT_REFUSED } else { 0 })
-        }
+/// Parses the command line. The error is for [`tell`].
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Error> {
+    CommandLine::try_parse_from(arguments).map(|line| line.command)
+}
+
+/// Prints help, version, or what is wrong with the command line. Returns the exit status.
+pub fn tell(error: &clap::Error) -> Result<u8, Refusal> {
+    if let Some(line) = one_line(error) {
+        return Err(Refusal::new(line));
     }
+    if error.use_stderr() {
+        let _ = error.print();
+        return Ok(EXIT_REFUSED);
+    }
+    streams::check_output()?;
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    printed.map_err(|error| streams::refuse_output(&error))?;
+    Ok(0)
 }
 
 /// The message for a value that one of our own parsers refused.
@@ -206,11 +217,10 @@ fn one_line(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
-    let option = option
-        .split(' ')
-        .next()
-        .unwrap_or(option)
-        .trim_matches(['[', ']']);
+    // `--chaos[=<SEED>]`, `--budget <SIZE>`, `<PID>`, `[PID]...`
+    let option = option.trim_start_matches(['[', '<']);
+    let end = option.find([' ', '[', ']', '=', '<', '>']);
+    let option = &option[..end.unwrap_or(option.len())];
     Some(format!("{option}: {}", error.source()?))
 }
 
@@ -305,6 +315,22 @@ mod tests {
         );
         let error = parse_text("coldpress run --budget 1G --storage bag -- true").unwrap_err();
         assert!(one_line(&error).unwrap().contains("three-slot"));
+        let error = parse_text("coldpress run --chaos=0 -- true").unwrap_err();
+        assert!(one_line(&error).unwrap().starts_with("--chaos: "));
+        for text in ["-1", "-1G", "-64M"] {
+            let error = parse_text(&format!("coldpress run --budget {text} -- true")).unwrap_err();
+            let line = one_line(&error).unwrap();
+            assert!(
+                line.starts_with("--budget: cannot read \"-") && line.contains("64M"),
+                "{line}"
+            );
+        }
+        let error = parse_text("coldpress run --cold-after -1s -- true").unwrap_err();
+        assert!(
+            one_line(&error)
+                .unwrap()
+                .starts_with("--cold-after: cannot read \"-1s\"")
+        );
         let error = parse_text("coldpress run --nonsense -- true").unwrap_err();
         assert_eq!(one_line(&error), None);
     }

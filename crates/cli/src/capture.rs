@@ -7,11 +7,12 @@
 use crate::anonymous_pages::{AnonymousPages, PAGE_BYTES, Vanished};
 use crate::capture_arguments::CaptureArguments;
 use crate::inactive;
-use crate::output_file::OutputFile;
+use crate::output_file::{self, OutputFile};
 use crate::process;
 use crate::progress::Bar;
 use crate::refusal::Refusal;
 use crate::size::{format_bytes, format_count};
+use crate::streams::{print, say, visible};
 
 /// What was met on the way.
 #[derive(Debug, Default)]
@@ -88,15 +89,21 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Refusal> {
         )));
     }
     output.finish()?;
-    println!(
-        "{}: {} pages ({}) of {} private anonymous pages of process {pid} ({}){}",
-        arguments.output.display(),
+    let said = format!(
+        "{} pages ({}) of {} private anonymous pages of process {pid} ({}){}",
         format_count(written),
         format_bytes(written * PAGE_BYTES as u64),
         format_count(present_count),
         process::name(pid),
         left_out(&counts, &notes)
     );
+    match output_file::is_dash(&arguments.output) {
+        true => say!("{said}"),
+        false => {
+            let shown = arguments.output.display().to_string();
+            print(&format!("{}: {said}\n", visible(&shown)))?;
+        }
+    }
     Ok(0)
 }
 

@@ -4,10 +4,16 @@ use crate::eval_arguments::EvalArguments;
 use crate::output_file;
 use crate::progress::Bar;
 use crate::refusal::Refusal;
+use crate::streams::print;
 use coldpress_eval::{Progress, plot, run, tables};
 
 /// Prints the report; with `--plot` draws it too.
 pub fn eval(arguments: &EvalArguments) -> Result<u8, Refusal> {
+    let plot_on_output = arguments.plot.as_deref().is_some_and(output_file::is_dash);
+    output_file::one_on_standard_output(&[
+        ("--json", arguments.json),
+        ("--plot -", plot_on_output),
+    ])?;
     if let Some(path) = &arguments.plot {
         output_file::check(path)?;
     }
@@ -19,8 +25,9 @@ pub fn eval(arguments: &EvalArguments) -> Result<u8, Refusal> {
         output_file::write(path, plot(&report).as_bytes())?;
     }
     match arguments.json {
-        true => println!("{:#}", serde_json::json!(report)),
-        false => print!("{}", tables(&report)),
+        true => print(&format!("{:#}\n", serde_json::json!(report)))?,
+        false if plot_on_output => {}
+        false => print(&tables(&report))?,
     }
     Ok(0)
 }

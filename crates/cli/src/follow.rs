@@ -6,8 +6,10 @@
 //! a second the parent looks who has ended; that also is the time in which an id is used again at the
 //! earliest, practically. Nothing is asked of the processes, and none is waited for.
 
+use crate::notices::Notices;
 use crate::process::Identity;
 use crate::statistics_file::{self, Copy};
+use crate::sums::{self, Sums};
 use crate::unmanaged::Unmanaged;
 use coldpress_interface::statistics::{Failure, Statistics};
 use serde_json::{Value, json};
@@ -51,7 +53,7 @@ impl Member {
             peak_saved_bytes: get(&s.peak_saved_bytes),
             evictions: get(&s.evictions),
             faults: get(&s.faults),
-            cpu_ns: get(&s.pager_user_time_ns) + get(&s.pager_system_time_ns),
+            cpu_ns: sums::pager_cpu_ns(s),
         }
     }
 
@@ -70,7 +72,7 @@ impl Member {
 }
 
 /// What the program that left these figures was called.
-fn program(s: &Statistics) -> String {
+pub fn program(s: &Statistics) -> String {
     let name = s.program();
     let len = name
         .iter()
@@ -85,18 +87,12 @@ fn program(s: &Statistics) -> String {
 /// The figures of all together.
 #[derive(Debug, Default)]
 pub struct Totals {
-    /// Programs that were managed.
-    pub programs: u64,
+    /// What they came to.
+    pub sums: Sums,
     /// Those of them that still run.
     pub running: u64,
     /// Sum of what each saved at most.
     pub saved_bytes: u64,
-    /// Pages evicted.
-    pub evictions: u64,
-    /// Faults answered.
-    pub faults: u64,
-    /// CPU time of all pagers.
-    pub cpu_ns: u64,
     /// Faults that stalled.
     pub stalled: u64,
     /// Pages of doubtful content, and those that could not be put in place.
@@ -110,11 +106,8 @@ pub struct Totals {
 impl Totals {
     fn add(&mut self, s: &Statistics) {
         let member = Member::of(s);
-        self.programs += 1;
+        self.sums.add(s);
         self.saved_bytes += member.peak_saved_bytes;
-        self.evictions += member.evictions;
-        self.faults += member.faults;
-        self.cpu_ns += member.cpu_ns;
         self.stalled += s.stalled_faults.load(Relaxed);
         self.lost += s.failed(Failure::Corrupt) + s.failed(Failure::InstallRefused);
         if member.peak_total_bytes > self.largest.peak_total_bytes {
@@ -133,18 +126,19 @@ impl Totals {
     }
 
     /// The object for `--stats`.
-    pub fn to_json(&self, unmanaged: &Unmanaged) -> Value {
+    pub fn to_json(&self, unmanaged: &Unmanaged, elapsed_ns: u64) -> Value {
         let members: Vec<Value> = self.members.iter().map(Member::to_json).collect();
         json!({
-            "programs": self.programs,
+            "programs": self.sums.programs,
             "still_running": self.running,
             "saved_bytes_sum": self.saved_bytes,
             "largest_peak_total_bytes": self.largest.peak_total_bytes,
             "largest_program": self.largest.program,
-            "evictions": self.evictions,
-            "faults": self.faults,
-            "pager_cpu_ns": self.cpu_ns,
+            "evictions": self.sums.evictions,
+            "faults": self.sums.faults,
+            "pager_cpu_ns": self.sums.pager_cpu_ns,
             "stalled_faults": self.stalled,
+            "summary": self.sums.to_json(elapsed_ns),
             "members": members,
             "members_listed_at_most": MOST_LISTED,
             "not_managed": unmanaged.to_json(),
@@ -159,18 +153,20 @@ pub struct Followed {
     directory: PathBuf,
     looked: Instant,
     totals: Totals,
+    notices: Notices,
     /// Those into which the pager could not be loaded.
     pub unmanaged: Unmanaged,
 }
 
 impl Followed {
     /// Those that come from process `root`.
-    pub fn new(root: u32, directory: &Path, library: &Path) -> Self {
+    pub fn new(root: u32, directory: &Path, library: &Path, notices: Notices) -> Self {
         Self {
             root,
             directory: directory.to_owned(),
             looked: Instant::now(),
             totals: Totals::default(),
+            notices,
             unmanaged: Unmanaged::new(root, directory, library),
         }
     }
@@ -181,7 +177,14 @@ impl Followed {
         if since < LOOK {
             return LOOK - since;
         }
-        self.collect();
+        let running = self.collect();
+        for copy in &running {
+            if let Ok(s) = copy.statistics(copy.pid()) {
+                self.notices.look(copy.pid(), s);
+            }
+        }
+        let running: Vec<u32> = running.iter().map(Copy::pid).collect();
+        self.notices.keep(&running);
         self.unmanaged.look();
         self.looked = Instant::now();
         LOOK
@@ -291,17 +294,17 @@ mod tests {
         write(&format!("{own}.77.past"), &page(own, root, 13, 60));
         write(&format!("{root}.stats"), &page(root, root, 17, 10));
         write("x.past", b"kept");
-        let mut followed = Followed::new(root, &directory, Path::new("/l.so"));
+        let mut followed = Followed::new(root, &directory, Path::new("/l.so"), Notices::new(true));
         followed.collect();
-        assert_eq!(followed.totals.programs, 2);
+        assert_eq!(followed.totals.sums.programs, 2);
         followed.collect();
-        assert_eq!(followed.totals.programs, 2, "each is taken once");
+        assert_eq!(followed.totals.sums.programs, 2, "each is taken once");
         let (totals, unmanaged) = followed.finish(None);
-        assert_eq!((totals.programs, totals.running), (3, 1));
+        assert_eq!((totals.sums.programs, totals.running), (3, 1));
         assert_eq!(totals.saved_bytes, 5 + 13 + 11);
         assert_eq!(totals.largest.peak_total_bytes, 60);
         assert_eq!(totals.largest.program, "cc1plus");
-        let json = totals.to_json(&unmanaged);
+        let json = totals.to_json(&unmanaged, 1_000_000_000);
         assert_eq!(json["members"].as_array().unwrap().len(), 3);
         assert_eq!(json["members"][0]["peak_saved_bytes"], 13);
         let mut names: Vec<_> = entries(&directory)
@@ -328,7 +331,7 @@ mod tests {
             totals.add(&s);
         }
         totals.keep_the_largest();
-        assert_eq!(totals.programs, 1000);
+        assert_eq!(totals.sums.programs, 1000);
         assert_eq!(totals.members.len(), MOST_LISTED);
         assert_eq!(totals.members[0].peak_saved_bytes, 499);
         assert_eq!(totals.saved_bytes, 2 * (499 * 500 / 2));

@@ -16,6 +16,7 @@
 mod anonymous_pages;
 mod arguments;
 mod ask;
+mod at_start;
 mod bench_cache;
 mod budget;
 mod by_mapping;
@@ -23,6 +24,7 @@ mod capture;
 mod capture_arguments;
 mod chaos;
 mod choice;
+mod closing;
 mod columns;
 mod config_file;
 mod damon;
@@ -41,6 +43,7 @@ mod inactive;
 mod managed;
 mod memory_limit;
 mod mend;
+mod notices;
 mod on_signal;
 mod output_file;
 mod preload_library;
@@ -48,6 +51,7 @@ mod privilege;
 mod process;
 mod program;
 mod progress;
+mod readiness;
 mod refusal;
 mod report;
 mod rule;
@@ -62,24 +66,41 @@ mod spawn;
 mod statistics_dir;
 mod statistics_file;
 mod status;
+mod streams;
 mod summary;
+mod sums;
 mod supervise;
 mod tier;
 mod trace;
 mod trace_file;
 mod trace_plot;
+mod trace_target;
+mod trial;
 mod unmanaged;
 mod userfaultfd;
 
 use arguments::Command;
+use refusal::Refusal;
 
 fn main() {
-    signals::restore_pipe_signal();
-    let command = match arguments::parse(std::env::args_os()) {
-        Ok(command) => command,
-        Err(code) => std::process::exit(code.into()),
+    at_start::ignore_signals();
+    let result = match arguments::parse(std::env::args_os()) {
+        Ok(command) => execute(command),
+        Err(error) => arguments::tell(&error),
     };
-    let result = match command {
+    let code = result.unwrap_or_else(|refusal| {
+        if !refusal.is_quiet() {
+            streams::say!("{refusal}");
+        } else if !at_start::pipe_was_ignored() {
+            signals::die_by(libc::SIGPIPE);
+        }
+        refusal.code()
+    });
+    std::process::exit(code.into());
+}
+
+fn execute(command: Command) -> Result<u8, Refusal> {
+    match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Doctor { json } => doctor::doctor(json),
         Command::Set(arguments) => set::set(&arguments),
@@ -88,10 +109,5 @@ fn main() {
         Command::Capture(arguments) => capture::capture(&arguments),
         Command::Eval(arguments) => eval::eval(&arguments),
         Command::Bench(arguments) => bench_cache::bench(&arguments),
-    };
-    let code = result.unwrap_or_else(|refusal| {
-        eprintln!("coldpress: {refusal}");
-        refusal.code()
-    });
-    std::process::exit(code.into());
+    }
 }

@@ -1,5 +1,6 @@
 //! Finding a process under a pager by its id, or saying what it is instead.
 
+use crate::arguments::parse_pid;
 use crate::process::{self, Identity};
 use crate::refusal::Refusal;
 use crate::statistics_dir;
@@ -21,13 +22,37 @@ pub fn find(pid: u32) -> Result<Live, Refusal> {
     found.ok_or_else(|| Refusal::new(not_managed(pid)))
 }
 
+/// Those that `wanted` means: the process of that id, or all of programs of that name.
+pub fn named(wanted: &str) -> Result<Vec<Live>, Refusal> {
+    if let Ok(pid) = parse_pid(wanted) {
+        return find(pid).map(|file| vec![file]);
+    }
+    let mut found = all();
+    found.retain(|file| process::name(file.pid) == comm(wanted));
+    match found.is_empty() {
+        true => Err(Refusal::new(format!(
+            "no program {wanted:?} runs under Coldpress; {LIST}"
+        ))),
+        false => Ok(found),
+    }
+}
+
+/// A name as the kernel keeps it, which is 15 bytes of it.
+fn comm(name: &str) -> String {
+    const BYTES: usize = 15;
+    let name = name.replace(char::is_control, "?");
+    let end = name.len().min(BYTES);
+    String::from_utf8_lossy(&name.as_bytes()[..end]).into_owned()
+}
+
+const LIST: &str = "coldpress status lists those that do";
+
 /// The user whose process it is.
 pub fn owner(pid: u32) -> Option<u32> {
     Some(fs::metadata(format!("/proc/{pid}")).ok()?.uid())
 }
 
 fn not_managed(pid: u32) -> String {
-    const LIST: &str = "coldpress status lists those that do";
     if !Identity::of(pid).is_some_and(|process| process.is_alive()) {
         return format!("there is no process {pid}");
     }
@@ -51,6 +76,12 @@ mod tests {
     #[test]
     fn what_is_no_managed_process_is_called_what_it_is() {
         assert_eq!(not_managed(4_194_305), "there is no process 4194305");
+        let refusal = named("no-such-program-xyz").unwrap_err().to_string();
+        assert!(
+            refusal.starts_with("no program \"no-such-program-xyz\" runs"),
+            "{refusal}"
+        );
+        assert_eq!(comm("a-very-long-program-name"), "a-very-long-pro");
         let own = not_managed(std::process::id());
         assert!(own.contains("does not run under Coldpress"), "{own}");
     }

@@ -1,6 +1,13 @@
 //! Facts about other processes from `/proc`.
 
 use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Text of a file of the kernel's. Names in it may hold any bytes; what is no UTF-8 reads as U+FFFD.
+pub fn read(path: impl AsRef<Path>) -> io::Result<String> {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
 
 /// Whether a process is there, and which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +21,7 @@ pub struct Identity {
 impl Identity {
     /// Looks up a process; `None` if there is none with this id.
     pub fn of(pid: u32) -> Option<Self> {
-        parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        parse_stat(&read(format!("/proc/{pid}/stat")).ok()?)
     }
 
     /// Whether it still runs (a zombie does not).
@@ -37,7 +44,7 @@ fn parse_stat(stat: &str) -> Option<Identity> {
 
 /// Name of the program that the process runs, without control characters.
 pub fn name(pid: u32) -> String {
-    let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let comm = read(format!("/proc/{pid}/comm")).unwrap_or_default();
     let comm = comm.trim_end_matches('\n').replace(char::is_control, "?");
     if comm.is_empty() {
         "?".to_owned()

@@ -10,6 +10,7 @@ use crate::refusal::Refusal;
 use crate::rule;
 use crate::settings::{self, Settings};
 use crate::size::format_budget;
+use crate::streams::{print, say};
 use clap::Args;
 use coldpress_interface::control::{BUDGET, COLD_AFTER, NO_BUDGET, Request, TRIGGERS};
 use coldpress_interface::statistics::Statistics;
@@ -64,10 +65,10 @@ pub fn set(arguments: &SetArguments) -> Result<u8, Refusal> {
     let now = answer.after.statistics(pid).map_err(unusable)?;
     let program = process::name(pid);
     if let Some(line) = budget.and_then(|budget| budget.explanation()) {
-        eprintln!("coldpress: {program}: {line}");
+        say!("{program}: {line}");
     }
     for line in without_effect(&request, now) {
-        eprintln!("coldpress: {program}: {line}");
+        say!("{program}: {line}");
     }
     if arguments.json {
         let value = json!({
@@ -76,11 +77,10 @@ pub fn set(arguments: &SetArguments) -> Result<u8, Refusal> {
             "before": to_json(before),
             "now": to_json(now),
         });
-        println!("{value:#}");
+        print(&format!("{value:#}\n"))?;
     } else {
-        for line in lines(&request, before, now) {
-            println!("{line}");
-        }
+        let lines = lines(&request, before, now);
+        print(&(lines.join("\n") + "\n"))?;
     }
     Ok(0)
 }

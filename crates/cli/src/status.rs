@@ -12,6 +12,7 @@ use crate::refusal::Refusal;
 use crate::report;
 use crate::smaps;
 use crate::statistics_file::{Live, Unusable};
+use crate::streams::{print, say};
 use clap::Args;
 use coldpress_interface::control::{MAPPINGS, Request};
 use coldpress_interface::statistics::Statistics;
@@ -24,9 +25,9 @@ const PATIENCE: Duration = Duration::from_millis(1_000);
 /// Arguments of `coldpress status`.
 #[derive(Debug, Args)]
 pub struct StatusArguments {
-    /// Show one process in detail
-    #[arg(value_name = "PID", value_parser = parse_pid)]
-    pid: Option<u32>,
+    /// Show these processes; a single one in detail
+    #[arg(value_name = "PID|PROGRAM")]
+    processes: Vec<String>,
     /// Print sizes in bytes
     #[arg(short, long)]
     bytes: bool,
@@ -73,11 +74,28 @@ impl StatusArguments {
     }
 }
 
-/// Shows all managed processes, or one in detail.
+/// Shows all managed processes, some, or one in detail.
 pub fn status(arguments: &StatusArguments) -> Result<u8, Refusal> {
-    match arguments.pid {
-        Some(pid) => one(&managed::find(pid)?, arguments)?,
-        None => all(&managed::all(), arguments),
+    if arguments.processes.is_empty() {
+        all(&managed::all(), arguments)?;
+        return Ok(0);
+    }
+    let mut found: Vec<Live> = Vec::new();
+    for wanted in &arguments.processes {
+        for file in managed::named(wanted)? {
+            if !found.iter().any(|other| other.path == file.path) {
+                found.push(file);
+            }
+        }
+    }
+    // A list is a list for programs, however many it names today.
+    let by_number = arguments
+        .processes
+        .iter()
+        .all(|wanted| parse_pid(wanted).is_ok());
+    match found.as_slice() {
+        [file] if by_number || !arguments.json => one(file, arguments)?,
+        files => all(files, arguments)?,
     }
     Ok(0)
 }
@@ -94,8 +112,7 @@ fn one(file: &Live, arguments: &StatusArguments) -> Result<(), Refusal> {
     let seen = statistics(file).map_err(unusable)?;
     let columns = arguments.columns();
     if columns.is_some() || arguments.raw || arguments.noheadings {
-        print_table(&[seen], columns, arguments, true);
-        return Ok(());
+        return print_table(&[seen], columns, arguments, true);
     }
     let mappings = by_mapping(file);
     let program = process::name(pid);
@@ -103,14 +120,10 @@ fn one(file: &Live, arguments: &StatusArguments) -> Result<(), Refusal> {
         let mut object = report::to_json(&program, seen);
         let lines = mappings.as_deref().map_or(Value::Null, by_mapping::to_json);
         object.insert("mappings".to_owned(), lines);
-        println!("{:#}", Value::from(object));
+        print(&format!("{:#}\n", Value::from(object)))
     } else {
-        print!(
-            "{}",
-            detail::detail(&program, seen, mappings, arguments.bytes)
-        );
+        print(&detail::detail(&program, seen, mappings, arguments.bytes))
     }
-    Ok(())
 }
 
 /// What each mapping holds, or why that is not known.
@@ -125,12 +138,12 @@ fn by_mapping(file: &Live) -> Result<Vec<Line>, String> {
     Ok(by_mapping::join(answer.after.mappings(), &vmas))
 }
 
-fn all(live: &[Live], arguments: &StatusArguments) {
+fn all(live: &[Live], arguments: &StatusArguments) -> Result<(), Refusal> {
     let mut seen = Vec::new();
     for file in live {
         match statistics(file) {
             Ok(statistics) => seen.push(statistics),
-            Err(error) => eprintln!("coldpress: {}: skipped: {error}", file.path.display()),
+            Err(error) => say!("{}: skipped: {error}", file.path.display()),
         }
     }
     let columns = arguments.columns();
@@ -139,13 +152,12 @@ fn all(live: &[Live], arguments: &StatusArguments) {
             let pid = s.pid.load(std::sync::atomic::Ordering::Relaxed);
             Value::from(report::to_json(&process::name(pid as u32), s))
         });
-        println!("{:#}", objects.collect::<Value>());
+        print(&format!("{:#}\n", objects.collect::<Value>()))
     } else if seen.is_empty() && !arguments.json {
-        eprintln!(
-            "coldpress: no program of yours runs under Coldpress; start one with: coldpress run -- PROGRAM"
-        );
+        say!("no program of yours runs under Coldpress; start one with: coldpress run -- PROGRAM");
+        Ok(())
     } else {
-        print_table(&seen, columns, arguments, false);
+        print_table(&seen, columns, arguments, false)
     }
 }
 
@@ -154,16 +166,16 @@ fn print_table(
     columns: Option<Vec<&'static Column>>,
     arguments: &StatusArguments,
     single: bool,
-) {
+) -> Result<(), Refusal> {
     let columns = columns.unwrap_or_else(columns::default);
     if arguments.json {
         let objects: Vec<Value> = seen.iter().map(|s| object(s, &columns)).collect();
         match single {
-            true => println!("{:#}", objects[0]),
-            false => println!("{:#}", json!(objects)),
+            true => print(&format!("{:#}\n", objects[0])),
+            false => print(&format!("{:#}\n", json!(objects))),
         }
     } else {
-        print!("{}", table(seen, &columns, arguments));
+        print(&table(seen, &columns, arguments))
     }
 }
 

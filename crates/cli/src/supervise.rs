@@ -2,6 +2,7 @@
 //! statistics file open, and waits for its end.
 
 use crate::follow::Followed;
+use crate::notices::Notices;
 use crate::process::Identity;
 use crate::signals::{self, Signals};
 use crate::spawn::Child;
@@ -28,14 +29,16 @@ pub fn supervise(
     child: Child,
     directory: &Path,
     signals: &Signals,
+    notices: Notices,
     mut followed: Option<&mut Followed>,
 ) -> (Ending, Option<Copy>) {
-    let mut watch = Watch::new(child, directory);
+    let mut watch = Watch::new(child, directory, notices);
     let ending = loop {
         if let Some(ending) = look_at(child.pid) {
             break ending;
         }
         watch.open();
+        watch.look();
         let next = [
             watch.next_look(),
             followed.as_mut().map(|followed| followed.look()),
@@ -116,15 +119,19 @@ struct Watch {
     path: PathBuf,
     file: Option<File>,
     since: Instant,
+    notices: Notices,
+    looked: Instant,
 }
 
 impl Watch {
-    fn new(child: Child, directory: &Path) -> Self {
+    fn new(child: Child, directory: &Path, notices: Notices) -> Self {
         Self {
             child,
             path: statistics_file::path(directory, child.pid),
             file: None,
             since: Instant::now(),
+            notices,
+            looked: Instant::now(),
         }
     }
 
@@ -149,10 +156,32 @@ impl Watch {
         (start == self.child.start_time_ticks).then_some(copy)
     }
 
-    /// When to look for the file again; never, once it is open.
+    /// Looks how the program fares, if it is time to.
+    fn look(&mut self) {
+        let due = self.notices.next_look();
+        if self.file.is_none() || due.is_none_or(|after| self.looked.elapsed() < after) {
+            return;
+        }
+        self.looked = Instant::now();
+        // Under the name there may be the file of what it has executed since.
+        let file = self.ours(statistics_file::open(&self.path));
+        let copy = file.and_then(|file| self.copy(&file));
+        if let Some(s) = copy
+            .as_ref()
+            .and_then(|c| c.statistics(self.child.pid).ok())
+        {
+            self.notices.look(self.child.pid, s);
+        }
+    }
+
+    /// When to look for the file again; once it is open, when to look how the program fares.
     fn next_look(&self) -> Option<Duration> {
         if self.file.is_some() {
-            return None;
+            let since = self.looked.elapsed();
+            return self
+                .notices
+                .next_look()
+                .map(|after| after.saturating_sub(since));
         }
         let patient = self.since.elapsed() > Duration::from_secs(5);
         Some(if patient {

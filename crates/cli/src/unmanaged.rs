@@ -86,7 +86,7 @@ impl Unmanaged {
     /// too little to be worth one.
     fn without_pager(&self, pid: u32) -> Option<String> {
         // What the process executed last may have left a statistics file. The mappings are its own.
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+        let maps = process::read(format!("/proc/{pid}/maps")).ok()?;
         let library = self.library.to_str()?;
         if !maps.lines().any(|line| line.ends_with(library)) {
             return Some("its environment does not name the pager's library".to_owned());
@@ -143,7 +143,7 @@ fn unfit(pid: u32, executable: &Path) -> Option<String> {
 
 /// Private anonymous memory of a process.
 fn private_bytes(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = process::read(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("RssAnon:"))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kib * 1024)

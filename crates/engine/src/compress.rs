@@ -89,6 +89,13 @@ impl<C: PageCodec> Reclaimer<C> {
     }
 }
 
+impl<C: PageCodec> Reclaimer<C> {
+    /// Its worker, with which it may answer faults itself.
+    pub fn worker(&mut self) -> &mut Worker<C> {
+        &mut self.worker
+    }
+}
+
 /// What a batch did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batch {

@@ -449,6 +449,32 @@ appended {
     recode_saved_bytes,
     /// Processor time spent on it, in nanoseconds: looking for such pages, making tables, encoding.
     recode_time_ns,
+    /// Why the trace of decisions is not whole, as an error number of the kernel's; 0: it is.
+    trace_error,
+    /// Time that the pager has measured memory for, in nanoseconds: what the averages are over.
+    managed_ns,
+    /// Average of `total_bytes` over that time.
+    average_total_bytes,
+    /// Average of `content_bytes` over that time.
+    average_content_bytes,
+    /// Time in which there was a budget to be kept, in nanoseconds.
+    budgeted_ns,
+    /// Of it: time in which memory stood above the budget that was in force then, in nanoseconds. While
+    /// memory comes down to a budget that was just lowered it does not count.
+    above_budget_ns,
+    /// The most by which memory stood above the budget that was in force then, in bytes.
+    most_above_budget_bytes,
+    /// Time that threads of the program waited for faults, summed over all threads, in nanoseconds: from
+    /// the moment a handler has the message until the page is in place, waiting for room below the
+    /// budget included. The kernel's own part of a fault is not in it.
+    fault_wait_ns,
+    /// The longest of these waits, in nanoseconds.
+    longest_fault_wait_ns,
+    /// Processor time of the program's own threads since the pager started, in nanoseconds.
+    program_cpu_ns,
+    /// Processor time of the pager's threads, in nanoseconds: what `pager_user_time_ns` and
+    /// `pager_system_time_ns` tell in clock ticks.
+    pager_cpu_ns,
 }
 }
 
@@ -556,6 +582,6 @@ mod tests {
         page.filled_bytes.store(rule + 8, Relaxed);
         assert_eq!(names(&page), Some("rule"));
         page.filled_bytes.store(u64::MAX, Relaxed);
-        assert!(names(&page) == Some("recode_time_ns") && page.answers());
+        assert!(names(&page) == Some("pager_cpu_ns") && page.answers());
     }
 }

@@ -1,15 +1,17 @@
 //! Constructor and destructor.
 //!
 //! The pager starts in the process that `coldpress run` made, and again when that process
-//! replaces itself (`exec`, as wrapper scripts do). In any other process that inherits the
+//! replaces itself (`exec`, as wrapper scripts do). What it becomes then may have no right to a pager (`setpriv`,
+//! `gosu`, the entry points of containers drop theirs first): it goes on without, and that is said. In any other process that inherits the
 //! environment the library only removes itself from it. With `--follow` it waits in all of them until
 //! the program is worth a pager, and where one cannot start the program goes on without.
 
-use crate::{environment, libc_files, libc_symbols};
-use coldpress_interface::config as names;
+use crate::{environment, libc_files, libc_symbols, sanitizers};
+use coldpress_interface::config::{TRACE_LOCKS, handed as names};
 use coldpress_runtime::config::{Config, variable};
 use coldpress_runtime::{decisions, dormant, fork, message, pager, start, sys, trace};
 use core::ffi::{c_char, c_int};
+use core::fmt::Write;
 
 type Constructor = extern "C" fn(c_int, *const *const c_char, *mut *mut c_char);
 
@@ -28,12 +30,29 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
         return;
     }
     // SAFETY: libc hands constructors the environment block it got from the kernel.
+    if unsafe { variable(environment.cast_const().cast(), names::TRIAL) }.is_some() {
+        answer_trial();
+    }
+    // SAFETY: as above.
     let config = unsafe { Config::from_environment(environment.cast_const().cast()) };
     let Some(config) = config else { return };
+    // SAFETY: as above; no other thread runs yet.
+    unsafe { environment::remove(environment, names::FIRST_PROGRAM) };
     let is_root = config.root_pid == sys::process_id();
     if !is_root && !config.follow {
         // SAFETY: as above; no other thread runs yet.
         unsafe { environment::leave(environment) };
+        return;
+    }
+    // SAFETY: as above.
+    if let Some(why) = unsafe { sanitizers::forbids_a_pager(environment.cast_const().cast()) } {
+        if is_root {
+            start::say_unmanaged_because(why);
+            if !config.follow {
+                // SAFETY: as above.
+                unsafe { environment::leave(environment) };
+            }
+        }
         return;
     }
     if let Some(variable) = config.unknown_name {
@@ -56,10 +75,7 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
             names::TRACE_DECISIONS,
         ));
         if is_root {
-            trace::configure(variable(
-                environment.cast_const().cast(),
-                names::TRACE_LOCKS,
-            ));
+            trace::configure(variable(environment.cast_const().cast(), TRACE_LOCKS));
         }
     }
     pager.set_touch_before_fork(libc_files::touch);
@@ -68,11 +84,21 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
         false => start::start(),
     };
     match started {
-        Err(error) if is_root => {
+        // Nothing of what the person asked for has happened yet.
+        Err(error) if is_root && config.first => {
             message::say(format_args!("{}", error.explain()));
             sys::exit_process(125);
         }
-        Err(_) => return,
+        Err(error) => {
+            if is_root {
+                start::say_unmanaged(error);
+                if !config.follow {
+                    // SAFETY: as above; the pager has no thread.
+                    unsafe { environment::leave(environment) };
+                }
+            }
+            return;
+        }
         Ok(()) => {}
     }
     // This library is initialised first (build.rs), so these are registered before any other's:
@@ -96,6 +122,19 @@ unsafe fn leave_alone(environment: *mut *mut c_char) {
             environment::leave(environment);
         }
     }
+}
+
+/// `coldpress run` tries in a process of its own whether the library can be loaded: no pager, no program.
+fn answer_trial() -> ! {
+    let mut text = message::Text::<64>::new();
+    let _ = writeln!(
+        text,
+        "{} {}",
+        names::TRIAL_ANSWER,
+        env!("CARGO_PKG_VERSION")
+    );
+    message::answer(text.as_bytes());
+    sys::exit_process(0)
 }
 
 extern "C" fn destructor() {

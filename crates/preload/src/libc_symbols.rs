@@ -6,7 +6,8 @@
 //! is known by what it lacks ([`is_glibc`]); nothing but the environment is then touched.
 
 use core::arch::global_asm;
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::AtomicI32;
 
 macro_rules! weak {
     ($($symbol:literal at $word:ident: $kind:ty;)*) => {
@@ -36,6 +37,8 @@ weak! {
     "__register_atfork" at coldpress_libc_atfork: unsafe extern "C" fn(Hook, Hook, Hook, *mut c_void) -> c_int;
     "pthread_mutexattr_getrobust" at coldpress_libc_getrobust:
         unsafe extern "C" fn(*const c_void, *mut c_int) -> c_int;
+    "pthread_mutexattr_getprotocol" at coldpress_libc_getprotocol:
+        unsafe extern "C" fn(*const c_void, *mut c_int) -> c_int;
     "_IO_list_all" at coldpress_libc_list_all: &'static *const u8;
     "_IO_list_lock" at coldpress_libc_list_lock: unsafe extern "C" fn();
     "_IO_list_unlock" at coldpress_libc_list_unlock: unsafe extern "C" fn();
@@ -56,21 +59,41 @@ pub(crate) fn environment() -> *mut *mut c_char {
     }
 }
 
-/// Sets `errno` of the calling thread.
-pub(crate) fn set_errno(errno: c_int) {
-    if let Some(location) = coldpress_libc_errno {
-        // SAFETY: libc's own errno of the calling thread, which is the program's.
-        unsafe { *location() = errno };
+/// Where `errno` of the calling thread is.
+pub(crate) fn errno_location() -> *mut c_int {
+    /// Of a C library that has no such function, and so nothing that reads it.
+    static NOWHERE: AtomicI32 = AtomicI32::new(0);
+    match coldpress_libc_errno {
+        // SAFETY: libc's own, of the calling thread, which is the program's.
+        Some(location) => unsafe { location() },
+        None => NOWHERE.as_ptr(),
     }
 }
 
+/// Sets `errno` of the calling thread.
+pub(crate) fn set_errno(errno: c_int) {
+    // SAFETY: as above.
+    unsafe { errno_location().write(errno) };
+}
+
 /// The definition of `name` behind this library, or null.
-pub(crate) fn next_of(name: &core::ffi::CStr) -> *mut c_void {
+pub(crate) fn next_of(name: &CStr) -> *mut c_void {
     /// `RTLD_NEXT`
     const NEXT: *mut c_void = core::ptr::without_provenance_mut(usize::MAX);
+    look_up(NEXT, name)
+}
+
+/// The definition of `name` that everybody finds, or null.
+pub(crate) fn first_of(name: &CStr) -> *mut c_void {
+    /// `RTLD_DEFAULT`
+    const DEFAULT: *mut c_void = core::ptr::null_mut();
+    look_up(DEFAULT, name)
+}
+
+fn look_up(among: *mut c_void, name: &CStr) -> *mut c_void {
     match coldpress_libc_dlsym {
         // SAFETY: looks up a function; the loader does not keep the name.
-        Some(dlsym) => unsafe { dlsym(NEXT, name.as_ptr()) },
+        Some(dlsym) => unsafe { dlsym(among, name.as_ptr()) },
         None => core::ptr::null_mut(),
     }
 }
@@ -86,20 +109,21 @@ pub(crate) fn register_fork_hooks(prepare: Hook, parent: Hook, child: Hook) {
     }
 }
 
-/// Whether these attributes make a mutex robust.
+/// Whether these attributes make a mutex whose word the kernel takes by itself: a robust one, or one that lends priority.
 ///
 /// # Safety
 /// They are initialized `pthread_mutexattr_t`.
-pub(crate) unsafe fn is_robust(attributes: *const c_void) -> bool {
+pub(crate) unsafe fn kernel_takes_word(attributes: *const c_void) -> bool {
     /// `PTHREAD_MUTEX_ROBUST`
     const ROBUST: c_int = 1;
-    let mut robust = 0;
-    let told = match coldpress_libc_getrobust {
-        // SAFETY: as the caller promises.
-        Some(get) => unsafe { get(attributes, &mut robust) },
-        None => return false,
+    /// `PTHREAD_PRIO_INHERIT`
+    const INHERIT: c_int = 1;
+    let is = |get: Option<unsafe extern "C" fn(*const c_void, *mut c_int) -> c_int>, kind| {
+        let mut found = 0;
+        // SAFETY: as the caller promises. Where it tells nothing the word stays 0.
+        get.is_some_and(|get| unsafe { get(attributes, &mut found) } == 0 && found == kind)
     };
-    told == 0 && robust == ROBUST
+    is(coldpress_libc_getrobust, ROBUST) || is(coldpress_libc_getprotocol, INHERIT)
 }
 
 /// glibc's list of open files, and the functions that take and free its lock.

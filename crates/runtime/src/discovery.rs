@@ -136,6 +136,20 @@ impl Discovery {
         mapping.filter(|m| m.start <= run.start && m.end >= run.end)
     }
 
+    /// Calls `with` for every mapping. By the reclaim thread.
+    pub(crate) fn for_each_mapping(
+        &self,
+        mut with: impl FnMut(&maps::Mapping<'_>),
+    ) -> Result<(), Errno> {
+        let files = self.files.get().ok_or(Errno::BADF)?;
+        let mut buffer = self.buffer.lock();
+        maps::for_each_line(files.maps.as_fd(), buffer.as_mut_slice(), |line| {
+            if let Some(mapping) = maps::parse(line) {
+                with(&mapping);
+            }
+        })
+    }
+
     /// Reads the mappings anew, and brings the exclusions of threads up to date.
     fn read_mappings(&self) -> Option<()> {
         let files = self.files.get()?;

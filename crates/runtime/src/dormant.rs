@@ -24,6 +24,7 @@
 //! Where the pager cannot start the program goes on without: it was not asked for by name. `coldpress run`
 //! names it at the end. Only in the first program something is said at once.
 
+use crate::departure::Departure;
 use crate::futex::{set_and_wake, wait_while};
 use crate::start::StartError;
 use crate::{pager, reclaim, start, sys};
@@ -52,6 +53,7 @@ const BUDGET_SHARE: u64 = 4;
 pub struct Dormant {
     state: AtomicU32,
     forks: AtomicU32,
+    thread: AtomicU32,
 }
 
 impl Default for Dormant {
@@ -66,6 +68,7 @@ impl Dormant {
         Self {
             state: AtomicU32::new(NONE),
             forks: AtomicU32::new(0),
+            thread: AtomicU32::new(0),
         }
     }
 
@@ -87,10 +90,17 @@ pub(crate) fn begin() -> Result<(), StartError> {
     pager.dormant.state.store(WAITING, SeqCst);
     // SAFETY: a stack that nobody else has.
     let thread = unsafe { sys::start_thread(stack, sys::Role::Reclaim, true, wait, 0) };
-    if thread.is_err() {
-        pager.dormant.end();
+    match thread {
+        Ok(thread) => pager.dormant.thread.store(thread, SeqCst),
+        Err(_) => pager.dormant.end(),
     }
     thread.map(|_| ()).map_err(|_| StartError::Thread)
+}
+
+/// Waits again, where the pager has left while it waited.
+pub(crate) fn wait_again() -> bool {
+    pager().host.memory.reset_stacks();
+    begin().is_ok()
 }
 
 /// The thread: sleeps, then starts the pager and is its reclaim thread.
@@ -102,9 +112,17 @@ extern "C" fn wait(_: usize) -> ! {
         sys::exit_thread();
     }
     start::close_descriptors(start::inherited_device());
+    start::stay_out_of_the_way();
+    // SAFETY: this is the only thread of the pager.
+    unsafe { pager().leaving.reset() };
     sleep_on();
     loop {
-        dormant.state.store(STARTING, SeqCst);
+        let starting = dormant
+            .state
+            .compare_exchange(WAITING, STARTING, SeqCst, SeqCst);
+        if starting.is_err() {
+            sys::exit_thread();
+        }
         if dormant.forks.load(SeqCst) == 0 {
             start::start_here();
         }
@@ -119,13 +137,17 @@ fn sleep_on() {
         return; // Starting fails for the same reason.
     };
     let enough = pager().config().budget_bytes / BUDGET_SHARE;
+    let mut departure = Departure::watch();
     let mut slept = FIRST_LOOK_NS;
     while !is_worth_it(slept, reclaim::private_anonymous_bytes(&statm), enough) {
+        if !pager().dormant.is_waiting() {
+            return; // The pager has left.
+        }
         let pause = match slept < PATIENCE_NS {
             true => LOOK_NS,
             false => LATER_LOOK_NS,
         };
-        sys::sleep_ns(pause);
+        departure.wait(pause);
         slept += pause;
     }
 }
@@ -141,6 +163,24 @@ pub fn before_fork() {
     while dormant.state.load(SeqCst) == STARTING {
         wait_while(&dormant.state, STARTING);
     }
+}
+
+/// Ends waiting: there will be no pager. Called with forks counted, so that none starts. Whether it waited.
+pub(crate) fn leave() -> bool {
+    let dormant = &pager().dormant;
+    let state = &dormant.state;
+    if state
+        .compare_exchange(WAITING, OVER, SeqCst, SeqCst)
+        .is_err()
+    {
+        return false;
+    }
+    pager().leaving.begin();
+    let thread = dormant.thread.load(SeqCst);
+    while sys::is_thread(thread) {
+        sys::sleep_ns(100_000);
+    }
+    true
 }
 
 /// After a fork, in the parent.

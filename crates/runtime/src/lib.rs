@@ -10,16 +10,21 @@
 //! | `handler` | fault handlers, events |
 //! | `reclaim`, `pressure` | measuring, budget, taking pages, holding faults back |
 //! | `fence`, `hope` | when fresh memory is made to pass through the handlers; when waiting is in vain |
+//! | `account` | averages over time, time above the budget |
 //! | `chaos` | taking pages at random |
 //! | `compaction` | when storage is compacted |
 //! | `recode` | when what stays compressed is stored anew, denser |
 //! | `discovery`, `maps`, `exclusions` | which memory is managed, and which never |
 //! | `windows` | from an address to its segment |
 //! | `fork`, `not_inherited` | stillness, journal, the child's own pager; what the program keeps from it |
+//! | `put_back` | content without a pager, in children that cannot have one |
 //! | `requests` | what the program's threads ask of the pager's |
 //! | `control` | what may be changed while the program runs |
 //! | `trace` | how long locks are waited for and held |
 //! | `decisions` | a trace of what reclaim decided when |
+//! | `leave` | leaving a process, which goes on unmanaged |
+//! | `filter` | seccomp filters of the program |
+//! | `departure` | the end of a program whose threads leave one by one |
 //! | `dormant` | waiting before starting, in children that are followed |
 //! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |
 //! | `workplace` | what its threads work with |
@@ -28,34 +33,38 @@
 #![no_std]
 #![deny(missing_docs)]
 
+pub mod account;
 mod chaos;
 mod cold_age;
 mod compaction;
 pub mod config;
 pub mod control;
 pub mod decisions;
+pub mod departure;
 pub mod describe;
 pub mod discovery;
 pub mod dormant;
 pub mod exclusions;
 mod fence;
+pub mod filter;
 pub mod fork;
 pub mod futex;
 pub mod handler;
 mod hope;
 pub mod host;
 pub mod late;
+pub mod leave;
 pub mod maps;
 pub mod memory;
 pub mod message;
 pub mod not_inherited;
 pub mod pressure;
+mod put_back;
 pub mod reclaim;
 mod recode;
 pub mod requests;
 mod shortage;
 mod squeeze;
-pub mod stand_down;
 pub mod start;
 pub mod statistics;
 pub mod sys;
@@ -118,11 +127,15 @@ pub struct Pager {
     /// Held while memory is registered (tried only, never waited for), and by a thread of the
     /// program while it moves memory.
     pub registering: lock_api::Mutex<FutexLock, ()>,
+    /// Whether it leaves the process.
+    pub leaving: leave::Leaving,
     /// Wakes the reclaim thread: changes whenever there is something for it.
     pub bell: AtomicU32,
     request: requests::Request,
     /// How much memory there is, and whether reclaim keeps up.
     pub pressure: pressure::Pressure,
+    /// What the run comes to so far.
+    pub account: account::Account,
     /// Delay of the next fault, for the watchdog's test.
     pub stall_first_fault_ms: AtomicU64,
     running: AtomicBool,
@@ -150,9 +163,11 @@ static PAGER: Pager = Pager {
     dormant: dormant::Dormant::new(),
     new_windows: lock_api::Mutex::const_new(FutexLock::INIT, ()),
     registering: lock_api::Mutex::const_new(FutexLock::INIT, ()),
+    leaving: leave::Leaving::new(),
     bell: AtomicU32::new(0),
     request: requests::Request::new(),
     pressure: pressure::Pressure::new(),
+    account: account::Account::new(),
     stall_first_fault_ms: AtomicU64::new(0),
     running: AtomicBool::new(false),
     control: control::Control::new(),
@@ -166,6 +181,7 @@ static PAGER: Pager = Pager {
         unknown_name: None,
         device: None,
         root_pid: 0,
+        first: false,
         follow: false,
         chaos: None,
         stall_first_fault_ms: 0,

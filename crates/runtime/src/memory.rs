@@ -158,6 +158,11 @@ impl Memory {
         (n < MAX_THREADS).then_some(at as *mut u8)
     }
 
+    /// The stack that was given out last has no thread. Only one thread takes stacks meanwhile.
+    pub fn take_back_stack(&self) {
+        self.next_stack.fetch_sub(1, Relaxed);
+    }
+
     /// All stacks can be given out again: in the child of a fork, whose pager threads do not
     /// exist.
     pub fn reset_stacks(&self) {
@@ -199,6 +204,14 @@ impl Memory {
         IDLE_FRAMES + self.backed_frames() / IDLE_PART
     }
 
+    /// Gives all frames back, whatever they hold: in the child of a fork that has no pager.
+    pub fn drop_storage(&self) {
+        let at = self.frames_base.load(Relaxed);
+        let used = self.fresh.load(Relaxed) as usize * PAGE_SIZE;
+        // SAFETY: nobody reads storage where there is no pager.
+        unsafe { sys::madvise(at, used, sys::MADV_DONTNEED) };
+    }
+
     /// Whether more frames are free than are worth keeping.
     pub fn has_too_many(&self) -> bool {
         self.free.load(Relaxed) > self.worth_keeping()
@@ -210,12 +223,21 @@ impl Memory {
     /// Runs however short: where pages are restored here and there, hardly ever are neighbours free for long, and
     /// the frames of all that were stored would stay beside the pages.
     pub fn release_idle(&self, calls: usize) {
+        self.release_while(calls, || self.has_too_many());
+    }
+
+    /// Gives all free frames back to the kernel. Under the storage's lock.
+    pub fn release_all(&self) {
+        self.release_while(usize::MAX, || true);
+    }
+
+    fn release_while(&self, calls: usize, goes_on: impl Fn() -> bool) {
         let used = (self.fresh.load(Relaxed) as usize).div_ceil(64);
         let mut left = calls;
         for (n, word) in self.bitmap(FREE).iter().enumerate().take(used).rev() {
             let mut free = word.load(Relaxed);
             while free != 0 {
-                if left == 0 || !self.has_too_many() {
+                if left == 0 || !goes_on() {
                     return;
                 }
                 let first = free.trailing_zeros();

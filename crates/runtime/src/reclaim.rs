@@ -52,8 +52,14 @@ const EAGER_DISCOVERY: u64 = 500;
 const HELP_REST_NS: u64 = 200_000_000;
 /// Pages of a batch; their runs span more slots, since they pass over pages that are away.
 const BATCH_PAGES: u32 = 384;
+/// Where no handler could be started it is tried again after this long.
+const HANDLERS_REST_NS: u64 = 250_000_000;
+/// What a fault costs beside the time between its being read and being answered.
+const FAULT_KERNEL_NS: u64 = 9_000;
 /// A page that could not be compressed or taken is tried again after this long.
 const RETRY_FAILED_NS: u64 = 5_000_000_000;
+/// Where only its age makes it go: after so many times the cold age, if that is longer.
+const RETRY_FAILED_AGES: u64 = 16;
 /// A batch that keeps fewer pages than this is no progress.
 const PROGRESS_PAGES: u32 = 16;
 /// Leaves, and records for as many pages, kept ready for faults on fresh memory: 256 MiB.
@@ -96,6 +102,9 @@ struct Reclaim {
     last_total_bytes: u64,
     pause_ns: u64,
     handlers_started: bool,
+    /// Where none could be started: not before this time again.
+    handlers_again_ns: u64,
+    said_no_handlers: bool,
     passes: Passes,
     recode: Recode,
     squeeze: Squeeze,
@@ -110,9 +119,14 @@ struct Reclaim {
     shortage: Shortage,
 }
 
+/// Shortens the turns of the calling thread, which is going to be the reclaim thread: while the program still waits for
+/// the start.
+pub(crate) fn take_turns() {
+    sys::set_time_slice(TIME_SLICE_NS);
+}
+
 /// Runs for ever. Called by the pager's first thread once everything is open.
 pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) -> ! {
-    sys::set_time_slice(TIME_SLICE_NS);
     let mut reclaim = Reclaim {
         statm,
         reclaimer,
@@ -125,6 +139,8 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         last_total_bytes: 0,
         pause_ns: 0,
         handlers_started,
+        handlers_again_ns: 0,
+        said_no_handlers: false,
         passes: Passes::default(),
         // SAFETY: this is the one reclaim thread.
         recode: unsafe { Recode::new() },
@@ -142,6 +158,10 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         let rung = bell.load(Acquire);
         stop_for_fork();
         pager().serve_request();
+        pager().serve_handlers(|| {
+            reclaim.start_handlers();
+        });
+        pager().serve_leave(reclaim.reclaimer.worker());
         wait_for(bell, rung, pause);
     }
 }
@@ -150,6 +170,7 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
 fn stop_for_fork() {
     let fork = &pager().fork;
     if fork.pause.load(Acquire) == 1 {
+        crate::fork::inherit();
         set_and_wake(&fork.paused, 1);
         wait_while(&fork.paused, 1);
     }
@@ -195,6 +216,11 @@ impl Marks {
                 (total > self.low && config.allows(Trigger::Pressure)).then_some(Trigger::Pressure)
             }
         }
+    }
+
+    /// The budget.
+    pub(crate) fn budget(&self) -> u64 {
+        self.budget
     }
 
     /// Whether memory stands where pages are taken for the budget.
@@ -247,8 +273,7 @@ impl Reclaim {
     /// handlers, where it can be held back.
     fn fence(&mut self) {
         let (began_ns, content) = (sys::now_ns(), self.content_bytes());
-        if self.fence.is_due(began_ns, content) {
-            self.start_handlers();
+        if self.fence.is_due(began_ns, content) && self.start_handlers() {
             let registered = pager().discovery.fence();
             let took = began_ns..sys::now_ns();
             self.fence.made(took, registered, content);
@@ -262,11 +287,19 @@ impl Reclaim {
         self.last_measured_bytes() + away * PAGE_SIZE as u64
     }
 
-    fn start_handlers(&mut self) {
-        if !self.handlers_started {
-            start_handlers();
-            self.handlers_started = true;
+    /// Before anything is registered. `false`: no thread can be made now (`RLIMIT_NPROC`), and nothing is taken.
+    fn start_handlers(&mut self) -> bool {
+        if !self.handlers_started && sys::now_ns() >= self.handlers_again_ns {
+            self.handlers_started = start_handlers();
+            self.handlers_again_ns = sys::now_ns() + HANDLERS_REST_NS;
+            if !self.handlers_started && !core::mem::replace(&mut self.said_no_handlers, true) {
+                crate::message::say(format_args!(
+                    "no thread can be made to answer faults: nothing is compressed until one can (raise the limit: \
+                     ulimit -u)"
+                ));
+            }
         }
+        self.handlers_started
     }
 
     /// Tells the handlers whether faults are to wait for the budget (`hope.rs`).
@@ -389,25 +422,30 @@ impl Reclaim {
         }
         let engine = &pager().engine;
         let c = engine.counters();
-        let refaults = [
+        // The kernel's part of a fault is not in what handlers see.
+        let returned = [
             &c.faults_decompressed,
             &c.faults_same_filled,
             &c.faults_copied,
         ];
-        let refaults = refaults.iter().map(|counter| counter.load(Relaxed)).sum();
-        let resident = engine.resident_pages().into();
+        let returned: u64 = returned.iter().map(|counter| counter.load(Relaxed)).sum();
+        let (waited_ns, _) = statistics::fault_waits();
+        let cost_ns = waited_ns + returned * FAULT_KERNEL_NS;
+        let resident: u64 = engine.resident_pages().into();
         let taken = c.eager_compressions.load(Relaxed);
+        let away = c.compressed_pages.load(Relaxed) + c.same_filled_pages.load(Relaxed);
         let verdict = self.cold_age.observe(
             sys::now_ns(),
             Counts {
-                refaults,
+                cost_ns,
                 resident,
+                content: (self.last_measured_bytes() / PAGE_SIZE as u64).max(resident) + away,
                 taken,
                 pressed,
             },
         );
         let control = &pager().control;
-        let guarded = self.cold_age.has_had_enough();
+        let guarded = self.cold_age.is_in_peace();
         control.set_chosen_cold_age(self.cold_age.in_force_ns() / 1_000_000_000, guarded);
         let s = pager().host.statistics();
         match verdict {
@@ -434,9 +472,13 @@ impl Reclaim {
             let took = sys::own_cpu_ns() - before;
             self.eager_discovery_ns = now + every_ns.max(took * EAGER_DISCOVERY);
         }
-        let ageing = ageing((age_ns / 4).max(1_000_000), 0);
+        let ageing = Ageing {
+            // There is no hurry to find out whether they compress by now.
+            retry_failed_ns: (age_ns * RETRY_FAILED_AGES).max(RETRY_FAILED_NS),
+            ..ageing((age_ns / 4).max(1_000_000), 0)
+        };
         let inactive = pager().engine.age(&pager().host, &ageing, false);
-        if inactive == 0 || now < self.eager_again_ns || chosen && self.cold_age.has_had_enough() {
+        if inactive == 0 || now < self.eager_again_ns || chosen && !self.may_take_for_age() {
             return false;
         }
         let batch = self.batch(now.saturating_sub(age_ns), Trigger::Eager);
@@ -444,6 +486,12 @@ impl Reclaim {
             self.eager_again_ns = now + (age_ns / 64).clamp(MEASURE_NS, 1_000_000_000);
         }
         batch.taken > 0
+    }
+
+    /// Whether pages may be taken for the age that was chosen, as far as what it costs is concerned.
+    fn may_take_for_age(&self) -> bool {
+        let taken = pager().engine.counters().eager_compressions.load(Relaxed);
+        !self.cold_age.is_in_peace() && self.cold_age.pace(taken) >= u64::from(BATCH_PAGES)
     }
 
     /// The machine is short of memory: takes a batch of the coldest, whatever the budget.
@@ -531,7 +579,9 @@ impl Reclaim {
     }
 
     fn batch(&mut self, touched_before_ns: u64, trigger: Trigger) -> coldpress_engine::Batch {
-        self.start_handlers();
+        if !self.start_handlers() {
+            return Default::default();
+        }
         pager().discovery.exclude_threads();
         if pager().host.exclusions.incomplete.load(Relaxed) {
             return Default::default();

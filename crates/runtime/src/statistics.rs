@@ -5,7 +5,7 @@ use crate::message::Text;
 use crate::reclaim::Marks;
 use crate::{pager, sys};
 use coldpress_engine::Trigger;
-use coldpress_interface::control::COLD_AFTER_AUTO;
+use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
 use coldpress_interface::page::{FILE_BYTES, Page};
 use coldpress_interface::statistics::{
     Failure, MAGIC, NAME_BYTES, Name, Rule, Statistics, VERSION,
@@ -132,7 +132,7 @@ fn start_time() -> u64 {
 }
 
 /// A numeric field (counted from 1) of a `stat` file.
-fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
+pub(crate) fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut buffer = [0u8; 1024];
     let len = rustix::io::read(&file, &mut buffer).ok()?;
@@ -146,8 +146,10 @@ fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
 /// User and kernel time of the pager's threads, summed, in nanoseconds.
 pub fn publish_cpu_time(threads: impl Iterator<Item = u32>) {
     const TICK_NS: u64 = 10_000_000;
-    let (mut user, mut system) = (0, 0);
+    let (mut user, mut system, mut own) = (0, 0, 0);
+    let all = sys::process_cpu_ns();
     for thread in threads {
+        own += sys::thread_cpu_ns(thread);
         let mut path = Text::<64>::default();
         let _ = write!(path, "/proc/self/task/{thread}/stat");
         if let Some(path) = path.as_c_str() {
@@ -158,6 +160,11 @@ pub fn publish_cpu_time(threads: impl Iterator<Item = u32>) {
     let statistics = pager().host.statistics();
     statistics.pager_user_time_ns.store(user, Relaxed);
     statistics.pager_system_time_ns.store(system, Relaxed);
+    statistics.pager_cpu_ns.store(own, Relaxed);
+    let since = pager().account.process_cpu_before_ns();
+    statistics
+        .program_cpu_ns
+        .store(all.saturating_sub(since + own), Relaxed);
 }
 
 /// Brings the page up to date, with private anonymous resident memory as just measured.
@@ -185,6 +192,15 @@ pub fn publish(total_bytes: u64) {
     s.peak_content_bytes.fetch_max(content, Relaxed);
     let saved = content.saturating_sub(total_bytes);
     s.peak_saved_bytes.fetch_max(saved, Relaxed);
+    let config = pager.config();
+    let budget = match config.chaos {
+        Some(_) => NO_BUDGET,
+        None => Marks::in_force(&config).budget(),
+    };
+    pager
+        .account
+        .observe(sys::now_ns(), total_bytes, content, budget);
+    pager.account.publish(s);
     set(&s.stored_content_bytes, stored);
     set(&s.same_filled_bytes, same);
     set(&s.storage_bytes, storage);
@@ -289,6 +305,9 @@ pub fn publish_slow_figures() {
     let (s, engine, host) = (pager().host.statistics(), &pager().engine, &pager().host);
     let c = engine.counters();
     let set = |field: &AtomicU64, value: u64| field.store(value, Relaxed);
+    let (waited, longest) = fault_waits();
+    set(&s.fault_wait_ns, waited);
+    set(&s.longest_fault_wait_ns, longest);
     let p = c.compression_latency.percentiles();
     set(&s.compression_p50_ns, p.p50_ns);
     set(&s.compression_p90_ns, p.p90_ns);
@@ -313,6 +332,22 @@ pub fn publish_slow_figures() {
     {
         set(to, ns / 1_000_000);
     }
+}
+
+/// How long threads of the program have waited for faults, in all and at most; those that wait now included.
+pub(crate) fn fault_waits() -> (u64, u64) {
+    let now = sys::now_ns();
+    let (mut waited, mut longest) = (0, 0);
+    let count = pager().handler_count.load(Relaxed);
+    for handler in &pager().handlers[..count] {
+        let pending = match handler.since_ns.load(Relaxed) {
+            0 => 0,
+            since => now.saturating_sub(since),
+        };
+        waited += handler.waited_ns.load(Relaxed) + pending;
+        longest = longest.max(handler.longest_ns.load(Relaxed)).max(pending);
+    }
+    (waited, longest)
 }
 
 /// Brings the figures up to date that take a walk through all windows. How often each page was evicted is only

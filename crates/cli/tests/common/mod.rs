@@ -27,6 +27,7 @@ fn clean(mut command: Command) -> Command {
     }
     command
         .env_remove("LD_PRELOAD")
+        .envs(release_library().map(|library| ("COLDPRESS_PRELOAD_LIBRARY", library)))
         .env_remove("XDG_RUNTIME_DIR")
         .stdin(Stdio::null());
     // SAFETY: the calls are async-signal-safe, and zeros are an empty set.
@@ -48,6 +49,11 @@ pub fn coldpress_as_nobody(directory: &Directory) -> Command {
     let copy = directory.path("coldpress");
     copy_executable(Path::new(env!("CARGO_BIN_EXE_coldpress")), &copy);
     let mut command = clean(Command::new(copy));
+    if let Some(library) = release_library() {
+        let copy = directory.path(LIBRARY);
+        copy_executable(&library, &copy);
+        command.env("COLDPRESS_PRELOAD_LIBRARY", copy);
+    }
     command.uid(NOBODY).gid(NOBODY).current_dir("/");
     command
 }
@@ -86,7 +92,9 @@ pub fn root(why: &str) -> bool {
 
 /// Whether `coldpress run` can work for the user of the tests; says loudly what is skipped if not.
 pub fn full_tier(why: &str) -> bool {
-    let full = coldpress().arg("doctor").output().unwrap().status.success();
+    let output = coldpress().args(["doctor", "--json"]).output().unwrap();
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let full = found["tier"] == "full";
     if !full {
         eprintln!(
             "SKIPPED: {why}: the full tier of userfaultfd is not there (see coldpress doctor)"
@@ -184,15 +192,19 @@ pub fn exists(path: &Path) -> bool {
 /// The real pager's library, in release: beside the command or in the release directory of the same
 /// target. Says loudly what is skipped where it was not built.
 pub fn pager(why: &str) -> Option<PathBuf> {
-    const NAME: &str = "libcoldpress_preload.so";
+    let library = release_library();
+    if library.is_none() {
+        eprintln!("SKIPPED: {why}: cargo build --release -p coldpress-preload was not run");
+    }
+    library
+}
+
+const LIBRARY: &str = "libcoldpress_preload.so";
+
+fn release_library() -> Option<PathBuf> {
     let binary = Path::new(env!("CARGO_BIN_EXE_coldpress"));
     let target = binary.parent()?.parent()?;
-    let library = target.join("release").join(NAME);
-    if !library.exists() {
-        eprintln!("SKIPPED: {why}: cargo build --release -p coldpress-preload was not run");
-        return None;
-    }
-    Some(library)
+    Some(target.join("release").join(LIBRARY)).filter(|library| library.exists())
 }
 
 /// A program that fills memory, says so, and lives on under the real pager until it is dropped.

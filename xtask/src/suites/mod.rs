@@ -1,0 +1,278 @@
+//! `cargo xtask suites`: the test suites of other projects, natively and under `coldpress run`.
+//!
+//! Each suite runs as it is, then under `--chaos` (pages are evicted at random), then under a budget far below what its
+//! programs hold. What counts is the list of failures: it must be the native one. A test that differs is run again, both
+//! ways, so that one that fails now and then natively is not held against the pager.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`source`] | source packages of Debian, unpacked |
+//! | [`cpython`], [`redis`], [`sqlite`], [`jemalloc`] | a suite each: what it needs, how it runs, what it says of each test |
+
+mod cpython;
+mod jemalloc;
+mod redis;
+mod source;
+mod sqlite;
+
+use crate::child::Running;
+use crate::text::Table;
+use crate::{install, workspace};
+use anyhow::{Context, Result, bail};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Options of the task.
+#[derive(clap::Args, Debug)]
+pub struct Options {
+    /// Only these suites
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Only these tests of the suite: modules of CPython, units of redis, scripts of sqlite, programs of jemalloc
+    #[arg(long, value_name = "NAME")]
+    test: Vec<String>,
+    /// Budget of each process, as coldpress run takes it
+    #[arg(long, default_value = "16M")]
+    budget: String,
+    /// Where sources are unpacked and built, and kept for the next time
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+}
+
+/// How a suite runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Native,
+    Chaos,
+    Budget,
+}
+
+impl How {
+    fn name(self) -> &'static str {
+        match self {
+            How::Native => "native",
+            How::Chaos => "--chaos",
+            How::Budget => "--budget",
+        }
+    }
+}
+
+/// How each test ended: true if it passed. Tests that were skipped are not in it.
+type Verdicts = BTreeMap<String, bool>;
+
+/// A suite of tests.
+trait Suite {
+    /// Its name.
+    fn name(&self) -> &'static str;
+    /// Packages that it needs.
+    fn packages(&self) -> &'static [install::Package];
+    /// Units that can be run by themselves, one command each.
+    fn units(&self) -> &'static [&'static str];
+    /// Fetches and builds what is to be run, in this directory.
+    fn prepare(&self, dir: &Path) -> Result<()>;
+    /// The command that runs a unit in a fresh directory, natively: program, arguments.
+    fn command(&self, dir: &Path, unit: &str, scratch: &Path) -> Vec<String>;
+    /// Where it runs.
+    fn place(&self, dir: &Path, scratch: &Path) -> PathBuf;
+    /// How the tests of a unit ended.
+    fn verdicts(&self, unit: &str, output: &str, scratch: &Path) -> Verdicts;
+}
+
+/// Longest that a unit may take.
+const LIMIT: Duration = Duration::from_secs(900);
+
+struct Runner<'a> {
+    coldpress: PathBuf,
+    budget: &'a str,
+    dir: PathBuf,
+    scratch: PathBuf,
+}
+
+impl Runner<'_> {
+    /// Runs a unit. One that does not end, or says nothing, has one failed test: itself.
+    fn run(&self, suite: &dyn Suite, unit: &str, how: How) -> Result<Verdicts> {
+        let scratch = self.scratch.join("run");
+        if scratch.exists() {
+            std::fs::remove_dir_all(&scratch)?;
+        }
+        std::fs::create_dir_all(&scratch)?;
+        let line = suite.command(&self.dir, unit, &scratch);
+        let mut command = match how {
+            How::Native => Command::new(&line[0]),
+            How::Chaos | How::Budget => {
+                let mut command = Command::new(&self.coldpress);
+                command.args(["run", "--follow", "--budget", self.budget]);
+                if how == How::Chaos {
+                    command.arg("--chaos=1");
+                }
+                command.arg("--stats").arg(self.scratch.join("stats.json"));
+                command.arg("--").arg(&line[0]);
+                command
+            }
+        };
+        let log = self.scratch.join("log");
+        let output = File::create(&log)?;
+        command
+            .args(&line[1..])
+            .current_dir(suite.place(&self.dir, &scratch))
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output);
+        let running = Running::start_group(&mut command, unit)?;
+        let ended = running.wait_for(LIMIT);
+        drop(running);
+        let output = std::fs::read(&log)?;
+        let output = String::from_utf8_lossy(&output);
+        let mut verdicts = suite.verdicts(unit, &output, &scratch);
+        let whole =
+            matches!(&ended, Ok(status) if status.success() || verdicts.values().any(|ok| !ok));
+        if !whole || verdicts.is_empty() {
+            verdicts.insert(format!("{unit} (as a whole)"), false);
+            let tail: Vec<_> = output.lines().rev().take(12).collect();
+            let how_ended = match &ended {
+                Ok(status) => status.to_string(),
+                Err(error) => error.to_string(),
+            };
+            eprintln!("{} {}: {unit}: {how_ended}", suite.name(), how.name());
+            tail.iter().rev().for_each(|line| eprintln!("    {line}"));
+        }
+        Ok(verdicts)
+    }
+}
+
+fn failed(verdicts: &Verdicts) -> BTreeSet<String> {
+    let failed = verdicts.iter().filter(|(_, passed)| !**passed);
+    failed.map(|(name, _)| name.clone()).collect()
+}
+
+/// Runs one suite all ways, and adds its rows. Returns the tests that differ.
+fn one(
+    suite: &dyn Suite,
+    runner: &Runner,
+    units: &[&str],
+    table: &mut Table,
+) -> Result<Vec<String>> {
+    let mut differ = Vec::new();
+    let mut rows: BTreeMap<usize, (usize, BTreeSet<String>, f64)> = BTreeMap::new();
+    for (number, unit) in units.iter().enumerate() {
+        let mut native = BTreeSet::new();
+        for (order, how) in [How::Native, How::Chaos, How::Budget]
+            .into_iter()
+            .enumerate()
+        {
+            let began = Instant::now();
+            let verdicts = runner.run(suite, unit, how)?;
+            let seconds = began.elapsed().as_secs_f64();
+            let mut failures = failed(&verdicts);
+            if how == How::Native {
+                native = failures.clone();
+            } else if !failures.is_subset(&native) {
+                // Again, both ways: what fails natively, too, or not again, says nothing of the pager.
+                let natively = failed(&runner.run(suite, unit, How::Native)?);
+                let again = failed(&runner.run(suite, unit, how)?);
+                native.extend(natively);
+                failures.retain(|name| native.contains(name) || again.contains(name));
+            }
+            for name in failures.difference(&native) {
+                differ.push(format!("{} {}: {name}", suite.name(), how.name()));
+            }
+            let row = rows.entry(order).or_default();
+            row.0 += verdicts.len();
+            row.1.extend(failures);
+            row.2 += seconds;
+        }
+        eprintln!("{} {}/{}: {unit}", suite.name(), number + 1, units.len());
+    }
+    for (order, (tests, failures, seconds)) in rows {
+        let how = [How::Native, How::Chaos, How::Budget][order];
+        let only_here = differ
+            .iter()
+            .filter(|line| line.starts_with(&format!("{} {}: ", suite.name(), how.name())));
+        table.row(&[
+            suite.name().to_owned(),
+            how.name().to_owned(),
+            units.len().to_string(),
+            tests.to_string(),
+            failures.len().to_string(),
+            only_here.count().to_string(),
+            format!("{seconds:.0} s"),
+        ]);
+    }
+    Ok(differ)
+}
+
+/// Runs all suites; 1 if a test fails only under `coldpress run`.
+pub fn run(options: &Options) -> Result<u8> {
+    let all: [&dyn Suite; 4] = [
+        &cpython::CPython,
+        &redis::Redis,
+        &sqlite::Sqlite,
+        &jemalloc::Jemalloc,
+    ];
+    if let Some(unknown) = options
+        .only
+        .iter()
+        .find(|name| !all.iter().any(|suite| suite.name() == name.as_str()))
+    {
+        let names = all.map(|suite| suite.name()).join(", ");
+        bail!("no suite {unknown}: there are {names}");
+    }
+    let coldpress = workspace::build_release()?;
+    let (scratch, _removed) = workspace::temporary_dir("suites")?;
+    let work = match &options.work {
+        Some(work) => work.clone(),
+        None => workspace::target_dir()?.join("suites"),
+    };
+    let headings = [
+        "suite",
+        "how",
+        "units",
+        "tests",
+        "failed",
+        "only here",
+        "time",
+    ];
+    let mut table = Table::new(&headings);
+    let mut differ = Vec::new();
+    for suite in all {
+        let wanted =
+            options.only.is_empty() || options.only.iter().any(|name| name == suite.name());
+        let units: Vec<&str> = suite
+            .units()
+            .iter()
+            .copied()
+            .filter(|unit| options.test.is_empty() || options.test.iter().any(|name| name == unit))
+            .collect();
+        if !wanted || units.is_empty() {
+            continue;
+        }
+        install::packages(suite.packages())?;
+        let dir = work.join(suite.name());
+        std::fs::create_dir_all(&dir)
+            .with_context(|| format!("cannot create {}", dir.display()))?;
+        suite.prepare(&dir)?;
+        let runner = Runner {
+            coldpress: coldpress.clone(),
+            budget: &options.budget,
+            dir,
+            scratch: scratch.clone(),
+        };
+        differ.extend(one(suite, &runner, &units, &mut table)?);
+    }
+    println!("\n{table}");
+    println!(
+        "\nEach process of a suite has a budget of {} for itself.",
+        options.budget
+    );
+    for line in &differ {
+        println!("only under coldpress run: {line}");
+    }
+    println!(
+        "{} tests fail under coldpress run and not natively",
+        differ.len()
+    );
+    Ok(u8::from(!differ.is_empty()))
+}
