@@ -73,7 +73,6 @@ pub mod requests;
 pub mod run_file;
 mod shortage;
 mod squeeze;
-pub mod stand_down;
 pub mod start;
 pub mod statistics;
 pub mod sys;

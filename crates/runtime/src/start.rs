@@ -61,22 +61,29 @@ impl StartError {
 /// without a pager, and why.
 pub fn say_unmanaged(error: StartError) {
     let name = sys::process_name();
-    let len = name
-        .iter()
-        .position(|&byte| byte < b' ')
-        .unwrap_or(name.len());
-    let name = core::str::from_utf8(&name[..len]).unwrap_or("the program");
+    let name = printable(&name);
     let user = rustix::process::geteuid().as_raw();
     match error {
         StartError::Userfaultfd => message::say(format_args!(
             "{name} is not managed: it was started as user {user}, who may not use userfaultfd; it runs as without \
              Coldpress (to manage it, hand the device down: coldpress run … 9</dev/userfaultfd)"
         )),
-        _ => message::say(format_args!(
-            "{name} is not managed: {}; it runs as without Coldpress",
-            error.explain()
-        )),
+        _ => say_unmanaged_because(error.explain()),
     }
+}
+
+/// The same, for any reason.
+pub fn say_unmanaged_because(why: &str) {
+    let name = sys::process_name();
+    message::say(format_args!(
+        "{} is not managed: {why}; it runs as without Coldpress",
+        printable(&name)
+    ));
+}
+
+fn printable(name: &[u8]) -> &str {
+    let end = name.iter().position(|&byte| byte < b' ');
+    core::str::from_utf8(&name[..end.unwrap_or(name.len())]).unwrap_or("the program")
 }
 
 /// The pager's threads.
