@@ -45,6 +45,7 @@ const IMPORTED: &[(&str, &str)] = &[
 /// All by which the library stands in for the program's C library, or which a program may call.
 const EXPORTED: &[&str] = &[
     "_Fork",
+    "clone",
     "coldpress_advise",
     "coldpress_describe_page",
     "ioctl",

@@ -77,6 +77,12 @@ impl Dormant {
         matches!(self.state.load(Acquire), WAITING | STARTING)
     }
 
+    /// The thread that waits, or has waited, if there still is one.
+    pub(crate) fn thread(&self) -> Option<u32> {
+        let thread = self.thread.load(SeqCst);
+        (thread != 0 && sys::is_thread(thread)).then_some(thread)
+    }
+
     /// Waiting is over: the pager runs, or never will.
     pub(crate) fn end(&self) {
         set_and_wake(&self.state, OVER);
