@@ -118,7 +118,7 @@ fn each_followed_program_has_a_trace_of_its_own() {
     );
 }
 
-/// Without `--follow` the child of a fork has no trace, and leaves its parent's alone.
+/// The child of a fork has no trace, and leaves its parent's alone.
 #[test]
 fn forked_children_leave_it_alone() {
     if !skip::root_or_skip() {

@@ -44,6 +44,8 @@ const IMPORTED: &[(&str, &str)] = &[
 
 /// All by which the library stands in for the program's C library, or which a program may call.
 const EXPORTED: &[&str] = &[
+    "__asan_default_options",
+    "__lsan_is_turned_off",
     "_Fork",
     "clone",
     "coldpress_advise",
