@@ -81,6 +81,12 @@ impl Dormant {
         matches!(self.state.load(Acquire), WAITING | STARTING)
     }
 
+    /// The thread that waits, or has waited, if there still is one.
+    pub(crate) fn thread(&self) -> Option<u32> {
+        let thread = self.thread.load(SeqCst);
+        (thread != 0 && sys::is_thread(thread)).then_some(thread)
+    }
+
     /// Waiting is over: the pager runs, or never will.
     pub(crate) fn end(&self) {
         set_and_wake(&self.state, OVER);
@@ -190,7 +196,7 @@ pub(crate) fn leave() -> bool {
     {
         return false;
     }
-    pager().leaving.begin();
+    // It looks often enough: what would wake it stands in a table of descriptors that is not this thread's.
     let thread = dormant.thread.load(SeqCst);
     while sys::is_thread(thread) {
         sys::sleep_ns(100_000);

@@ -174,7 +174,6 @@ fn wake_page(address: usize) {
 pub extern "C" fn run(number: usize) -> ! {
     // SAFETY: worker `number + 1` and its workspace belong to this thread alone.
     let mut worker = unsafe { pager().workplace.worker(number + 1) };
-    pager().threads.started();
     let uffd = pager()
         .host
         .uffd

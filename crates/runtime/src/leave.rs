@@ -107,7 +107,8 @@ impl Leaving {
         self.begun.load(Acquire) != 0
     }
 
-    pub(crate) fn begin(&self) {
+    /// Threads shall end. In a thread of the pager: the event is nothing of the program's.
+    fn begin(&self) {
         self.begun.store(1, Release);
         if let Some(event) = self.event() {
             let _ = rustix::io::write(event, &1u64.to_ne_bytes());
@@ -180,6 +181,14 @@ impl Pager {
     /// Calls `act`, which needs a process of one thread, without the pager, which comes back afterwards where it can.
     /// Called by the program's only thread. `None`: the pager could not leave.
     pub fn absent<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
+        // It does not start meanwhile.
+        dormant::before_fork();
+        let done = self.absent_while_none_starts(act);
+        dormant::after_fork_in_parent();
+        done
+    }
+
+    fn absent_while_none_starts<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
         let was_dormant = self.dormant.is_waiting();
         // Afterwards the program may not be allowed to open one.
         let ahead = (!was_dormant).then(start::open_ahead).flatten();
@@ -230,8 +239,10 @@ impl Pager {
     pub fn is_alone_with_the_program(&self) -> bool {
         const OTHER_LINKS: u64 = 2;
         let tasks = rustix::fs::stat(c"/proc/self/task");
-        let dormant = usize::from(self.dormant.is_waiting());
-        let own = self.threads.ids().count() + dormant;
+        let own = |thread| self.threads.ids().any(|own| own == thread);
+        // One that waits with starting is none of those yet.
+        let waits = self.dormant.thread().filter(|&thread| !own(thread));
+        let own = self.threads.ids().count() + waits.iter().count();
         tasks.is_ok_and(|tasks| tasks.st_nlink == own as u64 + 1 + OTHER_LINKS)
     }
 }

@@ -23,7 +23,7 @@ use coldpress_interface::PAGE_SIZE;
 use coldpress_uffd::{Errno, Features, Pagemap, Userfaultfd};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize,
-    Ordering::{Acquire, Relaxed},
+    Ordering::{Acquire, Relaxed, Release},
 };
 use rustix::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
@@ -116,17 +116,18 @@ impl Threads {
         }
     }
 
-    /// Called by each thread as it starts.
-    pub fn started(&self) {
-        let n = self.count.fetch_add(1, Relaxed);
+    /// Takes one down. By its maker: it may take its time to run at all, and is the pager's from its first moment.
+    pub(crate) fn add(&self, thread: u32) {
+        let n = self.count.load(Relaxed);
         if let Some(id) = self.ids.get(n) {
-            id.store(sys::thread_id(), Relaxed);
+            id.store(thread, Relaxed);
         }
+        self.count.store(n + 1, Release);
     }
 
     /// Their numbers.
     pub fn ids(&self) -> impl Iterator<Item = u32> + '_ {
-        let count = self.count.load(Relaxed).min(self.ids.len());
+        let count = self.count.load(Acquire).min(self.ids.len());
         self.ids[..count].iter().map(|id| id.load(Relaxed))
     }
 
@@ -293,7 +294,7 @@ pub(crate) fn start_here() -> ! {
     let pager = pager();
     make_page(0);
     sys::set_thread_name(c"coldpress/main");
-    pager.threads.started();
+    pager.threads.add(sys::thread_id());
     match reserve().and_then(|()| open_all(Start::First)) {
         Ok((reclaimer, statm, handlers_started)) => {
             pager.set_running();
@@ -339,7 +340,7 @@ pub(crate) fn close_descriptors(device: Option<i32>) {
 extern "C" fn first_thread(start: usize) -> ! {
     sys::set_thread_name(c"coldpress/main");
     let pager = pager();
-    pager.threads.started();
+    pager.threads.add(sys::thread_id());
     let start = Start::from_number(start);
     if start == Start::Child {
         live_young()
@@ -514,10 +515,12 @@ fn start_thread(
     let stack = memory.stack().ok_or(StartError::Memory)?;
     // SAFETY: a stack that nobody else has.
     let started = unsafe { sys::start_thread(stack, role, true, entry, argument) };
-    started.map_err(|_| {
+    let thread = started.map_err(|_| {
         memory.take_back_stack();
         StartError::Thread
-    })
+    })?;
+    pager().threads.add(thread);
+    Ok(thread)
 }
 
 /// Starts one handler for each processor that the process may use, or `most` of them; one of them may be there. Called by
