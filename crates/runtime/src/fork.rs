@@ -561,27 +561,24 @@ pub(crate) fn register_again() {
             }
         }
     });
+    // Those that were not away, but new.
     for operation in pager.fork.journal() {
-        if let Operation::Restored(address) = operation {
-            acknowledge_if_in_place(address);
+        if let Operation::Restored(address) = operation
+            && sys::resident(AddressRange::new(address, PAGE_SIZE)) != 0
+            && let Some(segment) = host.windows.find(&host.memory, address)
+        {
+            let index = (address - host.windows.get(segment).base()) / PAGE_SIZE;
+            pager
+                .engine
+                .acknowledge_present(host, segment, index as u32);
         }
     }
-    // Restored in the moment in which the kernel copied, before it was noted.
-    put_back::for_each_remembered(|segment, index| {
-        acknowledge_if_in_place(host.windows.get(segment).address(index));
+    // Noted or not: the kernel copies in the midst of it.
+    put_back::for_each_remembered(|segment, index, is_in_place| {
+        if is_in_place {
+            pager.engine.acknowledge_present(host, segment, index);
+        }
     });
-}
-
-fn acknowledge_if_in_place(address: usize) {
-    let host = &pager().host;
-    if sys::resident(AddressRange::new(address, PAGE_SIZE)) != 0
-        && let Some(segment) = host.windows.find(&host.memory, address)
-    {
-        let index = (address - host.windows.get(segment).base()) / PAGE_SIZE;
-        pager()
-            .engine
-            .acknowledge_present(host, segment, index as u32);
-    }
 }
 
 fn acknowledge(segment: u32, range: AddressRange) {

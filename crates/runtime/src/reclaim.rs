@@ -141,13 +141,14 @@ pub(crate) fn stay_young(reclaimer: &mut Reclaimer<Codec>) {
 }
 
 /// For how long the program has run, its pager's handlers included.
-fn ran_ns() -> u64 {
+pub(crate) fn ran_ns() -> u64 {
     sys::process_cpu_ns().saturating_sub(sys::own_cpu_ns())
 }
 
-/// A child that lives for so long, or runs for so long before, is worth a whole pager.
-const YOUTH_NS: u64 = 50_000_000;
-const YOUTH_RUN_NS: u64 = 20_000_000;
+/// A child that lives for so long, or runs for so long before, is worth a whole pager. (On a machine with much to do one
+/// that only ends lives for a tenth of a second.)
+const YOUTH_NS: u64 = 500_000_000;
+const YOUTH_RUN_NS: u64 = 10_000_000;
 const YOUTH_LOOK_NS: u64 = 10_000_000;
 
 /// Runs for ever. Called by the pager's first thread once everything is open.
