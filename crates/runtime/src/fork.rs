@@ -103,6 +103,8 @@ pub struct Fork {
     /// 1: reclaim has stopped.
     pub paused: AtomicU32,
     journal: Journal,
+    /// Whether this is the child of a fork that has inherited what is stored.
+    pub(crate) inherited: AtomicBool,
     /// Whether huge pages are kept out of the process for the fork. Guarded by `lock`.
     no_huge_pages: AtomicBool,
     /// What the parent has seen of code that it made (see `put_back`).
@@ -127,6 +129,7 @@ impl Fork {
                 fork: AtomicUsize::new(0),
                 overflow: AtomicBool::new(false),
             },
+            inherited: AtomicBool::new(false),
             no_huge_pages: AtomicBool::new(false),
             code: Code::new(),
             appending: lock_api::Mutex::const_new(FutexLock::INIT, ()),
