@@ -347,6 +347,7 @@ pub(crate) fn forget_everything() {
     let pager = pager();
     let host = &pager.host;
     let _closed = host.gate.close();
+    pager.fork.inherited.store(false, Relaxed);
     for (segment, window) in host.windows.iter() {
         window.set_registered(0, SEGMENT_PAGES, false);
         pager.engine.decommit(host, segment, 0, SEGMENT_PAGES);

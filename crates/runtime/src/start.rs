@@ -402,6 +402,7 @@ fn open_young() -> Result<(), StartError> {
         return Err(StartError::Thread);
     }
     fork::register_again();
+    pager.fork.inherited.store(true, Relaxed);
     Ok(())
 }
 
