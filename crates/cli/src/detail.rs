@@ -135,8 +135,12 @@ fn ages(s: &Statistics, plain_bytes: bool) -> String {
     for (generation, (pages, age_ms)) in generations.enumerate() {
         let age = format_nanoseconds(age_ms.saturating_mul(1_000_000));
         match generation {
-            0 => push("touched since".to_owned(), pages, "active: not taken"),
-            1 => push(age, pages, "active: not taken"),
+            0 => push("touched since".to_owned(), pages, "active: never chosen"),
+            1 => push(
+                age,
+                pages,
+                "active: near the budget taken along with older neighbours",
+            ),
             _ if pages > 0 || age_ms > 0 => push(age, pages, ""),
             _ => {}
         }

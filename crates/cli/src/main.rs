@@ -13,6 +13,8 @@
 //! own for `run`, otherwise 0; 125 where Coldpress refuses, 126 where the program cannot be
 //! executed, 127 where it was not found.
 
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 mod anonymous_pages;
 mod arguments;
 mod ask;
@@ -24,6 +26,7 @@ mod capture;
 mod capture_arguments;
 mod chaos;
 mod choice;
+mod closing;
 mod columns;
 mod config_file;
 mod damon;
@@ -37,11 +40,14 @@ mod eval;
 mod eval_arguments;
 mod follow;
 mod grid;
+mod handed_over;
 mod host;
 mod inactive;
 mod managed;
 mod memory_limit;
 mod mend;
+mod messages;
+mod notices;
 mod on_signal;
 mod output_file;
 mod preload_library;
@@ -54,6 +60,7 @@ mod refusal;
 mod report;
 mod rule;
 mod run;
+mod run_file;
 mod script;
 mod set;
 mod settings;
@@ -66,6 +73,7 @@ mod statistics_file;
 mod status;
 mod streams;
 mod summary;
+mod sums;
 mod supervise;
 mod tier;
 mod trace;

@@ -7,7 +7,7 @@ use crate::preload_library;
 use crate::refusal::Refusal;
 use crate::run;
 use crate::statistics_dir;
-use crate::tier::{Access, Assessment, Tier};
+use crate::tier::{self, Access, Assessment, Tier};
 use crate::trial;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub fn refusals(assessment: &Assessment) -> Vec<Refusal> {
 /// The full tier, or a refusal. Returns the device descriptor that the program must inherit.
 fn machine(assessment: &Assessment) -> Result<Option<RawFd>, Refusal> {
     match assessment.access {
-        Some(Access::SystemCall) if assessment.tier == Tier::Full => Ok(None),
+        Some(Access::SystemCall) if assessment.tier == Tier::Full => Ok(tier::handed_down()),
         Some(Access::Device { descriptor, .. }) if assessment.tier == Tier::Full => {
             Ok(Some(descriptor))
         }

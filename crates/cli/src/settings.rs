@@ -39,6 +39,8 @@ pub struct Settings {
     pub trace: Option<PathBuf>,
     /// Whether there is no summary.
     pub quiet: Option<bool>,
+    /// Whether the summary has details.
+    pub verbose: Option<bool>,
 }
 
 /// A row of the table: a setting that can be read from text.
@@ -73,6 +75,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "stats": stats = parse_path,
     "trace": trace = parse_path,
     "quiet": quiet = choice::parse_switch,
+    "verbose": verbose = choice::parse_switch,
 };
 
 fn parse_path(text: &str) -> Result<PathBuf, String> {
@@ -111,6 +114,7 @@ impl Settings {
             stats: self.stats.or(lower.stats),
             trace: self.trace.or(lower.trace),
             quiet: self.quiet.or(lower.quiet),
+            verbose: self.verbose.or(lower.verbose),
         }
     }
 

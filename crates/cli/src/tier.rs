@@ -168,6 +168,13 @@ fn find_access<T>(host: &Host, call: &io::Result<T>) -> Option<Access> {
     })
 }
 
+/// A descriptor of `/dev/userfaultfd` that a program which has the system call shall inherit all the same: what it
+/// becomes may have dropped the right to that (`setpriv`, `gosu`). Only one that we were given ourselves: whoever opened
+/// it wants it in the hands of those.
+pub fn handed_down() -> Option<RawFd> {
+    inherited_descriptor()
+}
+
 /// A descriptor of `/dev/userfaultfd` that we were started with: the one named in the
 /// environment, or any that the list of open files shows.
 fn inherited_descriptor() -> Option<RawFd> {

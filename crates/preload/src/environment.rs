@@ -22,12 +22,36 @@ pub(crate) unsafe fn leave(environment: *mut *mut c_char) {
             if keep {
                 at = at.add(1);
             } else {
-                let mut gap = at;
-                while !(*gap).is_null() {
-                    *gap = *gap.add(1);
-                    gap = gap.add(1);
-                }
+                close_gap(at);
             }
+        }
+    }
+}
+
+/// Removes variable `name`.
+///
+/// # Safety
+/// As for [`leave`].
+pub(crate) unsafe fn remove(environment: *mut *mut c_char, name: &str) {
+    let mut at = environment;
+    // SAFETY: as the caller promises.
+    unsafe {
+        while !(*at).is_null() {
+            match value_of(CStr::from_ptr(*at).to_bytes(), name) {
+                None => at = at.add(1),
+                Some(_) => close_gap(at),
+            }
+        }
+    }
+}
+
+/// Takes one entry out of the list.
+unsafe fn close_gap(mut gap: *mut *mut c_char) {
+    // SAFETY: as for `leave`; the list ends with a null pointer.
+    unsafe {
+        while !(*gap).is_null() {
+            *gap = *gap.add(1);
+            gap = gap.add(1);
         }
     }
 }

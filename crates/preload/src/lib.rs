@@ -11,8 +11,12 @@
 //! | `wrappers` | `sigaltstack`, `madvise`, `mremap`, `ioctl`, `pthread_create`, `_Fork` |
 //! | `locking` | `mlockall` |
 //! | `mutexes` | `pthread_mutex_init` of robust mutexes |
+//! | `namespaces` | `unshare`, `setns` |
 //! | `piecewise` | moving memory that was split |
+//! | `raw_calls` | `syscall`, `prctl`: seccomp filters, futexes |
+//! | `sanitizers` | what sanitizers' run-time libraries ask a program |
 //! | `advise` | `coldpress_advise` |
+//! | `clones` | copies of the process by `clone` and `syscall` |
 //! | `describe` | `coldpress_describe_page` |
 //! | `c_library` | what the codecs' C code must not find |
 //! | `memory_functions` | `memcpy` and its like, hidden |
@@ -23,6 +27,7 @@
 
 mod advise;
 mod c_library;
+mod clones;
 mod describe;
 mod entry;
 mod environment;
@@ -31,7 +36,10 @@ mod libc_symbols;
 mod locking;
 mod memory_functions;
 mod mutexes;
+mod namespaces;
 mod piecewise;
+mod raw_calls;
+mod sanitizers;
 mod wrappers;
 
 /// A defect of the pager: say where, and stop before a page can go wrong.

@@ -36,6 +36,8 @@ weak! {
     "__register_atfork" at coldpress_libc_atfork: unsafe extern "C" fn(Hook, Hook, Hook, *mut c_void) -> c_int;
     "pthread_mutexattr_getrobust" at coldpress_libc_getrobust:
         unsafe extern "C" fn(*const c_void, *mut c_int) -> c_int;
+    "pthread_mutexattr_getprotocol" at coldpress_libc_getprotocol:
+        unsafe extern "C" fn(*const c_void, *mut c_int) -> c_int;
     "_IO_list_all" at coldpress_libc_list_all: &'static *const u8;
     "_IO_list_lock" at coldpress_libc_list_lock: unsafe extern "C" fn();
     "_IO_list_unlock" at coldpress_libc_list_unlock: unsafe extern "C" fn();
@@ -86,20 +88,21 @@ pub(crate) fn register_fork_hooks(prepare: Hook, parent: Hook, child: Hook) {
     }
 }
 
-/// Whether these attributes make a mutex robust.
+/// Whether these attributes make a mutex whose word the kernel takes by itself: a robust one, or one that lends priority.
 ///
 /// # Safety
 /// They are initialized `pthread_mutexattr_t`.
-pub(crate) unsafe fn is_robust(attributes: *const c_void) -> bool {
+pub(crate) unsafe fn kernel_takes_word(attributes: *const c_void) -> bool {
     /// `PTHREAD_MUTEX_ROBUST`
     const ROBUST: c_int = 1;
-    let mut robust = 0;
-    let told = match coldpress_libc_getrobust {
-        // SAFETY: as the caller promises.
-        Some(get) => unsafe { get(attributes, &mut robust) },
-        None => return false,
+    /// `PTHREAD_PRIO_INHERIT`
+    const INHERIT: c_int = 1;
+    let is = |get: Option<unsafe extern "C" fn(*const c_void, *mut c_int) -> c_int>, kind| {
+        let mut found = 0;
+        // SAFETY: as the caller promises. Where it tells nothing the word stays 0.
+        get.is_some_and(|get| unsafe { get(attributes, &mut found) } == 0 && found == kind)
     };
-    told == 0 && robust == ROBUST
+    is(coldpress_libc_getrobust, ROBUST) || is(coldpress_libc_getprotocol, INHERIT)
 }
 
 /// glibc's list of open files, and the functions that take and free its lock.

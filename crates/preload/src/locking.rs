@@ -7,7 +7,7 @@
 
 use crate::wrappers::answer;
 use coldpress_runtime::windows::ADDRESS_LIMIT;
-use coldpress_runtime::{maps, pager, sys};
+use coldpress_runtime::{maps, pager, run_file, sys};
 use coldpress_uffd::AddressRange;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -91,7 +91,11 @@ fn for_each_own(mut with: impl FnMut(AddressRange)) -> Result<(), isize> {
         let Some(mapping) = maps::parse(line) else {
             return;
         };
-        if mapping.range.end <= ADDRESS_LIMIT && mapping.range.intersect(own).is_empty() {
+        let ours = [own, run_file::range()];
+        let is_ours = ours
+            .iter()
+            .any(|own| !mapping.range.intersect(*own).is_empty());
+        if mapping.range.end <= ADDRESS_LIMIT && !is_ours {
             with(mapping.range);
         }
     });

@@ -31,6 +31,8 @@ pub struct Config {
     pub device: Option<i32>,
     /// Process that `run` started.
     pub root_pid: u32,
+    /// Whether this is the program that `run` was asked for, and not one that it has become since.
+    pub first: bool,
     /// Whether programs that it starts are managed too.
     pub follow: bool,
     /// Evict at random, without regard to heat or budget: the seed.
@@ -98,6 +100,7 @@ impl Config {
         Some(Self {
             budget_bytes: get(names::BUDGET_BYTES)?,
             root_pid: get(names::ROOT_PID)? as u32,
+            first: get(names::FIRST_PROGRAM) == Some(1),
             follow: get(names::FOLLOW) == Some(1),
             cold_after_ms: get(names::COLD_AFTER_MS).unwrap_or(0),
             triggers: triggers.flatten().unwrap_or(Triggers::ALL),

@@ -1,4 +1,4 @@
-//! Waiting before starting: in the programs that `coldpress run --follow` manages.
+//! Waiting before starting: in the programs that the first one starts.
 //!
 //! Most of what a build or a script starts is over within milliseconds, and starting a pager takes
 //! one; most of the rest are shells and drivers that hold a few hundred kilobytes, and fork. So the
@@ -17,18 +17,20 @@
 //! * I1: the pager does not start while a fork is under way: a child would have half of one. Who forks
 //!   counts itself and then looks at the state; the waiting thread sets the state and then looks at the
 //!   count. (Both are sequentially consistent, so one of them sees the other.)
-//! * I2: a child of a fork waits anew, with a thread of its own.
+//! * I2: a child of a fork waits anew, with a thread of its own; and so does the child of a process that has a pager
+//!   but nothing away.
 //! * I3: until its sleep is over the thread shares the program's descriptors: a copy would keep open what the
 //!   program closes. Afterwards it has a table of its own, in which nothing of the program's stays.
 //!
 //! Where the pager cannot start the program goes on without: it was not asked for by name. `coldpress run`
 //! names it at the end. Only in the first program something is said at once.
 
+use crate::departure::Departure;
 use crate::futex::{set_and_wake, wait_while};
 use crate::start::StartError;
 use crate::{pager, reclaim, start, sys};
 use core::sync::atomic::{
-    AtomicU32,
+    AtomicBool, AtomicU32,
     Ordering::{Acquire, SeqCst},
 };
 
@@ -52,6 +54,9 @@ const BUDGET_SHARE: u64 = 4;
 pub struct Dormant {
     state: AtomicU32,
     forks: AtomicU32,
+    thread: AtomicU32,
+    /// What is known of memory is the parent's, and nobody has been told since.
+    stale: AtomicBool,
 }
 
 impl Default for Dormant {
@@ -66,6 +71,8 @@ impl Dormant {
         Self {
             state: AtomicU32::new(NONE),
             forks: AtomicU32::new(0),
+            thread: AtomicU32::new(0),
+            stale: AtomicBool::new(false),
         }
     }
 
@@ -87,10 +94,25 @@ pub(crate) fn begin() -> Result<(), StartError> {
     pager.dormant.state.store(WAITING, SeqCst);
     // SAFETY: a stack that nobody else has.
     let thread = unsafe { sys::start_thread(stack, sys::Role::Reclaim, true, wait, 0) };
-    if thread.is_err() {
-        pager.dormant.end();
+    match thread {
+        Ok(thread) => pager.dormant.thread.store(thread, SeqCst),
+        Err(_) => pager.dormant.end(),
     }
     thread.map(|_| ()).map_err(|_| StartError::Thread)
+}
+
+/// In the child of a fork, in which nothing is away: it waits as a program does that has just been started. The thread is
+/// made by [`after_fork_in_child`].
+pub(crate) fn wait_in_child() {
+    let dormant = &pager().dormant;
+    dormant.stale.store(true, SeqCst);
+    dormant.state.store(WAITING, SeqCst);
+}
+
+/// Waits again, where the pager has left while it waited.
+pub(crate) fn wait_again() -> bool {
+    pager().host.memory.reset_stacks();
+    begin().is_ok()
 }
 
 /// The thread: sleeps, then starts the pager and is its reclaim thread.
@@ -102,10 +124,21 @@ extern "C" fn wait(_: usize) -> ! {
         sys::exit_thread();
     }
     start::close_descriptors(start::inherited_device());
+    start::stay_out_of_the_way();
+    // SAFETY: this is the only thread of the pager.
+    unsafe { pager().leaving.reset() };
     sleep_on();
     loop {
-        dormant.state.store(STARTING, SeqCst);
+        let starting = dormant
+            .state
+            .compare_exchange(WAITING, STARTING, SeqCst, SeqCst);
+        if starting.is_err() {
+            sys::exit_thread();
+        }
         if dormant.forks.load(SeqCst) == 0 {
+            if dormant.stale.swap(false, SeqCst) {
+                crate::leave::forget_everything();
+            }
             start::start_here();
         }
         set_and_wake(&dormant.state, WAITING);
@@ -119,13 +152,17 @@ fn sleep_on() {
         return; // Starting fails for the same reason.
     };
     let enough = pager().config().budget_bytes / BUDGET_SHARE;
+    let mut departure = Departure::watch();
     let mut slept = FIRST_LOOK_NS;
     while !is_worth_it(slept, reclaim::private_anonymous_bytes(&statm), enough) {
+        if !pager().dormant.is_waiting() {
+            return; // The pager has left.
+        }
         let pause = match slept < PATIENCE_NS {
             true => LOOK_NS,
             false => LATER_LOOK_NS,
         };
-        sys::sleep_ns(pause);
+        departure.wait(pause);
         slept += pause;
     }
 }
@@ -141,6 +178,24 @@ pub fn before_fork() {
     while dormant.state.load(SeqCst) == STARTING {
         wait_while(&dormant.state, STARTING);
     }
+}
+
+/// Ends waiting: there will be no pager. Called with forks counted, so that none starts. Whether it waited.
+pub(crate) fn leave() -> bool {
+    let dormant = &pager().dormant;
+    let state = &dormant.state;
+    if state
+        .compare_exchange(WAITING, OVER, SeqCst, SeqCst)
+        .is_err()
+    {
+        return false;
+    }
+    pager().leaving.begin();
+    let thread = dormant.thread.load(SeqCst);
+    while sys::is_thread(thread) {
+        sys::sleep_ns(100_000);
+    }
+    true
 }
 
 /// After a fork, in the parent.
@@ -162,6 +217,7 @@ pub fn after_fork_in_child() {
     unsafe {
         pager.host.exclusions.reset_lock();
         pager.host.not_inherited.reset();
+        pager.leaving.forget();
     }
     // Without a pager the child goes on: none of its memory is away.
     let _ = begin();

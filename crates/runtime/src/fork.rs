@@ -10,12 +10,18 @@
 //!   the kernel takes it, and the forking thread may still touch compressed memory on its way.
 //! * [`parent`] carries the journal out and lets everything go on.
 //! * [`child`] does the same with its copy, opens a userfaultfd of its own, registers what was
-//!   registered, and starts new threads. Where it cannot have a userfaultfd it writes every
-//!   compressed page back into place instead.
+//!   registered, and starts new threads: at first the two without which nothing that is away comes back
+//!   (`start`). Where nothing is away it only waits until it is worth a pager ([`dormant`]). Where it cannot
+//!   have one it puts every page that is away back into place instead, and goes on without ([`put_back`]).
 //!
-//! A child made behind libc's back (raw `clone`) runs no hook. Registered memory is therefore
+//! The preload library puts the same hooks around libc's `clone` and `syscall`. A child made behind
+//! libc's back (by an instruction of the program's own) runs none. Registered memory is therefore
 //! not inherited at all (`MADV_DONTFORK`), except between the hooks: such a child gets SIGSEGV
 //! where it would have read zeros.
+//!
+//! A page is away in the child if its entry says so and it is not in place. Between the hooks huge pages
+//! are therefore kept out of the process: one that the kernel makes of some pages and the holes
+//! between them would put zeros in place.
 //!
 //! libc writes to some of its own memory in the child before the child's hook runs: the locks of
 //! its open files (touched in `prepare`, while reclaim is paused, so that they are in place) and
@@ -24,8 +30,9 @@
 use crate::exclusions::Reason;
 use crate::futex::{FutexLock, set_and_wake, wait_while};
 use crate::host::{outcome, tell_of_doubt};
+use crate::put_back::{self, Code};
 use crate::windows::{ADDRESS_LIMIT, Window, parts};
-use crate::{Codec, handler, maps, pager, sys};
+use crate::{Codec, dormant, handler, pager, sys};
 use coldpress_arena::ChunkSource;
 use coldpress_engine::{Content, Doubt, Entry, Installed, SEGMENT_PAGES, Worker};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
@@ -34,8 +41,6 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use lock_api::RawMutex;
-use rustix::fd::AsFd;
-use rustix::fs::{Mode, OFlags};
 
 /// Something that happened to the address space, or to a page, in the order it happened.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +62,15 @@ pub enum Operation {
     Restored(usize),
 }
 
-const ENTRY_BYTES: usize = size_of::<Operation>();
+/// An operation, and which fork it was noted in. The kernel copies the journal page by page while others
+/// write to it: in the child its length may count entries that are still those of a fork before.
+#[derive(Clone, Copy, Debug)]
+struct Noted {
+    operation: Operation,
+    fork: usize,
+}
+
+const ENTRY_BYTES: usize = size_of::<Noted>();
 const CAPACITY: usize = coldpress_arena::CHUNK_BYTES / ENTRY_BYTES;
 /// Restored pages are no longer noted when only this many places are left; what is in place is
 /// looked up afterwards instead.
@@ -65,9 +78,11 @@ const KEPT_FOR_CHANGES: usize = 8192;
 
 /// What happened while the pager was still.
 pub struct Journal {
-    entries: AtomicPtr<Operation>,
+    entries: AtomicPtr<Noted>,
     len: AtomicUsize,
     changes: AtomicUsize,
+    /// Number of the fork.
+    fork: AtomicUsize,
     /// A restored page was not noted for want of room.
     overflow: AtomicBool,
 }
@@ -88,6 +103,10 @@ pub struct Fork {
     /// 1: reclaim has stopped.
     pub paused: AtomicU32,
     journal: Journal,
+    /// Whether huge pages are kept out of the process for the fork. Guarded by `lock`.
+    no_huge_pages: AtomicBool,
+    /// What the parent has seen of code that it made (see `put_back`).
+    pub(crate) code: Code,
     pub(crate) appending: lock_api::Mutex<FutexLock, ()>,
 }
 
@@ -105,8 +124,11 @@ impl Fork {
                 entries: AtomicPtr::new(core::ptr::null_mut()),
                 len: AtomicUsize::new(0),
                 changes: AtomicUsize::new(0),
+                fork: AtomicUsize::new(0),
                 overflow: AtomicBool::new(false),
             },
+            no_huge_pages: AtomicBool::new(false),
+            code: Code::new(),
             appending: lock_api::Mutex::const_new(FutexLock::INIT, ()),
         }
     }
@@ -118,13 +140,37 @@ impl Fork {
         Some(())
     }
 
-    fn journal(&self) -> &[Operation] {
+    /// No fork begins until [`let_in`](Self::let_in).
+    pub(crate) fn lock_out(&self) {
+        self.lock.lock();
+    }
+
+    /// Forks may begin again. By the thread that has locked them out.
+    pub(crate) fn let_in(&self) {
+        // SAFETY: locked in `lock_out` by this thread.
+        unsafe { self.lock.unlock() };
+    }
+
+    fn journal(&self) -> impl DoubleEndedIterator<Item = Operation> + '_ {
+        let fork = self.journal.fork.load(Relaxed);
         let len = self.journal.len.load(Acquire);
-        match self.journal.entries.load(Relaxed) {
+        let noted: &[Noted] = match self.journal.entries.load(Relaxed) {
             entries if entries.is_null() => &[],
             // SAFETY: the first `len` entries are written before `len` says so.
             entries => unsafe { core::slice::from_raw_parts(entries, len) },
-        }
+        };
+        let of_this = noted.iter().filter(move |noted| noted.fork == fork);
+        of_this.map(|noted| noted.operation)
+    }
+
+    fn begin_journal(&self) {
+        self.journal.fork.fetch_add(1, Relaxed);
+        self.empty_journal();
+    }
+
+    fn empty_journal(&self) {
+        self.journal.len.store(0, Relaxed);
+        self.journal.changes.store(0, Relaxed);
     }
 }
 
@@ -151,8 +197,12 @@ pub(crate) fn note(operation: Operation) {
         }
         return;
     }
+    let noted = Noted {
+        operation,
+        fork: fork.journal.fork.load(Relaxed),
+    };
     // SAFETY: the chunk has CAPACITY entries, and the lock serialises.
-    unsafe { fork.journal.entries.load(Relaxed).add(len).write(operation) };
+    unsafe { fork.journal.entries.load(Relaxed).add(len).write(noted) };
     fork.journal.len.store(len + 1, Release);
     if is_change {
         fork.journal.changes.fetch_add(1, Release);
@@ -166,9 +216,9 @@ fn resolve(mut address: usize) -> Option<usize> {
     if fork.journal.changes.load(Acquire) == 0 {
         return Some(address);
     }
-    for operation in fork.journal().iter().rev() {
+    for operation in fork.journal().rev() {
         let within = |range: AddressRange| range.start <= address && address < range.end;
-        match *operation {
+        match operation {
             Operation::Remove(range) | Operation::Unmap(range) if within(range) => return None,
             Operation::Remap { from, to, len } => {
                 if within(AddressRange::new(to, len)) {
@@ -275,15 +325,12 @@ fn for_each_registered_of(
     mut with: impl FnMut(AddressRange),
 ) {
     let mut index = first;
-    while index < end {
-        if !window.is_registered(index) {
-            index += 1;
-            continue;
+    loop {
+        let first = window.next_registered(index, end, true);
+        if first == end {
+            return;
         }
-        let first = index;
-        while index < end && window.is_registered(index) {
-            index += 1;
-        }
+        index = window.next_registered(first, end, false);
         with(AddressRange {
             start: window.address(first),
             end: window.address(index),
@@ -293,24 +340,25 @@ fn for_each_registered_of(
 
 /// Before a fork: all private anonymous memory is inherited, but for what the program itself has
 /// excepted. (Not only what is known as registered: the mark passes to memory by which a marked
-/// mapping grows.)
-fn inherit() {
-    let mut buffer = [0u8; 8192];
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let maps = rustix::fs::open(maps::PATH, flags, Mode::empty());
-    let read = maps.and_then(|maps| {
-        maps::for_each_line(maps.as_fd(), &mut buffer, |line| {
-            let anonymous = maps::parse(line).filter(|m| {
-                let is_private = m.permissions[3] == b'p';
-                let special = m.name.starts_with(b"[v") || m.name.starts_with(b"[stack");
-                is_private && !m.is_file() && !special && m.range.end <= ADDRESS_LIMIT
-            });
-            if let Some(mapping) = anonymous {
-                inherit_range(mapping.range);
-            }
-        })
+/// mapping grows.) By the reclaim thread, which has the list of mappings open: the forking thread may have
+/// neither a free descriptor nor a `/proc`, and that of a process whose first thread has ended is empty.
+pub(crate) fn inherit() {
+    let code = &pager().fork.code;
+    code.forget();
+    let mut seen = false;
+    let read = pager().discovery.for_each_mapping(|m| {
+        seen = true;
+        let is_private = m.permissions[3] == b'p';
+        let special = m.name.starts_with(b"[v") || m.name.starts_with(b"[stack");
+        if !is_private || m.is_file() || special || m.range.end > ADDRESS_LIMIT {
+            return;
+        }
+        if m.permissions[1..3] == *b"-x" {
+            code.note(m.range);
+        }
+        inherit_range(m.range);
     });
-    if read.is_err() {
+    if read.is_err() || !seen {
         for_each_registered(|_, range| inherit_range(range));
     }
 }
@@ -336,6 +384,12 @@ pub fn prepare() {
     }
     let signals = sys::block_signals();
     pager.fork.lock.lock();
+    if !pager.is_running() {
+        // It has left meanwhile.
+        pager.fork.let_in();
+        sys::set_signals(signals);
+        return;
+    }
     pager.fork.signals.store(signals, Relaxed);
     pager.fork.pause.store(1, Release);
     pager.ring();
@@ -346,11 +400,20 @@ pub fn prepare() {
         touch();
     }
     with_idle_handlers(|| {
-        pager.fork.journal.len.store(0, Relaxed);
-        pager.fork.journal.changes.store(0, Relaxed);
+        pager.fork.begin_journal();
         pager.fork.still.store(true, Release);
     });
-    inherit();
+    pager
+        .fork
+        .no_huge_pages
+        .store(sys::keep_huge_pages_out(true), Relaxed);
+}
+
+/// The fork is over: the process has huge pages again, if it had any.
+fn let_huge_pages_in() {
+    if pager().fork.no_huge_pages.swap(false, Relaxed) {
+        sys::keep_huge_pages_out(false);
+    }
 }
 
 /// After the fork, in the parent.
@@ -364,6 +427,7 @@ pub fn parent() {
         disinherit();
         pager.fork.still.store(false, Release);
     });
+    let_huge_pages_in();
     pager.host.statistics().forks.fetch_add(1, Relaxed);
     pager.fork.pause.store(0, Release);
     set_and_wake(&pager.fork.paused, 0);
@@ -377,7 +441,7 @@ pub fn parent() {
 fn carry_out() {
     let pager = pager();
     let host = &pager.host;
-    for &operation in pager.fork.journal() {
+    for operation in pager.fork.journal() {
         match operation {
             Operation::Restored(address) => {
                 if let Some(segment) = host.windows.find(&host.memory, address) {
@@ -390,8 +454,7 @@ fn carry_out() {
             change => handler::change(change),
         }
     }
-    pager.fork.journal.len.store(0, Relaxed);
-    pager.fork.journal.changes.store(0, Relaxed);
+    pager.fork.empty_journal();
     if pager.fork.journal.overflow.swap(false, Relaxed) {
         for_each_registered(acknowledge);
     }
@@ -410,6 +473,11 @@ pub fn child() {
         pager.deferred.reset();
         pager.host.exclusions.reset_lock();
         pager.host.not_inherited.reset();
+        pager.host.pagemap.unset();
+        pager.host.uffd.unset();
+        pager.host.set_statistics(core::ptr::null_mut());
+        pager.discovery.reset();
+        pager.leaving.forget();
         pager.fork.appending.raw().reset();
         pager.new_windows.raw().reset();
         pager.registering.raw().reset();
@@ -426,7 +494,7 @@ pub fn child() {
     pager.fork.hold.store(0, Relaxed);
     // What the journal calls restored may or may not be in place in this copy; presence is
     // looked up below. Changes hold.
-    for &operation in pager.fork.journal() {
+    for operation in pager.fork.journal() {
         if !matches!(operation, Operation::Restored(_)) {
             handler::change(operation);
         }
@@ -443,10 +511,16 @@ pub fn child() {
     let signals = pager.fork.signals.load(Relaxed);
     // SAFETY: locked in `prepare` by the thread this one is the copy of.
     unsafe { pager.fork.lock.unlock() };
-    if crate::start::start_in_child().is_err() {
+    pager.control.leave_page();
+    if !put_back::is_anything_away() {
         pager.stop();
-        restore_everything();
+        dormant::wait_in_child();
+    } else if crate::start::start_in_child().is_err() {
+        pager.stop();
+        put_back::everything();
+        pager.host.memory.drop_storage();
     }
+    let_huge_pages_in();
     sys::set_signals(signals);
 }
 
@@ -461,6 +535,10 @@ pub(crate) fn register_again() {
         // SAFETY: the handlers that answer start before the program goes on.
         let _ = unsafe { uffd.register(range) };
         host.keep_from_raw_clones(range);
+        // What is known of it is as true here as in the parent.
+        if uffd.is_registered(range) == Ok(true) {
+            return;
+        }
         let window = host.windows.get(segment);
         let page = |address: usize| ((address - window.base()) / PAGE_SIZE) as u32;
         window.set_registered(page(range.start), page(range.end), false);
@@ -477,18 +555,33 @@ pub(crate) fn register_again() {
                     Entry::Empty | Entry::Page(_)
                 );
                 if away && sys::is_mapped(window.address(index)) {
-                    crate::message::say(format_args!(
-                        "a forked child cannot register page {:#x}; it ends here rather than \
-                         read zeros",
-                        window.address(index)
-                    ));
-                    sys::exit_process(125);
+                    put_back::one(segment, index);
                 }
                 pager.engine.decommit(host, segment, index, index + 1);
             }
         }
-        acknowledge(segment, range);
     });
+    for operation in pager.fork.journal() {
+        if let Operation::Restored(address) = operation {
+            acknowledge_if_in_place(address);
+        }
+    }
+    // Restored in the moment in which the kernel copied, before it was noted.
+    put_back::for_each_remembered(|segment, index| {
+        acknowledge_if_in_place(host.windows.get(segment).address(index));
+    });
+}
+
+fn acknowledge_if_in_place(address: usize) {
+    let host = &pager().host;
+    if sys::resident(AddressRange::new(address, PAGE_SIZE)) != 0
+        && let Some(segment) = host.windows.find(&host.memory, address)
+    {
+        let index = (address - host.windows.get(segment).base()) / PAGE_SIZE;
+        pager()
+            .engine
+            .acknowledge_present(host, segment, index as u32);
+    }
 }
 
 fn acknowledge(segment: u32, range: AddressRange) {
@@ -505,43 +598,4 @@ fn acknowledge(segment: u32, range: AddressRange) {
                 .acknowledge_present(host, segment, index as u32);
         },
     );
-}
-
-/// The child can have no userfaultfd: everything that is remembered is written into place.
-fn restore_everything() {
-    let pager = pager();
-    let host = &pager.host;
-    host.statistics().fork_child_mode.store(2, Relaxed);
-    // SAFETY: no pager thread runs in this process; worker 0 is nobody else's.
-    let mut worker = unsafe { pager.workplace.worker(0) };
-    for (segment, window) in host.windows.iter() {
-        for index in 0..SEGMENT_PAGES {
-            if matches!(
-                pager.engine.entry(segment, index),
-                Entry::Empty | Entry::Page(_)
-            ) || is_in_place(window.address(index))
-            {
-                continue;
-            }
-            let address = window.address(index);
-            let written = match pager.engine.peek(host, &mut worker, segment, index) {
-                Content::Bytes(page) => sys::write_forced(address, page),
-                Content::Present | Content::Nothing => true,
-                Content::Doubtful => false,
-            };
-            // Not mapped: the program has kept it from its children.
-            if !written && sys::is_mapped(address) {
-                crate::message::say(format_args!(
-                    "page {address:#x} could not be restored in a forked child that may not use \
-                     userfaultfd; the child ends here rather than read zeros"
-                ));
-                sys::exit_process(125);
-            }
-        }
-    }
-}
-
-fn is_in_place(address: usize) -> bool {
-    let range = AddressRange::new(address, PAGE_SIZE);
-    sys::resident(range) != 0
 }

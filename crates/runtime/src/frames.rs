@@ -129,12 +129,28 @@ impl Memory {
     /// Runs however short: where pages are restored here and there, hardly ever are neighbours free for long, and
     /// the frames of all that were stored would stay beside the pages.
     pub fn release_idle(&self, calls: usize) {
+        self.release_while(calls, || self.has_too_many());
+    }
+
+    /// Gives all free frames back to the kernel. Under the storage's lock.
+    pub fn release_all(&self) {
+        self.release_while(usize::MAX, || true);
+    }
+
+    /// Gives all frames back, whatever they hold: in the child of a fork that has no pager.
+    pub fn drop_storage(&self) {
+        let used = self.frames.fresh.load(Relaxed) as usize * PAGE_SIZE;
+        // SAFETY: nobody reads storage where there is no pager.
+        unsafe { self.give_back(self.frame_address(0), used) };
+    }
+
+    fn release_while(&self, calls: usize, goes_on: impl Fn() -> bool) {
         let used = (self.frames.fresh.load(Relaxed) as usize).div_ceil(64);
         let mut left = calls;
         for (n, word) in self.bitmap(FREE).iter().enumerate().take(used).rev() {
             let mut free = word.load(Relaxed);
             while free != 0 {
-                if left == 0 || !self.has_too_many() {
+                if left == 0 || !goes_on() {
                     return;
                 }
                 let first = free.trailing_zeros();

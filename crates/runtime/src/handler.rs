@@ -38,6 +38,11 @@ pub struct HandlerState {
     pub thread: AtomicU32,
     /// When it was read; 0: no fault.
     pub since_ns: AtomicU64,
+    /// Time that threads waited for this handler's answers, ever, and the longest wait. Written by the
+    /// handler alone, so that counting costs no more than two stores.
+    pub waited_ns: AtomicU64,
+    /// The longest.
+    pub longest_ns: AtomicU64,
 }
 
 impl HandlerState {
@@ -48,7 +53,24 @@ impl HandlerState {
             address: AtomicUsize::new(0),
             thread: AtomicU32::new(0),
             since_ns: AtomicU64::new(0),
+            waited_ns: AtomicU64::new(0),
+            longest_ns: AtomicU64::new(0),
         }
+    }
+
+    /// Takes note of a fault that was answered after this long.
+    fn waited(&self, ns: u64) {
+        self.waited_ns
+            .store(self.waited_ns.load(Relaxed) + ns, Relaxed);
+        if ns > self.longest_ns.load(Relaxed) {
+            self.longest_ns.store(ns, Relaxed);
+        }
+    }
+
+    /// Nothing was waited for yet: in a new process.
+    pub(crate) fn forget_waits(&self) {
+        self.waited_ns.store(0, Relaxed);
+        self.longest_ns.store(0, Relaxed);
     }
 }
 
@@ -63,6 +85,8 @@ struct Fault {
     address: usize,
     write: bool,
     thread: u32,
+    /// When it was read, where it was put off; 0: just now.
+    read_ns: u64,
 }
 
 const DEFERRED: usize = 1024;
@@ -91,6 +115,7 @@ impl DeferredFaults {
             address: 0,
             write: false,
             thread: 0,
+            read_ns: 0,
         };
         Self {
             list: lock_api::Mutex::const_new(
@@ -145,11 +170,8 @@ fn wake_page(address: usize) {
     }
 }
 
-/// A handler thread: argument is `number << 16 | processor`.
-pub extern "C" fn run(argument: usize) -> ! {
-    let (number, cpu) = (argument >> 16, argument & 0xFFFF);
-    sys::set_thread_name(c"coldpress/fault");
-    sys::pin_to(cpu);
+/// A handler thread. Its maker has pinned and named it: what it calls itself it calls again and again (`filter`).
+pub extern "C" fn run(number: usize) -> ! {
     // SAFETY: worker `number + 1` and its workspace belong to this thread alone.
     let mut worker = unsafe { pager().workplace.worker(number + 1) };
     pager().threads.started();
@@ -163,6 +185,9 @@ pub extern "C" fn run(argument: usize) -> ! {
     loop {
         uffd.wait(None);
         wait_while(&pager().fork.hold, 1);
+        if pager().leaving.has_begun() {
+            pager().leaving.thread_goes();
+        }
         match read_one(state) {
             Got::Fault(fault) => {
                 in_vain = 0;
@@ -219,6 +244,7 @@ fn read_one(state: &HandlerState) -> Got {
                 address,
                 write,
                 thread,
+                read_ns: 0,
             })
         }
         event => {
@@ -248,6 +274,7 @@ pub(crate) fn read_changes() {
                         address,
                         write,
                         thread,
+                        read_ns: sys::now_ns(),
                     });
                 }
                 event => {
@@ -272,14 +299,19 @@ fn serve(worker: &mut Worker<Codec>, state: &HandlerState, fault: Fault) {
     state.since_ns.store(started, Relaxed);
     stall_for_the_watchdogs_test();
     crate::pressure::wait_for_room();
-    let expected = match pager().fork.still.load(Acquire) {
+    let (expected, answered) = match pager().fork.still.load(Acquire) {
         true => {
             fork::serve_still(worker, fault.address);
-            None
+            (None, sys::now_ns())
         }
         false => answer(worker, fault, started),
     };
     state.since_ns.store(0, Relaxed);
+    let read = match fault.read_ns {
+        0 => started,
+        read => read,
+    };
+    state.waited(answered.saturating_sub(read));
     if let Some(expected) = expected {
         let (engine, host) = (&pager().engine, &pager().host);
         engine.read_ahead(host, worker, expected, may_read_ahead);
@@ -309,8 +341,9 @@ fn may_read_ahead() -> bool {
     goes_on
 }
 
-/// Answers a fault, and says what should be restored afterwards, since it will be touched next.
-fn answer(worker: &mut Worker<Codec>, fault: Fault, started: u64) -> Option<Expected> {
+/// Answers a fault, and says what should be restored afterwards, since it will be touched next, and when the
+/// fault was answered.
+fn answer(worker: &mut Worker<Codec>, fault: Fault, started: u64) -> (Option<Expected>, u64) {
     let pager = pager();
     let statistics = pager.host.statistics();
     statistics.faults.fetch_add(1, Relaxed);
@@ -324,7 +357,7 @@ fn answer(worker: &mut Worker<Codec>, fault: Fault, started: u64) -> Option<Expe
             if let Some(uffd) = pager.host.uffd.get() {
                 let _ = uffd.zero(zero).or_else(|_| uffd.wake(zero).map(|()| 0));
             }
-            return None;
+            return (None, sys::now_ns());
         }
         return answer(worker, fault, started);
     };
@@ -338,13 +371,14 @@ fn answer(worker: &mut Worker<Codec>, fault: Fault, started: u64) -> Option<Expe
         engine.read_ahead(&pager.host, worker, expected, in_time);
     }
     let outcome = engine.fault(&pager.host, worker, segment, index, fault.write);
+    let answered = sys::now_ns();
     if matches!(
         outcome,
         FaultOutcome::Decompressed | FaultOutcome::Copied | FaultOutcome::SameFilled
     ) {
-        statistics.fault_service.record(sys::now_ns() - started);
+        statistics.fault_service.record(answered - started);
     }
-    expected
+    (expected, answered)
 }
 
 /// Acts on an event. The gate is closed.

@@ -37,7 +37,10 @@ use coldpress_engine::{
 use coldpress_interface::statistics::{Failure, Statistics};
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Pagemap, Region, Userfaultfd};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
 
 /// This machine and process.
 pub struct Linux {
@@ -55,6 +58,9 @@ pub struct Linux {
     pub exclusions: Exclusions,
     /// What the program keeps from its children itself.
     pub not_inherited: NotInherited,
+    /// No page is taken and no memory registered any more (`stand_down`). Set once; who is inside the gate after it was
+    /// closed since then sees it.
+    pub stood_down: AtomicBool,
     /// Pages in staging now.
     pub staged_pages: AtomicU64,
     statistics: AtomicPtr<Statistics>,
@@ -74,6 +80,7 @@ impl Linux {
             pagemap: Late::new(),
             exclusions: Exclusions::new(),
             not_inherited: NotInherited::new(),
+            stood_down: AtomicBool::new(false),
             staged_pages: AtomicU64::new(0),
             statistics: AtomicPtr::new(core::ptr::null_mut()),
         }
@@ -96,7 +103,10 @@ impl Linux {
 
     /// Lets the threads that wait anywhere in `range` try again.
     pub(crate) fn wake_range(&self, range: AddressRange) {
-        let _ = self.uffd().wake(range);
+        // There is none yet where the child of a fork carries its parent's journal out.
+        if let Some(uffd) = self.uffd.get() {
+            let _ = uffd.wake(range);
+        }
     }
 
     fn uffd(&self) -> &Userfaultfd {
@@ -173,7 +183,17 @@ impl Linux {
         mut with: impl FnMut(usize),
     ) -> bool {
         let Some(pagemap) = self.pagemap.get() else {
-            return false;
+            // In the young child of a fork, which has not opened it yet.
+            for start in (range.start..range.end).step_by(64 * PAGE_SIZE) {
+                let _around = around();
+                let end = range.end.min(start + 64 * PAGE_SIZE);
+                let mut resident = sys::resident(AddressRange { start, end });
+                while resident != 0 {
+                    with(start + resident.trailing_zeros() as usize * PAGE_SIZE);
+                    resident &= resident - 1;
+                }
+            }
+            return true;
         };
         let mut regions = [Region::default(); LEAF_PAGES as usize];
         let mut rest = range;
@@ -253,6 +273,9 @@ impl Linux {
         segment: SegmentId,
         range: AddressRange,
     ) -> Result<(), Errno> {
+        if self.stood_down.load(Acquire) {
+            return Err(Errno::BUSY);
+        }
         // Not while a thread is about to move memory that must not be split (`requests`).
         let Some(_registering) = pager().registering.try_lock() else {
             return Err(Errno::AGAIN);
@@ -407,7 +430,7 @@ unsafe impl Host for Linux {
             start: window.address(first),
             end: window.address(first + count),
         };
-        if self.exclusions.first_overlap(run).is_some() {
+        if self.stood_down.load(Acquire) || self.exclusions.first_overlap(run).is_some() {
             // A thread's stack, or something the program has told of, has come to lie here.
             taken.refused = wanted;
             return taken;

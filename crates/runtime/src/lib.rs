@@ -9,7 +9,8 @@
 //! | `host` | Linux as [`coldpress_engine::Host`]; why there is a gate |
 //! | `handler` | fault handlers, events |
 //! | `reclaim`, `pressure` | measuring, budget, taking pages, holding faults back |
-//! | `fence`, `hope` | when fresh memory is made to pass through the handlers; when waiting is in vain |
+//! | `fence`, `hope`, `futility` | when fresh memory is made to pass through the handlers; when waiting is in vain, and reclaim |
+//! | `account` | averages over time, time above the budget |
 //! | `chaos` | taking pages at random |
 //! | `compaction` | when storage is compacted |
 //! | `recode` | when what stays compressed is stored anew, denser |
@@ -17,11 +18,16 @@
 //! | `mapping_count` | how much of a mapping is registered at once |
 //! | `windows` | from an address to its segment |
 //! | `fork`, `not_inherited` | stillness, journal, the child's own pager; what the program keeps from it |
+//! | `put_back` | content without a pager, in children that cannot have one |
 //! | `requests` | what the program's threads ask of the pager's |
 //! | `control` | what may be changed while the program runs |
 //! | `trace` | how long locks are waited for and held |
 //! | `decisions` | a trace of what reclaim decided when |
+//! | `leave` | leaving a process, which goes on unmanaged |
+//! | `filter` | seccomp filters of the program |
+//! | `departure` | the end of a program whose threads leave one by one |
 //! | `dormant` | waiting before starting, in children that are followed |
+//! | `run_file` | this process's slot, and where its messages go |
 //! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |
 //! | `workplace` | what its threads work with |
 //! | `describe` | what is known of a page, in words |
@@ -30,6 +36,7 @@
 #![no_std]
 #![deny(missing_docs)]
 
+pub mod account;
 mod areas;
 mod chaos;
 mod cold_age;
@@ -37,29 +44,36 @@ mod compaction;
 pub mod config;
 pub mod control;
 pub mod decisions;
+pub mod departure;
 pub mod describe;
 pub mod discovery;
 pub mod dormant;
 pub mod exclusions;
 mod fence;
+pub mod filter;
 pub mod fork;
 mod frames;
 pub mod futex;
+mod futility;
 pub mod handler;
 mod hope;
 pub mod host;
 pub mod late;
+pub mod leave;
 mod mapping_count;
 pub mod maps;
 pub mod memory;
 pub mod message;
 pub mod not_inherited;
 pub mod pressure;
+mod put_back;
 pub mod reclaim;
 mod recode;
 pub mod requests;
+pub mod run_file;
 mod shortage;
 mod squeeze;
+pub mod stand_down;
 pub mod start;
 pub mod statistics;
 pub mod sys;
@@ -122,18 +136,21 @@ pub struct Pager {
     /// Held while memory is registered (tried only, never waited for), and by a thread of the
     /// program while it moves memory.
     pub registering: lock_api::Mutex<FutexLock, ()>,
+    /// Whether it leaves the process.
+    pub leaving: leave::Leaving,
     /// Wakes the reclaim thread: changes whenever there is something for it.
     pub bell: AtomicU32,
     request: requests::Request,
     /// How much memory there is, and whether reclaim keeps up.
     pub pressure: pressure::Pressure,
+    /// What the run comes to so far.
+    pub account: account::Account,
     /// Delay of the next fault, for the watchdog's test.
     pub stall_first_fault_ms: AtomicU64,
     running: AtomicBool,
     /// What of the configuration may change.
     pub control: control::Control,
     config: UnsafeCell<Config>,
-    directory: UnsafeCell<([u8; statistics::DIRECTORY_BYTES], usize)>,
     /// What the threads work with.
     pub workplace: workplace::Workplace,
     touch_before_fork: AtomicPtr<()>,
@@ -154,9 +171,11 @@ static PAGER: Pager = Pager {
     dormant: dormant::Dormant::new(),
     new_windows: lock_api::Mutex::const_new(FutexLock::INIT, ()),
     registering: lock_api::Mutex::const_new(FutexLock::INIT, ()),
+    leaving: leave::Leaving::new(),
     bell: AtomicU32::new(0),
     request: requests::Request::new(),
     pressure: pressure::Pressure::new(),
+    account: account::Account::new(),
     stall_first_fault_ms: AtomicU64::new(0),
     running: AtomicBool::new(false),
     control: control::Control::new(),
@@ -170,11 +189,11 @@ static PAGER: Pager = Pager {
         unknown_name: None,
         device: None,
         root_pid: 0,
+        first: false,
         follow: false,
         chaos: None,
         stall_first_fault_ms: 0,
     }),
-    directory: UnsafeCell::new(([0; statistics::DIRECTORY_BYTES], 0)),
     workplace: workplace::Workplace::new(),
     touch_before_fork: AtomicPtr::new(core::ptr::null_mut()),
 };
@@ -189,14 +208,9 @@ impl Pager {
     ///
     /// # Safety
     /// The program has one thread, and the pager has not started.
-    pub unsafe fn configure(&self, config: Config, directory: &[u8]) {
+    pub unsafe fn configure(&self, config: Config) {
         // SAFETY: as the caller promises.
-        unsafe {
-            *self.config.get() = config;
-            let (bytes, len) = &mut *self.directory.get();
-            *len = directory.len().min(bytes.len());
-            bytes[..*len].copy_from_slice(&directory[..*len]);
-        }
+        unsafe { *self.config.get() = config };
         self.control.begin_with(&config);
         // Nothing was compressed or stored yet, so both are free to choose.
         let _ = self.engine.codec().select(config.codec, true);
@@ -235,12 +249,6 @@ impl Pager {
         config
     }
 
-    fn statistics_directory(&self) -> &[u8] {
-        // SAFETY: not written once threads exist.
-        let (bytes, len) = unsafe { &*self.directory.get() };
-        &bytes[..*len]
-    }
-
     /// Whether the pager manages this process.
     pub fn is_running(&self) -> bool {
         self.running.load(Acquire)
@@ -258,10 +266,6 @@ impl Pager {
 
     fn stop(&self) {
         self.running.store(false, Release);
-    }
-
-    fn has_windows(&self) -> bool {
-        self.host.windows.iter().next().is_some()
     }
 
     /// Memory the pager holds besides tables and storage: stacks, staging, buffers.
@@ -286,7 +290,8 @@ impl Pager {
 
     /// Brings the statistics page up to date, at the end of the program.
     pub fn publish_finally(&self) {
-        if self.is_running() {
+        // A young child has counted nothing yet.
+        if self.is_running() && self.control.has_page() {
             let measured = reclaim::measure_once();
             statistics::publish(measured.unwrap_or(self.pressure.total_bytes.load(Relaxed)));
             statistics::publish_slow_figures();

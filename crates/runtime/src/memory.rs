@@ -117,6 +117,11 @@ impl Memory {
         room.then_some(at as *mut u8)
     }
 
+    /// The stack that was given out last has no thread. Only one thread takes stacks meanwhile.
+    pub fn take_back_stack(&self) {
+        self.next_stack.fetch_sub(1, Relaxed);
+    }
+
     /// All stacks can be given out again: in the child of a fork, whose pager threads do not
     /// exist. Nor do those that could hold a lock.
     pub fn reset_stacks(&self) {

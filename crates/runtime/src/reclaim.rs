@@ -20,6 +20,8 @@ use crate::compaction::Passes;
 use crate::config::Config;
 use crate::fence::{Fence, GROWTH_BYTES};
 use crate::futex::{set_and_wake, wait_for, wait_while};
+use crate::futility::{Futility, Seen};
+use crate::handler::MAX_HANDLERS;
 use crate::hope::Hope;
 use crate::recode::{Need, Recode};
 use crate::shortage::Shortage;
@@ -52,8 +54,13 @@ const EAGER_DISCOVERY: u64 = 500;
 const HELP_REST_NS: u64 = 200_000_000;
 /// Pages of a batch; their runs span more slots, since they pass over pages that are away.
 const BATCH_PAGES: u32 = 384;
-/// A page that could not be compressed or taken is tried again after this long.
-const RETRY_FAILED_NS: u64 = 5_000_000_000;
+/// Where no handler could be started it is tried again after this long.
+const HANDLERS_REST_NS: u64 = 250_000_000;
+/// What a fault costs beside the time between its being read and being answered.
+const FAULT_KERNEL_NS: u64 = 9_000;
+/// Where only its age makes a page go that could not be compressed or taken: after so many times the cold age, if that is
+/// longer.
+const RETRY_FAILED_AGES: u64 = 16;
 /// A batch that keeps fewer pages than this is no progress.
 const PROGRESS_PAGES: u32 = 16;
 /// Leaves, and records for as many pages, kept ready for faults on fresh memory: 256 MiB.
@@ -90,12 +97,16 @@ struct Reclaim {
     discovered_ns: u64,
     fence: Fence,
     hope: Hope,
+    futility: Futility,
     /// How seldom memory is looked for while nothing happens, and how much there was then.
     idle_discovery_ns: u64,
     idle_bytes: u64,
     last_total_bytes: u64,
     pause_ns: u64,
     handlers_started: bool,
+    /// Where none could be started: not before this time again.
+    handlers_again_ns: u64,
+    said_no_handlers: bool,
     passes: Passes,
     recode: Recode,
     squeeze: Squeeze,
@@ -110,9 +121,42 @@ struct Reclaim {
     shortage: Shortage,
 }
 
+/// Shortens the turns of the calling thread, which is going to be the reclaim thread: while the program still waits for
+/// the start.
+pub(crate) fn take_turns() {
+    sys::set_time_slice(TIME_SLICE_NS);
+}
+
+/// What the pager's first thread does in a young child: nothing is taken yet. Until its youth is over, or threads
+/// must be there before a filter forbids them.
+pub(crate) fn stay_young(reclaimer: &mut Reclaimer<Codec>) {
+    let (began_ns, ran) = (sys::now_ns(), ran_ns());
+    loop {
+        let bell = &pager().bell;
+        let rung = bell.load(Acquire);
+        stop_for_fork();
+        pager().serve_request();
+        pager().serve_leave(reclaimer.worker());
+        let lived = sys::now_ns() - began_ns;
+        if lived >= YOUTH_NS || ran_ns() - ran > YOUTH_RUN_NS || pager().wants_handlers() {
+            return;
+        }
+        wait_for(bell, rung, YOUTH_LOOK_NS);
+    }
+}
+
+/// For how long the program has run, its pager's handlers included.
+fn ran_ns() -> u64 {
+    sys::process_cpu_ns().saturating_sub(sys::own_cpu_ns())
+}
+
+/// A child that lives for so long, or runs for so long before, is worth a whole pager.
+const YOUTH_NS: u64 = 50_000_000;
+const YOUTH_RUN_NS: u64 = 20_000_000;
+const YOUTH_LOOK_NS: u64 = 10_000_000;
+
 /// Runs for ever. Called by the pager's first thread once everything is open.
 pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) -> ! {
-    sys::set_time_slice(TIME_SLICE_NS);
     let mut reclaim = Reclaim {
         statm,
         reclaimer,
@@ -120,11 +164,14 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         discovered_ns: 0,
         fence: Fence::default(),
         hope: Hope::new(sys::now_ns()),
+        futility: Futility::new(),
         idle_discovery_ns: DISCOVER_IDLE_NS,
         idle_bytes: 0,
         last_total_bytes: 0,
         pause_ns: 0,
         handlers_started,
+        handlers_again_ns: 0,
+        said_no_handlers: false,
         passes: Passes::default(),
         // SAFETY: this is the one reclaim thread.
         recode: unsafe { Recode::new() },
@@ -142,6 +189,10 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         let rung = bell.load(Acquire);
         stop_for_fork();
         pager().serve_request();
+        pager().serve_handlers(|| {
+            reclaim.start_handlers();
+        });
+        pager().serve_leave(reclaim.reclaimer.worker());
         wait_for(bell, rung, pause);
     }
 }
@@ -150,6 +201,7 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
 fn stop_for_fork() {
     let fork = &pager().fork;
     if fork.pause.load(Acquire) == 1 {
+        crate::fork::inherit();
         set_and_wake(&fork.paused, 1);
         wait_while(&fork.paused, 1);
     }
@@ -195,6 +247,11 @@ impl Marks {
                 (total > self.low && config.allows(Trigger::Pressure)).then_some(Trigger::Pressure)
             }
         }
+    }
+
+    /// The budget.
+    pub(crate) fn budget(&self) -> u64 {
+        self.budget
     }
 
     /// Whether memory stands where pages are taken for the budget.
@@ -247,8 +304,7 @@ impl Reclaim {
     /// handlers, where it can be held back.
     fn fence(&mut self) {
         let (began_ns, content) = (sys::now_ns(), self.content_bytes());
-        if self.fence.is_due(began_ns, content) {
-            self.start_handlers();
+        if self.fence.is_due(began_ns, content) && self.start_handlers() {
             let registered = pager().discovery.fence();
             let took = began_ns..sys::now_ns();
             self.fence.made(took, registered, content);
@@ -262,11 +318,19 @@ impl Reclaim {
         self.last_measured_bytes() + away * PAGE_SIZE as u64
     }
 
-    fn start_handlers(&mut self) {
-        if !self.handlers_started {
-            start_handlers();
-            self.handlers_started = true;
+    /// Before anything is registered. `false`: no thread can be made now (`RLIMIT_NPROC`), and nothing is taken.
+    fn start_handlers(&mut self) -> bool {
+        if !self.handlers_started && sys::now_ns() >= self.handlers_again_ns {
+            self.handlers_started = start_handlers(MAX_HANDLERS);
+            self.handlers_again_ns = sys::now_ns() + HANDLERS_REST_NS;
+            if !self.handlers_started && !core::mem::replace(&mut self.said_no_handlers, true) {
+                crate::message::say(format_args!(
+                    "no thread can be made to answer faults: nothing is compressed until one can (raise the limit: \
+                     ulimit -u)"
+                ));
+            }
         }
+        self.handlers_started
     }
 
     /// Tells the handlers whether faults are to wait for the budget (`hope.rs`).
@@ -343,15 +407,17 @@ impl Reclaim {
             self.discover_idly(total);
             pager()
                 .engine
-                .age(&pager().host, &ageing(100_000_000, 0), false);
+                .age(&pager().host, &self.ageing(100_000_000, 0), false);
         }
         // The first fence registers all there is, and takes long: not only when memory is above already.
         if soon_over || total > marks.budget / 4 * 3 && growth > GROWTH_BYTES {
             self.fence();
         }
         if total > marks.high && marks.trigger(total, &config).is_some() {
-            return self.press(&config, &marks, total);
+            let rest = self.futility.rest(sys::now_ns(), self.seen());
+            return rest.unwrap_or_else(|| self.press(&config, &marks, total));
         }
+        self.futility.is_over();
         self.pause_ns = 0;
         self.watch_hope(false, Some(true));
         let need = self.recode_need(&config, &marks, total);
@@ -389,25 +455,30 @@ impl Reclaim {
         }
         let engine = &pager().engine;
         let c = engine.counters();
-        let refaults = [
+        // The kernel's part of a fault is not in what handlers see.
+        let returned = [
             &c.faults_decompressed,
             &c.faults_same_filled,
             &c.faults_copied,
         ];
-        let refaults = refaults.iter().map(|counter| counter.load(Relaxed)).sum();
-        let resident = engine.resident_pages().into();
+        let returned: u64 = returned.iter().map(|counter| counter.load(Relaxed)).sum();
+        let (waited_ns, _) = statistics::fault_waits();
+        let cost_ns = waited_ns + returned * FAULT_KERNEL_NS;
+        let resident: u64 = engine.resident_pages().into();
         let taken = c.eager_compressions.load(Relaxed);
+        let away = c.compressed_pages.load(Relaxed) + c.same_filled_pages.load(Relaxed);
         let verdict = self.cold_age.observe(
             sys::now_ns(),
             Counts {
-                refaults,
+                cost_ns,
                 resident,
+                content: (self.last_measured_bytes() / PAGE_SIZE as u64).max(resident) + away,
                 taken,
                 pressed,
             },
         );
         let control = &pager().control;
-        let guarded = self.cold_age.has_had_enough();
+        let guarded = self.cold_age.is_in_peace();
         control.set_chosen_cold_age(self.cold_age.in_force_ns() / 1_000_000_000, guarded);
         let s = pager().host.statistics();
         match verdict {
@@ -434,9 +505,14 @@ impl Reclaim {
             let took = sys::own_cpu_ns() - before;
             self.eager_discovery_ns = now + every_ns.max(took * EAGER_DISCOVERY);
         }
-        let ageing = ageing((age_ns / 4).max(1_000_000), 0);
+        let ageing = self.ageing((age_ns / 4).max(1_000_000), 0);
+        let ageing = Ageing {
+            // There is no hurry to find out whether they compress by now.
+            retry_failed_ns: ageing.retry_failed_ns.max(age_ns * RETRY_FAILED_AGES),
+            ..ageing
+        };
         let inactive = pager().engine.age(&pager().host, &ageing, false);
-        if inactive == 0 || now < self.eager_again_ns || chosen && self.cold_age.has_had_enough() {
+        if inactive == 0 || now < self.eager_again_ns || chosen && !self.may_take_for_age() {
             return false;
         }
         let batch = self.batch(now.saturating_sub(age_ns), Trigger::Eager);
@@ -446,6 +522,12 @@ impl Reclaim {
         batch.taken > 0
     }
 
+    /// Whether pages may be taken for the age that was chosen, as far as what it costs is concerned.
+    fn may_take_for_age(&self) -> bool {
+        let taken = pager().engine.counters().eager_compressions.load(Relaxed);
+        !self.cold_age.is_in_peace() && self.cold_age.pace(taken) >= u64::from(BATCH_PAGES)
+    }
+
     /// The machine is short of memory: takes a batch of the coldest, whatever the budget.
     fn help_out(&mut self) {
         let now = sys::now_ns();
@@ -453,7 +535,7 @@ impl Reclaim {
             return;
         }
         self.discover(DISCOVER_IDLE_NS);
-        let ageing = ageing(100_000_000, 20_000_000);
+        let ageing = self.ageing(100_000_000, 20_000_000);
         if pager().engine.age(&pager().host, &ageing, true) > 0 {
             let batch = self.batch(u64::MAX, Trigger::Pressure);
             if batch.kept < PROGRESS_PAGES {
@@ -475,7 +557,7 @@ impl Reclaim {
                 self.recode.turn(config, need);
             }
             let hurry = marks.hurry_ns(total, pager().pressure.waiting.load(Relaxed) > 0);
-            let ageing = ageing(100_000_000, hurry);
+            let ageing = self.ageing(100_000_000, hurry);
             let mut inactive = pager().engine.age(&pager().host, &ageing, true);
             self.fence();
             if inactive == 0 {
@@ -504,12 +586,16 @@ impl Reclaim {
                     // Reclaim rests now: nobody shall wait for it meanwhile.
                     self.hope.give_up();
                     pager().pressure.hopeless.store(true, Relaxed);
+                    if self.pause_ns == MEASURE_NS {
+                        self.futility.in_vain(sys::now_ns(), self.seen());
+                    }
                     self.pause_ns = (self.pause_ns * 2).clamp(500_000, MEASURE_NS);
                     return self.pause_ns;
                 }
                 sys::sleep_ns(hurry.min(MEASURE_CLOSE_NS));
             } else {
                 hopeless = 0;
+                self.futility.is_over();
                 self.pause_ns = 0;
             }
             if pager().bell_rung() {
@@ -522,7 +608,7 @@ impl Reclaim {
     /// A round of chaos ([`chaos`](crate::chaos)).
     fn chaos(&mut self) -> u64 {
         self.discover(DISCOVER_PRESSED_NS);
-        let touched_before_ns = self.chaos.prepare(&ageing(1, 1));
+        let touched_before_ns = self.chaos.prepare(&self.ageing(1, 1));
         let batch = self.batch(touched_before_ns, Trigger::Pressure);
         match batch.taken > BATCH_PAGES / 2 {
             true => 100_000,
@@ -531,28 +617,41 @@ impl Reclaim {
     }
 
     fn batch(&mut self, touched_before_ns: u64, trigger: Trigger) -> coldpress_engine::Batch {
-        self.start_handlers();
+        if !self.start_handlers() {
+            return Default::default();
+        }
         pager().host.memory.notice_locking();
         pager().host.memory.prepare();
         pager().discovery.exclude_threads();
         if pager().host.exclusions.incomplete.load(Relaxed) {
             return Default::default();
         }
-        pager().engine.reclaim_batch(
+        let batch = pager().engine.reclaim_batch(
             &pager().host,
             &mut self.reclaimer,
             BATCH_PAGES,
             touched_before_ns,
             trigger,
-        )
+        );
+        let seen = self.seen();
+        self.futility.note(&batch, sys::now_ns(), || seen);
+        batch
     }
-}
 
-fn ageing(interval_ns: u64, pressed_interval_ns: u64) -> Ageing {
-    Ageing {
-        interval_ns,
-        pressed_interval_ns,
-        retry_failed_ns: RETRY_FAILED_NS,
+    /// What may make something of what was in vain.
+    fn seen(&self) -> Seen {
+        Seen {
+            bytes: self.last_measured_bytes(),
+            ran_ns: ran_ns(),
+        }
+    }
+
+    fn ageing(&self, interval_ns: u64, pressed_interval_ns: u64) -> Ageing {
+        Ageing {
+            interval_ns,
+            pressed_interval_ns,
+            retry_failed_ns: self.futility.retry_ns(),
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use crate::fork::Operation;
 use crate::futex::{FutexLock, Inside, add_and_wake, set_and_wake, wait_while};
 use crate::sys::SignalsBlocked;
 use crate::windows::parts;
-use crate::{Pager, fork, handler, sys};
-use coldpress_engine::Entry;
+use crate::{Codec, Pager, fork, handler, sys};
+use coldpress_engine::{Entry, Worker};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize,
@@ -21,10 +21,14 @@ const NONE: u32 = 0;
 /// A range is to be registered whole.
 const REGISTER: u32 = 1;
 /// A range, all of whose pages are in place, is to be given up.
-const SURRENDER: u32 = 2;
+pub(crate) const SURRENDER: u32 = 2;
+/// The pager is to leave the process.
+const LEAVE: u32 = 3;
+/// The handlers are to be started.
+const HANDLERS: u32 = 4;
 
 /// How often a range is registered whole before its call is made all the same.
-const ATTEMPTS: usize = 16;
+pub(crate) const ATTEMPTS: usize = 16;
 
 /// How often one looks whether what was just excluded is in place: for a third of a second in all.
 const PATIENCE: u32 = 40;
@@ -322,7 +326,7 @@ impl Pager {
     }
 
     /// Has the kernel fault in what is away of a range, or being taken. Whether anything was.
-    fn touch_what_is_away(&self, range: AddressRange) -> bool {
+    pub(crate) fn touch_what_is_away(&self, range: AddressRange) -> bool {
         let _signals = SignalsBlocked::new();
         let mut any = false;
         for part in parts(range) {
@@ -342,10 +346,16 @@ impl Pager {
     }
 
     /// Lets the reclaim thread do something, and waits for it.
-    fn ask(&self, what: u32, range: AddressRange) -> bool {
+    pub(crate) fn ask(&self, what: u32, range: AddressRange) -> bool {
         let _signals = SignalsBlocked::new();
         let request = &self.request;
         request.lock.lock();
+        if !self.is_running() {
+            // It has left: nobody would answer.
+            // SAFETY: locked above.
+            unsafe { request.lock.unlock() };
+            return false;
+        }
         request.start.store(range.start, Relaxed);
         request.end.store(range.end, Relaxed);
         request.state.store(what, Release);
@@ -355,6 +365,45 @@ impl Pager {
         // SAFETY: locked above.
         unsafe { request.lock.unlock() };
         granted
+    }
+
+    /// Has the pager leave, and waits until it has.
+    pub(crate) fn ask_to_leave(&self) -> bool {
+        self.ask(LEAVE, AddressRange::new(0, 0))
+    }
+
+    /// Has the handlers started, where they are not, and waits until they are.
+    pub(crate) fn ask_for_handlers(&self) {
+        self.ask(HANDLERS, AddressRange::new(0, 0));
+    }
+
+    /// Starts handlers, if that is asked for.
+    pub(crate) fn serve_handlers(&self, start: impl FnOnce()) {
+        let request = &self.request;
+        if request.state.load(Acquire) == HANDLERS {
+            start();
+            request.granted.store(true, Relaxed);
+            set_and_wake(&request.state, NONE);
+        }
+    }
+
+    /// Whether all handlers are asked for.
+    pub(crate) fn wants_handlers(&self) -> bool {
+        self.request.state.load(Acquire) == HANDLERS
+    }
+
+    /// Leaves, if that is asked for. Called by the reclaim thread, which ends with it.
+    pub(crate) fn serve_leave(&self, worker: &mut Worker<Codec>) {
+        let request = &self.request;
+        if request.state.load(Acquire) != LEAVE {
+            return;
+        }
+        let left = crate::leave::leave(worker);
+        request.granted.store(left, Relaxed);
+        set_and_wake(&request.state, NONE);
+        if left {
+            self.leaving.thread_goes();
+        }
     }
 
     /// Whether some pages of the range are registered and some are not.
@@ -386,7 +435,7 @@ impl Pager {
             end: request.end.load(Relaxed),
         };
         let granted = match what {
-            NONE => return,
+            NONE | LEAVE | HANDLERS => return,
             SURRENDER => self.give_up(range),
             _ => self.register_parts(range),
         };

@@ -12,20 +12,20 @@
 //!                                  becomes the reclaim thread
 //! ```
 
-use crate::futex::{set_and_wake, wait_while};
+use crate::futex::{set_and_wake, wait_for};
 use crate::handler::MAX_HANDLERS;
 use crate::{
-    Codec, dormant, fork, handler, message, pager, reclaim, statistics, sys, trace, watchdog,
+    Codec, dormant, fork, handler, message, pager, reclaim, run_file, statistics, sys, trace,
+    watchdog,
 };
 use coldpress_engine::Reclaimer;
 use coldpress_interface::PAGE_SIZE;
-use coldpress_interface::page::Page;
 use coldpress_uffd::{Errno, Features, Pagemap, Userfaultfd};
 use core::sync::atomic::{
-    AtomicU32, AtomicUsize,
+    AtomicBool, AtomicU32, AtomicUsize,
     Ordering::{Acquire, Relaxed},
 };
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
 /// Why the pager did not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +57,36 @@ impl StartError {
     }
 }
 
+/// Says that what this process has become, or what was asked for in the first place but may wait, goes on
+/// without a pager, and why.
+pub fn say_unmanaged(error: StartError) {
+    let name = sys::process_name();
+    let len = name
+        .iter()
+        .position(|&byte| byte < b' ')
+        .unwrap_or(name.len());
+    let name = core::str::from_utf8(&name[..len]).unwrap_or("the program");
+    let user = rustix::process::geteuid().as_raw();
+    match error {
+        StartError::Userfaultfd => message::say(format_args!(
+            "{name} is not managed: it was started as user {user}, who may not use userfaultfd; it runs as without \
+             Coldpress (to manage it, hand the device down: coldpress run … 9</dev/userfaultfd)"
+        )),
+        _ => message::say(format_args!(
+            "{name} is not managed: {}; it runs as without Coldpress",
+            error.explain()
+        )),
+    }
+}
+
 /// The pager's threads.
 pub struct Threads {
     ids: [AtomicU32; MAX_HANDLERS + 2],
     count: AtomicUsize,
+    /// There is a watchdog.
+    watched: AtomicBool,
+    /// The first handler.
+    handler: AtomicU32,
     /// 0: starting, 1: ready, else a [`StartError`].
     ready: AtomicU32,
 }
@@ -77,6 +103,8 @@ impl Threads {
         Self {
             ids: [const { AtomicU32::new(0) }; MAX_HANDLERS + 2],
             count: AtomicUsize::new(0),
+            watched: AtomicBool::new(false),
+            handler: AtomicU32::new(0),
             ready: AtomicU32::new(0),
         }
     }
@@ -98,15 +126,66 @@ impl Threads {
     /// There are none: in the child of a fork.
     pub fn reset(&self) {
         self.count.store(0, Relaxed);
+        self.watched.store(false, Relaxed);
         self.ready.store(0, Relaxed);
     }
 }
+
+/// How often a program that waits for its pager looks whether the pager's first thread is still there.
+const STILL_THERE_NS: u64 = 100_000_000;
 
 /// Starts the pager in the program. The configuration and the directory are set.
 pub fn start() -> Result<(), StartError> {
     settle()?;
     reserve()?;
-    launch(0)
+    launch(Start::First)
+}
+
+/// How the pager starts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// In a program.
+    First,
+    /// In the child of a fork.
+    Child,
+    /// Where it had left, with a userfaultfd that was opened before.
+    Again(i32),
+}
+
+impl Start {
+    fn to_number(self) -> usize {
+        match self {
+            Self::First => 0,
+            Self::Child => 1,
+            Self::Again(fd) => 2 + fd as usize,
+        }
+    }
+
+    fn from_number(number: usize) -> Self {
+        match number {
+            0 => Self::First,
+            1 => Self::Child,
+            fd => Self::Again(fd as i32 - 2),
+        }
+    }
+}
+
+/// A userfaultfd for a pager that leaves and wants to come back when it may not open one any more. In the table of
+/// the calling thread, one of the program's.
+pub(crate) fn open_ahead() -> Option<Userfaultfd> {
+    open_userfaultfd(inherited_device()).ok()
+}
+
+/// Starts the pager again in a process that it has left a moment ago.
+pub(crate) fn start_again(uffd: Userfaultfd) -> Result<(), StartError> {
+    use rustix::fd::{AsFd, AsRawFd};
+    let pager = pager();
+    pager.threads.reset();
+    pager.host.memory.reset_stacks();
+    // SAFETY: the pager has no threads, and the program's are in no wrapper but this one's.
+    unsafe { pager.deferred.reset() };
+    pager.pressure.waiting.store(0, Relaxed);
+    launch(Start::Again(uffd.as_fd().as_raw_fd()))
 }
 
 /// Starts the pager in the program, but not before it is worth it ([`dormant`]).
@@ -136,25 +215,39 @@ fn reserve() -> Result<(), StartError> {
 
 /// Starts the pager again in the child of a fork.
 pub fn start_in_child() -> Result<(), StartError> {
-    launch(1)
+    launch(Start::Child)
 }
 
-fn launch(is_child: usize) -> Result<(), StartError> {
-    if is_child != 0 {
-        trace::stop();
-        crate::decisions::begin_in_child();
-    }
+fn launch(start: Start) -> Result<(), StartError> {
     let pager = pager();
-    let inherited = match is_child {
-        0 => core::ptr::null_mut(),
-        _ => pager.control.page_address(),
-    };
-    make_page(is_child as u64, inherited);
+    match start {
+        Start::First => make_page(0),
+        Start::Child => {
+            trace::stop();
+            statistics::begin_in_child();
+            crate::decisions::begin_in_child();
+        }
+        Start::Again(_) => {}
+    }
     let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;
     // SAFETY: a stack that nobody else has.
-    unsafe { sys::start_thread(stack, sys::Role::Reclaim, false, first_thread, is_child) }
-        .map_err(|_| StartError::Thread)?;
-    wait_while(&pager.threads.ready, 0);
+    let thread = unsafe {
+        sys::start_thread(
+            stack,
+            sys::Role::Reclaim,
+            false,
+            first_thread,
+            start.to_number(),
+        )
+        .map_err(|_| StartError::Thread)?
+    };
+    while pager.threads.ready.load(Acquire) == 0 {
+        wait_for(&pager.threads.ready, 0, STILL_THERE_NS);
+        // A filter of system calls may have ended it.
+        if pager.threads.ready.load(Acquire) == 0 && !sys::is_thread(thread) {
+            return Err(StartError::Thread);
+        }
+    }
     match pager.threads.ready.load(Acquire) {
         1 => {
             pager.set_running();
@@ -167,15 +260,19 @@ fn launch(is_child: usize) -> Result<(), StartError> {
     }
 }
 
-/// Makes the statistics page, in the place of an inherited one or anywhere.
-fn make_page(fork_child_mode: u64, inherited: *mut Page) {
+/// Makes the statistics page.
+fn make_page(fork_child_mode: u64) {
     let pager = pager();
-    // SAFETY: the pager that used it is not in this process, and a new one not yet.
-    let page = unsafe { statistics::create(pager.statistics_directory(), inherited) };
+    // SAFETY: the pager that used an inherited one is not in this process, and a new one not yet.
+    let page = unsafe { statistics::create() };
     // SAFETY: a mapping that nobody unmaps.
     unsafe {
         pager.host.set_statistics(page.cast());
         pager.control.set_page(page);
+    }
+    pager.account.begin();
+    for handler in &pager.handlers {
+        handler.forget_waits();
     }
     let s = pager.host.statistics();
     statistics::publish_settings();
@@ -187,23 +284,20 @@ fn make_page(fork_child_mode: u64, inherited: *mut Page) {
 /// Starts the pager in a thread that has waited with it, and is the first.
 pub(crate) fn start_here() -> ! {
     let pager = pager();
-    make_page(0, core::ptr::null_mut());
+    make_page(0);
     sys::set_thread_name(c"coldpress/main");
     pager.threads.started();
-    match reserve().and_then(|()| open_all(false)) {
+    match reserve().and_then(|()| open_all(Start::First)) {
         Ok((reclaimer, statm, handlers_started)) => {
             pager.set_running();
             pager.dormant.end();
             reclaim::run(reclaimer, statm, handlers_started)
         }
         Err(error) => {
-            statistics::remove(pager.statistics_directory());
+            run_file::release(pager.control.page_address());
             pager.dormant.end();
             if pager.config().root_pid == sys::process_id() {
-                message::say(format_args!(
-                    "the program goes on without compression: {}",
-                    error.explain()
-                ));
+                say_unmanaged(error);
             }
             sys::exit_thread()
         }
@@ -235,11 +329,15 @@ pub(crate) fn close_descriptors(device: Option<i32>) {
 }
 
 /// The pager's first thread: opens everything in a descriptor table of its own.
-extern "C" fn first_thread(is_child: usize) -> ! {
+extern "C" fn first_thread(start: usize) -> ! {
     sys::set_thread_name(c"coldpress/main");
     let pager = pager();
     pager.threads.started();
-    match open_all(is_child != 0) {
+    let start = Start::from_number(start);
+    if start == Start::Child {
+        live_young()
+    }
+    match open_all(start) {
         Ok((reclaimer, statm, handlers_started)) => {
             set_and_wake(&pager.threads.ready, 1);
             reclaim::run(reclaimer, statm, handlers_started)
@@ -251,14 +349,105 @@ extern "C" fn first_thread(is_child: usize) -> ! {
     }
 }
 
-fn open_all(is_child: bool) -> Result<(Reclaimer<Codec>, OwnedFd, bool), StartError> {
+/// The first thread in the child of a fork where pages are away. Most children end soon, and all that a process has
+/// opened of `/proc` costs when it has ended: so there is one handler at first, and no more than it needs. A child that lives
+/// gets the rest.
+fn live_young() -> ! {
     let pager = pager();
-    let device = pager.config().device.filter(|&fd| fd >= 0);
+    if let Err(error) = open_young() {
+        set_and_wake(&pager.threads.ready, error as u32);
+        sys::exit_thread();
+    }
+    set_and_wake(&pager.threads.ready, 1);
+    // SAFETY: this thread is the only reclaimer; its part of the workplace is its own.
+    let mut reclaimer = unsafe { pager.workplace.reclaimer() };
+    reclaim::stay_young(&mut reclaimer);
+    loop {
+        match grow_up() {
+            Ok(statm) => reclaim::run(reclaimer, statm, true),
+            // It has lost the right to that meanwhile, and goes on without.
+            Err(_) if crate::leave::leave(reclaimer.worker()) => pager.leaving.thread_goes(),
+            Err(_) => reclaim::stay_young(&mut reclaimer),
+        }
+    }
+}
+
+fn open_young() -> Result<(), StartError> {
+    let pager = pager();
+    stay_out_of_the_way();
+    let device = inherited_device();
     close_descriptors(device);
     let uffd = open_userfaultfd(device).map_err(|_| StartError::Userfaultfd)?;
     if let Some(fd) = device {
         sys::close_range(fd as u32, fd as u32);
     }
+    pager.handler_count.store(0, Relaxed);
+    // SAFETY: this is the first thread of the pager, the others do not exist yet, and the program waits.
+    unsafe {
+        pager.leaving.reset();
+        uffd.register(pager.host.memory.staging())
+            .map_err(|_| StartError::Userfaultfd)?;
+        pager.host.uffd.set(uffd);
+    }
+    // Nothing of the program's is registered yet: without a handler it goes on without a pager.
+    if !start_handlers(1) {
+        return Err(StartError::Thread);
+    }
+    fork::register_again();
+    Ok(())
+}
+
+/// Opens the rest, and starts the other threads.
+fn grow_up() -> Result<OwnedFd, StartError> {
+    let pager = pager();
+    let pagemap = Pagemap::open().map_err(|_| StartError::Proc)?;
+    let statm = reclaim::open_statm().ok_or(StartError::Proc)?;
+    // SAFETY: only this thread uses `discovery`; nobody has found the page map yet.
+    unsafe {
+        pager.discovery.open().map_err(|_| StartError::Proc)?;
+        pager.host.pagemap.set(pagemap);
+    }
+    make_page(1);
+    pager.engine.prepare_for(&pager.host, 1024, 65_536);
+    // What is registered has a handler: the others, and the watchdog, are missed where they cannot be made.
+    start_handlers(MAX_HANDLERS);
+    watch();
+    reclaim::take_turns();
+    Ok(statm)
+}
+
+/// Starts the watchdog, if there is none. `false`: it cannot be made.
+pub(crate) fn watch() -> bool {
+    let watched = &pager().threads.watched;
+    if !watched.load(Relaxed) {
+        // A new thread has its maker's name.
+        sys::set_thread_name(c"coldpress/watch");
+        let started = start_thread(sys::Role::Watchdog, watchdog::run, 0);
+        sys::set_thread_name(c"coldpress/main");
+        watched.store(started.is_ok(), Relaxed);
+    }
+    watched.load(Relaxed)
+}
+
+fn open_all(start: Start) -> Result<(Reclaimer<Codec>, OwnedFd, bool), StartError> {
+    let pager = pager();
+    stay_out_of_the_way();
+    let uffd = if let Start::Again(fd) = start {
+        close_descriptors(Some(fd));
+        // SAFETY: a userfaultfd, opened for this pager, in a table that is this thread's own.
+        Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(fd) })
+    } else {
+        let device = inherited_device();
+        close_descriptors(device);
+        let uffd = open_userfaultfd(device).map_err(|_| StartError::Userfaultfd)?;
+        if let Some(fd) = device {
+            sys::close_range(fd as u32, fd as u32);
+        }
+        uffd
+    };
+    pager.handler_count.store(0, Relaxed);
+    // SAFETY: this is the first thread of the pager.
+    unsafe { pager.leaving.reset() };
     let pagemap = Pagemap::open().map_err(|_| StartError::Proc)?;
     let statm = reclaim::open_statm().ok_or(StartError::Proc)?;
     // SAFETY: the other pager threads do not exist yet, and the program waits.
@@ -270,16 +459,21 @@ fn open_all(is_child: bool) -> Result<(Reclaimer<Codec>, OwnedFd, bool), StartEr
         pager.host.pagemap.set(pagemap);
     }
     pager.engine.prepare_for(&pager.host, 1024, 65_536);
-    start_thread(sys::Role::Watchdog, watchdog::run, 0)?;
-    let mut handlers_started = false;
-    if is_child && pager.has_windows() {
-        start_handlers();
-        handlers_started = true;
-        fork::register_again();
+    // Where there is none, none is registered until one can be made (`reclaim`).
+    let handlers_started = start_handlers(MAX_HANDLERS);
+    if !watch() {
+        return Err(StartError::Thread);
     }
+    reclaim::take_turns();
     // SAFETY: this thread is the only reclaimer; its part of the workplace is its own.
     let reclaimer = unsafe { pager.workplace.reclaimer() };
     Ok((reclaimer, statm, handlers_started))
+}
+
+/// The calling thread has a working directory of its own, so that the program may enter another mount namespace: not
+/// one that somebody wants to unmount.
+pub(crate) fn stay_out_of_the_way() {
+    let _ = rustix::process::chdir(c"/");
 }
 
 fn open_userfaultfd(device: Option<i32>) -> Result<Userfaultfd, Errno> {
@@ -289,10 +483,17 @@ fn open_userfaultfd(device: Option<i32>) -> Result<Userfaultfd, Errno> {
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         Userfaultfd::from_device(fd)
     };
-    let uffd = match device {
-        Some(fd) => through_device(fd).or_else(|_| Userfaultfd::from_system_call(false))?,
-        None => Userfaultfd::from_system_call(false)?,
+    // A node that this user may open is as good as one that was handed down.
+    let through_node = || {
+        use rustix::fs::{Mode, OFlags};
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let node = rustix::fs::open(c"/dev/userfaultfd", flags, Mode::empty())?;
+        Userfaultfd::from_device(rustix::fd::AsFd::as_fd(&node))
     };
+    let inherited = device.ok_or(Errno::BADF).and_then(through_device);
+    let uffd = inherited
+        .or_else(|_| Userfaultfd::from_system_call(false))
+        .or_else(|errno| through_node().map_err(|_| errno))?;
     uffd.handshake(Features::PAGER)?;
     Ok(uffd)
 }
@@ -302,36 +503,51 @@ fn start_thread(
     entry: extern "C" fn(usize) -> !,
     argument: usize,
 ) -> Result<u32, StartError> {
-    let stack = pager().host.memory.stack().ok_or(StartError::Memory)?;
+    let memory = &pager().host.memory;
+    let stack = memory.stack().ok_or(StartError::Memory)?;
     // SAFETY: a stack that nobody else has.
-    unsafe { sys::start_thread(stack, role, true, entry, argument) }.map_err(|_| StartError::Thread)
+    let started = unsafe { sys::start_thread(stack, role, true, entry, argument) };
+    started.map_err(|_| {
+        memory.take_back_stack();
+        StartError::Thread
+    })
 }
 
-/// Starts one handler for each processor that the process may use. Called by a pager thread,
-/// whose descriptor table they share, before the first page is taken out.
-pub fn start_handlers() {
+/// Starts one handler for each processor that the process may use, or `most` of them; one of them may be there. Called by
+/// a pager thread, whose descriptor table they share, before the first page is taken out. `false`: there is none, since no
+/// thread could be made, and nothing may be registered.
+pub fn start_handlers(most: usize) -> bool {
+    let pager = pager();
     let allowed = rustix::thread::sched_getaffinity(None);
+    // A new thread has its maker's name.
+    sys::set_thread_name(c"coldpress/fault");
+    let there = pager.handler_count.load(Relaxed);
     let mut number = 0;
     for cpu in 0..rustix::thread::CpuSet::MAX_CPU {
         let usable = allowed.as_ref().map_or(cpu == 0, |set| set.is_set(cpu));
-        if usable && number < MAX_HANDLERS {
-            if !pager().workplace.has_room_for(number + 1) {
-                break;
-            }
-            match start_thread(sys::Role::Handler, handler::run, number << 16 | cpu) {
-                Ok(_) => number += 1,
-                Err(_) => break,
-            }
+        if !usable || number >= most.min(MAX_HANDLERS) {
+            continue;
         }
+        if !pager.workplace.has_room_for(number + 1) {
+            break;
+        }
+        let thread = match number {
+            0 if there > 0 => Ok(pager.threads.handler.load(Relaxed)),
+            number => start_thread(sys::Role::Handler, handler::run, number),
+        };
+        let Ok(thread) = thread else { break };
+        if number == 0 {
+            pager.threads.handler.store(thread, Relaxed);
+        }
+        // A handler that is alone is wherever it is wanted.
+        if most > 1 {
+            sys::pin(thread, cpu);
+        }
+        number += 1;
     }
-    if number == 0 {
-        message::say(format_args!(
-            "no thread could be made to answer faults; the process ends before memory is touched \
-             that nobody would bring back (raise its limit: ulimit -u)"
-        ));
-        sys::exit_process(125);
-    }
-    pager().handler_count.store(number, Relaxed);
+    sys::set_thread_name(c"coldpress/main");
+    pager.handler_count.store(number, Relaxed);
+    number > 0
 }
 
 /// Memory of the machine in bytes: the bound for storage.

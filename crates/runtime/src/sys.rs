@@ -41,6 +41,13 @@ pub fn thread_id() -> u32 {
     unsafe { syscall(nr::__NR_gettid, [0; 6]) as u32 }
 }
 
+/// Whether there is a thread `thread` in this process.
+pub fn is_thread(thread: u32) -> bool {
+    let args = [process_id() as usize, thread as usize, 0, 0, 0, 0];
+    // SAFETY: signal 0 only asks.
+    unsafe { syscall(nr::__NR_tgkill, args) == 0 }
+}
+
 /// Number of this process.
 pub fn process_id() -> u32 {
     // SAFETY: no arguments, no effect.
@@ -75,6 +82,23 @@ pub fn thread_name() -> [u8; 16] {
     // SAFETY: the kernel writes sixteen bytes.
     unsafe { syscall(nr::__NR_prctl, args) };
     name
+}
+
+/// Name of the process: that of its first thread.
+pub fn process_name() -> [u8; 16] {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let mut name = [0u8; 16];
+    let read = rustix::fs::open(c"/proc/self/comm", flags, Mode::empty())
+        .and_then(|file| rustix::io::read(&file, &mut name));
+    match read {
+        Ok(len) => {
+            // The line's end.
+            name[len.saturating_sub(1)..].fill(0);
+            name
+        }
+        Err(_) => thread_name(),
+    }
 }
 
 /// Where thread `thread` of this process keeps its list of robust futexes: inside its thread
@@ -159,19 +183,36 @@ pub fn own_cpu_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+/// Processor time of all threads of the process, in nanoseconds, those that have ended included.
+pub fn process_cpu_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Processor time of a thread of this process, in nanoseconds; 0 where there is none of this number.
+pub fn thread_cpu_ns(thread: u32) -> u64 {
+    // The kernel's numbers of clocks: the thread's own number, inverted, above "of a thread" and "scheduled".
+    let clock = (!(thread as i32) << 3) | 6;
+    let mut t = [0u64; 2];
+    // SAFETY: two words, which the kernel fills in.
+    let result = unsafe {
+        syscall(
+            nr::__NR_clock_gettime,
+            [clock as isize as usize, t.as_mut_ptr() as usize, 0, 0, 0, 0],
+        )
+    };
+    match result {
+        0 => t[0] * 1_000_000_000 + t[1],
+        _ => 0,
+    }
+}
+
 /// Ends the process at once with `status`.
 pub fn exit_process(status: i32) -> ! {
     loop {
         // SAFETY: the process ends.
         unsafe { syscall(nr::__NR_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
     }
-}
-
-/// A copy of descriptor `number` of the program's own table, which is not the pager's.
-pub fn program_descriptor(number: i32) -> Option<rustix::fd::OwnedFd> {
-    use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-    let process = pidfd_open(Pid::from_raw(process_id() as i32)?, PidfdFlags::empty()).ok()?;
-    pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).ok()
 }
 
 /// Ends the process by SIGABRT.
@@ -194,11 +235,30 @@ pub fn abort() -> ! {
     exit_process(134)
 }
 
+/// Ends the process by `signal`, whatever the program does with it.
+pub fn die_by(signal: u32) -> ! {
+    // SAFETY: the program has no thread left that would notice. Zeros say: the default.
+    unsafe {
+        let default = [0usize; 4];
+        let (signal, at) = (signal as usize, default.as_ptr() as usize);
+        syscall(nr::__NR_rt_sigaction, [signal, at, 0, 8, 0, 0]);
+        set_signals(!0 & !(1 << (signal - 1)));
+        syscall(nr::__NR_kill, [process_id() as usize, signal, 0, 0, 0, 0]);
+    }
+    // The first process of a namespace does not die by its own signals.
+    exit_process(128 + signal as i32)
+}
+
 /// Ends the calling pager thread.
 pub fn exit_thread() -> ! {
+    exit_thread_with(0)
+}
+
+/// Ends the calling thread alone, with this status.
+pub fn exit_thread_with(status: i32) -> ! {
     loop {
-        // SAFETY: the thread ends; its stack belongs to the pager and stays.
-        unsafe { syscall(nr::__NR_exit, [0; 6]) };
+        // SAFETY: the thread ends, and nothing of it is used by others.
+        unsafe { syscall(nr::__NR_exit, [status as usize, 0, 0, 0, 0, 0]) };
     }
 }
 
@@ -279,12 +339,8 @@ pub unsafe fn start_thread(
         top.add(1).write(argument);
         (block, top)
     };
-    let mut flags = nr::CLONE_VM
-        | nr::CLONE_FS
-        | nr::CLONE_SIGHAND
-        | nr::CLONE_THREAD
-        | nr::CLONE_SYSVSEM
-        | nr::CLONE_SETTLS;
+    let mut flags =
+        nr::CLONE_VM | nr::CLONE_SIGHAND | nr::CLONE_THREAD | nr::CLONE_SYSVSEM | nr::CLONE_SETTLS;
     if shares_descriptors {
         flags |= nr::CLONE_FILES;
     }
@@ -403,11 +459,12 @@ pub fn set_thread_name(name: &core::ffi::CStr) {
     let _ = rustix::thread::set_name(name);
 }
 
-/// Pins the calling thread to one processor. `false`: not allowed.
-pub fn pin_to(cpu: usize) -> bool {
+/// Pins a thread of this process to one processor. `false`: not allowed.
+pub fn pin(thread: u32, cpu: usize) -> bool {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);
-    rustix::thread::sched_setaffinity(None, &set).is_ok()
+    let thread = rustix::thread::Pid::from_raw(thread as i32);
+    thread.is_some() && rustix::thread::sched_setaffinity(thread, &set).is_ok()
 }
 
 /// `struct sched_attr` of `sched_setattr`(2), in its first size.
@@ -490,28 +547,29 @@ pub const MADV_DONTNEED: c_int = 4;
 pub const MADV_DONTFORK: c_int = 10;
 /// Gives a range to forked children again.
 pub const MADV_DOFORK: c_int = 11;
+/// Keeps a range out of core files.
+pub const MADV_DONTDUMP: c_int = 16;
 /// Keeps huge pages out of a range.
 pub const MADV_NOHUGEPAGE: c_int = 15;
-/// Leaves a range out of core files.
-pub const MADV_DONTDUMP: c_int = 16;
 /// Gives forked children zeros.
 pub const MADV_WIPEONFORK: c_int = 18;
 /// Gives forked children the content again.
 pub const MADV_KEEPONFORK: c_int = 19;
 /// Faults in what can be read.
 pub const MADV_POPULATE_READ: c_int = 22;
+/// Makes pages that can be written to, or fails where a store would raise a signal.
+pub const MADV_POPULATE_WRITE: c_int = 23;
 
-/// Writes to memory of this process whatever its protection, through `/proc/self/mem`.
-pub fn write_forced(address: usize, bytes: &[u8]) -> bool {
-    use rustix::fs::{Mode, OFlags};
-    let Ok(mem) = rustix::fs::open(
-        c"/proc/self/mem",
-        OFlags::RDWR | OFlags::CLOEXEC,
-        Mode::empty(),
-    ) else {
-        return false;
-    };
-    rustix::io::pwrite(&mem, bytes, address as u64) == Ok(bytes.len())
+/// Keeps huge pages out of the whole process, or no longer. `true`: that is new.
+pub fn keep_huge_pages_out(out: bool) -> bool {
+    const PR_SET_THP_DISABLE: usize = 41;
+    const PR_GET_THP_DISABLE: usize = 42;
+    // SAFETY: numbers alone; no content changes.
+    unsafe {
+        let is_out = syscall(nr::__NR_prctl, [PR_GET_THP_DISABLE, 0, 0, 0, 0, 0]);
+        is_out == isize::from(!out)
+            && syscall(nr::__NR_prctl, [PR_SET_THP_DISABLE, out.into(), 0, 0, 0, 0]) == 0
+    }
 }
 
 /// A null pointer of the C type.

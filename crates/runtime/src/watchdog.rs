@@ -2,8 +2,10 @@
 //!
 //! A thread of its own that takes no lock: it reads the handlers' published state four times a
 //! second and wakes the reclaim thread if somebody outside asks for something; once a second it keeps the
-//! slow figures of the statistics page.
+//! slow figures of the statistics page. And it ends the process when the program's threads have all left
+//! (`departure`).
 
+use crate::departure::Departure;
 use crate::{message, pager, statistics, sys, trace};
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -16,12 +18,16 @@ const SLOWLY: u32 = 4;
 
 /// Runs for ever.
 pub extern "C" fn run(_: usize) -> ! {
-    sys::set_thread_name(c"coldpress/watch");
     pager().threads.started();
     let mut reported = [0u64; crate::handler::MAX_HANDLERS];
     let mut rounds = 0u32;
+    let mut departure = Departure::watch();
     loop {
-        sys::sleep_ns(PERIOD_NS);
+        departure.wait(PERIOD_NS);
+        if pager().leaving.has_begun() {
+            pager().leaving.wake_handlers();
+            pager().leaving.thread_goes();
+        }
         let now = sys::now_ns();
         for (handler, reported) in pager().handlers.iter().zip(&mut reported) {
             let since = handler.since_ns.load(Acquire);

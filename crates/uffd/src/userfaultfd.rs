@@ -433,6 +433,13 @@ impl Userfaultfd {
     }
 }
 
+impl From<OwnedFd> for Userfaultfd {
+    /// A userfaultfd that was opened before, with its handshake done.
+    fn from(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+}
+
 impl AsFd for Userfaultfd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

@@ -5,6 +5,7 @@ use super::residency;
 use crate::Engine;
 use crate::counters::Counters;
 use crate::host::Host;
+use crate::stored::HEADER_BYTES;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
 use core::sync::atomic::Ordering::Relaxed;
@@ -110,6 +111,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             help,
             value: value as u64,
         };
+        let headers = usage.objects * HEADER_BYTES;
         let held = [
             gauge(
                 "storage_bytes",
@@ -120,8 +122,14 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             gauge(
                 "payload_bytes",
                 Unit::Bytes,
-                "Bytes of stored objects, their headers included.",
-                usage.payload_bytes,
+                "Compressed data alone: bytes of stored objects without their headers.",
+                usage.payload_bytes - headers,
+            ),
+            gauge(
+                "object_header_bytes",
+                Unit::Bytes,
+                "Headers of stored objects.",
+                headers,
             ),
             gauge(
                 "fragmentation_bytes",

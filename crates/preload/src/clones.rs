@@ -1,0 +1,293 @@
+//! Copies of the process that libc's `fork` does not make: `clone` without `CLONE_VM`, and `fork`, `clone` and `clone3`
+//! through libc's `syscall`. The hooks of a fork stand around them, too.
+//!
+//! The kernel is given no other stack for the child: the child's hook runs where the parent was, on the child's copy of
+//! that stack, and only then does the child go where it was sent. (Without `CLONE_VM` there is nothing that
+//! the two could disturb.)
+//!
+//! Everything else is handed on with its arguments, registers and stack as they came: a thread that
+//! is made by `syscall(SYS_clone, …)` returns on a stack of its own.
+//!
+//! An instruction of the program's own, of which nobody knows, makes a child that gets SIGSEGV where content is away
+//! (`docs/adr/0003-fork.md`).
+
+use crate::entry;
+use crate::wrappers::{Wrapped, answer};
+use coldpress_runtime::{pager, sys};
+use core::arch::{asm, naked_asm};
+use core::ffi::{c_int, c_void};
+use core::ptr::NonNull;
+use linux_raw_sys::general as nr;
+
+type Body = extern "C" fn(*mut c_void) -> c_int;
+type Clone = unsafe extern "C" fn(
+    Option<Body>,
+    *mut c_void,
+    c_int,
+    *mut c_void,
+    *mut c_int,
+    *mut c_void,
+    *mut c_int,
+) -> c_int;
+
+const CLONE_VM: usize = nr::CLONE_VM as usize;
+const EINVAL: isize = -22;
+
+/// Runs `make`, a system call that copies the process and answers 0 in the copy, between the hooks.
+///
+/// # Safety
+/// As that call's. `child_tid` is null, or where the kernel is to write in the child: the page is brought in place
+/// first, where the pager's child finds it.
+unsafe fn copy_process(child_tid: *const c_int, make: impl FnOnce() -> isize) -> isize {
+    entry::prepare();
+    if !child_tid.is_null() {
+        // SAFETY: the program's own place for a number; nothing is taken out between the hooks.
+        unsafe { child_tid.cast::<u8>().read_volatile() };
+    }
+    let result = make();
+    match result {
+        0 => entry::child(),
+        _ => entry::parent(),
+    }
+    result
+}
+
+fn child_tid_of(flags: usize, address: usize) -> *const c_int {
+    match flags & nr::CLONE_CHILD_SETTID as usize {
+        0 => core::ptr::null(),
+        _ => address as *const c_int,
+    }
+}
+
+/// `clone`. Arguments behind the fourth may be missing; they are handed on as they are found.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clone(
+    body: Option<Body>,
+    stack: *mut c_void,
+    flags: c_int,
+    argument: *mut c_void,
+    parent_tid: *mut c_int,
+    tls: *mut c_void,
+    child_tid: *mut c_int,
+) -> c_int {
+    static REAL: Wrapped = Wrapped::new(c"clone");
+    let bits = flags as u32 as usize;
+    if bits & CLONE_VM != 0 {
+        let Some(real) = REAL.find() else {
+            return answer(-38) as c_int;
+        };
+        // SAFETY: libc's function with the program's arguments; on x86_64 it finds those that it was given where
+        // any function with seven arguments does.
+        return unsafe {
+            core::mem::transmute::<NonNull<c_void>, Clone>(real)(
+                body, stack, flags, argument, parent_tid, tls, child_tid,
+            )
+        };
+    }
+    let (Some(body), false) = (body, stack.is_null()) else {
+        return answer(EINVAL) as c_int;
+    };
+    let args = [
+        bits,
+        0,
+        parent_tid as usize,
+        child_tid as usize,
+        tls as usize,
+        0,
+    ];
+    // SAFETY: the program's own call, but for the stack, to which the child goes below.
+    let result = unsafe {
+        copy_process(child_tid_of(bits, child_tid as usize), || {
+            sys::syscall(nr::__NR_clone, args)
+        })
+    };
+    if result == 0 {
+        // SAFETY: the child's stack and function, as the program has given them.
+        unsafe { run_on(stack, body, argument) }
+    }
+    answer(result) as c_int
+}
+
+/// Runs the child's function as libc does: its result is the status of the thread.
+///
+/// # Safety
+/// `stack` is the upper end of memory for a stack.
+unsafe fn run_on(stack: *mut c_void, body: Body, argument: *mut c_void) -> ! {
+    // SAFETY: nothing of the old stack is used from here on.
+    unsafe {
+        asm!(
+            "mov rsp, rcx",
+            "and rsp, -16",
+            "xor ebp, ebp",
+            "call rdx",
+            "mov edi, eax",
+            "call {end}",
+            "ud2",
+            end = sym end,
+            in("rcx") stack,
+            in("rdx") body,
+            in("rdi") argument,
+            options(noreturn),
+        )
+    }
+}
+
+extern "C" fn end(status: c_int) -> ! {
+    // Natively the process ends with its last thread; the pager's are none of its. (With another thread of its own it
+    // ends when that has left, see `departure`.)
+    if pager().is_alone_with_the_program() {
+        sys::exit_process(status);
+    }
+    sys::exit_thread_with(status)
+}
+
+/// What `syscall` returns, and on which stack; 0: on that it was called on.
+#[repr(C)]
+struct Returned {
+    result: isize,
+    stack: usize,
+}
+
+/// The arguments of `clone3`, as far as they matter here.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct CloneArguments {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    rest: [u64; 3],
+}
+
+/// Largest size of the arguments that we know, and the least that the kernel takes.
+const CLONE_ARGUMENTS: usize = size_of::<CloneArguments>();
+const LEAST_CLONE_ARGUMENTS: usize = 64;
+
+unsafe extern "C" fn copied(
+    number: usize,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+) -> Returned {
+    // SAFETY: the program's own calls, but for the stack, which `syscall` sets in the child.
+    let (result, stack) = unsafe {
+        match number as u32 {
+            nr::__NR_clone => {
+                let call = || sys::syscall(nr::__NR_clone, [a, 0, c, d, e, 0]);
+                (copy_process(child_tid_of(a, d), call), b)
+            }
+            nr::__NR_clone3 => clone3(a as *const CloneArguments, b),
+            number => (
+                copy_process(core::ptr::null(), || sys::syscall(number, [0; 6])),
+                0,
+            ),
+        }
+    };
+    Returned {
+        result: answer(result),
+        stack: if result == 0 { stack } else { 0 },
+    }
+}
+
+unsafe fn clone3(arguments: *const CloneArguments, size: usize) -> (isize, usize) {
+    let mut own = CloneArguments {
+        flags: 0,
+        pidfd: 0,
+        child_tid: 0,
+        parent_tid: 0,
+        exit_signal: 0,
+        stack: 0,
+        stack_size: 0,
+        tls: 0,
+        rest: [0; 3],
+    };
+    // SAFETY: `size` bytes of the program's; what is larger than we know is handed on as it is.
+    unsafe {
+        let known = size <= CLONE_ARGUMENTS;
+        core::ptr::copy_nonoverlapping(
+            arguments.cast::<u8>(),
+            (&raw mut own).cast(),
+            size.min(CLONE_ARGUMENTS),
+        );
+        let stack = (own.stack + own.stack_size) as usize;
+        let child_tid = child_tid_of(own.flags as usize, own.child_tid as usize);
+        (own.stack, own.stack_size) = (0, 0);
+        if !known {
+            // Fields of a later kernel: only a child that stays on its stack is known to be right.
+            let call = || sys::syscall(nr::__NR_clone3, [arguments as usize, size, 0, 0, 0, 0]);
+            return (copy_process(child_tid, call), 0);
+        }
+        let args = [(&raw const own) as usize, size, 0, 0, 0, 0];
+        (
+            copy_process(child_tid, || sys::syscall(nr::__NR_clone3, args)),
+            stack,
+        )
+    }
+}
+
+extern "C" fn failed(result: isize) -> isize {
+    answer(result)
+}
+
+/// `syscall` with the number of `fork`, `clone` or `clone3`, jumped to from there.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn by_number() {
+    naked_asm!(
+        "cmp rdi, {clone}",
+        "je 40f",
+        "cmp rdi, {clone3}",
+        "je 20f",
+        "30:",
+        "sub rsp, 8",
+        "call {copied}",
+        "add rsp, 8",
+        "test rdx, rdx",
+        "jz 70f",
+        "mov rsp, rdx",
+        "70:",
+        "ret",
+        "40:",
+        "test rsi, {vm}",
+        "jz 30b",
+        // As libc's, which uses no stack: a thread returns on its own.
+        "90:",
+        "mov rax, rdi",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov r10, r8",
+        "mov r8, r9",
+        "mov r9, [rsp + 8]",
+        "syscall",
+        "cmp rax, -4095",
+        "jae 80f",
+        "ret",
+        "80:",
+        "mov rdi, rax",
+        "jmp {failed}",
+        // The kernel refuses what is shorter, or nowhere.
+        "20:",
+        "cmp rdx, {least}",
+        "jb 90b",
+        "test rsi, rsi",
+        "jz 90b",
+        "test dword ptr [rsi], {vm}",
+        "jnz 90b",
+        "jmp 30b",
+        clone = const nr::__NR_clone,
+        clone3 = const nr::__NR_clone3,
+        vm = const nr::CLONE_VM,
+        least = const LEAST_CLONE_ARGUMENTS,
+        failed = sym failed,
+        copied = sym copied,
+    )
+}

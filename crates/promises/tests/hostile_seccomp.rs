@@ -1,0 +1,63 @@
+//! A program that installs a seccomp filter goes on as natively, with all its memory: managed where the pager can
+//! live with the filter, and without compression, which is said, where it cannot.
+
+use coldpress_promises::{Managed, Workplace, process, skip};
+use std::process::Command;
+use std::time::Duration;
+
+/// Filters, and whether the program is managed under them.
+const FILTERS: [(&str, bool); 9] = [
+    ("listed", true),
+    ("early", true),
+    ("early_unseen", true),
+    ("bearable", true),
+    ("killed", false),
+    ("trapped", false),
+    ("refused", false),
+    ("child", false),
+    ("wrappers", false),
+];
+
+fn all_go_on<'a>(place: &'a Workplace, managed: impl Fn() -> Managed<'a>) {
+    let program = place.compile("hostile_seccomp");
+    for (how, is_managed) in FILTERS {
+        let mut natively = Command::new(&program);
+        natively.args(["1", how]);
+        let outcome = process::run(place, natively, Duration::from_secs(60));
+        if outcome.verdict().is_none() {
+            continue;
+        }
+        let (outcome, statistics) = managed().run(&program, ["1", how]);
+        assert!(outcome.verdict().is_some(), "{how}: {outcome}");
+        let statistics = statistics.expect("statistics");
+        statistics.at_least("evictions", 1);
+        eprintln!("{how}: {}\n{}", statistics.summary(), outcome.stderr);
+        let says = "goes on without compression: it installs a seccomp filter";
+        assert_eq!(
+            outcome.stderr.contains(says),
+            !is_managed,
+            "{how}: {outcome}"
+        );
+    }
+}
+
+#[test]
+fn programs_go_on_under_filters() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("seccomp");
+    all_go_on(&place, || Managed::new(&place));
+}
+
+#[test]
+fn an_ordinary_users_programs_go_on_under_filters() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("seccomp-nobody");
+    all_go_on(&place, || {
+        let managed = Managed::new(&place).as_nobody();
+        managed.with_device().expect("the device")
+    });
+}

@@ -1,0 +1,381 @@
+//! Seccomp filters of the program: whether the pager can live with one.
+//!
+//! A filter for all threads (`SECCOMP_FILTER_FLAG_TSYNC`) is the pager's threads' too, and any filter is inherited by the
+//! pager of a forked child and met by the library's wrappers. So before one is installed it is asked about every call
+//! that the pager makes, as the kernel will ask it: a filter is a program of classic BPF, a pure function of the call.
+//!
+//! | calls | made | must be |
+//! |---|---|---|
+//! | [`NEEDED`] | by running threads of the pager, all the time | allowed |
+//! | [`WANTED`] | by them, for threads' stacks, messages, figures, traces | allowed, or refused with an error |
+//! | [`AT_START`] | when a pager starts | the same, where the program may fork (or its pager waits with starting) |
+//! | [`BY_WRAPPERS`] | by the program's threads in the library's wrappers | the same |
+//!
+//! `crates/promises/programs/hostile_seccomp.c` allows exactly [`NEEDED`] and [`WANTED`], and a program runs under it.
+//!
+//! A filter that looks at addresses, or where the call comes from, is asked with zeros.
+
+use linux_raw_sys::general as nr;
+
+/// One instruction, `struct sock_filter`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Instruction {
+    /// Operation.
+    pub code: u16,
+    /// Instructions to pass over where a comparison holds.
+    pub jump_true: u8,
+    /// And where it does not.
+    pub jump_false: u8,
+    /// Operand.
+    pub k: u32,
+}
+
+/// A call: its number and the first three arguments, as far as they are constant.
+type Call = (u32, [u64; 3]);
+
+/// Any arguments.
+const ANY: [u64; 3] = [0; 3];
+
+const fn second(argument: u64) -> [u64; 3] {
+    [0, argument, 0]
+}
+
+const fn third(argument: u64) -> [u64; 3] {
+    [0, 4096, argument]
+}
+
+/// What running threads of the pager cannot do without.
+pub const NEEDED: &[Call] = &[
+    (nr::__NR_read, ANY),
+    (nr::__NR_ppoll, ANY),
+    (nr::__NR_pread64, ANY),
+    (nr::__NR_nanosleep, ANY),
+    (nr::__NR_clock_gettime, ANY),
+    (nr::__NR_restart_syscall, ANY),
+    (nr::__NR_getpid, ANY),
+    (nr::__NR_gettid, ANY),
+    (nr::__NR_exit, ANY),
+    (nr::__NR_exit_group, ANY),
+    (nr::__NR_tgkill, ANY),
+    (nr::__NR_mincore, ANY),
+    (nr::__NR_futex, second(128)),
+    (nr::__NR_futex, second(129)),
+    (nr::__NR_madvise, third(4)),
+    (nr::__NR_madvise, third(10)),
+    (nr::__NR_madvise, third(11)),
+    (nr::__NR_madvise, third(22)),
+    // UFFDIO_REGISTER, UNREGISTER, WAKE, COPY, ZEROPAGE, MOVE, POISON; PAGEMAP_SCAN.
+    (nr::__NR_ioctl, second(0xC020_AA00)),
+    (nr::__NR_ioctl, second(0x8010_AA01)),
+    (nr::__NR_ioctl, second(0x8010_AA02)),
+    (nr::__NR_ioctl, second(0xC028_AA03)),
+    (nr::__NR_ioctl, second(0xC020_AA04)),
+    (nr::__NR_ioctl, second(0xC028_AA05)),
+    (nr::__NR_ioctl, second(0xC020_AA08)),
+    (nr::__NR_ioctl, second(0xC060_6610)),
+];
+
+/// What they make less of where it is refused.
+pub const WANTED: &[Call] = &[
+    (nr::__NR_open, ANY),
+    (nr::__NR_openat, ANY),
+    (nr::__NR_close, ANY),
+    (nr::__NR_write, ANY),
+    (nr::__NR_lseek, ANY),
+    (nr::__NR_getdents64, ANY),
+    (nr::__NR_get_robust_list, ANY),
+    (nr::__NR_pidfd_open, ANY),
+    (nr::__NR_pidfd_getfd, ANY),
+    (nr::__NR_close_range, ANY),
+    (nr::__NR_rt_sigprocmask, ANY),
+    (nr::__NR_rt_sigaction, ANY),
+    (nr::__NR_kill, ANY),
+];
+
+/// What a pager does when it starts.
+pub const AT_START: &[Call] = &[
+    (nr::__NR_clone, ANY),
+    (nr::__NR_prctl, [15, 0, 0]),
+    (nr::__NR_prctl, [16, 0, 0]),
+    (nr::__NR_sched_getaffinity, ANY),
+    (nr::__NR_sched_setaffinity, ANY),
+    (nr::__NR_sched_getattr, ANY),
+    (nr::__NR_sched_setattr, ANY),
+    (nr::__NR_userfaultfd, ANY),
+    (nr::__NR_ioctl, second(0xAA00)),
+    (nr::__NR_ioctl, second(0xC018_AA3F)),
+    (nr::__NR_eventfd2, ANY),
+    (nr::__NR_unshare, [nr::CLONE_FILES as u64, 0, 0]),
+    (nr::__NR_close_range, ANY),
+    (nr::__NR_chdir, ANY),
+    (nr::__NR_fstat, ANY),
+    (nr::__NR_mmap, ANY),
+    (nr::__NR_ftruncate, ANY),
+    (nr::__NR_unlink, ANY),
+    (nr::__NR_rename, ANY),
+    (nr::__NR_pwrite64, ANY),
+    (nr::__NR_sysinfo, ANY),
+];
+
+/// What threads of the program do in wrappers.
+pub const BY_WRAPPERS: &[Call] = &[
+    (nr::__NR_rt_sigprocmask, ANY),
+    (nr::__NR_futex, second(128)),
+    (nr::__NR_futex, second(129)),
+    (nr::__NR_nanosleep, ANY),
+    (nr::__NR_madvise, third(22)),
+];
+
+/// What libc's `fork` does: `CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD`.
+const FORK: Call = (nr::__NR_clone, [0x0120_0011, 0, 0]);
+
+const ALLOW: u32 = 0x7FFF_0000;
+const LOG: u32 = 0x7FFC_0000;
+const ERRNO: u32 = 0x0005_0000;
+const ACTION: u32 = 0xFFFF_0000;
+
+/// `AUDIT_ARCH_X86_64`.
+const ARCHITECTURE: u32 = 0xC000_003E;
+
+/// What a filter does to the pager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing that harms it.
+    Bearable,
+    /// It forbids this call.
+    Forbids(u32),
+}
+
+/// What `filter` does to the pager: to its running threads if it is for `all_threads`, to one that still has to start
+/// (`waits`), in children and in wrappers otherwise.
+pub fn judge(filter: &[Instruction], all_threads: bool, waits: bool) -> Verdict {
+    let action = |call: &Call| run(filter, call) & ACTION;
+    let allows = |call: &Call| matches!(action(call), ALLOW | LOG);
+    let spares = |call: &Call| matches!(action(call), ALLOW | LOG | ERRNO);
+    let runs_under_it = all_threads || allows(&FORK);
+    let starts_under_it = allows(&FORK) || waits && all_threads;
+    let needed = NEEDED.iter().filter(|_| runs_under_it);
+    let wanted = WANTED.iter().filter(|_| runs_under_it);
+    let at_start = AT_START.iter().filter(|_| starts_under_it);
+    let mut forbidden = needed.filter(|call| !allows(call)).chain(
+        wanted
+            .chain(at_start)
+            .chain(BY_WRAPPERS)
+            .filter(|call| !spares(call)),
+    );
+    forbidden
+        .next()
+        .map_or(Verdict::Bearable, |&(number, _)| Verdict::Forbids(number))
+}
+
+/// The kernel's most instructions of a filter.
+pub const LONGEST: usize = 4096;
+
+/// What the filter returns for a call. What is no valid filter (the kernel will refuse it) allows everything.
+fn run(filter: &[Instruction], call: &Call) -> u32 {
+    let (mut a, mut x, mut memory) = (0u32, 0u32, [0u32; 16]);
+    let mut at = 0;
+    while let Some(&Instruction {
+        code,
+        jump_true,
+        jump_false,
+        k,
+    }) = filter.get(at)
+    {
+        at += 1;
+        let operand = if code & 0x08 != 0 { x } else { k };
+        let cell = (k & 15) as usize;
+        match (code & 0x07, code) {
+            (0x00, 0x20) => a = word(call, k),
+            (0x00, 0x80) => a = DATA_BYTES,
+            (0x00, 0x00) => a = k,
+            (0x00, 0x60) => a = memory[cell],
+            (0x01, 0x81) => x = DATA_BYTES,
+            (0x01, 0x01) => x = k,
+            (0x01, 0x61) => x = memory[cell],
+            (0x02, _) => memory[cell] = a,
+            (0x03, _) => memory[cell] = x,
+            (0x04, _) => match alu(code & 0xF0, a, operand) {
+                Some(result) => a = result,
+                None => return ALLOW,
+            },
+            (0x05, 0x05) => at = at.saturating_add(k as usize),
+            (0x05, _) => {
+                let holds = match code & 0xF0 {
+                    0x10 => a == operand,
+                    0x20 => a > operand,
+                    0x30 => a >= operand,
+                    0x40 => a & operand != 0,
+                    _ => return ALLOW,
+                };
+                at += usize::from(if holds { jump_true } else { jump_false });
+            }
+            (0x06, _) => return if code & 0x18 == 0x10 { a } else { k },
+            (0x07, _) if code & 0xF8 == 0x80 => a = x,
+            (0x07, _) => x = a,
+            _ => return ALLOW,
+        }
+    }
+    ALLOW
+}
+
+fn alu(operation: u16, a: u32, operand: u32) -> Option<u32> {
+    Some(match operation {
+        0x00 => a.wrapping_add(operand),
+        0x10 => a.wrapping_sub(operand),
+        0x20 => a.wrapping_mul(operand),
+        0x30 => a.checked_div(operand).unwrap_or(0),
+        0x40 => a | operand,
+        0x50 => a & operand,
+        0x60 => a.checked_shl(operand).unwrap_or(0),
+        0x70 => a.checked_shr(operand).unwrap_or(0),
+        0x80 => a.wrapping_neg(),
+        0xA0 => a ^ operand,
+        _ => return None,
+    })
+}
+
+/// Bytes of `struct seccomp_data`: number, architecture, where it comes from, six arguments.
+const DATA_BYTES: u32 = 64;
+
+/// The word at `offset` of the structure.
+fn word(&(number, arguments): &Call, offset: u32) -> u32 {
+    match offset {
+        0 => number,
+        4 => ARCHITECTURE,
+        16..40 => {
+            let argument = arguments[(offset as usize - 16) / 8];
+            (if offset % 8 == 0 {
+                argument
+            } else {
+                argument >> 32
+            }) as u32
+        }
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    const KILL: u32 = 0x8000_0000;
+    const TRAP: u32 = 0x0003_0000;
+
+    fn instruction(code: u16, jump_true: u8, jump_false: u8, k: u32) -> Instruction {
+        Instruction {
+            code,
+            jump_true,
+            jump_false,
+            k,
+        }
+    }
+
+    /// `listed` for the calls of a list, `others` for all others.
+    fn filter(numbers: &[u32], listed: u32, others: u32) -> Vec<Instruction> {
+        let mut filter = std::vec![instruction(0x20, 0, 0, 0)];
+        for &number in numbers {
+            filter.push(instruction(0x15, 0, 1, number));
+            filter.push(instruction(0x06, 0, 0, listed));
+        }
+        filter.push(instruction(0x06, 0, 0, others));
+        filter
+    }
+
+    fn numbers(lists: &[&[Call]]) -> Vec<u32> {
+        lists.iter().flat_map(|l| l.iter().map(|c| c.0)).collect()
+    }
+
+    #[test]
+    fn a_filter_of_what_the_pager_does_not_do_is_bearable() {
+        let other = filter(&[nr::__NR_ptrace, nr::__NR_mount], KILL, ALLOW);
+        for (all, waits) in [(false, false), (true, false), (true, true)] {
+            assert_eq!(judge(&other, all, waits), Verdict::Bearable);
+        }
+    }
+
+    #[test]
+    fn what_is_listed_is_all_that_is_needed() {
+        let running = numbers(&[NEEDED, WANTED, BY_WRAPPERS]);
+        let only = filter(&running, ALLOW, KILL);
+        assert_eq!(judge(&only, true, false), Verdict::Bearable);
+        // The pager that waits has to start yet.
+        assert!(matches!(judge(&only, true, true), Verdict::Forbids(_)));
+        for left_out in running {
+            let without: Vec<_> = numbers(&[NEEDED, WANTED, BY_WRAPPERS])
+                .into_iter()
+                .filter(|&number| number != left_out)
+                .collect();
+            for action in [KILL, TRAP, 0] {
+                assert_eq!(
+                    judge(&filter(&without, ALLOW, action), true, false),
+                    Verdict::Forbids(left_out)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn errors_are_borne_where_less_is_made_of_them() {
+        let robust = filter(&[nr::__NR_get_robust_list], ERRNO | 1, ALLOW);
+        assert_eq!(judge(&robust, true, false), Verdict::Bearable);
+        let futex = filter(&[nr::__NR_futex], ERRNO | 1, ALLOW);
+        assert_eq!(judge(&futex, true, false), Verdict::Forbids(nr::__NR_futex));
+    }
+
+    #[test]
+    fn a_thread_of_its_own_matters_only_where_it_forks_or_calls_wrappers() {
+        let start = filter(&[nr::__NR_userfaultfd], KILL, ALLOW);
+        assert_eq!(
+            judge(&start, false, false),
+            Verdict::Forbids(nr::__NR_userfaultfd)
+        );
+        let no_fork = filter(&[nr::__NR_userfaultfd, nr::__NR_clone], KILL, ALLOW);
+        assert_eq!(judge(&no_fork, false, false), Verdict::Bearable);
+        let masks = filter(&[nr::__NR_rt_sigprocmask, nr::__NR_clone], KILL, ALLOW);
+        assert_eq!(
+            judge(&masks, false, false),
+            Verdict::Forbids(nr::__NR_rt_sigprocmask)
+        );
+    }
+
+    /// Arguments are looked at, with masks and jumps over several instructions.
+    #[test]
+    fn arguments_are_looked_at() {
+        let no_copy = [
+            instruction(0x20, 0, 0, 0),
+            instruction(0x15, 0, 4, nr::__NR_ioctl),
+            instruction(0x20, 0, 0, 24),
+            instruction(0x54, 0, 0, 0xFFFF),
+            instruction(0x15, 0, 1, 0xAA03),
+            instruction(0x06, 0, 0, KILL),
+            instruction(0x06, 0, 0, ALLOW),
+        ];
+        assert_eq!(
+            judge(&no_copy, true, false),
+            Verdict::Forbids(nr::__NR_ioctl)
+        );
+        let wrong_architecture = [
+            instruction(0x20, 0, 0, 4),
+            instruction(0x15, 1, 0, ARCHITECTURE),
+            instruction(0x06, 0, 0, KILL),
+            instruction(0x06, 0, 0, ALLOW),
+        ];
+        assert_eq!(judge(&wrong_architecture, true, true), Verdict::Bearable);
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_ends() {
+        for broken in [
+            &[][..],
+            &[instruction(0x05, 0, 0, u32::MAX)],
+            &[instruction(0xFFFF, 0, 0, 0)],
+            &[instruction(0x34, 0, 0, 0)],
+        ] {
+            assert_eq!(judge(broken, true, false), Verdict::Bearable);
+        }
+    }
+}
