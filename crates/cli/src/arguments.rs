@@ -49,7 +49,7 @@ Examples:
   coldpress run -- redis-server
   coldpress run --budget 1G -- python3 train.py
   coldpress run --budget 65% --cold-after 30s -- redis-server
-  coldpress run --follow --budget 1G -- make -j4
+  coldpress run --budget 1G -- make -j4
   coldpress run --budget 512MiB --stats out.json --quiet -- ./program --its-own-option
 
 Settings come from the command line, else from the environment (COLDPRESS_BUDGET,
@@ -134,22 +134,28 @@ pub struct RunArguments {
     /// [default: auto: minutes, where the codec is press and the processor has AVX2]
     #[arg(long, verbatim_doc_comment, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_cold_after)]
     pub recode_after: Option<u64>,
-    /// Manage the programs that the program starts, too. Each process has the whole
-    /// budget for itself. What holds less than 4 MiB or lives for less than 50 ms is
-    /// left alone. Static, setuid and 32-bit programs run as without Coldpress and are
-    /// named at the end
-    #[arg(long, verbatim_doc_comment)]
+    /// Manage the programs that the program starts, too, which is the default. Each
+    /// process has the whole budget for itself. What holds less than 4 MiB or lives for
+    /// less than 50 ms is left alone. Static, setuid and 32-bit programs run as without
+    /// Coldpress; those that hold much are named at the end
+    #[arg(long, verbatim_doc_comment, overrides_with = "no_follow")]
     pub follow: bool,
+    /// Manage the program alone, and its forked children until they execute another
+    #[arg(long, verbatim_doc_comment, overrides_with = "follow")]
+    pub no_follow: bool,
     /// Write the final statistics to this file, as JSON
     #[arg(long, verbatim_doc_comment, value_name = "FILE")]
     pub stats: Option<PathBuf>,
-    /// Write to this file what is decided when; with --follow, that of other processes
+    /// Write to this file what is decided when; that of other processes goes
     /// to FILE.PID. Look at it with: coldpress trace FILE
     #[arg(long, verbatim_doc_comment, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// For tests: evict pages at random, whatever their heat and the budget
     #[arg(long, verbatim_doc_comment, value_name = "SEED", num_args = 0..=1, require_equals = true, value_parser = chaos::parse_seed)]
     pub chaos: Option<Option<u64>>,
+    /// Kill the program when coldpress is killed; else it goes on
+    #[arg(long, verbatim_doc_comment)]
+    pub die_with_coldpress: bool,
     /// Print no summary at the end
     #[arg(short, long, verbatim_doc_comment)]
     pub quiet: bool,
@@ -174,7 +180,11 @@ impl RunArguments {
             codec: self.codec,
             storage: self.storage,
             recode_after_ms: self.recode_after,
-            follow: self.follow.then_some(true),
+            follow: match (self.follow, self.no_follow) {
+                (_, true) => Some(false),
+                (true, _) => Some(true),
+                _ => None,
+            },
             stats: self.stats.clone(),
             trace: self.trace.clone(),
             quiet: self.quiet.then_some(true),
@@ -249,8 +259,8 @@ mod tests {
             assert!(options.into_iter().any(|option| option == setting.name));
             assert!(help.contains(&setting.variable()), "{}", setting.name);
         }
-        // Chaos is for one run.
-        let others = ["config", "help", "chaos"];
+        // Chaos, and with whom the program ends, are for one run.
+        let others = ["config", "help", "chaos", "die-with-coldpress", "no-follow"];
         let positional = |a: &&clap::Arg| a.get_long().is_some_and(|l| !others.contains(&l));
         let options = run.get_arguments().filter(positional).count();
         assert_eq!(options, crate::settings::SETTINGS.len());

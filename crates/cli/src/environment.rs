@@ -40,8 +40,8 @@ pub struct Settings<'a> {
     pub follow: bool,
     /// Where a trace of decisions goes.
     pub trace: Option<&'a Path>,
-    /// Where the statistics file goes.
-    pub statistics_dir: &'a Path,
+    /// The run file.
+    pub run_file: &'a Path,
     /// Descriptor of `/dev/userfaultfd`, if the system call cannot be used.
     pub device: Option<RawFd>,
     /// The pager's library.
@@ -89,7 +89,7 @@ impl Settings<'_> {
         set(handed::TRIGGER, self.triggers.to_string().as_ref());
         set(handed::CODEC, self.codec.to_string().as_ref());
         set(handed::STORAGE, self.storage.name().as_ref());
-        set(handed::STATISTICS_DIR, self.statistics_dir.as_os_str());
+        set(handed::RUN_FILE, self.run_file.as_os_str());
         if let Some(descriptor) = self.device {
             set(handed::DEVICE_FD, &OsString::from(descriptor.to_string()));
         }
@@ -123,7 +123,12 @@ const DIGITS: usize = 11;
 impl RootPid {
     /// The entry with room for the number.
     pub fn new() -> Self {
-        let mut bytes = format!("{}=", handed::ROOT_PID).into_bytes();
+        Self::named(handed::ROOT_PID)
+    }
+
+    /// The same, of another variable that tells the program its own number.
+    pub fn named(name: &str) -> Self {
+        let mut bytes = format!("{name}=").into_bytes();
         let digits_at = bytes.len();
         bytes.resize(digits_at + DIGITS, 0);
         Self { bytes, digits_at }
@@ -204,7 +209,7 @@ mod tests {
             trace: None,
             codec: CodecKind::Zstd { level: -7 },
             storage: StorageKind::SizeClass,
-            statistics_dir: Path::new("/s"),
+            run_file: Path::new("/s/1.run"),
             device: Some(9),
             library: Path::new("/l.so"),
         };
@@ -225,7 +230,7 @@ mod tests {
             "_COLDPRESS_DEVICE_FD=9",
             "_COLDPRESS_PRELOAD_PATH=/l.so",
             "_COLDPRESS_RECODE_AFTER_MS=0",
-            "_COLDPRESS_STATISTICS_DIR=/s",
+            "_COLDPRESS_RUN_FILE=/s/1.run",
             "_COLDPRESS_STORAGE=size-class",
             "_COLDPRESS_TRIGGER=eager,pressure,critical",
         ];

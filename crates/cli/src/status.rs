@@ -7,11 +7,12 @@ use crate::columns::{self, Column};
 use crate::detail;
 use crate::grid;
 use crate::managed;
+use crate::messages;
 use crate::process;
 use crate::refusal::Refusal;
 use crate::report;
 use crate::smaps;
-use crate::statistics_file::{Live, Unusable};
+use crate::statistics_file::{Live, Run, Unusable};
 use crate::streams::{print, say};
 use clap::Args;
 use coldpress_interface::control::{MAPPINGS, Request};
@@ -77,13 +78,15 @@ impl StatusArguments {
 /// Shows all managed processes, some, or one in detail.
 pub fn status(arguments: &StatusArguments) -> Result<u8, Refusal> {
     if arguments.processes.is_empty() {
-        all(&managed::all(), arguments)?;
+        let runs = managed::runs();
+        tell_untold(&runs);
+        all(&managed::all(runs), arguments)?;
         return Ok(0);
     }
     let mut found: Vec<Live> = Vec::new();
     for wanted in &arguments.processes {
         for file in managed::named(wanted)? {
-            if !found.iter().any(|other| other.path == file.path) {
+            if !found.iter().any(|other| other.pid == file.pid) {
                 found.push(file);
             }
         }
@@ -98,6 +101,16 @@ pub fn status(arguments: &StatusArguments) -> Result<u8, Refusal> {
         files => all(files, arguments)?,
     }
     Ok(0)
+}
+
+/// What the pagers of runs have said whose `coldpress run` was killed.
+fn tell_untold(runs: &[Run]) {
+    let unsupervised = runs.iter().filter(|run| run.is_unsupervised);
+    for head in unsupervised.filter_map(|run| run.head.as_deref()) {
+        for line in messages::untold(head) {
+            say!("{}", line.trim_end().trim_start_matches("coldpress: "));
+        }
+    }
 }
 
 /// The file's statistics, or why it has none.

@@ -6,9 +6,8 @@ mod common;
 
 use coldpress_interface::control;
 use coldpress_interface::page::CONTROL_AT;
-use common::{Directory, Managed, coldpress, coldpress_as_nobody, root, stderr, stdout};
+use common::{Directory, Managed, coldpress, coldpress_as_nobody, root, slot_of, stderr, stdout};
 use serde_json::Value;
-use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -267,8 +266,8 @@ fn the_pager_believes_nothing_of_a_request() {
         return;
     };
     let pid = program.pid;
-    let file = directory.path(&format!("s/{pid}.stats"));
-    let file = OpenOptions::new().write(true).open(file).unwrap();
+    let (file, slot) = slot_of(&directory, pid);
+    let control = slot + CONTROL_AT as u64;
     let mut sequence = 2u64;
     for (keys, word, reason) in [
         (control::BUDGET, 0, 2),
@@ -284,9 +283,11 @@ fn the_pager_believes_nothing_of_a_request() {
         for word in [keys, word, word, word] {
             bytes.extend(word.to_ne_bytes());
         }
-        file.write_all_at(&bytes, CONTROL_AT as u64 + 8).unwrap();
-        file.write_all_at(&sequence.to_ne_bytes(), CONTROL_AT as u64)
-            .unwrap();
+        for word in [u64::from(pid), common::start_time(pid)] {
+            bytes.extend(word.to_ne_bytes());
+        }
+        file.write_all_at(&bytes, control + 8).unwrap();
+        file.write_all_at(&sequence.to_ne_bytes(), control).unwrap();
         until("it is answered", || {
             figure(&directory, pid, "control_answered") == sequence
         });
@@ -298,7 +299,7 @@ fn the_pager_believes_nothing_of_a_request() {
         sequence += 2;
     }
     // Nobody acts on a request that is not whole.
-    file.write_all_at(&(sequence + 1).to_ne_bytes(), CONTROL_AT as u64)
+    file.write_all_at(&(sequence + 1).to_ne_bytes(), control)
         .unwrap();
     std::thread::sleep(Duration::from_millis(600));
     assert_eq!(figure(&directory, pid, "control_answered"), sequence - 2);

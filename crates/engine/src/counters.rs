@@ -12,7 +12,8 @@
 //! * I3 What was kept, by trigger, by origin and by form, is the same sum three times.
 //! * I4 `decompressions` = the sum of the nine buckets of residency ([`crate::metrics`]).
 //! * I5 `kept_stored` = `compressed_pages` + `decompressions` + `freed_compressed`: what entered
-//!   storage is still there, or left it in one of the two ways.
+//!   storage is still there, or left it in one of the two ways. (Not in the child of a fork, which counts from
+//!   zero while it has what its parent compressed.)
 
 use crate::entry::Entry;
 use crate::metrics::figure::{Figure, Kind, Unit};
@@ -73,6 +74,18 @@ macro_rules! counters {
                     compression_latency: Latency::new(),
                     decompression_latency: Latency::new(),
                 }
+            }
+
+            /// Counts from zero again; what is a gauge stays. Nobody is at work.
+            pub fn begin_anew(&self) {
+                $(if matches!(kind!($($kind)?), Kind::Counter) {
+                    self.$name.store(0, Relaxed);
+                })*
+                for bucket in &self.decompressed_within_log_seconds {
+                    bucket.store(0, Relaxed);
+                }
+                self.compression_latency.begin_anew();
+                self.decompression_latency.begin_anew();
             }
 
             /// The rows of the table, in its order.

@@ -12,7 +12,8 @@
 //! | 5 | | writes `control_refusal`, then `control_answered` = the number |
 //! | 6 | sees its number answered; or asks for nothing instead, if nobody answers in time | |
 //!
-//! The file is open to every process of the user, so the pager believes nothing of it: what cannot be
+//! A request names the process that it is for: the page may be another's by the time it is written. The
+//! file is open to every process of the user, so the pager believes nothing of it: what cannot be
 //! is refused ([`Request::check`]), and an asker that dies in between leaves an odd number, which
 //! nobody acts on.
 
@@ -137,6 +138,10 @@ pub struct Control {
     pub cold_after_ms: AtomicU64,
     /// [`Request::triggers`].
     pub triggers: AtomicU64,
+    /// Process id of the process that is asked.
+    pub asked_pid: AtomicU64,
+    /// Its start time in clock ticks since boot.
+    pub asked_start_ticks: AtomicU64,
 }
 
 /// Whether the request with this number was written to its end.
@@ -145,15 +150,28 @@ fn is_whole(sequence: u64) -> bool {
 }
 
 impl Control {
+    /// Nothing is asked for.
+    pub const fn new() -> Self {
+        Self {
+            sequence: AtomicU64::new(0),
+            keys: AtomicU64::new(0),
+            budget_bytes: AtomicU64::new(0),
+            cold_after_ms: AtomicU64::new(0),
+            triggers: AtomicU64::new(0),
+            asked_pid: AtomicU64::new(0),
+            asked_start_ticks: AtomicU64::new(0),
+        }
+    }
+
     /// Whether there is a request that was not answered yet.
     pub fn is_pending(&self, answered: u64) -> bool {
         let sequence = self.sequence.load(Relaxed);
         sequence != answered && is_whole(sequence)
     }
 
-    /// The request that was not answered yet, with its number. `None`: there is none, or it is
-    /// being written in this moment.
-    pub fn take(&self, answered: u64) -> Option<(u64, Request)> {
+    /// The request to this process that was not answered yet, with its number. `None`: there is none, it
+    /// is being written in this moment, or it is for another process.
+    pub fn take(&self, answered: u64, process: (u64, u64)) -> Option<(u64, Request)> {
         if !self.is_pending(answered) {
             return None;
         }
@@ -164,13 +182,18 @@ impl Control {
             cold_after_ms: self.cold_after_ms.load(Relaxed),
             triggers: self.triggers.load(Relaxed),
         };
+        let asked = (
+            self.asked_pid.load(Relaxed),
+            self.asked_start_ticks.load(Relaxed),
+        );
         fence(Acquire);
-        (is_whole(sequence) && self.sequence.load(Relaxed) == sequence)
+        (is_whole(sequence) && asked == process && self.sequence.load(Relaxed) == sequence)
             .then_some((sequence, request))
     }
 
-    /// Writes a request, by the one asker that holds the file's lock; its number.
-    pub fn ask(&self, request: &Request) -> u64 {
+    /// Writes a request to a process (its id, its start time), by the one asker that holds the file's lock;
+    /// its number.
+    pub fn ask(&self, request: &Request, process: (u64, u64)) -> u64 {
         let odd = self.sequence.load(Relaxed) | 1;
         self.sequence.store(odd, Relaxed);
         fence(Release);
@@ -178,6 +201,8 @@ impl Control {
         self.budget_bytes.store(request.budget_bytes, Relaxed);
         self.cold_after_ms.store(request.cold_after_ms, Relaxed);
         self.triggers.store(request.triggers, Relaxed);
+        self.asked_pid.store(process.0, Relaxed);
+        self.asked_start_ticks.store(process.1, Relaxed);
         let sequence = odd.wrapping_add(1);
         self.sequence.store(sequence, Release);
         sequence
@@ -195,19 +220,30 @@ mod tests {
         triggers: u64::MAX,
     };
 
+    const ME: (u64, u64) = (7, 1234);
+
+    #[test]
+    fn a_request_to_another_process_is_not_taken() {
+        let control = Control::default();
+        control.ask(&BUDGET_ONLY, (7, 1233));
+        assert_eq!(control.take(0, ME), None);
+        let sequence = control.ask(&BUDGET_ONLY, ME);
+        assert_eq!(control.take(0, ME), Some((sequence, BUDGET_ONLY)));
+    }
+
     #[test]
     fn a_request_is_taken_once_and_never_half_written() {
         let control = Control::default();
-        assert_eq!(control.take(0), None);
-        let sequence = control.ask(&BUDGET_ONLY);
-        assert_eq!(control.take(0), Some((sequence, BUDGET_ONLY)));
-        assert_eq!(control.take(sequence), None);
+        assert_eq!(control.take(0, ME), None);
+        let sequence = control.ask(&BUDGET_ONLY, ME);
+        assert_eq!(control.take(0, ME), Some((sequence, BUDGET_ONLY)));
+        assert_eq!(control.take(sequence, ME), None);
         // An asker died in the middle: nobody acts on it, and the next asker goes on.
         control.sequence.fetch_add(1, Relaxed);
-        assert_eq!(control.take(sequence), None);
-        let next = control.ask(&Request::default());
+        assert_eq!(control.take(sequence, ME), None);
+        let next = control.ask(&Request::default(), ME);
         assert!(next > sequence && is_whole(next));
-        assert_eq!(control.take(sequence), Some((next, Request::default())));
+        assert_eq!(control.take(sequence, ME), Some((next, Request::default())));
     }
 
     #[test]

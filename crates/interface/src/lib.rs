@@ -1,8 +1,9 @@
 //! What the pager inside a program and the tools outside it agree on.
 //!
 //! * [`config`]: the environment variables by which `coldpress run` configures the injected pager.
-//! * [`page`]: the statistics file, which every managed process keeps up to date and which any
-//!   reader with the right to open it can read or map; how it grows.
+//! * [`run_file`]: the file of a run, with a slot for each managed process and a ring of messages.
+//! * [`page`]: a slot of it: the statistics page, which every managed process keeps up to date; how it
+//!   grows.
 //! * [`statistics`]: the figures in it; [`histogram`]: the latency histogram among them.
 //! * [`mappings`]: the table of mappings in it, filled in on request.
 //! * [`control`]: the block in it by which the pager is asked for something while it runs.
@@ -19,6 +20,7 @@ pub mod control;
 pub mod histogram;
 pub mod mappings;
 pub mod page;
+pub mod run_file;
 pub mod statistics;
 pub mod triggers;
 

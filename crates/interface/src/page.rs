@@ -1,4 +1,4 @@
-//! The statistics file `PID.stats` as a whole.
+//! The statistics page of a process as a whole: one slot of the [run file](crate::run_file).
 //!
 //! ```text
 //!      0 ┌──────────────┐
@@ -25,16 +25,14 @@ use crate::statistics::Statistics;
 pub const MAPPINGS_AT: usize = 8192;
 /// Where the request block begins.
 pub const CONTROL_AT: usize = 12288;
-/// Bytes of the file.
+/// Bytes of the page.
 pub const FILE_BYTES: usize = 16384;
-/// Bytes of the first files, and of what every reader needs.
-pub const LEAST_FILE_BYTES: usize = 8192;
 
 const STATISTICS_PADDING: usize = MAPPINGS_AT - size_of::<Statistics>();
 const MAPPINGS_PADDING: usize = CONTROL_AT - MAPPINGS_AT - size_of::<Mappings>();
 const CONTROL_PADDING: usize = FILE_BYTES - CONTROL_AT - size_of::<Control>();
 
-/// The file.
+/// The page.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Page {
@@ -47,6 +45,26 @@ pub struct Page {
     /// What is asked for.
     pub control: Control,
     padding_3: [u8; CONTROL_PADDING],
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Page {
+    /// One of zeros.
+    pub const fn new() -> Self {
+        Self {
+            statistics: Statistics::new(),
+            padding_1: [0; STATISTICS_PADDING],
+            mappings: Mappings::new(),
+            padding_2: [0; MAPPINGS_PADDING],
+            control: Control::new(),
+            padding_3: [0; CONTROL_PADDING],
+        }
+    }
 }
 
 const _: () = {

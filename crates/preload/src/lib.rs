@@ -14,6 +14,7 @@
 //! | `namespaces` | `unshare`, `setns` |
 //! | `piecewise` | moving memory that was split |
 //! | `raw_calls` | `syscall`, `prctl`: seccomp filters, futexes |
+//! | `sanitizers` | what sanitizers' run-time libraries ask a program |
 //! | `advise` | `coldpress_advise` |
 //! | `clones` | copies of the process by `clone` and `syscall` |
 //! | `describe` | `coldpress_describe_page` |
@@ -38,6 +39,7 @@ mod mutexes;
 mod namespaces;
 mod piecewise;
 mod raw_calls;
+mod sanitizers;
 mod wrappers;
 
 /// A defect of the pager: say where, and stop before a page can go wrong.

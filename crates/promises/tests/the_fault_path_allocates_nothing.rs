@@ -25,6 +25,10 @@ const IMPORTED: &[(&str, &str)] = &[
         "pthread_mutexattr_getrobust",
         "wrapper of pthread_mutex_init",
     ),
+    (
+        "pthread_mutexattr_getprotocol",
+        "wrapper of pthread_mutex_init",
+    ),
     ("_IO_list_all", "the forking thread: open files are touched"),
     ("_IO_list_lock", "the forking thread"),
     ("_IO_list_unlock", "the forking thread"),
@@ -40,6 +44,8 @@ const IMPORTED: &[(&str, &str)] = &[
 
 /// All by which the library stands in for the program's C library, or which a program may call.
 const EXPORTED: &[&str] = &[
+    "__asan_default_options",
+    "__lsan_is_turned_off",
     "_Fork",
     "coldpress_advise",
     "coldpress_describe_page",
@@ -47,10 +53,14 @@ const EXPORTED: &[&str] = &[
     "madvise",
     "mlockall",
     "mremap",
+    "prctl",
     "pthread_create",
     "pthread_mutex_init",
+    "setns",
     "sigaltstack",
+    "syscall",
     "thrd_create",
+    "unshare",
 ];
 
 /// Type and name of each dynamic symbol.

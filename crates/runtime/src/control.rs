@@ -1,11 +1,11 @@
 //! What may be changed while the program runs: the settings in force, and serving requests for them.
 //!
-//! Requests come through the statistics file (`coldpress_interface::control`). They are served by
+//! Requests come through the statistics page (`coldpress_interface::control`). They are served by
 //! the reclaim thread between two rounds. The watchdog looks whether there is one, four times
 //! a second, and wakes it: a pager that has nothing to do need not look more often for it.
 //!
 //! In the child of a fork the settings are those that were in force in the parent; requests come
-//! through a file of its own.
+//! through a page of its own.
 
 use crate::config::Config;
 use crate::windows::parts;
@@ -87,15 +87,25 @@ impl Control {
     /// Takes requests from this page from now on, which is new.
     ///
     /// # Safety
-    /// The page stays mapped for good.
+    /// The page stays mapped as long as the process.
     pub unsafe fn set_page(&self, page: *mut Page) {
         self.answered.store(0, Relaxed);
         self.page.store(page, Release);
     }
 
+    /// The page is the parent's: in the child of a fork, which has none yet.
+    pub(crate) fn leave_page(&self) {
+        self.page.store(core::ptr::null_mut(), Relaxed);
+    }
+
     /// Where the page is; null where there is none.
     pub(crate) fn page_address(&self) -> *mut Page {
         self.page.load(Acquire)
+    }
+
+    /// Whether figures go anywhere.
+    pub(crate) fn has_page(&self) -> bool {
+        self.page().is_some()
     }
 
     fn page(&self) -> Option<&Page> {
@@ -141,7 +151,9 @@ impl Pager {
             return;
         };
         let answered = self.control.answered.load(Relaxed);
-        let Some((sequence, request)) = page.control.take(answered) else {
+        let s = &page.statistics;
+        let own = (s.pid.load(Relaxed), s.start_time_ticks.load(Relaxed));
+        let Some((sequence, request)) = page.control.take(answered, own) else {
             return;
         };
         let refusal = match request.check() {
@@ -153,7 +165,6 @@ impl Pager {
         };
         self.control.answered.store(sequence, Relaxed);
         statistics::publish_settings();
-        let s = &page.statistics;
         s.control_refusal.store(refusal, Relaxed);
         s.control_answered.store(sequence, Release);
     }

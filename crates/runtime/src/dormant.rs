@@ -1,8 +1,8 @@
-//! Waiting before starting: in the programs that `coldpress run --follow` manages.
+//! Waiting before starting: in the programs that the first one starts.
 //!
 //! Most of what a build or a script starts is over within milliseconds, and starting a pager takes
 //! one; most of the rest are shells and drivers that hold a few hundred kilobytes, and fork. So the
-//! constructor only reserves address space and makes one thread, which sleeps. It starts the pager when
+//! constructor only maps a stack and makes one thread, which sleeps. It starts the pager when
 //! the program has lived for `PATIENCE_NS` and holds `LEAST_BYTES`, or holds a share of its budget
 //! before that. Until then the pager takes nothing, and what the program says of its memory
 //! (`exclusions`, `not_inherited`) is only written down.
@@ -17,7 +17,8 @@
 //! * I1: the pager does not start while a fork is under way: a child would have half of one. Who forks
 //!   counts itself and then looks at the state; the waiting thread sets the state and then looks at the
 //!   count. (Both are sequentially consistent, so one of them sees the other.)
-//! * I2: a child of a fork waits anew, with a thread of its own.
+//! * I2: a child of a fork waits anew, with a thread of its own; and so does the child of a process that has a pager
+//!   but nothing away.
 //! * I3: until its sleep is over the thread shares the program's descriptors: a copy would keep open what the
 //!   program closes. Afterwards it has a table of its own, in which nothing of the program's stays.
 //!
@@ -29,7 +30,7 @@ use crate::futex::{set_and_wake, wait_while};
 use crate::start::StartError;
 use crate::{pager, reclaim, start, sys};
 use core::sync::atomic::{
-    AtomicU32,
+    AtomicBool, AtomicU32,
     Ordering::{Acquire, SeqCst},
 };
 
@@ -54,6 +55,8 @@ pub struct Dormant {
     state: AtomicU32,
     forks: AtomicU32,
     thread: AtomicU32,
+    /// What is known of memory is the parent's, and nobody has been told since.
+    stale: AtomicBool,
 }
 
 impl Default for Dormant {
@@ -69,6 +72,7 @@ impl Dormant {
             state: AtomicU32::new(NONE),
             forks: AtomicU32::new(0),
             thread: AtomicU32::new(0),
+            stale: AtomicBool::new(false),
         }
     }
 
@@ -83,7 +87,7 @@ impl Dormant {
     }
 }
 
-/// Begins to wait. The pager's address space is reserved, and none of its threads exists.
+/// Begins to wait. The pager's memory has a place, and none of its threads exists.
 pub(crate) fn begin() -> Result<(), StartError> {
     let pager = pager();
     let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;
@@ -95,6 +99,14 @@ pub(crate) fn begin() -> Result<(), StartError> {
         Err(_) => pager.dormant.end(),
     }
     thread.map(|_| ()).map_err(|_| StartError::Thread)
+}
+
+/// In the child of a fork, in which nothing is away: it waits as a program does that has just been started. The thread is
+/// made by [`after_fork_in_child`].
+pub(crate) fn wait_in_child() {
+    let dormant = &pager().dormant;
+    dormant.stale.store(true, SeqCst);
+    dormant.state.store(WAITING, SeqCst);
 }
 
 /// Waits again, where the pager has left while it waited.
@@ -124,6 +136,9 @@ extern "C" fn wait(_: usize) -> ! {
             sys::exit_thread();
         }
         if dormant.forks.load(SeqCst) == 0 {
+            if dormant.stale.swap(false, SeqCst) {
+                crate::leave::forget_everything();
+            }
             start::start_here();
         }
         set_and_wake(&dormant.state, WAITING);
@@ -202,6 +217,7 @@ pub fn after_fork_in_child() {
     unsafe {
         pager.host.exclusions.reset_lock();
         pager.host.not_inherited.reset();
+        pager.leaving.forget();
     }
     // Without a pager the child goes on: none of its memory is away.
     let _ = begin();

@@ -84,6 +84,18 @@ impl Leaving {
         }
     }
 
+    /// It stays, and the event is the parent's: in the child of a fork, where its number stands for something of the
+    /// program's.
+    ///
+    /// # Safety
+    /// This is the only thread of the process.
+    pub(crate) unsafe fn forget(&self) {
+        self.begun.store(0, Relaxed);
+        self.gone.store(0, Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { self.event.unset() };
+    }
+
     /// What becomes readable once it has begun.
     pub(crate) fn event(&self) -> Option<&OwnedFd> {
         self.event.get()
@@ -219,6 +231,9 @@ fn wait_for_the_kernel() {
 /// Leaves. Called by the reclaim thread between two rounds; afterwards it has to end. `false`: the pager stays.
 pub(crate) fn leave(worker: &mut Worker<Codec>) -> bool {
     let pager = pager();
+    if !start::watch() {
+        return false;
+    }
     let was_hopeless = pager.pressure.hopeless.swap(true, Relaxed);
     if !restore_everything(worker) {
         pager.pressure.hopeless.store(was_hopeless, Relaxed);
@@ -299,7 +314,7 @@ fn for_each_away(mut with: impl FnMut(u32, u32)) {
 }
 
 /// All is in place and nobody is told of changes any more: what is known means nothing from now on.
-fn forget_everything() {
+pub(crate) fn forget_everything() {
     let pager = pager();
     let host = &pager.host;
     let _closed = host.gate.close();

@@ -18,7 +18,7 @@
 
 use crate::{maps, message, pager, sys};
 use coldpress_codec::Page;
-use coldpress_engine::{Content, Entry, SEGMENT_PAGES};
+use coldpress_engine::{Content, Entry, LEAF_PAGES, SEGMENT_PAGES};
 use coldpress_uffd::{AddressRange, Errno, Features, PAGE_SIZE, Userfaultfd};
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::Relaxed;
@@ -28,12 +28,34 @@ use rustix::mm::MprotectFlags as Protection;
 
 /// Puts everything in place that is away. The only thread of a process without a pager.
 pub(crate) fn everything() {
-    let pager = pager();
     let mut ways = Ways::default();
-    for (segment, window) in pager.host.windows.iter() {
-        for index in 0..SEGMENT_PAGES {
-            if is_away(segment, index) {
-                ways.put_back(segment, index, window.address(index));
+    for_each_remembered(|segment, index| {
+        let address = pager().host.windows.get(segment).address(index);
+        if !is_in_place(address) {
+            ways.put_back(segment, index, address);
+        }
+    });
+}
+
+/// Whether anything was away in the parent, when its process was copied.
+pub(crate) fn is_anything_away() -> bool {
+    let mut any = false;
+    for_each_remembered(|_, _| any = true);
+    any
+}
+
+/// Calls `with` for every page of which something is remembered: away, or restored in the moment of the fork.
+pub(crate) fn for_each_remembered(mut with: impl FnMut(u32, u32)) {
+    let engine = &pager().engine;
+    for (segment, _) in pager().host.windows.iter() {
+        for leaf in (0..SEGMENT_PAGES).step_by(LEAF_PAGES as usize) {
+            if !engine.has_leaf(segment, leaf) {
+                continue;
+            }
+            for index in leaf..leaf + LEAF_PAGES {
+                if !matches!(engine.entry(segment, index), Entry::Empty | Entry::Page(_)) {
+                    with(segment, index);
+                }
             }
         }
     }
@@ -42,20 +64,14 @@ pub(crate) fn everything() {
 /// Puts one page in place that no userfaultfd can have. The program's only thread waits.
 pub(crate) fn one(segment: u32, index: u32) {
     let address = pager().host.windows.get(segment).address(index);
-    if is_away(segment, index) {
+    if !is_in_place(address) {
         Ways::default().put_back(segment, index, address);
     }
 }
 
-fn is_away(segment: u32, index: u32) -> bool {
-    let pager = pager();
-    let entry = pager.engine.entry(segment, index);
-    if matches!(entry, Entry::Empty | Entry::Page(_)) {
-        return false;
-    }
-    // Restored while the pager was still: it may have been written since.
-    let address = pager.host.windows.get(segment).address(index);
-    sys::resident(AddressRange::new(address, PAGE_SIZE)) == 0
+/// Whether it was restored while the pager was still: then it may have been written since.
+fn is_in_place(address: usize) -> bool {
+    sys::resident(AddressRange::new(address, PAGE_SIZE)) != 0
 }
 
 /// What has been opened and found out on the way.

@@ -32,6 +32,7 @@ pub mod run;
 pub mod subjects;
 
 use crate::install::{self, Package};
+use crate::output;
 use crate::process::{Sampler, Samples};
 use crate::text::mib;
 use anyhow::{Context, Result, bail};
@@ -135,9 +136,7 @@ pub fn run(options: &Options) -> Result<u8> {
     }
     println!("\n{}", report::markdown(&findings));
     if let Some(path) = &options.json {
-        let json = serde_json::to_string_pretty(&report::json(&findings))?;
-        std::fs::write(path, json + "\n")
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        output::json(path, &report::json(&findings))?;
     }
     let mut failed = findings
         .iter()
