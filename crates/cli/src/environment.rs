@@ -228,6 +228,7 @@ mod tests {
             "_COLDPRESS_CHAOS=1",
             "_COLDPRESS_CODEC=zstd:-7",
             "_COLDPRESS_DEVICE_FD=9",
+            "_COLDPRESS_FIRST_PROGRAM=1",
             "_COLDPRESS_PRELOAD_PATH=/l.so",
             "_COLDPRESS_RECODE_AFTER_MS=0",
             "_COLDPRESS_RUN_FILE=/s/1.run",
