@@ -113,6 +113,7 @@ pub(crate) fn begin() -> Result<(), StartError> {
 /// In the child of a fork, in which nothing is away: it waits as a program does that has just been started. The thread is
 /// made by [`after_fork_in_child`].
 pub(crate) fn wait_in_child() {
+    start::forget_parent();
     let dormant = &pager().dormant;
     dormant.stale.store(true, SeqCst);
     dormant.state.store(WAITING, SeqCst);
@@ -148,10 +149,11 @@ extern "C" fn wait(_: usize) -> ! {
             sys::exit_thread();
         }
         if dormant.forks.load(SeqCst) == 0 {
-            if dormant.stale.swap(false, SeqCst) {
+            let is_forked = dormant.stale.swap(false, SeqCst);
+            if is_forked {
                 crate::leave::forget_everything();
             }
-            start::start_here();
+            start::start_here(is_forked);
         }
         set_and_wake(&dormant.state, WAITING);
         sys::sleep_ns(LOOK_NS / 5);

@@ -226,15 +226,18 @@ pub fn start_in_child() -> Result<(), StartError> {
     launch(Start::Child)
 }
 
+/// In the child of a fork: traces and counters are the parent's.
+pub(crate) fn forget_parent() {
+    trace::stop();
+    statistics::begin_in_child();
+    crate::decisions::begin_in_child();
+}
+
 fn launch(start: Start) -> Result<(), StartError> {
     let pager = pager();
     match start {
         Start::First => make_page(0),
-        Start::Child => {
-            trace::stop();
-            statistics::begin_in_child();
-            crate::decisions::begin_in_child();
-        }
+        Start::Child => forget_parent(),
         Start::Again(_) => {}
     }
     let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;
@@ -290,9 +293,9 @@ fn make_page(fork_child_mode: u64) {
 }
 
 /// Starts the pager in a thread that has waited with it, and is the first.
-pub(crate) fn start_here() -> ! {
+pub(crate) fn start_here(is_forked: bool) -> ! {
     let pager = pager();
-    make_page(0);
+    make_page(is_forked.into());
     sys::set_thread_name(c"coldpress/main");
     pager.threads.add(sys::thread_id());
     match reserve().and_then(|()| open_all(Start::First)) {
