@@ -17,6 +17,7 @@ use crate::size::Budget;
 use crate::status::StatusArguments;
 use crate::streams;
 use crate::trace::TraceArguments;
+use crate::tune::{self, Tune};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use coldpress_codec::CodecKind;
@@ -34,12 +35,13 @@ Examples:
   sudo coldpress capture 4242 -o cold.pages --inactive 30s
 
 The file holds pages of 4096 bytes and nothing else. Zero and same-filled pages are counted and
-left out. Look at it with: coldpress eval redis.pages";
+left out; their numbers are in redis.pages.json. Look at it with: coldpress eval redis.pages";
 
 const EVAL_HELP: &str = "\
 Examples:
   coldpress eval corpus/*.pages
   coldpress eval --codec lz4:1 --codec press --sample 2000 redis.pages
+  coldpress eval --table rfc1 cold.pages
   coldpress eval --json --plot eval.svg corpus/*.pages > eval.json
 
 Files are made by: coldpress capture PID -o FILE, or all at once by: cargo xtask corpus";
@@ -49,15 +51,15 @@ Examples:
   coldpress run -- redis-server
   coldpress run --budget 1G -- python3 train.py
   coldpress run --budget 65% --cold-after 30s -- redis-server
-  coldpress run --follow --budget 1G -- make -j4
+  coldpress run --budget 1G -- make -j4
   coldpress run --budget 512MiB --stats out.json --quiet -- ./program --its-own-option
 
 Settings come from the command line, else from the environment (COLDPRESS_BUDGET,
 COLDPRESS_COLD_AFTER, COLDPRESS_TRIGGER, COLDPRESS_CODEC, COLDPRESS_STORAGE,
 COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW, COLDPRESS_STATS, COLDPRESS_TRACE, COLDPRESS_QUIET,
-COLDPRESS_VERBOSE), else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
-names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true. Budget, cold age and
-triggers can be changed while the program runs: coldpress set --help
+COLDPRESS_VERBOSE, COLDPRESS_TUNE), else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
+names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true; tunables in a table
+[tune]. Budget, cold age, triggers and tunables can be changed while the program runs: coldpress set --help
 
 Exit status: the program's own; 125 if coldpress refuses (coldpress doctor tells why),
 126 if the program cannot be executed, 127 if it is not found.";
@@ -134,25 +136,36 @@ pub struct RunArguments {
     /// [default: auto: minutes, where the codec is press and the processor has AVX2]
     #[arg(long, verbatim_doc_comment, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_cold_after)]
     pub recode_after: Option<u64>,
-    /// Manage the programs that the program starts, too. Each process has the whole
-    /// budget for itself. What holds less than 4 MiB or lives for less than 50 ms is
-    /// left alone. Static, setuid and 32-bit programs run as without Coldpress and are
-    /// named at the end
-    #[arg(long, verbatim_doc_comment)]
+    /// Manage the programs that the program starts, too, which is the default. Each
+    /// process has the whole budget for itself. What holds less than 4 MiB or lives for
+    /// less than 50 ms is left alone. Static, setuid and 32-bit programs run as without
+    /// Coldpress; those that hold much are named at the end
+    #[arg(long, verbatim_doc_comment, overrides_with = "no_follow")]
     pub follow: bool,
+    /// Manage the program alone, and its forked children until they execute another
+    #[arg(long, verbatim_doc_comment, overrides_with = "follow")]
+    pub no_follow: bool,
     /// Write the final statistics to this file, as JSON
     #[arg(long, verbatim_doc_comment, value_name = "FILE")]
     pub stats: Option<PathBuf>,
-    /// Write to this file what is decided when; with --follow, that of other processes
+    /// Write to this file what is decided when; that of other processes goes
     /// to FILE.PID. Look at it with: coldpress trace FILE
     #[arg(long, verbatim_doc_comment, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// For tests: evict pages at random, whatever their heat and the budget
     #[arg(long, verbatim_doc_comment, value_name = "SEED", num_args = 0..=1, require_equals = true, value_parser = chaos::parse_seed)]
     pub chaos: Option<Option<u64>>,
+    /// Kill the program when coldpress is killed; else it goes on
+    #[arg(long, verbatim_doc_comment)]
+    pub die_with_coldpress: bool,
     /// Print no summary at the end
     #[arg(short, long, verbatim_doc_comment)]
     pub quiet: bool,
+    /// Set a tunable of the engine: threshold=60, lru_action=none, same_filled=off, or
+    /// under its whole name, kernel.compression.threshold=60; several times. All of
+    /// them: docs/tunables.md
+    #[arg(long, verbatim_doc_comment, value_name = "NAME=VALUE", value_parser = tune::parse)]
+    pub tune: Vec<Tune>,
     /// Print a longer summary: evictions, faults, latencies, processor time, settings
     #[arg(short, long, verbatim_doc_comment)]
     pub verbose: bool,
@@ -174,10 +187,15 @@ impl RunArguments {
             codec: self.codec,
             storage: self.storage,
             recode_after_ms: self.recode_after,
-            follow: self.follow.then_some(true),
+            follow: match (self.follow, self.no_follow) {
+                (_, true) => Some(false),
+                (true, _) => Some(true),
+                _ => None,
+            },
             stats: self.stats.clone(),
             trace: self.trace.clone(),
             quiet: self.quiet.then_some(true),
+            tune: self.tune.iter().cloned().reduce(|one, next| next.over(one)),
             verbose: self.verbose.then_some(true),
         }
     }
@@ -249,8 +267,8 @@ mod tests {
             assert!(options.into_iter().any(|option| option == setting.name));
             assert!(help.contains(&setting.variable()), "{}", setting.name);
         }
-        // Chaos is for one run.
-        let others = ["config", "help", "chaos"];
+        // Chaos, and with whom the program ends, are for one run.
+        let others = ["config", "help", "chaos", "die-with-coldpress", "no-follow"];
         let positional = |a: &&clap::Arg| a.get_long().is_some_and(|l| !others.contains(&l));
         let options = run.get_arguments().filter(positional).count();
         assert_eq!(options, crate::settings::SETTINGS.len());

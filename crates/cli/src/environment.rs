@@ -34,14 +34,16 @@ pub struct Settings<'a> {
     /// Milliseconds after which what is compressed is stored anew, denser; 0: never. `None`: as the pager
     /// chooses.
     pub recode_after_ms: Option<u64>,
+    /// Values of the engine's tunables, as `name=value` with blanks between them.
+    pub tunables: &'a str,
     /// Pages are evicted at random: the seed.
     pub chaos: Option<u64>,
     /// Whether programs that the program starts are managed too.
     pub follow: bool,
     /// Where a trace of decisions goes.
     pub trace: Option<&'a Path>,
-    /// Where the statistics file goes.
-    pub statistics_dir: &'a Path,
+    /// The run file.
+    pub run_file: &'a Path,
     /// Descriptor of `/dev/userfaultfd`, if the system call cannot be used.
     pub device: Option<RawFd>,
     /// The pager's library.
@@ -79,6 +81,9 @@ impl Settings<'_> {
         if let Some(age_ms) = self.recode_after_ms {
             set(handed::RECODE_AFTER_MS, &number(age_ms));
         }
+        if !self.tunables.is_empty() {
+            set(handed::TUNABLES, self.tunables.as_ref());
+        }
         set(handed::FIRST_PROGRAM, OsStr::new("1"));
         if self.follow {
             set(handed::FOLLOW, OsStr::new("1"));
@@ -89,7 +94,7 @@ impl Settings<'_> {
         set(handed::TRIGGER, self.triggers.to_string().as_ref());
         set(handed::CODEC, self.codec.to_string().as_ref());
         set(handed::STORAGE, self.storage.name().as_ref());
-        set(handed::STATISTICS_DIR, self.statistics_dir.as_os_str());
+        set(handed::RUN_FILE, self.run_file.as_os_str());
         if let Some(descriptor) = self.device {
             set(handed::DEVICE_FD, &OsString::from(descriptor.to_string()));
         }
@@ -123,7 +128,12 @@ const DIGITS: usize = 11;
 impl RootPid {
     /// The entry with room for the number.
     pub fn new() -> Self {
-        let mut bytes = format!("{}=", handed::ROOT_PID).into_bytes();
+        Self::named(handed::ROOT_PID)
+    }
+
+    /// The same, of another variable that tells the program its own number.
+    pub fn named(name: &str) -> Self {
+        let mut bytes = format!("{name}=").into_bytes();
         let digits_at = bytes.len();
         bytes.resize(digits_at + DIGITS, 0);
         Self { bytes, digits_at }
@@ -199,12 +209,13 @@ mod tests {
             cold_after_ms: 0,
             triggers: Triggers::ALL,
             recode_after_ms: Some(0),
+            tunables: "",
             chaos: Some(1),
             follow: false,
             trace: None,
             codec: CodecKind::Zstd { level: -7 },
             storage: StorageKind::SizeClass,
-            statistics_dir: Path::new("/s"),
+            run_file: Path::new("/s/1.run"),
             device: Some(9),
             library: Path::new("/l.so"),
         };
@@ -223,9 +234,10 @@ mod tests {
             "_COLDPRESS_CHAOS=1",
             "_COLDPRESS_CODEC=zstd:-7",
             "_COLDPRESS_DEVICE_FD=9",
+            "_COLDPRESS_FIRST_PROGRAM=1",
             "_COLDPRESS_PRELOAD_PATH=/l.so",
             "_COLDPRESS_RECODE_AFTER_MS=0",
-            "_COLDPRESS_STATISTICS_DIR=/s",
+            "_COLDPRESS_RUN_FILE=/s/1.run",
             "_COLDPRESS_STORAGE=size-class",
             "_COLDPRESS_TRIGGER=eager,pressure,critical",
         ];

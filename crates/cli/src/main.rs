@@ -13,6 +13,8 @@
 //! own for `run`, otherwise 0; 125 where Coldpress refuses, 126 where the program cannot be
 //! executed, 127 where it was not found.
 
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 mod anonymous_pages;
 mod arguments;
 mod ask;
@@ -38,11 +40,13 @@ mod eval;
 mod eval_arguments;
 mod follow;
 mod grid;
+mod handed_over;
 mod host;
 mod inactive;
 mod managed;
 mod memory_limit;
 mod mend;
+mod messages;
 mod notices;
 mod on_signal;
 mod output_file;
@@ -56,6 +60,9 @@ mod refusal;
 mod report;
 mod rule;
 mod run;
+mod run_file;
+#[cfg(test)]
+mod schema;
 mod script;
 mod set;
 mod settings;
@@ -76,6 +83,7 @@ mod trace_file;
 mod trace_plot;
 mod trace_target;
 mod trial;
+mod tune;
 mod unmanaged;
 mod userfaultfd;
 

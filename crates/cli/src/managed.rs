@@ -4,21 +4,28 @@ use crate::arguments::parse_pid;
 use crate::process::{self, Identity};
 use crate::refusal::Refusal;
 use crate::statistics_dir;
-use crate::statistics_file::{self, Live};
+use crate::statistics_file::{self, Live, Run};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// The statistics files of all processes under a pager that this user may see.
-pub fn all() -> Vec<Live> {
+/// All runs that this user may see.
+pub fn runs() -> Vec<Run> {
     statistics_dir::all()
         .iter()
         .flat_map(|directory| statistics_file::scan(directory))
         .collect()
 }
 
+/// The slots of all processes in them.
+pub fn all(runs: Vec<Run>) -> Vec<Live> {
+    let mut all: Vec<Live> = runs.into_iter().flat_map(|run| run.live).collect();
+    all.sort_by_key(|live| live.pid);
+    all
+}
+
 /// The one of process `pid`.
 pub fn find(pid: u32) -> Result<Live, Refusal> {
-    let found = all().into_iter().find(|file| file.pid == pid);
+    let found = all(runs()).into_iter().find(|live| live.pid == pid);
     found.ok_or_else(|| Refusal::new(not_managed(pid)))
 }
 
@@ -27,7 +34,7 @@ pub fn named(wanted: &str) -> Result<Vec<Live>, Refusal> {
     if let Ok(pid) = parse_pid(wanted) {
         return find(pid).map(|file| vec![file]);
     }
-    let mut found = all();
+    let mut found = all(runs());
     found.retain(|file| process::name(file.pid) == comm(wanted));
     match found.is_empty() {
         true => Err(Refusal::new(format!(

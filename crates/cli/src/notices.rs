@@ -1,7 +1,7 @@
 //! What `run` says while the program runs: that its budget cannot be kept, or is kept at a price that nobody
 //! wants, and which command ends it.
 //!
-//! The parent looks at the statistics page ([`look_again`]) and compares it with the look before. What is wrong at
+//! The parent looks at the statistics page and compares it with the look before. What is wrong at
 //! [`CONVINCED`] looks in a row is said, and said again a minute later if it has not ended, then four minutes after that,
 //! and so on. Another budget is another matter, and judged anew. The pager knows nothing of it and writes no text.
 
@@ -24,14 +24,6 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// So much slower is a price that nobody wants.
 const DEAR: f64 = 3.0;
 
-/// How long to wait for the next look, after so long a run.
-pub fn look_again(elapsed: Duration) -> Duration {
-    match elapsed < Duration::from_secs(60) {
-        true => Duration::from_secs(1),
-        false => Duration::from_secs(5),
-    }
-}
-
 /// What was seen of all processes.
 #[derive(Debug)]
 pub struct Notices {
@@ -48,11 +40,6 @@ impl Notices {
             began: Instant::now(),
             seen: HashMap::new(),
         }
-    }
-
-    /// When to look again; `None` where nothing shall be said anyway.
-    pub fn next_look(&self) -> Option<Duration> {
-        (!self.quiet).then(|| look_again(self.began.elapsed()))
     }
 
     /// Looks at a process, and says on standard error what there is to say.

@@ -14,6 +14,8 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<String> {
 pub struct Identity {
     /// State letter: `R`, `S`, `T`, `Z` and so on.
     pub state: char,
+    /// Threads; a process whose first thread has ended is a zombie with more than one.
+    pub threads: u64,
     /// Start time in clock ticks since boot, which tells two owners of one id apart.
     pub start_time_ticks: u64,
 }
@@ -24,9 +26,13 @@ impl Identity {
         parse_stat(&read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Whether it still runs (a zombie does not).
+    /// Whether any of it still runs.
     pub fn is_alive(&self) -> bool {
-        !matches!(self.state, 'Z' | 'X')
+        match self.state {
+            'Z' => self.threads > 1,
+            'X' => false,
+            _ => true,
+        }
     }
 }
 
@@ -35,9 +41,11 @@ fn parse_stat(stat: &str) -> Option<Identity> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     let state = fields.next()?.chars().next()?;
-    let start_time_ticks = fields.nth(18)?.parse().ok()?; // field 22, counted from field 3
+    let threads = fields.nth(16)?.parse().ok()?; // field 20, counted from field 3
+    let start_time_ticks = fields.nth(1)?.parse().ok()?; // field 22
     Some(Identity {
         state,
+        threads,
         start_time_ticks,
     })
 }
@@ -62,6 +70,13 @@ mod tests {
         let stat = "7 (a) R 1 (b)) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 1000 1 2\n";
         let identity = parse_stat(stat).unwrap();
         assert_eq!((identity.state, identity.start_time_ticks), ('S', 123_456));
+        assert_eq!(identity.threads, 1);
+        let zombie = |threads| Identity {
+            state: 'Z',
+            threads,
+            ..identity
+        };
+        assert!(zombie(2).is_alive() && !zombie(1).is_alive());
         assert_eq!(parse_stat("7 (a) S 1"), None);
         assert_eq!(parse_stat(""), None);
     }

@@ -6,33 +6,38 @@ use crate::chaos;
 use crate::closing;
 use crate::config_file;
 use crate::environment;
-use crate::follow::Followed;
+use crate::follow::{Members, Outcome};
 use crate::memory_limit;
 use crate::notices::Notices;
 use crate::output_file;
 use crate::program::{self, Program};
 use crate::readiness::{self, Ready};
 use crate::refusal::Refusal;
+use crate::run_file::RunFile;
 use crate::settings::Settings;
 use crate::signals::{self, Signals};
 use crate::size::Budget;
 use crate::spawn::{self, Launch, SpawnError};
-use crate::statistics_file::Copy;
+use crate::statistics_file;
 use crate::streams::say;
 use crate::summary;
 use crate::supervise::{self, Ending};
 use crate::trace_target::TraceTarget;
+use crate::unmanaged::Unmanaged;
 use coldpress_codec::CodecKind;
 use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
+use coldpress_interface::statistics::Statistics;
 use coldpress_interface::triggers::Triggers;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 /// Runs the program; the result is its own exit status.
 pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     let chosen = settings(arguments.settings(), arguments.config.clone())?;
     let quiet = chosen.quiet.unwrap_or(false);
+    let (tunables, chosen) = tuned(chosen).map_err(|why| Refusal::new(format!("--tune: {why}")))?;
     let budget = budget(&chosen)?;
     // Without a budget only age makes cold pages go.
     let cold_after_ms = chosen.cold_after_ms.unwrap_or(match budget.asked_bytes {
@@ -45,6 +50,9 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         library,
         statistics_dir,
     } = readiness::check()?;
+    // What others that were killed have left.
+    statistics_file::scan(&statistics_dir);
+    let follow = chosen.follow.unwrap_or(true);
     if let Some(target) = &chosen.stats {
         output_file::check(target).map_err(|refusal| refusal.of("--stats"))?;
     }
@@ -54,6 +62,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         .map(TraceTarget::prepare)
         .transpose()?;
     let chaos = chaos::seed(arguments.chaos);
+    let run_file = RunFile::create(&statistics_dir)?;
     let settings = environment::Settings {
         budget_bytes: budget.bytes,
         cold_after_ms,
@@ -61,10 +70,11 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         codec: chosen.codec.unwrap_or_else(CodecKind::best),
         storage: chosen.storage.unwrap_or_default(),
         recode_after_ms: chosen.recode_after_ms.filter(|&age| age != COLD_AFTER_AUTO),
+        tunables: &tunables,
         chaos,
-        follow: chosen.follow.unwrap_or(false),
+        follow,
         trace: trace.as_ref().map(TraceTarget::path),
-        statistics_dir: &statistics_dir,
+        run_file: run_file.path(),
         device,
         library: &library,
     };
@@ -80,6 +90,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
             .collect::<Result<_, _>>()?,
         environment: settings.environment(),
         device,
+        ends_with_us: arguments.die_with_coldpress,
     };
     if let Some(line) = budget.explanation()
         && !quiet
@@ -89,29 +100,22 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     let began = Instant::now();
     let signals = Signals::take();
     let child = spawn::start(&launch, &signals).map_err(|error| refuse_start(&program, error))?;
-    let mut followed = chosen
-        .follow
-        .unwrap_or(false)
-        .then(|| Followed::new(child.pid, &statistics_dir, &library, Notices::new(quiet)));
-    let notices = Notices::new(quiet);
-    let (ending, copy) =
-        supervise::supervise(child, &statistics_dir, &signals, notices, followed.as_mut());
+    let unmanaged = Unmanaged::new(child.pid, &library, follow, budget.bytes);
+    let members = Members::new(child, run_file, unmanaged, Notices::new(quiet));
+    let (ending, outcome) = supervise::supervise(child, &signals, members);
     let end = End {
         pid: child.pid,
-        copy: copy.as_ref(),
         ending,
         elapsed_ns: began.elapsed().as_nanos() as u64,
+        outcome,
     };
-    tell(&chosen, &program, &library, &budget, &end, followed);
+    tell(&chosen, &program, &library, &budget, &end);
     if let Some(trace) = trace {
-        let statistics = copy
-            .as_ref()
-            .and_then(|copy| copy.statistics(child.pid).ok());
-        trace.finish(statistics, quiet);
+        trace.finish(end.outcome.totals.trace_error, quiet);
     }
     if let Some(seed) = chaos
         && !quiet
-        && let Some(Ok(statistics)) = copy.as_ref().map(|copy| copy.statistics(child.pid))
+        && let Some(statistics) = end.first()
     {
         say!("{}", chaos::line(&program.name, seed, statistics));
     }
@@ -131,6 +135,26 @@ fn settings(upper: Settings, config: Option<PathBuf>) -> Result<Settings, Refusa
         Some(path) => upper.over(config_file::read(&path)?),
         None => upper,
     })
+}
+
+/// The tunables for the pager, and the settings, in which codec and storage are what the tunables say of them.
+fn tuned(chosen: Settings) -> Result<(String, Settings), String> {
+    let mut tune = chosen.tune.clone().unwrap_or_default();
+    let (codec, storage) = tune.codec_and_storage()?;
+    for (option, twice) in [
+        ("codec", codec.is_some() && chosen.codec.is_some()),
+        ("storage", storage.is_some() && chosen.storage.is_some()),
+    ] {
+        if twice {
+            return Err(format!("--{option} says what that is"));
+        }
+    }
+    let chosen = Settings {
+        codec: chosen.codec.or(codec),
+        storage: chosen.storage.or(storage),
+        ..chosen
+    };
+    Ok((tune.for_the_pager(), chosen))
 }
 
 fn budget(chosen: &Settings) -> Result<BudgetInForce, Refusal> {
@@ -153,67 +177,89 @@ fn refuse_start(program: &Program, error: SpawnError) -> Refusal {
     }
 }
 
-/// How the program ended, and what it left.
-struct End<'a> {
+/// How the program ended, and what the run came to.
+struct End {
     pid: u32,
-    copy: Option<&'a Copy>,
     ending: Ending,
     elapsed_ns: u64,
+    outcome: Outcome,
+}
+
+impl End {
+    /// The figures of the first process.
+    fn first(&self) -> Option<&Statistics> {
+        self.outcome.first.as_ref()?.statistics(self.pid).ok()
+    }
+
+    /// The one program that is worth telling of, with its figures: what a wrapper started, or the first itself
+    /// where nothing else did anything. `None`: there are several.
+    fn only(&self) -> Option<(&str, &Statistics)> {
+        let totals = &self.outcome.totals;
+        let (member, copy) = totals.principal.as_ref()?;
+        let statistics = copy.statistics(copy.pid()).ok()?;
+        (totals.weighty <= 1).then_some((&member.program, statistics))
+    }
+}
+
+/// Whether a page is of the first process.
+fn is_first(page: &Statistics, first: Option<&Statistics>) -> bool {
+    first.is_some_and(|first| first.pid.load(Relaxed) == page.pid.load(Relaxed))
 }
 
 /// Prints the summary and writes the JSON file. Nothing here changes the exit status: it is the
 /// program's.
-fn tell(
-    chosen: &Settings,
-    program: &Program,
-    library: &Path,
-    budget: &BudgetInForce,
-    end: &End<'_>,
-    followed: Option<Followed>,
-) {
-    let pid = end.pid;
-    let statistics = end.copy.and_then(|copy| copy.statistics(pid).ok());
-    let all = followed.map(|followed| followed.finish(statistics));
-    let quiet = chosen.quiet == Some(true);
-    let verbose = chosen.verbose == Some(true);
-    let mut lines = Vec::new();
-    match (&all, statistics) {
-        _ if quiet => {}
-        (Some((totals, _)), first) if totals.sums.programs > 1 || first.is_none() => {
-            let all = closing::of_all(&program.name, totals, budget, end.elapsed_ns);
-            lines.extend(all);
-            if verbose {
-                lines.extend(closing::details_of_all(totals));
+fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInForce, end: &End) {
+    let (pid, first) = (end.pid, end.first());
+    let Outcome {
+        totals, unmanaged, ..
+    } = &end.outcome;
+    if chosen.quiet != Some(true) {
+        let verbose = chosen.verbose == Some(true);
+        let mut lines = Vec::new();
+        match end.only() {
+            // By the name that it was called by; the kernel's is cut.
+            Some((name, only)) => {
+                let is_called_so = name == "?" || program.name.starts_with(name);
+                let is_called_so = is_called_so && is_first(only, first);
+                let name = if is_called_so { &program.name } else { name };
+                lines.extend(closing::of_program(name, only, end.elapsed_ns));
+                if verbose {
+                    lines.extend(closing::details(only, budget));
+                }
             }
-        }
-        (_, Some(statistics)) => {
-            let one = closing::of_program(&program.name, statistics, end.elapsed_ns);
-            lines.extend(one);
-            if verbose {
-                lines.extend(closing::details(statistics, budget));
+            None if totals.weighty > 1 => {
+                lines.extend(closing::of_all(
+                    &program.name,
+                    totals,
+                    budget,
+                    end.elapsed_ns,
+                ));
+                if verbose {
+                    lines.extend(closing::details_of_all(totals));
+                }
             }
+            None => {}
         }
-        (_, None) => {}
+        for line in lines {
+            say!("{line}");
+        }
+        if let Some(line) = unmanaged.line() {
+            say!("{}: not managed: {line}", program.name);
+        }
     }
-    for line in lines {
-        say!("{line}");
-    }
-    if let Some(line) = all.as_ref().and_then(|(_, unmanaged)| unmanaged.line())
-        && !quiet
-    {
-        say!("{}: not managed: {line}", program.name);
-    }
-    if statistics.is_none() && all.is_none() {
+    if first.is_none() && totals.programs == 0 {
         say!(
-            "{}: the pager did not start in it, so it ran without compression: it left no statistics file. \
+            "{}: the pager did not start in it, so it ran without compression: it left no statistics. \
              Perhaps it cleared LD_PRELOAD, or the loader could not load {}",
             program.name,
             library.display()
         );
     }
     if let Some(target) = &chosen.stats {
-        let mut value = summary::to_json(&program.name, pid, statistics, budget, end.ending);
-        if let (Some((totals, unmanaged)), Some(object)) = (&all, value.as_object_mut()) {
+        let figures = end.outcome.first.as_ref().map(|copy| copy.figures());
+        let seen = first.zip(figures);
+        let mut value = summary::to_json(&program.name, pid, seen, budget, end.ending);
+        if let Some(object) = value.as_object_mut() {
             object.insert(
                 "follow".to_owned(),
                 totals.to_json(unmanaged, end.elapsed_ns),

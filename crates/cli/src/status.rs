@@ -7,14 +7,16 @@ use crate::columns::{self, Column};
 use crate::detail;
 use crate::grid;
 use crate::managed;
+use crate::messages;
 use crate::process;
 use crate::refusal::Refusal;
 use crate::report;
 use crate::smaps;
-use crate::statistics_file::{Live, Unusable};
+use crate::statistics_file::{Live, Run, Unusable};
 use crate::streams::{print, say};
 use clap::Args;
 use coldpress_interface::control::{MAPPINGS, Request};
+use coldpress_interface::figures::Figures;
 use coldpress_interface::statistics::Statistics;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -77,13 +79,15 @@ impl StatusArguments {
 /// Shows all managed processes, some, or one in detail.
 pub fn status(arguments: &StatusArguments) -> Result<u8, Refusal> {
     if arguments.processes.is_empty() {
-        all(&managed::all(), arguments)?;
+        let runs = managed::runs();
+        tell_untold(&runs);
+        all(&managed::all(runs), arguments)?;
         return Ok(0);
     }
     let mut found: Vec<Live> = Vec::new();
     for wanted in &arguments.processes {
         for file in managed::named(wanted)? {
-            if !found.iter().any(|other| other.path == file.path) {
+            if !found.iter().any(|other| other.pid == file.pid) {
                 found.push(file);
             }
         }
@@ -100,10 +104,25 @@ pub fn status(arguments: &StatusArguments) -> Result<u8, Refusal> {
     Ok(0)
 }
 
+/// What the pagers of runs have said whose `coldpress run` was killed.
+fn tell_untold(runs: &[Run]) {
+    let unsupervised = runs.iter().filter(|run| run.is_unsupervised);
+    for head in unsupervised.filter_map(|run| run.head.as_deref()) {
+        for line in messages::untold(head) {
+            say!("{}", line.trim_end().trim_start_matches("coldpress: "));
+        }
+    }
+}
+
 /// The file's statistics, or why it has none.
 fn statistics(file: &Live) -> Result<&Statistics, String> {
     let copy = file.copy.as_ref().map_err(Unusable::to_string)?;
     copy.statistics(file.pid).map_err(|error| error.to_string())
+}
+
+fn figures(file: &Live) -> Result<&Figures, String> {
+    let copy = file.copy.as_ref().map_err(Unusable::to_string)?;
+    Ok(copy.figures())
 }
 
 fn one(file: &Live, arguments: &StatusArguments) -> Result<(), Refusal> {
@@ -117,12 +136,19 @@ fn one(file: &Live, arguments: &StatusArguments) -> Result<(), Refusal> {
     let mappings = by_mapping(file);
     let program = process::name(pid);
     if arguments.json {
-        let mut object = report::to_json(&program, seen);
+        let mut object = report::to_json(&program, seen, figures(file).map_err(unusable)?);
         let lines = mappings.as_deref().map_or(Value::Null, by_mapping::to_json);
         object.insert("mappings".to_owned(), lines);
         print(&format!("{:#}\n", Value::from(object)))
     } else {
-        print(&detail::detail(&program, seen, mappings, arguments.bytes))
+        let figures = figures(file).map_err(unusable)?;
+        print(&detail::detail(
+            &program,
+            seen,
+            figures,
+            mappings,
+            arguments.bytes,
+        ))
     }
 }
 
@@ -148,9 +174,10 @@ fn all(live: &[Live], arguments: &StatusArguments) -> Result<(), Refusal> {
     }
     let columns = arguments.columns();
     if arguments.json && columns.is_none() {
-        let objects = seen.iter().map(|s| {
-            let pid = s.pid.load(std::sync::atomic::Ordering::Relaxed);
-            Value::from(report::to_json(&process::name(pid as u32), s))
+        let objects = live.iter().filter_map(|file| {
+            let (seen, figures) = (statistics(file).ok()?, figures(file).ok()?);
+            let program = process::name(file.pid);
+            Some(Value::from(report::to_json(&program, seen, figures)))
         });
         print(&format!("{:#}\n", objects.collect::<Value>()))
     } else if seen.is_empty() && !arguments.json {

@@ -7,13 +7,11 @@
 use crate::output_file;
 use crate::refusal::Refusal;
 use crate::streams::say;
-use coldpress_interface::statistics::Statistics;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// What the pager has room for.
@@ -78,13 +76,12 @@ impl TraceTarget {
         &self.path
     }
 
-    /// At the end of the run: brings the trace where it belongs, and tells what is missing. `statistics`: of the first
-    /// process.
-    pub fn finish(self, statistics: Option<&Statistics>, quiet: bool) {
+    /// At the end of the run: brings the trace where it belongs, and tells what is missing. `error`: the number that the
+    /// pagers have left in their statistics.
+    pub fn finish(self, error: u64, quiet: bool) {
         let shown = self.named.display();
-        let missing = statistics.map_or(0, |s| s.trace_error.load(Relaxed));
-        if missing != 0 {
-            let error = io::Error::from_raw_os_error(missing as i32);
+        if error != 0 {
+            let error = io::Error::from_raw_os_error(error as i32);
             say!("--trace: {shown}: the trace is not whole: it could not be written: {error}");
         }
         if let Some(mut file) = self.in_memory {
@@ -99,7 +96,7 @@ impl TraceTarget {
             return;
         }
         let is_empty = fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() == 0);
-        if is_empty && missing == 0 {
+        if is_empty && error == 0 {
             if self.is_new {
                 let _ = fs::remove_file(&self.path);
             }
@@ -177,15 +174,15 @@ mod tests {
         assert_eq!(fs::metadata(&file).unwrap().len(), 0);
         fs::write(directory.join("x.77"), "").unwrap();
         assert_eq!(of_others(&file), [directory.join("x.77")]);
-        target.finish(None, true);
+        target.finish(0, true);
         assert!(link.is_symlink() && file.exists());
         let new = TraceTarget::prepare(&directory.join("new")).unwrap();
         assert!(directory.join("new").exists());
-        new.finish(None, true);
+        new.finish(0, true);
         assert!(!directory.join("new").exists(), "nothing was recorded");
         let target = TraceTarget::prepare(Path::new("/dev/null")).unwrap();
         fs::write(target.path(), "traced").unwrap();
-        target.finish(None, true);
+        target.finish(0, true);
         assert!(TraceTarget::prepare(&directory.join("n".repeat(250))).is_err());
         fs::remove_dir_all(&directory).unwrap();
     }

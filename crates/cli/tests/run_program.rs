@@ -1,12 +1,13 @@
 //! Promise: under `coldpress run` a program behaves towards its caller as without it: same
 //! arguments, environment, signals and end.
 //!
-//! The pager is a stand-in compiled here: a library that writes a statistics file as the real one
+//! The pager is a stand-in compiled here: a library that fills in the first slot of the run file as the real one
 //! would, and compresses nothing.
 
 mod common;
 
 use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
+use coldpress_interface::run_file;
 use common::{Directory, coldpress, copy_executable, full_tier, stderr, stdout};
 use serde_json::Value;
 use std::fs;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// `VERSION` is defined on the command line.
+/// `VERSION`, `OWNERS_AT` and `SLOTS_AT` are defined on the command line.
 const FAKE_PAGER_HEAD: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n";
 
 /// As the real one answers where the command only tries whether it can be loaded.
@@ -39,8 +40,8 @@ __attribute__((constructor)) static void start(void) {
         fflush(stdout);
         _exit(0);
     }
-    const char *dir = getenv("_COLDPRESS_STATISTICS_DIR"), *root = getenv("_COLDPRESS_ROOT_PID");
-    if (!dir || !root || atoi(root) != getpid()) return;
+    const char *file = getenv("_COLDPRESS_RUN_FILE"), *root = getenv("_COLDPRESS_ROOT_PID");
+    if (!file || !root || atoi(root) != getpid()) return;
     static uint64_t page[1024];
     char text[4096];
     FILE *stat = fopen("/proc/self/stat", "r");
@@ -55,9 +56,10 @@ __attribute__((constructor)) static void start(void) {
     page[3] = strtoull(at, 0, 10);
     page[4] = strtoull(getenv("_COLDPRESS_BUDGET_BYTES"), 0, 10);
     page[7] = 77u << 20;
-    snprintf(text, sizeof text, "%s/%d.stats", dir, getpid());
-    int fd = open(text, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (write(fd, page, sizeof page) != sizeof page) abort();
+    uint64_t owner = getpid();
+    int fd = open(file, O_RDWR);
+    if (pwrite(fd, &owner, 8, OWNERS_AT) != 8) abort();
+    if (pwrite(fd, page, sizeof page, SLOTS_AT) != sizeof page) abort();
     close(fd);
 }
 "#;
@@ -80,6 +82,8 @@ impl Setup {
                 "-shared",
                 "-fPIC",
                 &format!("-DVERSION={}", coldpress_interface::statistics::VERSION),
+                &format!("-DOWNERS_AT={}", run_file::OWNERS_AT),
+                &format!("-DSLOTS_AT={}", run_file::SLOTS_AT),
                 concat!("-DRELEASE=\"", env!("CARGO_PKG_VERSION"), "\""),
             ],
         )?;
@@ -228,10 +232,6 @@ fn arguments_and_environment_reach_the_program() {
         format!("_COLDPRESS_ROOT_PID={pid}"),
         "_COLDPRESS_BUDGET_BYTES=67108864".to_owned(),
         "_COLDPRESS_COLD_AFTER_MS=1500".to_owned(),
-        format!(
-            "_COLDPRESS_STATISTICS_DIR={}",
-            setup.statistics_dir().display()
-        ),
         format!("_COLDPRESS_PRELOAD_PATH={}", setup.library.display()),
         format!("LD_PRELOAD={}", setup.library.display()),
         "ORDINARY=kept".to_owned(),
@@ -483,7 +483,7 @@ fn a_nobody_with_an_inherited_descriptor_hands_it_on() {
         return;
     };
     let mut command = common::coldpress_as_nobody(&setup.directory);
-    let script = "readlink /proc/self/fd/$_COLDPRESS_DEVICE_FD; echo $_COLDPRESS_STATISTICS_DIR";
+    let script = "readlink /proc/self/fd/$_COLDPRESS_DEVICE_FD; ls -d ${_COLDPRESS_RUN_FILE%/*}";
     command.args(["run", "--budget", "64M", "--", "sh", "-c", script]);
     command.env("COLDPRESS_PRELOAD_LIBRARY", &setup.library);
     common::inherit(&mut command, &device);

@@ -8,7 +8,7 @@
 //! The library reads both once, when it starts, from the environment block that the kernel handed to
 //! the program; the pager never reads the environment again. Numbers are decimal.
 
-/// The user's: directory for the statistics files.
+/// The user's: directory for the run files.
 pub const STATISTICS_DIR: &str = "COLDPRESS_STATISTICS_DIR";
 
 /// The user's: number of an inherited descriptor of `/dev/userfaultfd`.
@@ -53,8 +53,11 @@ pub mod handed {
     /// pager chooses.
     pub const RECODE_AFTER_MS: &str = "_COLDPRESS_RECODE_AFTER_MS";
 
-    /// Directory that receives the statistics file `PID.stats` of each managed process.
-    pub const STATISTICS_DIR: &str = "_COLDPRESS_STATISTICS_DIR";
+    /// Values of the engine's tunables, as `name=value`, with blanks between them. Absent: none is set.
+    pub const TUNABLES: &str = "_COLDPRESS_TUNABLES";
+
+    /// Path of the [run file](crate::run_file), in which each managed process has a slot.
+    pub const RUN_FILE: &str = "_COLDPRESS_RUN_FILE";
 
     /// Process that `coldpress run` started. The injection follows it through `execve` (wrapper
     /// scripts end in one) and is inert, after removing itself from `LD_PRELOAD`, in every process

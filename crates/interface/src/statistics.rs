@@ -309,12 +309,12 @@ first {
     stored_content_bytes,
     /// Content held as same-filled or zero markers, uncompressed size in bytes.
     same_filled_bytes,
-    /// Frames held by compressed storage, in bytes.
+    /// Memory of compressed storage, in bytes: `payload_bytes`, `object_header_bytes`,
+    /// `fragmentation_bytes` and `idle_frames_bytes` together.
     storage_bytes,
     /// Payload bytes in compressed storage: compressed data alone.
     payload_bytes,
-    /// Storage less payload: fragmentation and headers, in bytes
-    /// (RFC-0219 `compressed_fragmentation_bytes`).
+    /// Bytes of frames in use that are in no stored object (RFC-0219 `compressed_fragmentation_bytes`).
     fragmentation_bytes,
     /// The pager's own resident memory besides storage: tables, staging, stacks, in bytes.
     overhead_bytes,
@@ -475,6 +475,12 @@ appended {
     /// Processor time of the pager's threads, in nanoseconds: what `pager_user_time_ns` and
     /// `pager_system_time_ns` tell in clock ticks.
     pager_cpu_ns,
+    /// Bytes of headers of stored objects: checksum, time, owner.
+    object_header_bytes,
+    /// Frames of storage that hold nothing at the moment and were not given back yet, in bytes.
+    idle_frames_bytes,
+    /// Of `same_filled_bytes`: zeros.
+    zero_bytes,
 }
 }
 
@@ -582,6 +588,6 @@ mod tests {
         page.filled_bytes.store(rule + 8, Relaxed);
         assert_eq!(names(&page), Some("rule"));
         page.filled_bytes.store(u64::MAX, Relaxed);
-        assert!(names(&page) == Some("pager_cpu_ns") && page.answers());
+        assert!(names(&page) == Some("zero_bytes") && page.answers());
     }
 }

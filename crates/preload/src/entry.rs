@@ -2,14 +2,14 @@
 //!
 //! The pager starts in the process that `coldpress run` made, and again when that process
 //! replaces itself (`exec`, as wrapper scripts do). What it becomes then may have no right to a pager (`setpriv`,
-//! `gosu`, the entry points of containers drop theirs first): it goes on without, and that is said. In any other process that inherits the
-//! environment the library only removes itself from it. With `--follow` it waits in all of them until
-//! the program is worth a pager, and where one cannot start the program goes on without.
+//! `gosu`, the entry points of containers drop theirs first): it goes on without, and that is said. In any other
+//! process that inherits the environment it waits until the program is worth a pager, and where one cannot start the
+//! program goes on without. With `--no-follow` the library only removes itself from the environment there.
 
 use crate::{environment, libc_files, libc_symbols, sanitizers};
 use coldpress_interface::config::{TRACE_LOCKS, handed as names};
 use coldpress_runtime::config::{Config, variable};
-use coldpress_runtime::{decisions, dormant, fork, message, pager, start, sys, trace};
+use coldpress_runtime::{decisions, dormant, fork, message, pager, run_file, start, sys, trace};
 use core::ffi::{c_char, c_int};
 use core::fmt::Write;
 
@@ -45,6 +45,8 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
         return;
     }
     // SAFETY: as above.
+    unsafe { run_file::open(variable(environment.cast_const().cast(), names::RUN_FILE)) };
+    // SAFETY: as above.
     if let Some(why) = unsafe { sanitizers::forbids_a_pager(environment.cast_const().cast()) } {
         if is_root {
             start::say_unmanaged_because(why);
@@ -68,8 +70,7 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
     let pager = pager();
     // SAFETY: as above.
     unsafe {
-        let directory = variable(environment.cast_const().cast(), names::STATISTICS_DIR);
-        pager.configure(config, directory.unwrap_or(b""));
+        pager.configure(config);
         decisions::configure(variable(
             environment.cast_const().cast(),
             names::TRACE_DECISIONS,
@@ -79,9 +80,9 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
         }
     }
     pager.set_touch_before_fork(libc_files::touch);
-    let started = match config.follow {
-        true => start::start_dormant(),
-        false => start::start(),
+    let started = match is_root {
+        true => start::start(),
+        false => start::start_dormant(),
     };
     match started {
         // Nothing of what the person asked for has happened yet.

@@ -13,8 +13,8 @@
 //! | `mutexes` | `pthread_mutex_init` of robust mutexes |
 //! | `namespaces` | `unshare`, `setns` |
 //! | `piecewise` | moving memory that was split |
-//! | `sanitizers` | what sanitizers' run-time libraries ask a program |
 //! | `raw_calls` | `syscall`, `prctl`: seccomp filters, futexes |
+//! | `sanitizers` | what sanitizers' run-time libraries ask a program |
 //! | `advise` | `coldpress_advise` |
 //! | `clones` | copies of the process by `clone` and `syscall` |
 //! | `describe` | `coldpress_describe_page` |

@@ -289,24 +289,27 @@ fn a_trace_that_is_not_whole_is_told() {
         return;
     }
     let place = Workplace::new("trace-full");
-    let program = place.compile("hostile_outputs");
+    let executable = place.compile("hostile_outputs");
     fs::create_dir(place.path("m")).unwrap();
     let mounted = shell(&place, "mount -t tmpfs -o size=4k coldpress-test m");
     if !mounted.status.success() {
         return skip::skipped("no file system can be mounted");
     }
-    let line = format!(
-        "$COLDPRESS run -q --trace m/t --budget 16M -- {} seen 7 48; S=$?; $COLDPRESS trace m/t; umount m; exit $S",
-        program.display()
-    );
-    let outcome = shell(&place, &line);
-    assert_eq!(outcome.status.code(), Some(7), "{outcome}");
-    assert!(
-        outcome.stderr.contains("the trace is not whole"),
-        "{outcome}"
-    );
-    assert!(outcome.stderr.contains("No space left"), "{outcome}");
-    assert!(outcome.stdout.contains("RULE"), "{outcome}");
+    // The first process itself, and one that it starts.
+    for (options, program) in [("", "PROGRAM"), ("--follow", "sh -c 'PROGRAM; exit $?'")] {
+        let called = format!("{} seen 7 48", executable.display());
+        let program = program.replace("PROGRAM", &called);
+        let line = format!(
+            "$COLDPRESS run -q {options} --trace m/t --budget 16M -- {program}; S=$?; $COLDPRESS trace m/t; exit $S"
+        );
+        let outcome = shell(&place, &line);
+        assert_eq!(outcome.status.code(), Some(7), "{outcome}");
+        let told = "the trace is not whole: it could not be written: No space left";
+        assert!(outcome.stderr.contains(told), "{outcome}");
+        assert!(outcome.stdout.contains("RULE"), "{outcome}");
+    }
+    let unmounted = shell(&place, "umount m");
+    assert!(unmounted.status.success(), "{unmounted}");
 }
 
 /// With --follow the first program that has something to say writes FILE itself, also where a wrapper was started.

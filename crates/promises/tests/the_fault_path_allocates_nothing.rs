@@ -55,6 +55,7 @@ const EXPORTED: &[&str] = &[
     "madvise",
     "mlockall",
     "mremap",
+    "prctl",
     "pthread_create",
     "prctl",
     "pthread_mutex_init",

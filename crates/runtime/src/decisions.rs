@@ -200,11 +200,9 @@ pub unsafe fn configure(file: Option<&[u8]>) {
     }
 }
 
-/// In the child of a fork: a trace of its own where all processes are followed, else none.
+/// In the child of a fork: it has none, and its parent's is left alone. (A shell forks thousands.)
 pub(crate) fn begin_in_child() {
-    TRACE
-        .on
-        .store(TRACE.on.load(Relaxed) && pager().config().follow, Relaxed);
+    TRACE.on.store(false, Relaxed);
     TRACE.reset();
 }
 

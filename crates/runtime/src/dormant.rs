@@ -1,8 +1,8 @@
-//! Waiting before starting: in the programs that `coldpress run --follow` manages.
+//! Waiting before starting: in the programs that the first one starts.
 //!
 //! Most of what a build or a script starts is over within milliseconds, and starting a pager takes
 //! one; most of the rest are shells and drivers that hold a few hundred kilobytes, and fork. So the
-//! constructor only reserves address space and makes one thread, which sleeps. It starts the pager when
+//! constructor only maps a stack and makes one thread, which sleeps. It starts the pager when
 //! the program has lived for `PATIENCE_NS` and holds `LEAST_BYTES`, or holds a share of its budget
 //! before that. Until then the pager takes nothing, and what the program says of its memory
 //! (`exclusions`, `not_inherited`) is only written down.
@@ -17,7 +17,8 @@
 //! * I1: the pager does not start while a fork is under way: a child would have half of one. Who forks
 //!   counts itself and then looks at the state; the waiting thread sets the state and then looks at the
 //!   count. (Both are sequentially consistent, so one of them sees the other.)
-//! * I2: a child of a fork waits anew, with a thread of its own.
+//! * I2: a child of a fork waits anew, with a thread of its own; and so does the child of a process that has a pager
+//!   but nothing away.
 //! * I3: until its sleep is over the thread shares the program's descriptors: a copy would keep open what the
 //!   program closes. Afterwards it has a table of its own, in which nothing of the program's stays.
 //!
@@ -29,7 +30,7 @@ use crate::futex::{set_and_wake, wait_while};
 use crate::start::StartError;
 use crate::{pager, reclaim, start, sys};
 use core::sync::atomic::{
-    AtomicU32,
+    AtomicBool, AtomicU32,
     Ordering::{Acquire, SeqCst},
 };
 
@@ -44,6 +45,9 @@ const LEAST_BYTES: u64 = 4 << 20;
 /// What it holds is not looked at before this time, in which fresh memory grows by 30 MiB at most.
 const FIRST_LOOK_NS: u64 = 15_000_000;
 const LOOK_NS: u64 = 5_000_000;
+/// The child of a fork is not looked at until it has run for so long, or lived for so long.
+const YOUTH_RUN_NS: u64 = 10_000_000;
+const YOUTH_NS: u64 = 500_000_000;
 /// How often it is looked at when it has lived for that long.
 const LATER_LOOK_NS: u64 = 50_000_000;
 /// It is worth one sooner if it holds this share of its budget.
@@ -54,6 +58,8 @@ pub struct Dormant {
     state: AtomicU32,
     forks: AtomicU32,
     thread: AtomicU32,
+    /// What is known of memory is the parent's, and nobody has been told since.
+    stale: AtomicBool,
 }
 
 impl Default for Dormant {
@@ -69,6 +75,7 @@ impl Dormant {
             state: AtomicU32::new(NONE),
             forks: AtomicU32::new(0),
             thread: AtomicU32::new(0),
+            stale: AtomicBool::new(false),
         }
     }
 
@@ -77,13 +84,19 @@ impl Dormant {
         matches!(self.state.load(Acquire), WAITING | STARTING)
     }
 
+    /// The thread that waits, or has waited, if there still is one.
+    pub(crate) fn thread(&self) -> Option<u32> {
+        let thread = self.thread.load(SeqCst);
+        (thread != 0 && sys::is_thread(thread)).then_some(thread)
+    }
+
     /// Waiting is over: the pager runs, or never will.
     pub(crate) fn end(&self) {
         set_and_wake(&self.state, OVER);
     }
 }
 
-/// Begins to wait. The pager's address space is reserved, and none of its threads exists.
+/// Begins to wait. The pager's memory has a place, and none of its threads exists.
 pub(crate) fn begin() -> Result<(), StartError> {
     let pager = pager();
     let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;
@@ -97,6 +110,14 @@ pub(crate) fn begin() -> Result<(), StartError> {
     thread.map(|_| ()).map_err(|_| StartError::Thread)
 }
 
+/// In the child of a fork, in which nothing is away: it waits as a program does that has just been started. The thread is
+/// made by [`after_fork_in_child`].
+pub(crate) fn wait_in_child() {
+    let dormant = &pager().dormant;
+    dormant.stale.store(true, SeqCst);
+    dormant.state.store(WAITING, SeqCst);
+}
+
 /// Waits again, where the pager has left while it waited.
 pub(crate) fn wait_again() -> bool {
     pager().host.memory.reset_stacks();
@@ -107,6 +128,9 @@ pub(crate) fn wait_again() -> bool {
 extern "C" fn wait(_: usize) -> ! {
     let dormant = &pager().dormant;
     sys::sleep_ns(FIRST_LOOK_NS);
+    if dormant.stale.load(SeqCst) {
+        stay_young();
+    }
     if !sys::unshare_descriptors() {
         dormant.end();
         sys::exit_thread();
@@ -124,10 +148,23 @@ extern "C" fn wait(_: usize) -> ! {
             sys::exit_thread();
         }
         if dormant.forks.load(SeqCst) == 0 {
+            if dormant.stale.swap(false, SeqCst) {
+                crate::leave::forget_everything();
+            }
             start::start_here();
         }
         set_and_wake(&dormant.state, WAITING);
         sys::sleep_ns(LOOK_NS / 5);
+    }
+}
+
+/// Most children end soon, and all that a process has opened of `/proc` costs when it has ended: nothing is looked at
+/// before the child has run for a while, or lived for longer.
+fn stay_young() {
+    let mut slept = FIRST_LOOK_NS;
+    while slept < YOUTH_NS && reclaim::ran_ns() < YOUTH_RUN_NS && pager().dormant.is_waiting() {
+        sys::sleep_ns(LOOK_NS);
+        slept += LOOK_NS;
     }
 }
 
@@ -175,7 +212,7 @@ pub(crate) fn leave() -> bool {
     {
         return false;
     }
-    pager().leaving.begin();
+    // It looks often enough: what would wake it stands in a table of descriptors that is not this thread's.
     let thread = dormant.thread.load(SeqCst);
     while sys::is_thread(thread) {
         sys::sleep_ns(100_000);
@@ -202,6 +239,7 @@ pub fn after_fork_in_child() {
     unsafe {
         pager.host.exclusions.reset_lock();
         pager.host.not_inherited.reset();
+        pager.leaving.forget();
     }
     // Without a pager the child goes on: none of its memory is away.
     let _ = begin();

@@ -10,8 +10,9 @@
 //!   the kernel takes it, and the forking thread may still touch compressed memory on its way.
 //! * [`parent`] carries the journal out and lets everything go on.
 //! * [`child`] does the same with its copy, opens a userfaultfd of its own, registers what was
-//!   registered, and starts new threads. Where it cannot have a pager it puts every page that is
-//!   away back into place instead, and goes on without ([`put_back`]).
+//!   registered, and starts new threads: at first the two without which nothing that is away comes back
+//!   (`start`). Where nothing is away it only waits until it is worth a pager ([`dormant`]). Where it cannot
+//!   have one it puts every page that is away back into place instead, and goes on without ([`put_back`]).
 //!
 //! The preload library puts the same hooks around libc's `clone` and `syscall`. A child made behind
 //! libc's back (by an instruction of the program's own) runs none. Registered memory is therefore
@@ -31,7 +32,7 @@ use crate::futex::{FutexLock, set_and_wake, wait_while};
 use crate::host::{outcome, tell_of_doubt};
 use crate::put_back::{self, Code};
 use crate::windows::{ADDRESS_LIMIT, Window, parts};
-use crate::{Codec, handler, pager, sys};
+use crate::{Codec, dormant, handler, pager, sys};
 use coldpress_arena::ChunkSource;
 use coldpress_engine::{Content, Doubt, Entry, Installed, SEGMENT_PAGES, Worker};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
@@ -102,6 +103,8 @@ pub struct Fork {
     /// 1: reclaim has stopped.
     pub paused: AtomicU32,
     journal: Journal,
+    /// Whether this is the child of a fork that has inherited what is stored.
+    pub(crate) inherited: AtomicBool,
     /// Whether huge pages are kept out of the process for the fork. Guarded by `lock`.
     no_huge_pages: AtomicBool,
     /// What the parent has seen of code that it made (see `put_back`).
@@ -126,6 +129,7 @@ impl Fork {
                 fork: AtomicUsize::new(0),
                 overflow: AtomicBool::new(false),
             },
+            inherited: AtomicBool::new(false),
             no_huge_pages: AtomicBool::new(false),
             code: Code::new(),
             appending: lock_api::Mutex::const_new(FutexLock::INIT, ()),
@@ -324,15 +328,12 @@ fn for_each_registered_of(
     mut with: impl FnMut(AddressRange),
 ) {
     let mut index = first;
-    while index < end {
-        if !window.is_registered(index) {
-            index += 1;
-            continue;
+    loop {
+        let first = window.next_registered(index, end, true);
+        if first == end {
+            return;
         }
-        let first = index;
-        while index < end && window.is_registered(index) {
-            index += 1;
-        }
+        index = window.next_registered(first, end, false);
         with(AddressRange {
             start: window.address(first),
             end: window.address(index),
@@ -475,6 +476,11 @@ pub fn child() {
         pager.deferred.reset();
         pager.host.exclusions.reset_lock();
         pager.host.not_inherited.reset();
+        pager.host.pagemap.unset();
+        pager.host.uffd.unset();
+        pager.host.set_statistics(core::ptr::null_mut());
+        pager.discovery.reset();
+        pager.leaving.forget();
         pager.fork.appending.raw().reset();
         pager.new_windows.raw().reset();
         pager.registering.raw().reset();
@@ -508,9 +514,12 @@ pub fn child() {
     let signals = pager.fork.signals.load(Relaxed);
     // SAFETY: locked in `prepare` by the thread this one is the copy of.
     unsafe { pager.fork.lock.unlock() };
-    if crate::start::start_in_child().is_err() {
+    pager.control.leave_page();
+    if !put_back::is_anything_away() {
         pager.stop();
-        pager.host.statistics().fork_child_mode.store(2, Relaxed);
+        dormant::wait_in_child();
+    } else if crate::start::start_in_child().is_err() {
+        pager.stop();
         put_back::everything();
         pager.host.memory.drop_storage();
     }
@@ -529,6 +538,10 @@ pub(crate) fn register_again() {
         // SAFETY: the handlers that answer start before the program goes on.
         let _ = unsafe { uffd.register(range) };
         host.keep_from_raw_clones(range);
+        // What is known of it is as true here as in the parent.
+        if uffd.is_registered(range) == Ok(true) {
+            return;
+        }
         let window = host.windows.get(segment);
         let page = |address: usize| ((address - window.base()) / PAGE_SIZE) as u32;
         window.set_registered(page(range.start), page(range.end), false);
@@ -550,7 +563,24 @@ pub(crate) fn register_again() {
                 pager.engine.decommit(host, segment, index, index + 1);
             }
         }
-        acknowledge(segment, range);
+    });
+    // Those that were not away, but new.
+    for operation in pager.fork.journal() {
+        if let Operation::Restored(address) = operation
+            && sys::resident(AddressRange::new(address, PAGE_SIZE)) != 0
+            && let Some(segment) = host.windows.find(&host.memory, address)
+        {
+            let index = (address - host.windows.get(segment).base()) / PAGE_SIZE;
+            pager
+                .engine
+                .acknowledge_present(host, segment, index as u32);
+        }
+    }
+    // Noted or not: the kernel copies in the midst of it.
+    put_back::for_each_remembered(|segment, index, is_in_place| {
+        if is_in_place {
+            pager.engine.acknowledge_present(host, segment, index);
+        }
     });
 }
 

@@ -24,9 +24,10 @@ use crate::discovery::ARENA_BYTES;
 use crate::exclusions::Exclusions;
 use crate::futex::{FutexLock, Gate, Inside};
 use crate::late::Late;
+use crate::mapping_count::Width;
 use crate::memory::Memory;
 use crate::not_inherited::NotInherited;
-use crate::windows::Windows;
+use crate::windows::{WINDOW_BYTES, Windows};
 use crate::{pager, sys};
 use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
@@ -95,7 +96,10 @@ impl Linux {
 
     /// Lets the threads that wait anywhere in `range` try again.
     pub(crate) fn wake_range(&self, range: AddressRange) {
-        let _ = self.uffd().wake(range);
+        // There is none yet where the child of a fork carries its parent's journal out.
+        if let Some(uffd) = self.uffd.get() {
+            let _ = uffd.wake(range);
+        }
     }
 
     fn uffd(&self) -> &Userfaultfd {
@@ -172,7 +176,17 @@ impl Linux {
         mut with: impl FnMut(usize),
     ) -> bool {
         let Some(pagemap) = self.pagemap.get() else {
-            return false;
+            // In the young child of a fork, which has not opened it yet.
+            for start in (range.start..range.end).step_by(64 * PAGE_SIZE) {
+                let _around = around();
+                let end = range.end.min(start + 64 * PAGE_SIZE);
+                let mut resident = sys::resident(AddressRange { start, end });
+                while resident != 0 {
+                    with(start + resident.trailing_zeros() as usize * PAGE_SIZE);
+                    resident &= resident - 1;
+                }
+            }
+            return true;
         };
         let mut regions = [Region::default(); LEAF_PAGES as usize];
         let mut rest = range;
@@ -231,8 +245,19 @@ impl Linux {
             .discovery
             .evictable_around(run)
             .ok_or(Errno::INVAL)?;
-        let known = mapping.intersect(chunk);
-        self.register_in_window(segment, self.exclusions.clear_of(known, run))
+        let count = &pager().discovery.count;
+        let whole_window = AddressRange::new(window.base(), WINDOW_BYTES);
+        let width = count.width();
+        let known = match width {
+            Width::Chunk => mapping.intersect(chunk),
+            Width::Window | Width::Mapping => mapping.intersect(whole_window),
+        };
+        let clear = self.exclusions.clear_of(known, run);
+        if width == Width::Mapping && clear != mapping {
+            return Err(Errno::NOMEM);
+        }
+        count.note_registration();
+        self.register_in_window(segment, clear)
     }
 
     /// Registers `range`, which lies in one window. Inside the gate.
@@ -420,7 +445,7 @@ unsafe impl Host for Linux {
             taken.refused = 1;
             done = PAGE_SIZE;
         }
-        let mut reached = 0u64;
+        let (mut reached, mut strays) = (0u64, 0u64);
         let mut again = 0;
         while done < len {
             // SAFETY: I1; the content is given back by the fault handlers.
@@ -455,14 +480,18 @@ unsafe impl Host for Linux {
                     statistics.fail(Failure::MoveInvalid);
                     taken.refused |= bit;
                 }
-                Some(_) => {
+                Some(errno) => {
                     statistics.fail(Failure::MoveOther);
                     taken.refused |= bit;
+                    if errno == Errno::EXIST {
+                        // Not ours: the program has populated all that is mapped, staging too.
+                        strays |= bit;
+                    }
                 }
             }
             done += PAGE_SIZE;
         }
-        let filled = self.filled_slots(slot, count as usize);
+        let filled = self.filled_slots(slot, count as usize) & !strays;
         self.put_back_at_once(filled & !wanted, source, destination);
         taken.moved = filled & wanted;
         taken.holes = (taken.holes | reached & !filled) & wanted & !filled;
@@ -490,7 +519,7 @@ unsafe impl Host for Linux {
         // staging while it is not registered, and what is dropped is ours.
         unsafe {
             let _ = self.uffd().unregister(staging);
-            sys::madvise(self.slot(slot), count * PAGE_SIZE, sys::MADV_DONTNEED);
+            self.memory.give_back(self.slot(slot), count * PAGE_SIZE);
             if self.uffd().register(staging).is_err() {
                 crate::message::say(format_args!(
                     "staging could not be registered again; compression stops here"

@@ -33,6 +33,15 @@ impl<T> Late<T> {
         unsafe { (*self.value.get()).as_ref() }
     }
 
+    /// The value is not there any more: in the child of a fork, whose pager has not opened it yet. It is forgotten,
+    /// not dropped.
+    ///
+    /// # Safety
+    /// No other thread uses this cell now, and nobody holds a reference from [`get`](Self::get).
+    pub unsafe fn unset(&self) {
+        self.set.store(false, Release);
+    }
+
     /// Sets the value. What was there is forgotten, not dropped: in the child of a fork its
     /// descriptors are numbers of another table.
     ///

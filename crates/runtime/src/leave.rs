@@ -85,6 +85,18 @@ impl Leaving {
         }
     }
 
+    /// It stays, and the event is the parent's: in the child of a fork, where its number stands for something of the
+    /// program's.
+    ///
+    /// # Safety
+    /// This is the only thread of the process.
+    pub(crate) unsafe fn forget(&self) {
+        self.begun.store(0, Relaxed);
+        self.gone.store(0, Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { self.event.unset() };
+    }
+
     /// What becomes readable once it has begun.
     pub(crate) fn event(&self) -> Option<&OwnedFd> {
         self.event.get()
@@ -95,7 +107,8 @@ impl Leaving {
         self.begun.load(Acquire) != 0
     }
 
-    pub(crate) fn begin(&self) {
+    /// Threads shall end. In a thread of the pager: the event is nothing of the program's.
+    fn begin(&self) {
         self.begun.store(1, Release);
         if let Some(event) = self.event() {
             let _ = rustix::io::write(event, &1u64.to_ne_bytes());
@@ -168,6 +181,14 @@ impl Pager {
     /// Calls `act`, which needs a process of one thread, without the pager, which comes back afterwards where it can.
     /// Called by the program's only thread. `None`: the pager could not leave.
     pub fn absent<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
+        // It does not start meanwhile.
+        dormant::before_fork();
+        let done = self.absent_while_none_starts(act);
+        dormant::after_fork_in_parent();
+        done
+    }
+
+    fn absent_while_none_starts<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
         let was_dormant = self.dormant.is_waiting();
         // Afterwards the program may not be allowed to open one.
         let ahead = (!was_dormant).then(start::open_ahead).flatten();
@@ -218,8 +239,10 @@ impl Pager {
     pub fn is_alone_with_the_program(&self) -> bool {
         const OTHER_LINKS: u64 = 2;
         let tasks = rustix::fs::stat(c"/proc/self/task");
-        let dormant = usize::from(self.dormant.is_waiting());
-        let own = self.threads.ids().count() + dormant;
+        let own = |thread| self.threads.ids().any(|own| own == thread);
+        // One that waits with starting is none of those yet.
+        let waits = self.dormant.thread().filter(|&thread| !own(thread));
+        let own = self.threads.ids().count() + waits.iter().count();
         tasks.is_ok_and(|tasks| tasks.st_nlink == own as u64 + 1 + OTHER_LINKS)
     }
 }
@@ -237,6 +260,9 @@ fn wait_for_the_kernel() {
 /// Leaves. Called by the reclaim thread between two rounds; afterwards it has to end. `false`: the pager stays.
 pub(crate) fn leave(worker: &mut Worker<Codec>) -> bool {
     let pager = pager();
+    if !start::watch() {
+        return false;
+    }
     let was_hopeless = pager.pressure.hopeless.swap(true, Relaxed);
     if !restore_everything(worker) {
         pager.pressure.hopeless.store(was_hopeless, Relaxed);
@@ -317,10 +343,11 @@ fn for_each_away(mut with: impl FnMut(u32, u32)) {
 }
 
 /// All is in place and nobody is told of changes any more: what is known means nothing from now on.
-fn forget_everything() {
+pub(crate) fn forget_everything() {
     let pager = pager();
     let host = &pager.host;
     let _closed = host.gate.close();
+    pager.fork.inherited.store(false, Relaxed);
     for (segment, window) in host.windows.iter() {
         window.set_registered(0, SEGMENT_PAGES, false);
         pager.engine.decommit(host, segment, 0, SEGMENT_PAGES);

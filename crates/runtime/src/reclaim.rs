@@ -20,6 +20,8 @@ use crate::compaction::Passes;
 use crate::config::Config;
 use crate::fence::{Fence, GROWTH_BYTES};
 use crate::futex::{set_and_wake, wait_for, wait_while};
+use crate::futility::{Futility, Seen};
+use crate::handler::MAX_HANDLERS;
 use crate::hope::Hope;
 use crate::recode::{Need, Recode};
 use crate::shortage::Shortage;
@@ -41,6 +43,8 @@ const MEASURE_FAR_NS: u64 = 25_000_000;
 const MEASURE_FARTHEST_NS: u64 = 100_000_000;
 const MEASURE_CLOSE_NS: u64 = 2_000_000;
 const MEASURE_CLOSEST_NS: u64 = 1_000_000;
+/// A program that ran for less than this since the last look idles.
+const IDLE_RUN_NS: u64 = 50_000;
 /// A program that fills fresh memory grows no faster than about this.
 const FASTEST_GROWTH_BYTES_A_MS: u64 = 2 << 20;
 const DISCOVER_IDLE_NS: u64 = 250_000_000;
@@ -56,16 +60,15 @@ const BATCH_PAGES: u32 = 384;
 const HANDLERS_REST_NS: u64 = 250_000_000;
 /// What a fault costs beside the time between its being read and being answered.
 const FAULT_KERNEL_NS: u64 = 9_000;
-/// A page that could not be compressed or taken is tried again after this long.
-const RETRY_FAILED_NS: u64 = 5_000_000_000;
-/// Where only its age makes it go: after so many times the cold age, if that is longer.
+/// Where only its age makes a page go that could not be compressed or taken: after so many times the cold age, if that is
+/// longer.
 const RETRY_FAILED_AGES: u64 = 16;
 /// A batch that keeps fewer pages than this is no progress.
 const PROGRESS_PAGES: u32 = 16;
 /// Leaves, and records for as many pages, kept ready for faults on fresh memory: 256 MiB.
 const READY_LEAVES: u32 = 1024;
 
-/// Private anonymous resident memory, from an open `/proc/self/statm`.
+/// Private anonymous resident memory, from an open `/proc/thread-self/statm`.
 pub(crate) fn private_anonymous_bytes(statm: &OwnedFd) -> u64 {
     let mut text = [0u8; 128];
     let len = rustix::io::pread(statm, &mut text, 0).unwrap_or(0);
@@ -80,7 +83,7 @@ pub(crate) fn private_anonymous_bytes(statm: &OwnedFd) -> u64 {
 /// Opens what is measured.
 pub fn open_statm() -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    rustix::fs::open(c"/proc/self/statm", flags, Mode::empty()).ok()
+    rustix::fs::open(c"/proc/thread-self/statm", flags, Mode::empty()).ok()
 }
 
 /// One measurement, by whichever thread.
@@ -96,6 +99,10 @@ struct Reclaim {
     discovered_ns: u64,
     fence: Fence,
     hope: Hope,
+    futility: Futility,
+    /// For how long the program had run at the last look, and how long it rested after it if it idles.
+    ran_ns: u64,
+    idle_rest_ns: u64,
     /// How seldom memory is looked for while nothing happens, and how much there was then.
     idle_discovery_ns: u64,
     idle_bytes: u64,
@@ -125,6 +132,35 @@ pub(crate) fn take_turns() {
     sys::set_time_slice(TIME_SLICE_NS);
 }
 
+/// What the pager's first thread does in a young child: nothing is taken yet. Until its youth is over, or threads
+/// must be there before a filter forbids them.
+pub(crate) fn stay_young(reclaimer: &mut Reclaimer<Codec>) {
+    let (began_ns, ran) = (sys::now_ns(), ran_ns());
+    loop {
+        let bell = &pager().bell;
+        let rung = bell.load(Acquire);
+        stop_for_fork();
+        pager().serve_request();
+        pager().serve_leave(reclaimer.worker());
+        let lived = sys::now_ns() - began_ns;
+        if lived >= YOUTH_NS || ran_ns() - ran > YOUTH_RUN_NS || pager().wants_handlers() {
+            return;
+        }
+        wait_for(bell, rung, YOUTH_LOOK_NS);
+    }
+}
+
+/// For how long the program has run, its pager's handlers included.
+pub(crate) fn ran_ns() -> u64 {
+    sys::process_cpu_ns().saturating_sub(sys::own_cpu_ns())
+}
+
+/// A child that lives for so long, or runs for so long before, is worth a whole pager. (On a machine with much to do one
+/// that only ends lives for a tenth of a second.)
+const YOUTH_NS: u64 = 500_000_000;
+const YOUTH_RUN_NS: u64 = 10_000_000;
+const YOUTH_LOOK_NS: u64 = 10_000_000;
+
 /// Runs for ever. Called by the pager's first thread once everything is open.
 pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) -> ! {
     let mut reclaim = Reclaim {
@@ -134,6 +170,9 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         discovered_ns: 0,
         fence: Fence::default(),
         hope: Hope::new(sys::now_ns()),
+        futility: Futility::new(),
+        ran_ns: 0,
+        idle_rest_ns: 0,
         idle_discovery_ns: DISCOVER_IDLE_NS,
         idle_bytes: 0,
         last_total_bytes: 0,
@@ -290,7 +329,7 @@ impl Reclaim {
     /// Before anything is registered. `false`: no thread can be made now (`RLIMIT_NPROC`), and nothing is taken.
     fn start_handlers(&mut self) -> bool {
         if !self.handlers_started && sys::now_ns() >= self.handlers_again_ns {
-            self.handlers_started = start_handlers();
+            self.handlers_started = start_handlers(MAX_HANDLERS);
             self.handlers_again_ns = sys::now_ns() + HANDLERS_REST_NS;
             if !self.handlers_started && !core::mem::replace(&mut self.said_no_handlers, true) {
                 crate::message::say(format_args!(
@@ -376,28 +415,45 @@ impl Reclaim {
             self.discover_idly(total);
             pager()
                 .engine
-                .age(&pager().host, &ageing(100_000_000, 0), false);
+                .age(&pager().host, &self.ageing(100_000_000, 0), false);
         }
         // The first fence registers all there is, and takes long: not only when memory is above already.
         if soon_over || total > marks.budget / 4 * 3 && growth > GROWTH_BYTES {
             self.fence();
         }
         if total > marks.high && marks.trigger(total, &config).is_some() {
-            return self.press(&config, &marks, total);
+            let rest = self.futility.rest(sys::now_ns(), self.seen());
+            return rest.unwrap_or_else(|| self.press(&config, &marks, total));
         }
+        self.futility.is_over();
         self.pause_ns = 0;
         self.watch_hope(false, Some(true));
         let need = self.recode_need(&config, &marks, total);
-        if !short || need == Need::Squeezed {
+        // What a child has inherited it shares: stored anew it would be there twice.
+        let shared = pager().fork.inherited.load(Relaxed);
+        if !shared && (!short || need == Need::Squeezed) {
             self.recode.turn(&config, need);
         }
-        let rest = rest_ns(marks.budget - total.min(marks.budget));
+        let rest = self.rest_longer_where_idle(rest_ns(marks.budget - total.min(marks.budget)));
         let goes_on =
             took || short || self.passes.are_under_way() || pager().host.memory.has_too_many();
         match goes_on {
             true => rest.min(MEASURE_NS),
             false => rest,
         }
+    }
+
+    /// A program that has hardly run since the last look does not grow from one millisecond to the next: close to its
+    /// budget it is looked at ever more seldom, up to as often as farther away from it.
+    fn rest_longer_where_idle(&mut self, rest: u64) -> u64 {
+        let ran = ran_ns();
+        let is_idle = ran - self.ran_ns.min(ran) < IDLE_RUN_NS;
+        self.ran_ns = ran;
+        self.idle_rest_ns = match is_idle {
+            true => (2 * self.idle_rest_ns.max(rest / 2)).min(MEASURE_NS),
+            false => 0,
+        };
+        rest.max(self.idle_rest_ns)
     }
 
     /// How much re-coding is needed; what leaves is compressed accordingly.
@@ -472,10 +528,11 @@ impl Reclaim {
             let took = sys::own_cpu_ns() - before;
             self.eager_discovery_ns = now + every_ns.max(took * EAGER_DISCOVERY);
         }
+        let ageing = self.ageing((age_ns / 4).max(1_000_000), 0);
         let ageing = Ageing {
             // There is no hurry to find out whether they compress by now.
-            retry_failed_ns: (age_ns * RETRY_FAILED_AGES).max(RETRY_FAILED_NS),
-            ..ageing((age_ns / 4).max(1_000_000), 0)
+            retry_failed_ns: ageing.retry_failed_ns.max(age_ns * RETRY_FAILED_AGES),
+            ..ageing
         };
         let inactive = pager().engine.age(&pager().host, &ageing, false);
         if inactive == 0 || now < self.eager_again_ns || chosen && !self.may_take_for_age() {
@@ -501,7 +558,7 @@ impl Reclaim {
             return;
         }
         self.discover(DISCOVER_IDLE_NS);
-        let ageing = ageing(100_000_000, 20_000_000);
+        let ageing = self.ageing(100_000_000, 20_000_000);
         if pager().engine.age(&pager().host, &ageing, true) > 0 {
             let batch = self.batch(u64::MAX, Trigger::Pressure);
             if batch.kept < PROGRESS_PAGES {
@@ -523,7 +580,7 @@ impl Reclaim {
                 self.recode.turn(config, need);
             }
             let hurry = marks.hurry_ns(total, pager().pressure.waiting.load(Relaxed) > 0);
-            let ageing = ageing(100_000_000, hurry);
+            let ageing = self.ageing(100_000_000, hurry);
             let mut inactive = pager().engine.age(&pager().host, &ageing, true);
             self.fence();
             if inactive == 0 {
@@ -552,12 +609,16 @@ impl Reclaim {
                     // Reclaim rests now: nobody shall wait for it meanwhile.
                     self.hope.give_up();
                     pager().pressure.hopeless.store(true, Relaxed);
+                    if self.pause_ns == MEASURE_NS {
+                        self.futility.in_vain(sys::now_ns(), self.seen());
+                    }
                     self.pause_ns = (self.pause_ns * 2).clamp(500_000, MEASURE_NS);
                     return self.pause_ns;
                 }
                 sys::sleep_ns(hurry.min(MEASURE_CLOSE_NS));
             } else {
                 hopeless = 0;
+                self.futility.is_over();
                 self.pause_ns = 0;
             }
             if pager().bell_rung() {
@@ -570,7 +631,7 @@ impl Reclaim {
     /// A round of chaos ([`chaos`](crate::chaos)).
     fn chaos(&mut self) -> u64 {
         self.discover(DISCOVER_PRESSED_NS);
-        let touched_before_ns = self.chaos.prepare(&ageing(1, 1));
+        let touched_before_ns = self.chaos.prepare(&self.ageing(1, 1));
         let batch = self.batch(touched_before_ns, Trigger::Pressure);
         match batch.taken > BATCH_PAGES / 2 {
             true => 100_000,
@@ -582,25 +643,38 @@ impl Reclaim {
         if !self.start_handlers() {
             return Default::default();
         }
+        pager().host.memory.notice_locking();
+        pager().host.memory.prepare();
         pager().discovery.exclude_threads();
         if pager().host.exclusions.incomplete.load(Relaxed) {
             return Default::default();
         }
-        pager().engine.reclaim_batch(
+        let batch = pager().engine.reclaim_batch(
             &pager().host,
             &mut self.reclaimer,
             BATCH_PAGES,
             touched_before_ns,
             trigger,
-        )
+        );
+        let seen = self.seen();
+        self.futility.note(&batch, sys::now_ns(), || seen);
+        batch
     }
-}
 
-fn ageing(interval_ns: u64, pressed_interval_ns: u64) -> Ageing {
-    Ageing {
-        interval_ns,
-        pressed_interval_ns,
-        retry_failed_ns: RETRY_FAILED_NS,
+    /// What may make something of what was in vain.
+    fn seen(&self) -> Seen {
+        Seen {
+            bytes: self.last_measured_bytes(),
+            ran_ns: ran_ns(),
+        }
+    }
+
+    fn ageing(&self, interval_ns: u64, pressed_interval_ns: u64) -> Ageing {
+        Ageing {
+            interval_ns,
+            pressed_interval_ns,
+            retry_failed_ns: self.futility.retry_ns(),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  program's thread                pager's first thread            others
-//!  reserve memory, statistics
+//!  memory, statistics
 //!  start_thread ─────────────────▶ own descriptor table,
 //!  wait …                          the program's copies closed
 //!                                  userfaultfd, pagemap, maps
@@ -15,15 +15,15 @@
 use crate::futex::{set_and_wake, wait_for};
 use crate::handler::MAX_HANDLERS;
 use crate::{
-    Codec, dormant, fork, handler, message, pager, reclaim, statistics, sys, trace, watchdog,
+    Codec, dormant, fork, handler, message, pager, reclaim, run_file, statistics, sys, trace,
+    watchdog,
 };
 use coldpress_engine::Reclaimer;
 use coldpress_interface::PAGE_SIZE;
-use coldpress_interface::page::Page;
 use coldpress_uffd::{Errno, Features, Pagemap, Userfaultfd};
 use core::sync::atomic::{
-    AtomicU32, AtomicUsize,
-    Ordering::{Acquire, Relaxed},
+    AtomicBool, AtomicU32, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
 };
 use rustix::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
@@ -90,6 +90,10 @@ fn printable(name: &[u8]) -> &str {
 pub struct Threads {
     ids: [AtomicU32; MAX_HANDLERS + 2],
     count: AtomicUsize,
+    /// There is a watchdog.
+    watched: AtomicBool,
+    /// The first handler.
+    handler: AtomicU32,
     /// 0: starting, 1: ready, else a [`StartError`].
     ready: AtomicU32,
 }
@@ -106,27 +110,31 @@ impl Threads {
         Self {
             ids: [const { AtomicU32::new(0) }; MAX_HANDLERS + 2],
             count: AtomicUsize::new(0),
+            watched: AtomicBool::new(false),
+            handler: AtomicU32::new(0),
             ready: AtomicU32::new(0),
         }
     }
 
-    /// Called by each thread as it starts.
-    pub fn started(&self) {
-        let n = self.count.fetch_add(1, Relaxed);
+    /// Takes one down. By its maker: it may take its time to run at all, and is the pager's from its first moment.
+    pub(crate) fn add(&self, thread: u32) {
+        let n = self.count.load(Relaxed);
         if let Some(id) = self.ids.get(n) {
-            id.store(sys::thread_id(), Relaxed);
+            id.store(thread, Relaxed);
         }
+        self.count.store(n + 1, Release);
     }
 
     /// Their numbers.
     pub fn ids(&self) -> impl Iterator<Item = u32> + '_ {
-        let count = self.count.load(Relaxed).min(self.ids.len());
+        let count = self.count.load(Acquire).min(self.ids.len());
         self.ids[..count].iter().map(|id| id.load(Relaxed))
     }
 
     /// There are none: in the child of a fork.
     pub fn reset(&self) {
         self.count.store(0, Relaxed);
+        self.watched.store(false, Relaxed);
         self.ready.store(0, Relaxed);
     }
 }
@@ -136,6 +144,7 @@ const STILL_THERE_NS: u64 = 100_000_000;
 
 /// Starts the pager in the program. The configuration and the directory are set.
 pub fn start() -> Result<(), StartError> {
+    settle()?;
     reserve()?;
     launch(Start::First)
 }
@@ -189,8 +198,14 @@ pub(crate) fn start_again(uffd: Userfaultfd) -> Result<(), StartError> {
 
 /// Starts the pager in the program, but not before it is worth it ([`dormant`]).
 pub fn start_dormant() -> Result<(), StartError> {
-    reserve()?;
+    settle()?;
     dormant::begin()
+}
+
+fn settle() -> Result<(), StartError> {
+    pager().host.exclusions.learn_layout();
+    let settled = pager().host.memory.settle();
+    settled.map_err(|_| StartError::Memory)
 }
 
 fn reserve() -> Result<(), StartError> {
@@ -214,11 +229,11 @@ pub fn start_in_child() -> Result<(), StartError> {
 fn launch(start: Start) -> Result<(), StartError> {
     let pager = pager();
     match start {
-        Start::First => make_page(0, core::ptr::null_mut()),
+        Start::First => make_page(0),
         Start::Child => {
             trace::stop();
+            statistics::begin_in_child();
             crate::decisions::begin_in_child();
-            make_page(1, pager.control.page_address());
         }
         Start::Again(_) => {}
     }
@@ -253,11 +268,11 @@ fn launch(start: Start) -> Result<(), StartError> {
     }
 }
 
-/// Makes the statistics page, in the place of an inherited one or anywhere.
-fn make_page(fork_child_mode: u64, inherited: *mut Page) {
+/// Makes the statistics page.
+fn make_page(fork_child_mode: u64) {
     let pager = pager();
-    // SAFETY: the pager that used it is not in this process, and a new one not yet.
-    let page = unsafe { statistics::create(pager.statistics_directory(), inherited) };
+    // SAFETY: the pager that used an inherited one is not in this process, and a new one not yet.
+    let page = unsafe { statistics::create() };
     // SAFETY: a mapping that nobody unmaps.
     unsafe {
         pager.host.set_statistics(page.cast());
@@ -277,17 +292,17 @@ fn make_page(fork_child_mode: u64, inherited: *mut Page) {
 /// Starts the pager in a thread that has waited with it, and is the first.
 pub(crate) fn start_here() -> ! {
     let pager = pager();
-    make_page(0, core::ptr::null_mut());
+    make_page(0);
     sys::set_thread_name(c"coldpress/main");
-    pager.threads.started();
-    match open_all(Start::First) {
+    pager.threads.add(sys::thread_id());
+    match reserve().and_then(|()| open_all(Start::First)) {
         Ok((reclaimer, statm, handlers_started)) => {
             pager.set_running();
             pager.dormant.end();
             reclaim::run(reclaimer, statm, handlers_started)
         }
         Err(error) => {
-            statistics::remove(pager.statistics_directory());
+            run_file::release(pager.control.page_address());
             pager.dormant.end();
             if pager.config().root_pid == sys::process_id() {
                 say_unmanaged(error);
@@ -325,8 +340,12 @@ pub(crate) fn close_descriptors(device: Option<i32>) {
 extern "C" fn first_thread(start: usize) -> ! {
     sys::set_thread_name(c"coldpress/main");
     let pager = pager();
-    pager.threads.started();
-    match open_all(Start::from_number(start)) {
+    pager.threads.add(sys::thread_id());
+    let start = Start::from_number(start);
+    if start == Start::Child {
+        live_young()
+    }
+    match open_all(start) {
         Ok((reclaimer, statm, handlers_started)) => {
             set_and_wake(&pager.threads.ready, 1);
             reclaim::run(reclaimer, statm, handlers_started)
@@ -336,6 +355,87 @@ extern "C" fn first_thread(start: usize) -> ! {
             sys::exit_thread()
         }
     }
+}
+
+/// The first thread in the child of a fork where pages are away. Most children end soon, and all that a process has
+/// opened of `/proc` costs when it has ended: so there is one handler at first, and no more than it needs. A child that lives
+/// gets the rest.
+fn live_young() -> ! {
+    let pager = pager();
+    if let Err(error) = open_young() {
+        set_and_wake(&pager.threads.ready, error as u32);
+        sys::exit_thread();
+    }
+    set_and_wake(&pager.threads.ready, 1);
+    // SAFETY: this thread is the only reclaimer; its part of the workplace is its own.
+    let mut reclaimer = unsafe { pager.workplace.reclaimer() };
+    reclaim::stay_young(&mut reclaimer);
+    loop {
+        match grow_up() {
+            Ok(statm) => reclaim::run(reclaimer, statm, true),
+            // It has lost the right to that meanwhile, and goes on without.
+            Err(_) if crate::leave::leave(reclaimer.worker()) => pager.leaving.thread_goes(),
+            Err(_) => reclaim::stay_young(&mut reclaimer),
+        }
+    }
+}
+
+fn open_young() -> Result<(), StartError> {
+    let pager = pager();
+    stay_out_of_the_way();
+    let device = inherited_device();
+    close_descriptors(device);
+    let uffd = open_userfaultfd(device).map_err(|_| StartError::Userfaultfd)?;
+    if let Some(fd) = device {
+        sys::close_range(fd as u32, fd as u32);
+    }
+    pager.handler_count.store(0, Relaxed);
+    // SAFETY: this is the first thread of the pager, the others do not exist yet, and the program waits.
+    unsafe {
+        pager.leaving.reset();
+        uffd.register(pager.host.memory.staging())
+            .map_err(|_| StartError::Userfaultfd)?;
+        pager.host.uffd.set(uffd);
+    }
+    // Nothing of the program's is registered yet: without a handler it goes on without a pager.
+    if !start_handlers(1) {
+        return Err(StartError::Thread);
+    }
+    fork::register_again();
+    pager.fork.inherited.store(true, Relaxed);
+    Ok(())
+}
+
+/// Opens the rest, and starts the other threads.
+fn grow_up() -> Result<OwnedFd, StartError> {
+    let pager = pager();
+    let pagemap = Pagemap::open().map_err(|_| StartError::Proc)?;
+    let statm = reclaim::open_statm().ok_or(StartError::Proc)?;
+    // SAFETY: only this thread uses `discovery`; nobody has found the page map yet.
+    unsafe {
+        pager.discovery.open().map_err(|_| StartError::Proc)?;
+        pager.host.pagemap.set(pagemap);
+    }
+    make_page(1);
+    pager.engine.prepare_for(&pager.host, 1024, 65_536);
+    // What is registered has a handler: the others, and the watchdog, are missed where they cannot be made.
+    start_handlers(MAX_HANDLERS);
+    watch();
+    reclaim::take_turns();
+    Ok(statm)
+}
+
+/// Starts the watchdog, if there is none. `false`: it cannot be made.
+pub(crate) fn watch() -> bool {
+    let watched = &pager().threads.watched;
+    if !watched.load(Relaxed) {
+        // A new thread has its maker's name.
+        sys::set_thread_name(c"coldpress/watch");
+        let started = start_thread(sys::Role::Watchdog, watchdog::run, 0);
+        sys::set_thread_name(c"coldpress/main");
+        watched.store(started.is_ok(), Relaxed);
+    }
+    watched.load(Relaxed)
 }
 
 fn open_all(start: Start) -> Result<(Reclaimer<Codec>, OwnedFd, bool), StartError> {
@@ -368,24 +468,10 @@ fn open_all(start: Start) -> Result<(Reclaimer<Codec>, OwnedFd, bool), StartErro
         pager.host.pagemap.set(pagemap);
     }
     pager.engine.prepare_for(&pager.host, 1024, 65_536);
-    // In a child only where they are needed at once: most children end soon. Nothing is registered yet: without a
-    // handler a child goes on without a pager, and a program has none until one can be made (`reclaim`).
-    let wanted = start != Start::Child || pager.has_windows();
-    let handlers_started = wanted && start_handlers();
-    if start == Start::Child && wanted {
-        if !handlers_started {
-            return Err(StartError::Thread);
-        }
-        fork::register_again();
-    }
-    // A new thread has its maker's name.
-    sys::set_thread_name(c"coldpress/watch");
-    let watchdog = start_thread(sys::Role::Watchdog, watchdog::run, 0);
-    sys::set_thread_name(c"coldpress/main");
-    match watchdog {
-        // What is registered has its handlers: a pager that nobody watches.
-        Err(_) if start == Start::Child && handlers_started => {}
-        started => drop(started?),
+    // Where there is none, none is registered until one can be made (`reclaim`).
+    let handlers_started = start_handlers(MAX_HANDLERS);
+    if !watch() {
+        return Err(StartError::Thread);
     }
     reclaim::take_turns();
     // SAFETY: this thread is the only reclaimer; its part of the workplace is its own.
@@ -430,34 +516,48 @@ fn start_thread(
     let stack = memory.stack().ok_or(StartError::Memory)?;
     // SAFETY: a stack that nobody else has.
     let started = unsafe { sys::start_thread(stack, role, true, entry, argument) };
-    started.map_err(|_| {
+    let thread = started.map_err(|_| {
         memory.take_back_stack();
         StartError::Thread
-    })
+    })?;
+    pager().threads.add(thread);
+    Ok(thread)
 }
 
-/// Starts one handler for each processor that the process may use. Called by a pager thread,
-/// whose descriptor table they share, before the first page is taken out. `false`: there is none, since no thread
-/// could be made, and nothing may be registered.
-pub fn start_handlers() -> bool {
+/// Starts one handler for each processor that the process may use, or `most` of them; one of them may be there. Called by
+/// a pager thread, whose descriptor table they share, before the first page is taken out. `false`: there is none, since no
+/// thread could be made, and nothing may be registered.
+pub fn start_handlers(most: usize) -> bool {
+    let pager = pager();
     let allowed = rustix::thread::sched_getaffinity(None);
     // A new thread has its maker's name.
     sys::set_thread_name(c"coldpress/fault");
+    let there = pager.handler_count.load(Relaxed);
     let mut number = 0;
     for cpu in 0..rustix::thread::CpuSet::MAX_CPU {
         let usable = allowed.as_ref().map_or(cpu == 0, |set| set.is_set(cpu));
-        if usable && number < MAX_HANDLERS {
-            match start_thread(sys::Role::Handler, handler::run, number) {
-                Ok(thread) => {
-                    sys::pin(thread, cpu);
-                    number += 1;
-                }
-                Err(_) => break,
-            }
+        if !usable || number >= most.min(MAX_HANDLERS) {
+            continue;
         }
+        if !pager.workplace.has_room_for(number + 1) {
+            break;
+        }
+        let thread = match number {
+            0 if there > 0 => Ok(pager.threads.handler.load(Relaxed)),
+            number => start_thread(sys::Role::Handler, handler::run, number),
+        };
+        let Ok(thread) = thread else { break };
+        if number == 0 {
+            pager.threads.handler.store(thread, Relaxed);
+        }
+        // A handler that is alone is wherever it is wanted.
+        if most > 1 {
+            sys::pin(thread, cpu);
+        }
+        number += 1;
     }
     sys::set_thread_name(c"coldpress/main");
-    pager().handler_count.store(number, Relaxed);
+    pager.handler_count.store(number, Relaxed);
     number > 0
 }
 

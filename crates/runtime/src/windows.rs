@@ -80,6 +80,21 @@ impl Window {
         word & 1 << (index % LEAF_PAGES) != 0
     }
 
+    /// The first page from `index` on, before `end`, that is registered, or is not; `end` where there is none.
+    pub fn next_registered(&self, index: u32, end: u32, registered: bool) -> u32 {
+        let mut index = index;
+        while index < end {
+            let word = self.registered[(index / LEAF_PAGES) as usize].load(Relaxed);
+            let word = if registered { word } else { !word };
+            let rest = word >> (index % LEAF_PAGES);
+            if rest != 0 {
+                return end.min(index + rest.trailing_zeros());
+            }
+            index += LEAF_PAGES - index % LEAF_PAGES;
+        }
+        end
+    }
+
     /// The words of the registered bits of pages `first..end`, with the bits that are theirs.
     fn words(&self, first: u32, end: u32) -> impl Iterator<Item = (&AtomicU64, u64)> {
         let mut index = first;
@@ -178,12 +193,12 @@ impl Windows {
 
     /// Enters a new window for `address`; `id` is its segment. The caller serialises.
     pub fn insert(&self, memory: &Memory, address: usize, id: SegmentId) -> bool {
+        let Some(slot) = memory.make_window_slot(address) else {
+            return false;
+        };
         if !self.pool.reserve(memory, 1) || self.pool.take() != Some(id) {
             return false;
         }
-        let Some(slot) = memory.window_slot(address) else {
-            return false;
-        };
         self.pool
             .get(id)
             .base
@@ -240,5 +255,15 @@ mod tests {
             }
         }
         assert_eq!(window.registered_pages(), 139);
+        for (index, registered, next) in [
+            (0, true, 60),
+            (60, false, 130),
+            (130, true, 131),
+            (131, false, 200),
+            (200, true, 210),
+            (150, true, 150),
+        ] {
+            assert_eq!(window.next_registered(index, 210, registered), next);
+        }
     }
 }

@@ -12,6 +12,7 @@
 use super::machine::Machine;
 use super::stepwise::{self, How, Sample, Stepwise, Watch, number, quantile};
 use crate::managed::Statistics;
+use crate::output;
 use crate::text::{Table, mib};
 use crate::{install, workspace};
 use anyhow::{Context, Result};
@@ -265,8 +266,7 @@ pub fn run(options: &Options) -> Result<u8> {
             "machine": machine.json(), "mebibytes": options.mebibytes, "rounds": options.rounds,
             "cases": cases, "longest_gap_ms": gap, "kept": all_kept, "unreachable": unreachable,
         });
-        std::fs::write(path, format!("{json:#}\n"))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        output::json(path, &json)?;
     }
     Ok(u8::from(!(all_kept && said)))
 }

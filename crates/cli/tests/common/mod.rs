@@ -165,7 +165,7 @@ pub fn start_time(pid: u32) -> u64 {
 
 /// A statistics page with the given head and a few recognisable figures.
 pub fn statistics_page(version: u64, pid: u32, start: u64) -> Vec<u8> {
-    use coldpress_interface::page::LEAST_FILE_BYTES;
+    use coldpress_interface::page::FILE_BYTES;
     use coldpress_interface::statistics::MAGIC;
     let words = [
         MAGIC,
@@ -181,8 +181,51 @@ pub fn statistics_page(version: u64, pid: u32, start: u64) -> Vec<u8> {
         200 << 20,
     ];
     let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
-    bytes.resize(LEAST_FILE_BYTES, 0);
+    bytes.resize(FILE_BYTES, 0);
     bytes
+}
+
+/// A run file in `s`, as if this test were its `coldpress run`, whose first slot is of process `owner`.
+pub fn run_file(directory: &Directory, owner: u32, page: &[u8]) -> PathBuf {
+    use coldpress_interface::run_file::{FILE_BYTES, MAGIC, OWNERS_AT, VERSION, slot_at};
+    use std::os::unix::fs::{FileExt, MetadataExt};
+    let own = std::process::id();
+    let namespace = fs::metadata("/proc/self/ns/pid").unwrap().ino();
+    let name = format!("s/{own}-{}-{namespace}.run", start_time(own));
+    let head: Vec<u8> = [MAGIC, VERSION]
+        .into_iter()
+        .flat_map(u64::to_ne_bytes)
+        .collect();
+    let path = directory.file(&name, &head, 0o600);
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(FILE_BYTES as u64).unwrap();
+    file.write_all_at(&u64::from(owner).to_ne_bytes(), OWNERS_AT as u64)
+        .unwrap();
+    file.write_all_at(page, slot_at(0) as u64).unwrap();
+    path
+}
+
+/// The run file in `s`, and where the first slot of process `pid` begins in it.
+pub fn slot_of(directory: &Directory, pid: u32) -> (fs::File, u64) {
+    use coldpress_interface::run_file::{OWNERS_AT, SLOTS, slot_at};
+    use std::os::unix::fs::FileExt;
+    let entries = fs::read_dir(directory.path("s")).unwrap().flatten();
+    let path = entries
+        .map(|entry| entry.path())
+        .next()
+        .expect("a run file");
+    let file = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
+    let mut word = [0; 8];
+    let slot = (0..SLOTS).find(|slot| {
+        file.read_exact_at(&mut word, (OWNERS_AT + slot * 8) as u64)
+            .unwrap();
+        u64::from_ne_bytes(word) == u64::from(pid)
+    });
+    (file, slot_at(slot.expect("a slot of it")) as u64)
 }
 
 pub fn exists(path: &Path) -> bool {
