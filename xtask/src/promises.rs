@@ -58,7 +58,7 @@ pub const PACKAGES: &[Package] = &[
     program("clang", "clang"),
     program("valgrind", "valgrind"),
     Package {
-        name: "libclang-rt-14-dev",
+        name: "libclang-rt-dev",
         probe: Probe::Command(&[
             "sh",
             "-c",
