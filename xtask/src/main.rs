@@ -37,6 +37,7 @@ mod install;
 mod lazyfree;
 mod managed;
 mod miri;
+mod output;
 mod process;
 mod programs;
 mod progress;

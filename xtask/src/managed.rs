@@ -9,6 +9,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// As a budget: none is given.
+pub const NO_BUDGET: u64 = u64::MAX;
+
 /// How a program is started.
 #[derive(Clone, Debug)]
 pub enum Wrapper {
@@ -18,7 +21,7 @@ pub enum Wrapper {
     Managed {
         /// The `coldpress` command.
         binary: PathBuf,
-        /// Budget in bytes.
+        /// Budget in bytes; [`NO_BUDGET`]: none is given, so that age drives.
         budget_bytes: u64,
         /// File that receives the final statistics.
         statistics: PathBuf,
@@ -36,8 +39,11 @@ impl Wrapper {
                 statistics,
             } => {
                 let mut command = Command::new(binary);
-                command.args(["run", "-q", "--budget"]);
-                command.arg(format!("{}K", budget_bytes / 1024));
+                command.args(["run", "-q"]);
+                if *budget_bytes != NO_BUDGET {
+                    command.arg("--budget");
+                    command.arg(format!("{}K", budget_bytes / 1024));
+                }
                 command.arg("--stats").arg(statistics);
                 command.arg("--").arg(program);
                 command

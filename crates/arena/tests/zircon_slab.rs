@@ -1,7 +1,8 @@
 //! Promise: a pool behaves as the cases of Zircon's slab allocator tests ask (suite `slab`), each
 //! written anew. A slab is a chunk here. Where Zircon gives a slab back as soon as it is empty, a pool
 //! keeps its chunks (invariant I2: items stay where they are for as long as the pool lives) and uses
-//! them again, so that never more are taken than the most items at one time need.
+//! them again, so that never more are taken than the most items at one time need: that is no test of
+//! Zircon's case.
 
 use coldpress_arena::{CHUNK_BYTES, ChunkSource, Link, Pool, Zeroable};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -106,7 +107,7 @@ fn slab_smoke_test() {
 }
 
 #[test]
-fn slab_return_slab_test() {
+fn an_emptied_chunk_is_used_again() {
     // What was in an emptied chunk is all there is to take again, before another chunk is asked for.
     let (source, pool) = (Source::new(2), Pool::<Item>::new());
     let first: Vec<u32> = (0..A_CHUNK - 1)

@@ -3,9 +3,9 @@
 //! `/proc/PID/maps` names the mappings, `/proc/PID/pagemap` (Linux, `admin-guide/mm/pagemap`)
 //! tells which of their pages are in memory, `/proc/PID/mem` gives the bytes.
 
-use crate::process::Identity;
+use crate::process::{self, Identity};
 use crate::refusal::Refusal;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
@@ -54,7 +54,7 @@ impl AnonymousPages {
 
     /// Addresses of all private anonymous pages that are in memory, rising.
     pub fn present(&self) -> Result<Vec<u64>, Refusal> {
-        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid));
+        let maps = process::read(format!("/proc/{}/maps", self.pid));
         let maps = maps.map_err(|error| self.gone_or(&error))?;
         let mut present = Vec::new();
         for (start, end) in maps.lines().filter_map(private_anonymous) {

@@ -10,12 +10,14 @@ use crate::choice;
 use crate::columns;
 use crate::duration;
 use crate::eval_arguments::EvalArguments;
-use crate::refusal::EXIT_REFUSED;
+use crate::refusal::{EXIT_REFUSED, Refusal};
 use crate::set::SetArguments;
 use crate::settings::Settings;
 use crate::size::Budget;
 use crate::status::StatusArguments;
+use crate::streams;
 use crate::trace::TraceArguments;
+use crate::tune::{self, Tune};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use coldpress_codec::CodecKind;
@@ -23,6 +25,7 @@ use coldpress_interface::triggers::Triggers;
 use coldpress_storage::StorageKind;
 use std::error::Error;
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 const CAPTURE_HELP: &str = "\
@@ -32,12 +35,13 @@ Examples:
   sudo coldpress capture 4242 -o cold.pages --inactive 30s
 
 The file holds pages of 4096 bytes and nothing else. Zero and same-filled pages are counted and
-left out. Look at it with: coldpress eval redis.pages";
+left out; their numbers are in redis.pages.json. Look at it with: coldpress eval redis.pages";
 
 const EVAL_HELP: &str = "\
 Examples:
   coldpress eval corpus/*.pages
   coldpress eval --codec lz4:1 --codec press --sample 2000 redis.pages
+  coldpress eval --table rfc1 cold.pages
   coldpress eval --json --plot eval.svg corpus/*.pages > eval.json
 
 Files are made by: coldpress capture PID -o FILE, or all at once by: cargo xtask corpus";
@@ -47,15 +51,15 @@ Examples:
   coldpress run -- redis-server
   coldpress run --budget 1G -- python3 train.py
   coldpress run --budget 65% --cold-after 30s -- redis-server
-  coldpress run --follow --budget 1G -- make -j4
+  coldpress run --budget 1G -- make -j4
   coldpress run --budget 512MiB --stats out.json --quiet -- ./program --its-own-option
 
 Settings come from the command line, else from the environment (COLDPRESS_BUDGET,
 COLDPRESS_COLD_AFTER, COLDPRESS_TRIGGER, COLDPRESS_CODEC, COLDPRESS_STORAGE,
-COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW, COLDPRESS_STATS, COLDPRESS_TRACE, COLDPRESS_QUIET),
-else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
-names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true. Budget, cold age and
-triggers can be changed while the program runs: coldpress set --help
+COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW, COLDPRESS_STATS, COLDPRESS_TRACE, COLDPRESS_QUIET,
+COLDPRESS_VERBOSE, COLDPRESS_TUNE), else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
+names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true; tunables in a table
+[tune]. Budget, cold age, triggers and tunables can be changed while the program runs: coldpress set --help
 
 Exit status: the program's own; 125 if coldpress refuses (coldpress doctor tells why),
 126 if the program cannot be executed, 127 if it is not found.";
@@ -99,7 +103,7 @@ pub enum Command {
     /// Measure codecs and storages on captured pages
     #[command(after_help = EVAL_HELP)]
     Eval(EvalArguments),
-    /// Measure parts of Coldpress against their bars
+    /// Measure the discardable cache when memory runs short
     Bench(BenchArguments),
 }
 
@@ -109,12 +113,12 @@ pub enum Command {
 pub struct RunArguments {
     /// Memory the program may hold: 64M, 1.5G, 512MiB, or 65% of what there is
     /// [default: the limit of its memory group, or none]
-    #[arg(long, verbatim_doc_comment, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
+    #[arg(long, verbatim_doc_comment, allow_hyphen_values = true, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
     pub budget: Option<Budget>,
     /// Compress pages untouched for this long: 500ms, 30s, 5m, 1h, none,
     /// or auto: as long as it takes that hardly any come back
     /// [default: none with --budget, auto without]
-    #[arg(long, verbatim_doc_comment, value_name = "DURATION", value_parser = duration::parse_cold_after)]
+    #[arg(long, verbatim_doc_comment, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_cold_after)]
     pub cold_after: Option<u64>,
     /// What may compress: eager (their age), pressure (memory near the budget),
     /// critical (memory above it), a list of these, or none [default: all]
@@ -130,27 +134,41 @@ pub struct RunArguments {
     /// Store what stays compressed for this long anew, denser: 5m, none, or auto. Where
     /// compressed pages take most of the budget all pages are denser at once, but for none
     /// [default: auto: minutes, where the codec is press and the processor has AVX2]
-    #[arg(long, verbatim_doc_comment, value_name = "DURATION", value_parser = duration::parse_cold_after)]
+    #[arg(long, verbatim_doc_comment, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_cold_after)]
     pub recode_after: Option<u64>,
-    /// Manage the programs that the program starts, too. Each process has the whole
-    /// budget for itself. What holds less than 4 MiB or lives for less than 50 ms is
-    /// left alone. Static, setuid and 32-bit programs run as without Coldpress and are
-    /// named at the end
-    #[arg(long, verbatim_doc_comment)]
+    /// Manage the programs that the program starts, too, which is the default. Each
+    /// process has the whole budget for itself. What holds less than 4 MiB or lives for
+    /// less than 50 ms is left alone. Static, setuid and 32-bit programs run as without
+    /// Coldpress; those that hold much are named at the end
+    #[arg(long, verbatim_doc_comment, overrides_with = "no_follow")]
     pub follow: bool,
+    /// Manage the program alone, and its forked children until they execute another
+    #[arg(long, verbatim_doc_comment, overrides_with = "follow")]
+    pub no_follow: bool,
     /// Write the final statistics to this file, as JSON
     #[arg(long, verbatim_doc_comment, value_name = "FILE")]
     pub stats: Option<PathBuf>,
-    /// Write to this file what is decided when; with --follow, that of other processes
+    /// Write to this file what is decided when; that of other processes goes
     /// to FILE.PID. Look at it with: coldpress trace FILE
     #[arg(long, verbatim_doc_comment, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// For tests: evict pages at random, whatever their heat and the budget
     #[arg(long, verbatim_doc_comment, value_name = "SEED", num_args = 0..=1, require_equals = true, value_parser = chaos::parse_seed)]
     pub chaos: Option<Option<u64>>,
+    /// Kill the program when coldpress is killed; else it goes on
+    #[arg(long, verbatim_doc_comment)]
+    pub die_with_coldpress: bool,
     /// Print no summary at the end
     #[arg(short, long, verbatim_doc_comment)]
     pub quiet: bool,
+    /// Set a tunable of the engine: threshold=60, lru_action=none, same_filled=off, or
+    /// under its whole name, kernel.compression.threshold=60; several times. All of
+    /// them: docs/tunables.md
+    #[arg(long, verbatim_doc_comment, value_name = "NAME=VALUE", value_parser = tune::parse)]
+    pub tune: Vec<Tune>,
+    /// Print a longer summary: evictions, faults, latencies, processor time, settings
+    #[arg(short, long, verbatim_doc_comment)]
+    pub verbose: bool,
     /// Take from this TOML file what is given neither here nor in the environment
     #[arg(long, verbatim_doc_comment, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -169,10 +187,16 @@ impl RunArguments {
             codec: self.codec,
             storage: self.storage,
             recode_after_ms: self.recode_after,
-            follow: self.follow.then_some(true),
+            follow: match (self.follow, self.no_follow) {
+                (_, true) => Some(false),
+                (true, _) => Some(true),
+                _ => None,
+            },
             stats: self.stats.clone(),
             trace: self.trace.clone(),
             quiet: self.quiet.then_some(true),
+            tune: self.tune.iter().cloned().reduce(|one, next| next.over(one)),
+            verbose: self.verbose.then_some(true),
         }
     }
 }
@@ -183,19 +207,24 @@ pub fn parse_pid(text: &str) -> Result<u32, String> {
     pid.ok_or_else(|| format!("cannot read {text:?} as a process id: write for example 4242"))
 }
 
-/// Parses the command line. Help, version and errors are printed here; the error is the exit
-/// status.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, u8> {
-    match CommandLine::try_parse_from(arguments) {
-        Ok(line) => Ok(line.command),
-        Err(error) => {
-            match one_line(&error) {
-                Some(line) => eprintln!("coldpress: {line}"),
-                None => drop(error.print()),
-            }
-            Err(if error.use_stderr() { EXIT_REFUSED } else { 0 })
-        }
+/// Parses the command line. The error is for [`tell`].
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Error> {
+    CommandLine::try_parse_from(arguments).map(|line| line.command)
+}
+
+/// Prints help, version, or what is wrong with the command line. Returns the exit status.
+pub fn tell(error: &clap::Error) -> Result<u8, Refusal> {
+    if let Some(line) = one_line(error) {
+        return Err(Refusal::new(line));
     }
+    if error.use_stderr() {
+        let _ = error.print();
+        return Ok(EXIT_REFUSED);
+    }
+    streams::check_output()?;
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    printed.map_err(|error| streams::refuse_output(&error))?;
+    Ok(0)
 }
 
 /// The message for a value that one of our own parsers refused.
@@ -206,11 +235,10 @@ fn one_line(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
-    let option = option
-        .split(' ')
-        .next()
-        .unwrap_or(option)
-        .trim_matches(['[', ']']);
+    // `--chaos[=<SEED>]`, `--budget <SIZE>`, `<PID>`, `[PID]...`
+    let option = option.trim_start_matches(['[', '<']);
+    let end = option.find([' ', '[', ']', '=', '<', '>']);
+    let option = &option[..end.unwrap_or(option.len())];
     Some(format!("{option}: {}", error.source()?))
 }
 
@@ -239,8 +267,8 @@ mod tests {
             assert!(options.into_iter().any(|option| option == setting.name));
             assert!(help.contains(&setting.variable()), "{}", setting.name);
         }
-        // Chaos is for one run.
-        let others = ["config", "help", "chaos"];
+        // Chaos, and with whom the program ends, are for one run.
+        let others = ["config", "help", "chaos", "die-with-coldpress", "no-follow"];
         let positional = |a: &&clap::Arg| a.get_long().is_some_and(|l| !others.contains(&l));
         let options = run.get_arguments().filter(positional).count();
         assert_eq!(options, crate::settings::SETTINGS.len());
@@ -305,6 +333,22 @@ mod tests {
         );
         let error = parse_text("coldpress run --budget 1G --storage bag -- true").unwrap_err();
         assert!(one_line(&error).unwrap().contains("three-slot"));
+        let error = parse_text("coldpress run --chaos=0 -- true").unwrap_err();
+        assert!(one_line(&error).unwrap().starts_with("--chaos: "));
+        for text in ["-1", "-1G", "-64M"] {
+            let error = parse_text(&format!("coldpress run --budget {text} -- true")).unwrap_err();
+            let line = one_line(&error).unwrap();
+            assert!(
+                line.starts_with("--budget: cannot read \"-") && line.contains("64M"),
+                "{line}"
+            );
+        }
+        let error = parse_text("coldpress run --cold-after -1s -- true").unwrap_err();
+        assert!(
+            one_line(&error)
+                .unwrap()
+                .starts_with("--cold-after: cannot read \"-1s\"")
+        );
         let error = parse_text("coldpress run --nonsense -- true").unwrap_err();
         assert_eq!(one_line(&error), None);
     }

@@ -1,4 +1,4 @@
-//! Asking the pager of another process for something, through its statistics file, and waiting for
+//! Asking the pager of another process for something, through its statistics page, and waiting for
 //! the answer. The protocol stands in `coldpress_interface::control`.
 
 use crate::managed;
@@ -7,6 +7,7 @@ use crate::refusal::Refusal;
 use crate::statistics_file::{self, Copy, Live};
 use coldpress_interface::control::{self, Control, Request};
 use coldpress_interface::page::{CONTROL_AT, FILE_BYTES};
+use coldpress_interface::run_file::slot_at;
 use coldpress_interface::statistics::Statistics;
 use std::fs::File;
 use std::io;
@@ -33,10 +34,11 @@ pub fn ask(live: &Live, request: &Request, patience: Duration) -> Result<Answer,
     let pid = live.pid;
     let named = format!("process {pid} ({})", process::name(pid));
     let refuse = |why: &dyn std::fmt::Display| Refusal::new(format!("{named}: {why}"));
-    let file = statistics_file::open_to_ask(&live.path).map_err(|error| refuse(&error))?;
+    let file = statistics_file::open(&live.path, true).map_err(|error| refuse(&error))?;
     let metadata = file.metadata().map_err(|error| refuse(&error))?;
-    if managed::owner(pid) != Some(metadata.uid()) {
-        return Err(refuse(&"its statistics file belongs to another user"));
+    // Root's programs may have become another user since.
+    if metadata.uid() != 0 && managed::owner(pid) != Some(metadata.uid()) {
+        return Err(refuse(&"its run file belongs to another user"));
     }
     let until = Instant::now() + patience;
     lock(&file, until).map_err(|error| match error.kind() {
@@ -44,26 +46,27 @@ pub fn ask(live: &Live, request: &Request, patience: Duration) -> Result<Answer,
         _ => refuse(&error),
     })?;
     let look = || -> Result<Copy, Refusal> {
-        let copy = Copy::of(&file).map_err(|error| refuse(&error))?;
+        let copy = Copy::of(&file, live.slot).map_err(|error| refuse(&error))?;
         copy.statistics(pid).map_err(|error| refuse(&error))?;
         Ok(copy)
     };
     let before = look()?;
     let page = before.statistics(pid).map_err(|error| refuse(&error))?;
-    if metadata.len() < FILE_BYTES as u64 || !page.answers() {
+    if !page.answers() {
         let older = "its pager is of an older version, which cannot be asked for anything";
         return Err(refuse(&older));
     }
     let start_time_ticks = page.start_time_ticks.load(Relaxed);
-    let block = Block::map(&file).map_err(|error| refuse(&error))?;
-    let number = block.control().ask(request);
+    let block = Block::map(&file, live.slot).map_err(|error| refuse(&error))?;
+    let process = (u64::from(pid), start_time_ticks);
+    let number = block.control().ask(request, process);
     loop {
         if answered(&look()?, pid, number) {
             break;
         }
-        let process = Identity::of(pid).filter(|process| process.is_alive());
-        match process {
-            Some(process) if process.start_time_ticks == start_time_ticks => {}
+        let found = Identity::of(pid).filter(|process| process.is_alive());
+        match found {
+            Some(found) if found.start_time_ticks == start_time_ticks => {}
             _ => return Err(refuse(&"it ended in this moment")),
         }
         if Instant::now() < until {
@@ -71,9 +74,9 @@ pub fn ask(live: &Live, request: &Request, patience: Duration) -> Result<Answer,
             continue;
         }
         // Nothing shall be done behind the back of who was told that nothing was.
-        block.control().ask(&Request::default());
+        block.control().ask(&Request::default(), process);
         if !answered(&look()?, pid, number) {
-            let stopped = process.is_some_and(|p| p.state == 'T');
+            let stopped = found.is_some_and(|p| p.state == 'T');
             return Err(silent(&named, pid, patience, stopped));
         }
         break;
@@ -130,7 +133,7 @@ struct Block(*mut libc::c_void);
 impl Block {
     const BYTES: usize = FILE_BYTES - CONTROL_AT;
 
-    fn map(file: &File) -> io::Result<Self> {
+    fn map(file: &File, slot: usize) -> io::Result<Self> {
         // SAFETY: a fresh mapping of a part of the file, which is long enough.
         let at = unsafe {
             libc::mmap(
@@ -139,7 +142,7 @@ impl Block {
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 file.as_raw_fd(),
-                CONTROL_AT as libc::off_t,
+                (slot_at(slot) + CONTROL_AT) as libc::off_t,
             )
         };
         match at {

@@ -1,17 +1,20 @@
 //! `coldpress capture`: samples the private anonymous pages of a live process into a file.
 //!
 //! The file is nothing but pages, 4096 bytes each, in the order of their addresses. Zero pages
-//! and other same-filled ones are counted and left out. The process runs on meanwhile, so the
+//! and other same-filled ones are counted and left out; the counts stand beside it in `FILE.json`,
+//! where `coldpress eval` finds them. The process runs on meanwhile, so the
 //! pages are not of one moment, and one that changes while it is read may hold bytes of both.
 
 use crate::anonymous_pages::{AnonymousPages, PAGE_BYTES, Vanished};
 use crate::capture_arguments::CaptureArguments;
 use crate::inactive;
-use crate::output_file::OutputFile;
+use crate::output_file::{self, OutputFile};
 use crate::process;
 use crate::progress::Bar;
 use crate::refusal::Refusal;
 use crate::size::{format_bytes, format_count};
+use crate::streams::{print, say, visible};
+use coldpress_eval::Captured;
 
 /// What was met on the way.
 #[derive(Debug, Default)]
@@ -88,15 +91,31 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Refusal> {
         )));
     }
     output.finish()?;
-    println!(
-        "{}: {} pages ({}) of {} private anonymous pages of process {pid} ({}){}",
-        arguments.output.display(),
+    let mut note = Captured::new(process::name(pid), arguments.inactive);
+    note.written_pages = written;
+    note.content_pages = counts.written.max(written);
+    note.zero_pages = counts.zero;
+    note.same_filled_pages = counts.same_filled;
+    // Beside a pipe or a device there is no place for it.
+    if arguments.output.is_file() {
+        let text = format!("{:#}\n", serde_json::json!(note));
+        output_file::write(&Captured::path(&arguments.output), text.as_bytes())?;
+    }
+    let said = format!(
+        "{} pages ({}) of {} private anonymous pages of process {pid} ({}){}",
         format_count(written),
         format_bytes(written * PAGE_BYTES as u64),
         format_count(present_count),
         process::name(pid),
         left_out(&counts, &notes)
     );
+    match output_file::is_dash(&arguments.output) {
+        true => say!("{said}"),
+        false => {
+            let shown = arguments.output.display().to_string();
+            print(&format!("{}: {said}\n", visible(&shown)))?;
+        }
+    }
     Ok(0)
 }
 

@@ -15,10 +15,10 @@ pub struct CaptureArguments {
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
     /// Only pages untouched for this long from now on: 500ms, 10s, 2m (a number is seconds); needs root
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse_milliseconds)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_milliseconds)]
     pub inactive: Option<u64>,
     /// At most this much, spread evenly over the process's memory: 32M, 1G
-    #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
+    #[arg(long, allow_hyphen_values = true, value_name = "SIZE", value_parser = parse_limit)]
     pub limit: Option<u64>,
 }
 

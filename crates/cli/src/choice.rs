@@ -7,8 +7,10 @@ use coldpress_storage::StorageKind;
 /// Reads the name of a codec.
 pub fn parse_codec(text: &str) -> Result<CodecKind, String> {
     // Of LZ4 the pager means acceleration 1: what it compresses nobody waits for (ADR 0009).
-    if text == "lz4" {
-        return Ok(CodecKind::THOROUGH_LZ4);
+    match text {
+        "lz4" => return Ok(CodecKind::THOROUGH_LZ4),
+        "lz4-rust" => return Ok(CodecKind::Lz4Rust { acceleration: 1 }),
+        _ => {}
     }
     CodecKind::from_name(text).map_err(|error| format!("cannot use {text:?}: {error}"))
 }
@@ -55,6 +57,7 @@ mod tests {
             assert_eq!(parse_codec(name).unwrap().to_string(), name);
         }
         assert_eq!(parse_codec("lz4").unwrap().to_string(), "lz4:1");
+        assert_eq!(parse_codec("lz4-rust").unwrap().to_string(), "lz4-rust:1");
         let error = parse_codec("gzip").unwrap_err();
         assert!(error.contains(CodecKind::NAMES) && !error.contains('\n'));
         assert!(parse_codec("zstd:99999").is_err());

@@ -187,10 +187,10 @@ columns! {
     "BUDGET" true "memory that it may hold" |s| Value::Budget(get(&s.budget_bytes));
     "TOTAL" true "memory that it holds: pages, storage and pager; what the budget limits" |s| Value::Bytes(get(&s.total_bytes));
     "PEAK" false "the highest TOTAL" |s| Value::Bytes(get(&s.peak_total_bytes));
-    "COMMITTED" true "memory held in pages" |s| Value::Bytes(get(&s.committed_bytes));
+    "COMMITTED" false "memory held in pages" |s| Value::Bytes(get(&s.committed_bytes));
     "CONTENT" true "memory remembered in any form: what it would hold natively" |s| Value::Bytes(get(&s.content_bytes));
-    "STORED" true "content that is compressed, at its full size" |s| Value::Bytes(get(&s.stored_content_bytes));
-    "COMPR" true "the same, compressed" |s| Value::Bytes(get(&s.payload_bytes));
+    "STORED" false "content that is compressed, at its full size" |s| Value::Bytes(get(&s.stored_content_bytes));
+    "COMPR" false "the same, compressed" |s| Value::Bytes(get(&s.payload_bytes));
     "SAME" false "content that repeats one word, which takes no storage" |s| Value::Bytes(get(&s.same_filled_bytes));
     "MEM-USED" false "memory that storage takes for the compressed bytes" |s| Value::Bytes(get(&s.storage_bytes));
     "OVERHEAD" false "memory of the pager itself: tables, staging, stacks" |s| Value::Bytes(get(&s.overhead_bytes));
@@ -202,19 +202,19 @@ columns! {
     "PRESSURE" false "pages compressed near the budget" |s| Value::Count(get(&s.pressure_compressions));
     "CRITICAL" false "pages compressed above the budget" |s| Value::Count(get(&s.critical_compressions));
     "FAILED" false "compressions whose result was not kept" |s| Value::Count(get(&s.failed_compressions));
-    "FAULTS" true "faults answered" |s| Value::Count(get(&s.faults));
-    "P50" true "half of all faults with content were answered in this time" |s| quantile(s, 0.5);
-    "P99" true "99 % of them were" |s| quantile(s, 0.99);
+    "FAULTS" false "faults answered" |s| Value::Count(get(&s.faults));
+    "P50" false "half of all faults with content were answered in this time" |s| quantile(s, 0.5);
+    "P99" false "99 % of them were" |s| quantile(s, 0.99);
     "P999" false "99.9 % of them were" |s| quantile(s, 0.999);
     "CPU" false "CPU time of the pager" |s| Value::Duration(cpu(s));
-    "COLD-AGE" true "age from which pages are compressed even within the budget" |s| Value::ColdAge(get(&s.cold_after_ms));
-    "RULE" true "which pages go in this moment, and why" rule_in_force;
+    "COLD-AGE" false "age from which pages are compressed even within the budget" |s| Value::ColdAge(get(&s.cold_after_ms));
+    "RULE" false "which pages go in this moment, and why" rule_in_force;
     "TRIGGERS" false "what may compress pages" triggers;
     "CODEC" false "how pages are compressed" |s| Value::Text(report::names(s).0);
     "STORAGE" false "how compressed pages are kept" |s| Value::Text(report::names(s).1);
 }
 
-/// The columns that are there if nobody asks for any.
+/// The columns that are there if nobody asks for any: they fit a terminal of 80 columns.
 pub fn default() -> Vec<&'static Column> {
     COLUMNS.iter().filter(|column| column.default).collect()
 }
@@ -244,7 +244,7 @@ pub fn help() -> String {
         let mark = if column.default { '*' } else { ' ' };
         text += &format!(" {mark}{:<10} {}\n", column.name, column.help);
     }
-    text + "\nExamples:\n  coldpress status\n  coldpress status -o PID,TOTAL,RATIO -b --noheadings\n  coldpress status -o +CPU,CODEC\n  coldpress status 4242"
+    text + "\nExamples:\n  coldpress status\n  coldpress status -o PID,TOTAL,RATIO -b --noheadings\n  coldpress status -o +FAULTS,P99,RULE\n  coldpress status 4242\n  coldpress status redis-server python3"
 }
 
 #[cfg(test)]
@@ -261,6 +261,21 @@ mod tests {
         let texts = COLUMNS.iter().filter(|column| column.is_text());
         let texts: Vec<&str> = texts.map(|column| column.name).collect();
         assert_eq!(texts, ["COMMAND", "RULE", "TRIGGERS", "CODEC", "STORAGE"]);
+    }
+
+    #[test]
+    fn the_default_columns_fit_a_terminal() {
+        let widest = |column: &Column| match column.name {
+            "PID" => 7,      // 4,194,304 at most
+            "COMMAND" => 15, // as the kernel keeps it
+            "RATIO" => 5,
+            _ => "1023.9 MiB".len(),
+        };
+        let widths = default()
+            .into_iter()
+            .map(|c| widest(c).max(c.name.len()) + 2);
+        // Blanks at the end of a line are left out.
+        assert!(widths.sum::<usize>() - 1 <= 80);
     }
 
     #[test]

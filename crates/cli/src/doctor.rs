@@ -4,26 +4,24 @@ use crate::host::{DEVICE, Node, PRESSURE};
 use crate::memory_limit;
 use crate::mend::NO_SETCAP;
 use crate::preload_library;
+use crate::readiness;
 use crate::refusal::{EXIT_REFUSED, Refusal};
 use crate::size::format_bytes;
+use crate::streams::print;
 use crate::tier::{Access, Assessment, Tier};
 use crate::userfaultfd::FEATURES;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Prints the findings; the exit status is 0 for the full tier and 125 otherwise.
+/// Prints the findings; the exit status is 0 where `run` would start a program, and 125 otherwise.
 pub fn doctor(as_json: bool) -> Result<u8, Refusal> {
     let assessment = Assessment::take();
-    if as_json {
-        println!("{:#}", to_json(&assessment));
-    } else {
-        print!("{}", to_text(&assessment));
-    }
-    Ok(if assessment.tier == Tier::Full {
-        0
-    } else {
-        EXIT_REFUSED
-    })
+    let refusals = readiness::refusals(&assessment);
+    print(&match as_json {
+        true => format!("{:#}\n", to_json(&assessment, &refusals)),
+        false => to_text(&assessment, &refusals),
+    })?;
+    Ok(if refusals.is_empty() { 0 } else { EXIT_REFUSED })
 }
 
 /// The refusal that `run` ends with where the full tier is not there.
@@ -54,7 +52,7 @@ fn access_text(assessment: &Assessment) -> String {
         Some(Access::Device { descriptor, .. }) => {
             format!("by descriptor {descriptor}, an inherited {DEVICE}")
         }
-        None => "coldpress run will refuse".to_owned(),
+        None => "too little for coldpress run".to_owned(),
     }
 }
 
@@ -100,7 +98,7 @@ fn feature_names(present: Option<u64>, wanted: bool) -> Vec<&'static str> {
         .collect()
 }
 
-fn to_text(assessment: &Assessment) -> String {
+fn to_text(assessment: &Assessment, refusals: &[Refusal]) -> String {
     let host = &assessment.host;
     let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let seccomp = match host.seccomp {
@@ -120,7 +118,12 @@ fn to_text(assessment: &Assessment) -> String {
         true => host.kernel.clone(),
         false => format!("{} (too old: 6.8 is needed)", host.kernel),
     };
+    let verdict = match refusals.len() {
+        0 => "ready: coldpress run works here",
+        _ => "coldpress run will refuse: see below",
+    };
     let rows = [
+        ("verdict", verdict.to_owned()),
         (
             "tier",
             format!("{} ({})", assessment.tier.name(), access_text(assessment)),
@@ -178,7 +181,16 @@ fn to_text(assessment: &Assessment) -> String {
     if !assessment.missing.is_empty() {
         let _ = writeln!(text, "\n{}", missing_lines(assessment).join("\n"));
     }
+    for refusal in others(assessment, refusals) {
+        let _ = writeln!(text, "\n{refusal}");
+    }
     text
+}
+
+/// The refusals that are not about the tier, of which more is said.
+fn others<'a>(assessment: &Assessment, refusals: &'a [Refusal]) -> &'a [Refusal] {
+    let about_the_tier = usize::from(assessment.tier != Tier::Full);
+    &refusals[about_the_tier.min(refusals.len())..]
 }
 
 /// What a program may use, and why it is not more.
@@ -193,8 +205,7 @@ fn memory_text() -> String {
     }
 }
 
-/// Where the library is that `run` loads into programs. Not a part of the tier: it is mended by
-/// installing Coldpress, not by changing the machine.
+/// Where the library is that `run` loads into programs.
 fn library_text() -> String {
     match preload_library::find() {
         Ok(path) => path.display().to_string(),
@@ -202,7 +213,7 @@ fn library_text() -> String {
     }
 }
 
-fn to_json(assessment: &Assessment) -> Value {
+fn to_json(assessment: &Assessment, refusals: &[Refusal]) -> Value {
     let host = &assessment.host;
     let (node, mode) = match host.node {
         Node::Absent => ("absent", None),
@@ -221,7 +232,10 @@ fn to_json(assessment: &Assessment) -> Value {
             json!({ "what": missing.what, "mends": mends })
         })
         .collect();
+    let refusals: Vec<String> = refusals.iter().map(Refusal::to_string).collect();
     json!({
+        "run_works": refusals.is_empty(),
+        "refusals": refusals,
         "tier": assessment.tier.name(),
         "access": assessment.access.map(|access| match access {
             Access::SystemCall => "system_call",
@@ -256,10 +270,20 @@ mod tests {
     #[test]
     fn the_findings_name_the_tier_and_every_missing_thing() {
         let assessment = Assessment::take();
-        let text = to_text(&assessment);
+        let refusals = [
+            refuse(&assessment),
+            Refusal::new("no library").mend("install it"),
+        ];
+        let text = to_text(&assessment, &refusals);
+        assert!(text.contains("will refuse") && text.contains("no library\n  install it"));
+        assert!(to_text(&assessment, &[]).contains("ready: "));
         assert!(text.contains(assessment.tier.name()));
         assert_eq!(assessment.missing.is_empty(), assessment.tier == Tier::Full);
-        let json = to_json(&assessment);
+        let json = to_json(&assessment, &refusals);
+        assert_eq!(
+            (&json["run_works"], &json["refusals"][1]),
+            (&json!(false), &json!("no library\n  install it"))
+        );
         assert_eq!(json["tier"], assessment.tier.name());
         let refusal = refuse(&assessment);
         assert_eq!(refusal.code(), EXIT_REFUSED);

@@ -1,4 +1,5 @@
-//! The environment of the program: the caller's own, with what the pager is to be told.
+//! The environment of the program: the caller's own, with what the pager is to be told. What another
+//! `coldpress run` around this one has told its pager is left out.
 //!
 //! One value is not known before `fork`: the child's process id. Its entry is a buffer of fixed
 //! size that the child fills in with [`RootPid::write`], which is async-signal-safe: it takes no
@@ -6,7 +7,7 @@
 
 use crate::preload_library;
 use coldpress_codec::CodecKind;
-use coldpress_interface::config;
+use coldpress_interface::config::handed;
 use coldpress_interface::triggers::Triggers;
 use coldpress_storage::StorageKind;
 use std::env;
@@ -33,14 +34,16 @@ pub struct Settings<'a> {
     /// Milliseconds after which what is compressed is stored anew, denser; 0: never. `None`: as the pager
     /// chooses.
     pub recode_after_ms: Option<u64>,
+    /// Values of the engine's tunables, as `name=value` with blanks between them.
+    pub tunables: &'a str,
     /// Pages are evicted at random: the seed.
     pub chaos: Option<u64>,
     /// Whether programs that the program starts are managed too.
     pub follow: bool,
     /// Where a trace of decisions goes.
     pub trace: Option<&'a Path>,
-    /// Where the statistics file goes.
-    pub statistics_dir: &'a Path,
+    /// The run file.
+    pub run_file: &'a Path,
     /// Descriptor of `/dev/userfaultfd`, if the system call cannot be used.
     pub device: Option<RawFd>,
     /// The pager's library.
@@ -57,59 +60,45 @@ impl Settings<'_> {
         &self,
         inherited: impl Iterator<Item = (OsString, OsString)>,
     ) -> Vec<CString> {
-        let ours = [
-            config::BUDGET_BYTES,
-            config::COLD_AFTER_MS,
-            config::TRIGGER,
-            config::CHAOS,
-            config::CODEC,
-            config::STORAGE,
-            config::RECODE_AFTER_MS,
-            config::STATISTICS_DIR,
-            config::ROOT_PID,
-            config::FIRST_PROGRAM,
-            config::FOLLOW,
-            config::TRACE_DECISIONS,
-            config::DEVICE_FD,
-            config::PRELOAD_PATH,
-            LD_PRELOAD,
-        ];
         let mut preloaded = None;
         let mut entries = Vec::new();
         for (name, value) in inherited {
             if name == LD_PRELOAD {
                 preloaded = Some(value);
-            } else if !ours.iter().any(|our| name == *our) {
+            } else if !name.as_bytes().starts_with(handed::PREFIX.as_bytes()) {
                 entries.push(entry(&name, &value));
             }
         }
         let mut set = |name: &str, value: &OsStr| entries.push(entry(OsStr::new(name), value));
         let number = |number: u64| OsString::from(number.to_string());
-        set(config::BUDGET_BYTES, &number(self.budget_bytes));
+        set(handed::BUDGET_BYTES, &number(self.budget_bytes));
         if self.cold_after_ms > 0 {
-            set(config::COLD_AFTER_MS, &number(self.cold_after_ms));
+            set(handed::COLD_AFTER_MS, &number(self.cold_after_ms));
         }
         if let Some(seed) = self.chaos {
-            set(config::CHAOS, &number(seed));
+            set(handed::CHAOS, &number(seed));
         }
         if let Some(age_ms) = self.recode_after_ms {
-            set(config::RECODE_AFTER_MS, &number(age_ms));
+            set(handed::RECODE_AFTER_MS, &number(age_ms));
         }
-        set(config::FIRST_PROGRAM, OsStr::new("1"));
+        if !self.tunables.is_empty() {
+            set(handed::TUNABLES, self.tunables.as_ref());
+        }
+        set(handed::FIRST_PROGRAM, OsStr::new("1"));
         if self.follow {
-            set(config::FOLLOW, OsStr::new("1"));
+            set(handed::FOLLOW, OsStr::new("1"));
         }
         if let Some(file) = self.trace {
-            set(config::TRACE_DECISIONS, file.as_os_str());
+            set(handed::TRACE_DECISIONS, file.as_os_str());
         }
-        set(config::TRIGGER, self.triggers.to_string().as_ref());
-        set(config::CODEC, self.codec.to_string().as_ref());
-        set(config::STORAGE, self.storage.name().as_ref());
-        set(config::STATISTICS_DIR, self.statistics_dir.as_os_str());
+        set(handed::TRIGGER, self.triggers.to_string().as_ref());
+        set(handed::CODEC, self.codec.to_string().as_ref());
+        set(handed::STORAGE, self.storage.name().as_ref());
+        set(handed::RUN_FILE, self.run_file.as_os_str());
         if let Some(descriptor) = self.device {
-            set(config::DEVICE_FD, &OsString::from(descriptor.to_string()));
+            set(handed::DEVICE_FD, &OsString::from(descriptor.to_string()));
         }
-        set(config::PRELOAD_PATH, self.library.as_os_str());
+        set(handed::PRELOAD_PATH, self.library.as_os_str());
         set(
             LD_PRELOAD,
             &preload_library::prepend(self.library, preloaded.as_deref()),
@@ -126,7 +115,7 @@ fn entry(name: &OsStr, value: &OsStr) -> Option<CString> {
     CString::new(text.into_vec()).ok()
 }
 
-/// The entry `COLDPRESS_ROOT_PID=`, completed by the child itself.
+/// The entry `_COLDPRESS_ROOT_PID=`, completed by the child itself.
 #[derive(Debug)]
 pub struct RootPid {
     bytes: Vec<u8>,
@@ -139,7 +128,12 @@ const DIGITS: usize = 11;
 impl RootPid {
     /// The entry with room for the number.
     pub fn new() -> Self {
-        let mut bytes = format!("{}=", config::ROOT_PID).into_bytes();
+        Self::named(handed::ROOT_PID)
+    }
+
+    /// The same, of another variable that tells the program its own number.
+    pub fn named(name: &str) -> Self {
+        let mut bytes = format!("{name}=").into_bytes();
         let digits_at = bytes.len();
         bytes.resize(digits_at + DIGITS, 0);
         Self { bytes, digits_at }
@@ -185,7 +179,7 @@ mod tests {
             entry.write(pid);
             // SAFETY: the entry ends with at least one zero byte.
             let text = unsafe { CStr::from_ptr(entry.as_ptr()) };
-            assert_eq!(text.to_str().unwrap(), format!("COLDPRESS_ROOT_PID={pid}"));
+            assert_eq!(text.to_str().unwrap(), format!("_COLDPRESS_ROOT_PID={pid}"));
             assert_eq!(entry.as_ptr(), address);
         }
     }
@@ -195,14 +189,17 @@ mod tests {
         let inherited = [
             ("HOME", "/h"),
             ("LD_PRELOAD", "a.so"),
-            ("COLDPRESS_BUDGET_BYTES", "1"),
-            ("COLDPRESS_ROOT_PID", "1"),
-            ("COLDPRESS_COLD_AFTER_MS", "1"),
-            ("COLDPRESS_DEVICE_FD", "1"),
-            ("COLDPRESS_CHAOS", "2"),
-            ("COLDPRESS_RECODE_AFTER_MS", "1"),
-            ("COLDPRESS_FOLLOW_CHILDREN", "1"),
-            ("COLDPRESS_TRACE_DECISIONS", "/x"),
+            ("_COLDPRESS_BUDGET_BYTES", "1"),
+            ("_COLDPRESS_ROOT_PID", "1"),
+            ("_COLDPRESS_COLD_AFTER_MS", "1"),
+            ("_COLDPRESS_DEVICE_FD", "1"),
+            ("_COLDPRESS_CHAOS", "2"),
+            ("_COLDPRESS_RECODE_AFTER_MS", "1"),
+            ("_COLDPRESS_FOLLOW", "1"),
+            ("_COLDPRESS_TRACE_DECISIONS", "/x"),
+            ("_COLDPRESS_OF_A_LATER_VERSION", "/x"),
+            ("COLDPRESS_BUDGET", "1G"),
+            ("COLDPRESS_CODEC", "lzo"),
         ];
         let inherited = inherited
             .into_iter()
@@ -212,12 +209,13 @@ mod tests {
             cold_after_ms: 0,
             triggers: Triggers::ALL,
             recode_after_ms: Some(0),
+            tunables: "",
             chaos: Some(1),
             follow: false,
             trace: None,
             codec: CodecKind::Zstd { level: -7 },
             storage: StorageKind::SizeClass,
-            statistics_dir: Path::new("/s"),
+            run_file: Path::new("/s/1.run"),
             device: Some(9),
             library: Path::new("/l.so"),
         };
@@ -228,17 +226,20 @@ mod tests {
             .collect();
         entries.sort();
         let expected = [
-            "COLDPRESS_BUDGET_BYTES=67108864",
-            "COLDPRESS_CHAOS=1",
-            "COLDPRESS_CODEC=zstd:-7",
-            "COLDPRESS_DEVICE_FD=9",
-            "COLDPRESS_PRELOAD_PATH=/l.so",
-            "COLDPRESS_RECODE_AFTER_MS=0",
-            "COLDPRESS_STATISTICS_DIR=/s",
-            "COLDPRESS_STORAGE=size-class",
-            "COLDPRESS_TRIGGER=eager,pressure,critical",
+            "COLDPRESS_BUDGET=1G",
+            "COLDPRESS_CODEC=lzo",
             "HOME=/h",
             "LD_PRELOAD=/l.so:a.so",
+            "_COLDPRESS_BUDGET_BYTES=67108864",
+            "_COLDPRESS_CHAOS=1",
+            "_COLDPRESS_CODEC=zstd:-7",
+            "_COLDPRESS_DEVICE_FD=9",
+            "_COLDPRESS_FIRST_PROGRAM=1",
+            "_COLDPRESS_PRELOAD_PATH=/l.so",
+            "_COLDPRESS_RECODE_AFTER_MS=0",
+            "_COLDPRESS_RUN_FILE=/s/1.run",
+            "_COLDPRESS_STORAGE=size-class",
+            "_COLDPRESS_TRIGGER=eager,pressure,critical",
         ];
         assert_eq!(entries, expected);
         let follows = Settings {
@@ -247,7 +248,7 @@ mod tests {
             ..settings
         };
         let entries = follows.environment_over(std::iter::empty());
-        assert!(entries.contains(&c"COLDPRESS_FOLLOW_CHILDREN=1".into()));
-        assert!(entries.contains(&c"COLDPRESS_TRACE_DECISIONS=/t".into()));
+        assert!(entries.contains(&c"_COLDPRESS_FOLLOW=1".into()));
+        assert!(entries.contains(&c"_COLDPRESS_TRACE_DECISIONS=/t".into()));
     }
 }

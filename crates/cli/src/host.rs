@@ -1,5 +1,6 @@
 //! Facts of this machine and process that decide the tier, as found and without judgement.
 
+use crate::process;
 use crate::tier::may_read;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -67,7 +68,7 @@ impl Host {
     /// Looks at this machine and process.
     pub fn look() -> Self {
         let (kernel, machine) = uname();
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let status = process::read("/proc/self/status").unwrap_or_default();
         // SAFETY: the call takes nothing and cannot fail.
         let user = unsafe { libc::geteuid() };
         let root = user == 0;
@@ -89,7 +90,7 @@ impl Host {
                 .unwrap_or(0),
             container: container(
                 |path| Path::new(path).exists(),
-                |path| fs::read_to_string(path).ok(),
+                |path| process::read(path).ok(),
                 std::env::var("container").ok(),
             ),
             memory_pressure_error: fs::read_to_string(PRESSURE)

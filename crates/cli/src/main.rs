@@ -13,9 +13,12 @@
 //! own for `run`, otherwise 0; 125 where Coldpress refuses, 126 where the program cannot be
 //! executed, 127 where it was not found.
 
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 mod anonymous_pages;
 mod arguments;
 mod ask;
+mod at_start;
 mod bench_cache;
 mod budget;
 mod by_mapping;
@@ -23,6 +26,7 @@ mod capture;
 mod capture_arguments;
 mod chaos;
 mod choice;
+mod closing;
 mod columns;
 mod config_file;
 mod damon;
@@ -36,11 +40,14 @@ mod eval;
 mod eval_arguments;
 mod follow;
 mod grid;
+mod handed_over;
 mod host;
 mod inactive;
 mod managed;
 mod memory_limit;
 mod mend;
+mod messages;
+mod notices;
 mod on_signal;
 mod output_file;
 mod preload_library;
@@ -48,10 +55,14 @@ mod privilege;
 mod process;
 mod program;
 mod progress;
+mod readiness;
 mod refusal;
 mod report;
 mod rule;
 mod run;
+mod run_file;
+#[cfg(test)]
+mod schema;
 mod script;
 mod set;
 mod settings;
@@ -62,24 +73,42 @@ mod spawn;
 mod statistics_dir;
 mod statistics_file;
 mod status;
+mod streams;
 mod summary;
+mod sums;
 mod supervise;
 mod tier;
 mod trace;
 mod trace_file;
 mod trace_plot;
+mod trace_target;
+mod trial;
+mod tune;
 mod unmanaged;
 mod userfaultfd;
 
 use arguments::Command;
+use refusal::Refusal;
 
 fn main() {
-    signals::restore_pipe_signal();
-    let command = match arguments::parse(std::env::args_os()) {
-        Ok(command) => command,
-        Err(code) => std::process::exit(code.into()),
+    at_start::ignore_signals();
+    let result = match arguments::parse(std::env::args_os()) {
+        Ok(command) => execute(command),
+        Err(error) => arguments::tell(&error),
     };
-    let result = match command {
+    let code = result.unwrap_or_else(|refusal| {
+        if !refusal.is_quiet() {
+            streams::say!("{refusal}");
+        } else if !at_start::pipe_was_ignored() {
+            signals::die_by(libc::SIGPIPE);
+        }
+        refusal.code()
+    });
+    std::process::exit(code.into());
+}
+
+fn execute(command: Command) -> Result<u8, Refusal> {
+    match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Doctor { json } => doctor::doctor(json),
         Command::Set(arguments) => set::set(&arguments),
@@ -88,10 +117,5 @@ fn main() {
         Command::Capture(arguments) => capture::capture(&arguments),
         Command::Eval(arguments) => eval::eval(&arguments),
         Command::Bench(arguments) => bench_cache::bench(&arguments),
-    };
-    let code = result.unwrap_or_else(|refusal| {
-        eprintln!("coldpress: {refusal}");
-        refusal.code()
-    });
-    std::process::exit(code.into());
+    }
 }

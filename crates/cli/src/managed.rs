@@ -1,25 +1,58 @@
 //! Finding a process under a pager by its id, or saying what it is instead.
 
+use crate::arguments::parse_pid;
 use crate::process::{self, Identity};
 use crate::refusal::Refusal;
 use crate::statistics_dir;
-use crate::statistics_file::{self, Live};
+use crate::statistics_file::{self, Live, Run};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// The statistics files of all processes under a pager that this user may see.
-pub fn all() -> Vec<Live> {
+/// All runs that this user may see.
+pub fn runs() -> Vec<Run> {
     statistics_dir::all()
         .iter()
         .flat_map(|directory| statistics_file::scan(directory))
         .collect()
 }
 
+/// The slots of all processes in them.
+pub fn all(runs: Vec<Run>) -> Vec<Live> {
+    let mut all: Vec<Live> = runs.into_iter().flat_map(|run| run.live).collect();
+    all.sort_by_key(|live| live.pid);
+    all
+}
+
 /// The one of process `pid`.
 pub fn find(pid: u32) -> Result<Live, Refusal> {
-    let found = all().into_iter().find(|file| file.pid == pid);
+    let found = all(runs()).into_iter().find(|live| live.pid == pid);
     found.ok_or_else(|| Refusal::new(not_managed(pid)))
 }
+
+/// Those that `wanted` means: the process of that id, or all of programs of that name.
+pub fn named(wanted: &str) -> Result<Vec<Live>, Refusal> {
+    if let Ok(pid) = parse_pid(wanted) {
+        return find(pid).map(|file| vec![file]);
+    }
+    let mut found = all(runs());
+    found.retain(|file| process::name(file.pid) == comm(wanted));
+    match found.is_empty() {
+        true => Err(Refusal::new(format!(
+            "no program {wanted:?} runs under Coldpress; {LIST}"
+        ))),
+        false => Ok(found),
+    }
+}
+
+/// A name as the kernel keeps it, which is 15 bytes of it.
+fn comm(name: &str) -> String {
+    const BYTES: usize = 15;
+    let name = name.replace(char::is_control, "?");
+    let end = name.len().min(BYTES);
+    String::from_utf8_lossy(&name.as_bytes()[..end]).into_owned()
+}
+
+const LIST: &str = "coldpress status lists those that do";
 
 /// The user whose process it is.
 pub fn owner(pid: u32) -> Option<u32> {
@@ -27,7 +60,6 @@ pub fn owner(pid: u32) -> Option<u32> {
 }
 
 fn not_managed(pid: u32) -> String {
-    const LIST: &str = "coldpress status lists those that do";
     if !Identity::of(pid).is_some_and(|process| process.is_alive()) {
         return format!("there is no process {pid}");
     }
@@ -51,6 +83,12 @@ mod tests {
     #[test]
     fn what_is_no_managed_process_is_called_what_it_is() {
         assert_eq!(not_managed(4_194_305), "there is no process 4194305");
+        let refusal = named("no-such-program-xyz").unwrap_err().to_string();
+        assert!(
+            refusal.starts_with("no program \"no-such-program-xyz\" runs"),
+            "{refusal}"
+        );
+        assert_eq!(comm("a-very-long-program-name"), "a-very-long-pro");
         let own = not_managed(std::process::id());
         assert!(own.contains("does not run under Coldpress"), "{own}");
     }

@@ -5,8 +5,8 @@
 //! hierarchy is mounted and which group is the root of that mount (in a container usually the
 //! container's own).
 
+use crate::process;
 use crate::refusal::Refusal;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A mounted cgroup hierarchy that accounts memory.
@@ -27,7 +27,7 @@ pub fn usable_bytes() -> Result<u64, Refusal> {
 /// Bytes that process `pid` may use, in the same way.
 pub fn usable_bytes_of(pid: u32) -> Result<u64, Refusal> {
     let read = |path: &str| {
-        fs::read_to_string(path).map_err(|error| {
+        process::read(path).map_err(|error| {
             Refusal::new(format!(
                 "cannot tell how much memory there is: {path}: {error}"
             ))
@@ -46,17 +46,17 @@ pub fn group_bytes() -> Option<u64> {
 
 /// Least limit of the memory groups that process `pid` is in, as far as it can be seen from here.
 pub fn group_bytes_of(pid: u32) -> Option<u64> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    cgroup_limit(&mounts, &groups, |path| fs::read_to_string(path).ok())
+    let mounts = process::read("/proc/self/mountinfo").ok()?;
+    let groups = process::read(format!("/proc/{pid}/cgroup")).ok()?;
+    cgroup_limit(&mounts, &groups, |path| process::read(path).ok())
 }
 
 /// Directory of the memory group below which this process may make another, and whether it is of version 2. With
 /// version 1 that is the process's own; with version 2, where a group with processes can have no such
 /// groups below it, the mount's root.
 pub fn group_directory() -> Option<(PathBuf, bool)> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mounts = process::read("/proc/self/mountinfo").ok()?;
+    let groups = process::read("/proc/self/cgroup").ok()?;
     parent_of_groups(&mounts, &groups)
 }
 

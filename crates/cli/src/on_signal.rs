@@ -29,6 +29,22 @@ pub fn damon_is_ours(ours: bool) {
     install();
 }
 
+/// Does something while no signal can end the command.
+pub fn held_back<T>(what: impl FnOnce() -> T) -> T {
+    // SAFETY: valid sets of this thread's; the old one is put back.
+    unsafe {
+        let (mut ending, mut old): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        libc::sigemptyset(&mut ending);
+        for signal in ENDING {
+            libc::sigaddset(&mut ending, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &ending, &mut old);
+        let done = what();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &old, ptr::null_mut());
+        done
+    }
+}
+
 /// 10 ms. Async-signal-safe.
 pub fn pause() {
     let pause = libc::timespec {

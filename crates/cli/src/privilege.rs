@@ -5,7 +5,8 @@
 //! differs from the caller's real one after the setuid and setgid bits are applied, and for file
 //! capabilities unless the real user is root (`cap_bprm_creds_from_file`).
 
-use std::fs::{self, Metadata};
+use crate::process;
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -84,7 +85,7 @@ pub fn secure_mode(path: &Path, metadata: &Metadata) -> Option<Secure> {
         libc::statvfs(path.as_ptr(), mount.as_mut_ptr());
         mount.assume_init()
     };
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = process::read("/proc/self/status").unwrap_or_default();
     let caller = Caller {
         real_user,
         effective_user,

@@ -1,12 +1,21 @@
 //! Facts about other processes from `/proc`.
 
 use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Text of a file of the kernel's. Names in it may hold any bytes; what is no UTF-8 reads as U+FFFD.
+pub fn read(path: impl AsRef<Path>) -> io::Result<String> {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
 
 /// Whether a process is there, and which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// State letter: `R`, `S`, `T`, `Z` and so on.
     pub state: char,
+    /// Threads; a process whose first thread has ended is a zombie with more than one.
+    pub threads: u64,
     /// Start time in clock ticks since boot, which tells two owners of one id apart.
     pub start_time_ticks: u64,
 }
@@ -14,12 +23,16 @@ pub struct Identity {
 impl Identity {
     /// Looks up a process; `None` if there is none with this id.
     pub fn of(pid: u32) -> Option<Self> {
-        parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        parse_stat(&read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Whether it still runs (a zombie does not).
+    /// Whether any of it still runs.
     pub fn is_alive(&self) -> bool {
-        !matches!(self.state, 'Z' | 'X')
+        match self.state {
+            'Z' => self.threads > 1,
+            'X' => false,
+            _ => true,
+        }
     }
 }
 
@@ -28,16 +41,18 @@ fn parse_stat(stat: &str) -> Option<Identity> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     let state = fields.next()?.chars().next()?;
-    let start_time_ticks = fields.nth(18)?.parse().ok()?; // field 22, counted from field 3
+    let threads = fields.nth(16)?.parse().ok()?; // field 20, counted from field 3
+    let start_time_ticks = fields.nth(1)?.parse().ok()?; // field 22
     Some(Identity {
         state,
+        threads,
         start_time_ticks,
     })
 }
 
 /// Name of the program that the process runs, without control characters.
 pub fn name(pid: u32) -> String {
-    let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let comm = read(format!("/proc/{pid}/comm")).unwrap_or_default();
     let comm = comm.trim_end_matches('\n').replace(char::is_control, "?");
     if comm.is_empty() {
         "?".to_owned()
@@ -55,6 +70,13 @@ mod tests {
         let stat = "7 (a) R 1 (b)) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 1000 1 2\n";
         let identity = parse_stat(stat).unwrap();
         assert_eq!((identity.state, identity.start_time_ticks), ('S', 123_456));
+        assert_eq!(identity.threads, 1);
+        let zombie = |threads| Identity {
+            state: 'Z',
+            threads,
+            ..identity
+        };
+        assert!(zombie(2).is_alive() && !zombie(1).is_alive());
         assert_eq!(parse_stat("7 (a) S 1"), None);
         assert_eq!(parse_stat(""), None);
     }

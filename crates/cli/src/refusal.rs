@@ -15,6 +15,7 @@ pub struct Refusal {
     code: u8,
     what: String,
     mends: Vec<String>,
+    reader_is_gone: bool,
 }
 
 impl Refusal {
@@ -38,7 +39,26 @@ impl Refusal {
             code,
             what: what.into(),
             mends: Vec::new(),
+            reader_is_gone: false,
         }
+    }
+
+    /// Nobody reads standard output any more: the command ends as by SIGPIPE, without a word.
+    pub fn reader_is_gone() -> Self {
+        let mut refusal = Self::new("nobody reads standard output");
+        refusal.reader_is_gone = true;
+        refusal
+    }
+
+    /// Whether it is [`reader_is_gone`](Self::reader_is_gone).
+    pub fn is_quiet(&self) -> bool {
+        self.reader_is_gone
+    }
+
+    /// With the name of the option or key that is to blame before it.
+    pub fn of(mut self, option: &str) -> Self {
+        self.what = format!("{option}: {}", self.what);
+        self
     }
 
     /// Adds one line that tells how to mend it.

@@ -3,56 +3,66 @@
 use crate::arguments::RunArguments;
 use crate::budget::BudgetInForce;
 use crate::chaos;
+use crate::closing;
 use crate::config_file;
-use crate::doctor;
 use crate::environment;
-use crate::follow::Followed;
+use crate::follow::{Members, Outcome};
 use crate::memory_limit;
-use crate::preload_library;
+use crate::notices::Notices;
+use crate::output_file;
 use crate::program::{self, Program};
+use crate::readiness::{self, Ready};
 use crate::refusal::Refusal;
+use crate::run_file::RunFile;
 use crate::settings::Settings;
 use crate::signals::{self, Signals};
 use crate::size::Budget;
 use crate::spawn::{self, Launch, SpawnError};
-use crate::statistics_dir;
-use crate::statistics_file::Copy;
+use crate::statistics_file;
+use crate::streams::say;
 use crate::summary;
 use crate::supervise::{self, Ending};
-use crate::tier::{self, Access, Assessment, Tier};
+use crate::trace_target::TraceTarget;
+use crate::unmanaged::Unmanaged;
 use coldpress_codec::CodecKind;
 use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
+use coldpress_interface::statistics::Statistics;
 use coldpress_interface::triggers::Triggers;
 use std::ffi::OsStr;
-use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 /// Runs the program; the result is its own exit status.
 pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
-    let chosen = settings(arguments)?;
+    let chosen = settings(arguments.settings(), arguments.config.clone())?;
     let quiet = chosen.quiet.unwrap_or(false);
-    let asked = chosen.budget.unwrap_or(Budget::Unlimited);
-    let asked = asked.resolve(memory_limit::usable_bytes)?;
-    let budget = BudgetInForce::of(asked, memory_limit::group_bytes())?;
+    let (tunables, chosen) = tuned(chosen).map_err(|why| Refusal::new(format!("--tune: {why}")))?;
+    let budget = budget(&chosen)?;
     // Without a budget only age makes cold pages go.
-    let cold_after_ms = chosen.cold_after_ms.unwrap_or(match asked {
+    let cold_after_ms = chosen.cold_after_ms.unwrap_or(match budget.asked_bytes {
         NO_BUDGET => COLD_AFTER_AUTO,
         _ => 0,
     });
     let program = program::find(&arguments.program[0])?;
-    let device = check_machine()?;
-    let library = preload_library::find()?;
-    let statistics_dir = statistics_dir::prepare()?;
+    let Ready {
+        device,
+        library,
+        statistics_dir,
+    } = readiness::check()?;
+    // What others that were killed have left.
+    statistics_file::scan(&statistics_dir);
+    let follow = chosen.follow.unwrap_or(true);
     if let Some(target) = &chosen.stats {
-        summary::check_writable(target).map_err(|error| {
-            Refusal::new(format!(
-                "--stats: {} cannot be written: {error}",
-                target.display()
-            ))
-        })?;
+        output_file::check(target).map_err(|refusal| refusal.of("--stats"))?;
     }
-    let trace = chosen.trace.as_deref().map(trace_file).transpose()?;
+    let trace = chosen
+        .trace
+        .as_deref()
+        .map(TraceTarget::prepare)
+        .transpose()?;
     let chaos = chaos::seed(arguments.chaos);
+    let run_file = RunFile::create(&statistics_dir)?;
     let settings = environment::Settings {
         budget_bytes: budget.bytes,
         cold_after_ms,
@@ -60,10 +70,11 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         codec: chosen.codec.unwrap_or_else(CodecKind::best),
         storage: chosen.storage.unwrap_or_default(),
         recode_after_ms: chosen.recode_after_ms.filter(|&age| age != COLD_AFTER_AUTO),
+        tunables: &tunables,
         chaos,
-        follow: chosen.follow.unwrap_or(false),
-        trace: trace.as_deref(),
-        statistics_dir: &statistics_dir,
+        follow,
+        trace: trace.as_ref().map(TraceTarget::path),
+        run_file: run_file.path(),
         device,
         library: &library,
     };
@@ -79,79 +90,77 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
             .collect::<Result<_, _>>()?,
         environment: settings.environment(),
         device,
+        ends_with_us: arguments.die_with_coldpress,
     };
     if let Some(line) = budget.explanation()
         && !quiet
     {
-        eprintln!("coldpress: {}: {line}", program.name);
+        say!("{}: {line}", program.name);
     }
+    let began = Instant::now();
     let signals = Signals::take();
     let child = spawn::start(&launch, &signals).map_err(|error| refuse_start(&program, error))?;
-    let mut followed = chosen
-        .follow
-        .unwrap_or(false)
-        .then(|| Followed::new(child.pid, &statistics_dir, &library));
-    let (ending, copy) = supervise::supervise(child, &statistics_dir, &signals, followed.as_mut());
+    let unmanaged = Unmanaged::new(child.pid, &library, follow, budget.bytes);
+    let members = Members::new(child, run_file, unmanaged, Notices::new(quiet));
+    let (ending, outcome) = supervise::supervise(child, &signals, members);
     let end = End {
         pid: child.pid,
-        copy: copy.as_ref(),
         ending,
+        elapsed_ns: began.elapsed().as_nanos() as u64,
+        outcome,
     };
-    tell(&chosen, &program, &library, &budget, &end, followed);
+    tell(&chosen, &program, &library, &budget, &end);
+    if let Some(trace) = trace {
+        trace.finish(end.outcome.totals.trace_error, quiet);
+    }
     if let Some(seed) = chaos
         && !quiet
-        && let Some(Ok(statistics)) = copy.as_ref().map(|copy| copy.statistics(child.pid))
+        && let Some(statistics) = end.first()
     {
-        eprintln!(
-            "coldpress: {}",
-            chaos::line(&program.name, seed, statistics)
-        );
+        say!("{}", chaos::line(&program.name, seed, statistics));
     }
     Ok(end_as(ending))
 }
 
-/// The file of a trace, as the pager can open it wherever the program goes. An old one is removed, so that
-/// what is there afterwards is of this run.
-fn trace_file(file: &Path) -> Result<PathBuf, Refusal> {
-    let refused = |why: String| Refusal::new(format!("--trace: {}: {why}", file.display()));
-    let cannot = |error: std::io::Error| refused(format!("cannot be written: {error}"));
-    let absolute = std::path::absolute(file).map_err(cannot)?;
-    if absolute.as_os_str().len() > LONGEST_TRACE_PATH {
-        return Err(refused(format!(
-            "its path is longer than {LONGEST_TRACE_PATH} bytes"
-        ))
-        .mend("Name one in a directory nearer to the root: --trace /tmp/decisions.trace"));
-    }
-    summary::check_writable(&absolute).map_err(cannot)?;
-    if absolute.is_file() {
-        std::fs::remove_file(&absolute).map_err(cannot)?;
-    }
-    Ok(absolute)
+/// What a run without options would be refused for: settings in the environment and their file, memory's limits.
+pub fn surroundings() -> Result<(), Refusal> {
+    budget(&settings(Settings::default(), None)?).map(drop)
 }
 
-/// What the pager has room for.
-const LONGEST_TRACE_PATH: usize = 250;
-
 /// What the command line, the environment and the file say.
-fn settings(arguments: &RunArguments) -> Result<Settings, Refusal> {
-    let upper = arguments.settings().over(Settings::from_environment()?);
+fn settings(upper: Settings, config: Option<PathBuf>) -> Result<Settings, Refusal> {
+    let upper = upper.over(Settings::from_environment()?);
     let named = std::env::var_os("COLDPRESS_CONFIG").filter(|name| !name.is_empty());
-    Ok(match arguments.config.clone().or(named.map(Into::into)) {
+    Ok(match config.or(named.map(Into::into)) {
         Some(path) => upper.over(config_file::read(&path)?),
         None => upper,
     })
 }
 
-/// The full tier, or a refusal. Returns the device descriptor that the program must inherit.
-fn check_machine() -> Result<Option<RawFd>, Refusal> {
-    let assessment = Assessment::take();
-    match assessment.access {
-        Some(Access::SystemCall) if assessment.tier == Tier::Full => Ok(tier::handed_down()),
-        Some(Access::Device { descriptor, .. }) if assessment.tier == Tier::Full => {
-            Ok(Some(descriptor))
+/// The tunables for the pager, and the settings, in which codec and storage are what the tunables say of them.
+fn tuned(chosen: Settings) -> Result<(String, Settings), String> {
+    let mut tune = chosen.tune.clone().unwrap_or_default();
+    let (codec, storage) = tune.codec_and_storage()?;
+    for (option, twice) in [
+        ("codec", codec.is_some() && chosen.codec.is_some()),
+        ("storage", storage.is_some() && chosen.storage.is_some()),
+    ] {
+        if twice {
+            return Err(format!("--{option} says what that is"));
         }
-        _ => Err(doctor::refuse(&assessment)),
     }
+    let chosen = Settings {
+        codec: chosen.codec.or(codec),
+        storage: chosen.storage.or(storage),
+        ..chosen
+    };
+    Ok((tune.for_the_pager(), chosen))
+}
+
+fn budget(chosen: &Settings) -> Result<BudgetInForce, Refusal> {
+    let asked = chosen.budget.unwrap_or(Budget::Unlimited);
+    let asked = asked.resolve(memory_limit::usable_bytes)?;
+    BudgetInForce::of(asked, memory_limit::group_bytes())
 }
 
 /// `execve` failed although the file looked right: it changed meanwhile, or a limit was met.
@@ -168,66 +177,96 @@ fn refuse_start(program: &Program, error: SpawnError) -> Refusal {
     }
 }
 
-/// How the program ended, and what it left.
-struct End<'a> {
+/// How the program ended, and what the run came to.
+struct End {
     pid: u32,
-    copy: Option<&'a Copy>,
     ending: Ending,
+    elapsed_ns: u64,
+    outcome: Outcome,
+}
+
+impl End {
+    /// The figures of the first process.
+    fn first(&self) -> Option<&Statistics> {
+        self.outcome.first.as_ref()?.statistics(self.pid).ok()
+    }
+
+    /// The one program that is worth telling of, with its figures: what a wrapper started, or the first itself
+    /// where nothing else did anything. `None`: there are several.
+    fn only(&self) -> Option<(&str, &Statistics)> {
+        let totals = &self.outcome.totals;
+        let (member, copy) = totals.principal.as_ref()?;
+        let statistics = copy.statistics(copy.pid()).ok()?;
+        (totals.weighty <= 1).then_some((&member.program, statistics))
+    }
+}
+
+/// Whether a page is of the first process.
+fn is_first(page: &Statistics, first: Option<&Statistics>) -> bool {
+    first.is_some_and(|first| first.pid.load(Relaxed) == page.pid.load(Relaxed))
 }
 
 /// Prints the summary and writes the JSON file. Nothing here changes the exit status: it is the
 /// program's.
-fn tell(
-    chosen: &Settings,
-    program: &Program,
-    library: &Path,
-    budget: &BudgetInForce,
-    end: &End<'_>,
-    followed: Option<Followed>,
-) {
-    let pid = end.pid;
-    let statistics = end.copy.and_then(|copy| copy.statistics(pid).ok());
-    let all = followed.map(|followed| followed.finish(statistics));
-    let quiet = chosen.quiet == Some(true);
-    match (&all, statistics) {
-        _ if quiet => {}
-        (Some((totals, _)), Some(_)) if totals.programs > 1 => eprintln!(
-            "coldpress: {}",
-            summary::line_of_all(&program.name, totals, budget)
-        ),
-        (_, Some(statistics)) => eprintln!(
-            "coldpress: {}",
-            summary::line(&program.name, statistics, budget)
-        ),
-        (Some((totals, _)), None) => eprintln!(
-            "coldpress: {}",
-            summary::line_of_all(&program.name, totals, budget)
-        ),
-        (None, None) => {}
+fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInForce, end: &End) {
+    let (pid, first) = (end.pid, end.first());
+    let Outcome {
+        totals, unmanaged, ..
+    } = &end.outcome;
+    if chosen.quiet != Some(true) {
+        let verbose = chosen.verbose == Some(true);
+        let mut lines = Vec::new();
+        match end.only() {
+            // By the name that it was called by; the kernel's is cut.
+            Some((name, only)) => {
+                let is_called_so = name == "?" || program.name.starts_with(name);
+                let is_called_so = is_called_so && is_first(only, first);
+                let name = if is_called_so { &program.name } else { name };
+                lines.extend(closing::of_program(name, only, end.elapsed_ns));
+                if verbose {
+                    lines.extend(closing::details(only, budget));
+                }
+            }
+            None if totals.weighty > 1 => {
+                lines.extend(closing::of_all(
+                    &program.name,
+                    totals,
+                    budget,
+                    end.elapsed_ns,
+                ));
+                if verbose {
+                    lines.extend(closing::details_of_all(totals));
+                }
+            }
+            None => {}
+        }
+        for line in lines {
+            say!("{line}");
+        }
+        if let Some(line) = unmanaged.line() {
+            say!("{}: not managed: {line}", program.name);
+        }
     }
-    if let Some(line) = all.as_ref().and_then(|(_, unmanaged)| unmanaged.line())
-        && !quiet
-    {
-        eprintln!("coldpress: {}: not managed: {line}", program.name);
-    }
-    if statistics.is_none() && all.is_none() {
-        eprintln!(
-            "coldpress: {}: the pager did not start in it, so it ran without compression: it left no statistics file. \
+    if first.is_none() && totals.programs == 0 {
+        say!(
+            "{}: the pager did not start in it, so it ran without compression: it left no statistics. \
              Perhaps it cleared LD_PRELOAD, or the loader could not load {}",
             program.name,
             library.display()
         );
     }
     if let Some(target) = &chosen.stats {
-        let mut value = summary::to_json(&program.name, pid, statistics, budget, end.ending);
-        if let (Some((totals, unmanaged)), Some(object)) = (&all, value.as_object_mut()) {
-            object.insert("follow".to_owned(), totals.to_json(unmanaged));
-        }
-        if let Err(error) = summary::write_json(target, &value) {
-            eprintln!(
-                "coldpress: --stats: {} could not be written: {error}",
-                target.display()
+        let figures = end.outcome.first.as_ref().map(|copy| copy.figures());
+        let seen = first.zip(figures);
+        let mut value = summary::to_json(&program.name, pid, seen, budget, end.ending);
+        if let Some(object) = value.as_object_mut() {
+            object.insert(
+                "follow".to_owned(),
+                totals.to_json(unmanaged, end.elapsed_ns),
             );
+        }
+        if let Err(refusal) = summary::write_json(target, &value) {
+            say!("--stats: {refusal}");
         }
     }
 }

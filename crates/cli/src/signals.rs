@@ -12,10 +12,10 @@
 //! The child restores the mask and the dispositions as they were when `coldpress` started: what
 //! the caller ignored (`nohup`, systemd's ignored SIGPIPE) the program ignores too.
 
+use crate::at_start;
 use std::io;
 use std::mem;
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The signals that the parent takes.
@@ -35,27 +35,8 @@ const TAKEN: [libc::c_int; 10] = [
 /// `si_code` of signals that the kernel itself sends, those of the terminal among them.
 const SI_KERNEL: libc::c_int = 0x80;
 
-/// SIGPIPE's disposition before Rust's start-up code set it to "ignore".
-static PIPE_AT_START: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
-
-/// Runs before `main` and before Rust's start-up code.
-extern "C" fn note_pipe_signal() {
-    PIPE_AT_START.store(disposition(libc::SIGPIPE), Relaxed);
-}
-
-#[used]
-// SAFETY: the section holds pointers to functions that the loader calls once, without arguments
-// that we use; `note_pipe_signal` needs nothing that Rust's start-up code sets up.
-#[unsafe(link_section = ".init_array")]
-static NOTE_PIPE_SIGNAL: extern "C" fn() = note_pipe_signal;
-
-/// Gives SIGPIPE back the disposition with which `coldpress` was started, so that
-/// `coldpress status | head` ends quietly and programs inherit what their caller chose.
-pub fn restore_pipe_signal() {
-    set_disposition(libc::SIGPIPE, PIPE_AT_START.load(Relaxed));
-}
-
-fn disposition(signal: libc::c_int) -> libc::sighandler_t {
+/// What the signal does.
+pub fn disposition(signal: libc::c_int) -> libc::sighandler_t {
     // SAFETY: zeros are a valid `sigaction`; without a new action the call only reads.
     unsafe {
         let mut old: libc::sigaction = mem::zeroed();
@@ -65,7 +46,7 @@ fn disposition(signal: libc::c_int) -> libc::sighandler_t {
 }
 
 /// Sets "default" or "ignore", or what was there before. Async-signal-safe.
-fn set_disposition(signal: libc::c_int, disposition: libc::sighandler_t) {
+pub fn set_disposition(signal: libc::c_int, disposition: libc::sighandler_t) {
     // SAFETY: zeros are a valid `sigaction` with an empty mask; the dispositions used are
     // SIG_DFL and SIG_IGN, as no handler survives `execve` and we install none.
     unsafe {
@@ -123,6 +104,7 @@ impl Signals {
     /// In the forked child: everything as `coldpress` found it. Async-signal-safe.
     pub fn restore(&self) {
         set_disposition(libc::SIGCHLD, self.original_child);
+        at_start::restore();
         // SAFETY: the set is one that the kernel gave us.
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.original_mask, ptr::null_mut()) };
     }

@@ -63,7 +63,7 @@ impl Budget {
         if bytes < SMALLEST_BUDGET_BYTES {
             return Err(Refusal::new(format!(
                 "a budget of {}{of} is too small: the pager itself needs a few MiB, so budgets start at {}",
-                format_bytes(bytes),
+                format_below(bytes, SMALLEST_BUDGET_BYTES),
                 format_bytes(SMALLEST_BUDGET_BYTES)
             ))
             .mend("Give more, for example: --budget 64M"));
@@ -102,6 +102,14 @@ pub fn format_bytes(bytes: u64) -> String {
         unit += 1;
     }
     format!("{value:.1} {}", UNITS[unit])
+}
+
+/// `bytes`, which are fewer than `least`, so that they look fewer.
+fn format_below(bytes: u64, least: u64) -> String {
+    match format_bytes(bytes) {
+        rounded if rounded == format_bytes(least) => format!("{} bytes", format_count(bytes)),
+        rounded => rounded,
+    }
 }
 
 /// A budget for people.
@@ -199,7 +207,17 @@ mod tests {
         assert_eq!(resolve(8 << 20), Ok(8 << 20));
         let refusal = resolve((8 << 20) - 1).unwrap_err();
         assert_eq!(refusal.code(), 125);
-        assert!(refusal.to_string().contains("8.0 MiB"));
+        let text = refusal.to_string();
+        assert!(
+            text.contains("of 8,388,607 bytes is") && text.contains("at 8.0 MiB"),
+            "{text}"
+        );
+        assert!(
+            resolve(7 << 20)
+                .unwrap_err()
+                .to_string()
+                .contains("of 7.0 MiB is")
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the kernel says of a process's mappings: how much private memory each holds.
 
-use std::fs;
+use crate::process;
 use std::io;
 
 /// A mapping of another process.
@@ -18,7 +18,7 @@ pub struct Vma {
 
 /// The mappings of process `pid` that hold private memory.
 pub fn read(pid: u32) -> io::Result<Vec<Vma>> {
-    Ok(parse(&fs::read_to_string(format!("/proc/{pid}/smaps"))?))
+    Ok(parse(&process::read(format!("/proc/{pid}/smaps"))?))
 }
 
 fn parse(text: &str) -> Vec<Vma> {

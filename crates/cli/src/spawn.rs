@@ -6,6 +6,7 @@
 //! that a successful one closes.
 
 use crate::environment::RootPid;
+use crate::handed_over;
 use crate::process::Identity;
 use crate::signals::Signals;
 use std::ffi::CString;
@@ -25,6 +26,8 @@ pub struct Launch {
     pub environment: Vec<CString>,
     /// Descriptor that the program inherits.
     pub device: Option<RawFd>,
+    /// Whether the program is killed when this process is.
+    pub ends_with_us: bool,
 }
 
 /// A started program.
@@ -49,15 +52,21 @@ pub enum SpawnError {
 
 /// Starts the program; returns once it has been executed, or has failed to be.
 pub fn start(launch: &Launch, signals: &Signals) -> Result<Child, SpawnError> {
-    let terminated = |strings: &[CString], extra: Option<*const libc::c_char>| {
-        let pointers = strings.iter().map(|string| string.as_ptr()).chain(extra);
+    let terminated = |strings: &[&CString], extra: &[RootPid]| {
+        let pointers = strings.iter().map(|string| string.as_ptr());
+        let extra = extra.iter().map(RootPid::as_ptr);
         pointers
+            .chain(extra)
             .chain([ptr::null()])
             .collect::<Vec<*const libc::c_char>>()
     };
-    let mut root_pid = RootPid::new();
-    let arguments = terminated(&launch.arguments, None);
-    let environment = terminated(&launch.environment, Some(root_pid.as_ptr()));
+    let own_pid = std::process::id();
+    let (kept, handed) = handed_over::split(&launch.environment, own_pid);
+    let mut pids = vec![RootPid::new()];
+    pids.extend(handed.into_iter().map(RootPid::named));
+    let arguments: Vec<_> = launch.arguments.iter().collect();
+    let arguments = terminated(&arguments, &[]);
+    let environment = terminated(&kept, &pids);
     let (mut reader, writer) = pipe().map_err(SpawnError::Fork)?;
 
     // SAFETY: this process has one thread, so the child may do what its parent could; it ends in
@@ -69,7 +78,8 @@ pub fn start(launch: &Launch, signals: &Signals) -> Result<Child, SpawnError> {
         unsafe {
             execute(
                 launch,
-                &mut root_pid,
+                &mut pids,
+                own_pid,
                 &arguments,
                 &environment,
                 signals,
@@ -103,7 +113,8 @@ pub fn start(launch: &Launch, signals: &Signals) -> Result<Child, SpawnError> {
 /// To be called in a forked child only, with lists of terminated strings that end in null.
 unsafe fn execute(
     launch: &Launch,
-    root_pid: &mut RootPid,
+    pids: &mut [RootPid],
+    parent: u32,
     arguments: &[*const libc::c_char],
     environment: &[*const libc::c_char],
     signals: &Signals,
@@ -111,7 +122,16 @@ unsafe fn execute(
 ) -> ! {
     // SAFETY: async-signal-safe calls with valid arguments, as the caller promises.
     unsafe {
-        root_pid.write(libc::getpid().cast_unsigned());
+        for pid in pids {
+            pid.write(libc::getpid().cast_unsigned());
+        }
+        if launch.ends_with_us {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            // It may have died before.
+            if libc::getppid().cast_unsigned() != parent {
+                libc::_exit(i32::from(crate::refusal::EXIT_NOT_FOUND));
+            }
+        }
         if let Some(device) = launch.device {
             libc::fcntl(device, libc::F_SETFD, 0);
         }

@@ -7,13 +7,16 @@ use crate::columns::{self, Column};
 use crate::detail;
 use crate::grid;
 use crate::managed;
+use crate::messages;
 use crate::process;
 use crate::refusal::Refusal;
 use crate::report;
 use crate::smaps;
-use crate::statistics_file::{Live, Unusable};
+use crate::statistics_file::{Live, Run, Unusable};
+use crate::streams::{print, say};
 use clap::Args;
 use coldpress_interface::control::{MAPPINGS, Request};
+use coldpress_interface::figures::Figures;
 use coldpress_interface::statistics::Statistics;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -24,9 +27,9 @@ const PATIENCE: Duration = Duration::from_millis(1_000);
 /// Arguments of `coldpress status`.
 #[derive(Debug, Args)]
 pub struct StatusArguments {
-    /// Show one process in detail
-    #[arg(value_name = "PID", value_parser = parse_pid)]
-    pid: Option<u32>,
+    /// Show these processes; a single one in detail
+    #[arg(value_name = "PID|PROGRAM")]
+    processes: Vec<String>,
     /// Print sizes in bytes
     #[arg(short, long)]
     bytes: bool,
@@ -73,13 +76,42 @@ impl StatusArguments {
     }
 }
 
-/// Shows all managed processes, or one in detail.
+/// Shows all managed processes, some, or one in detail.
 pub fn status(arguments: &StatusArguments) -> Result<u8, Refusal> {
-    match arguments.pid {
-        Some(pid) => one(&managed::find(pid)?, arguments)?,
-        None => all(&managed::all(), arguments),
+    if arguments.processes.is_empty() {
+        let runs = managed::runs();
+        tell_untold(&runs);
+        all(&managed::all(runs), arguments)?;
+        return Ok(0);
+    }
+    let mut found: Vec<Live> = Vec::new();
+    for wanted in &arguments.processes {
+        for file in managed::named(wanted)? {
+            if !found.iter().any(|other| other.pid == file.pid) {
+                found.push(file);
+            }
+        }
+    }
+    // A list is a list for programs, however many it names today.
+    let by_number = arguments
+        .processes
+        .iter()
+        .all(|wanted| parse_pid(wanted).is_ok());
+    match found.as_slice() {
+        [file] if by_number || !arguments.json => one(file, arguments)?,
+        files => all(files, arguments)?,
     }
     Ok(0)
+}
+
+/// What the pagers of runs have said whose `coldpress run` was killed.
+fn tell_untold(runs: &[Run]) {
+    let unsupervised = runs.iter().filter(|run| run.is_unsupervised);
+    for head in unsupervised.filter_map(|run| run.head.as_deref()) {
+        for line in messages::untold(head) {
+            say!("{}", line.trim_end().trim_start_matches("coldpress: "));
+        }
+    }
 }
 
 /// The file's statistics, or why it has none.
@@ -88,29 +120,36 @@ fn statistics(file: &Live) -> Result<&Statistics, String> {
     copy.statistics(file.pid).map_err(|error| error.to_string())
 }
 
+fn figures(file: &Live) -> Result<&Figures, String> {
+    let copy = file.copy.as_ref().map_err(Unusable::to_string)?;
+    Ok(copy.figures())
+}
+
 fn one(file: &Live, arguments: &StatusArguments) -> Result<(), Refusal> {
     let pid = file.pid;
     let unusable = |error| Refusal::new(format!("{}: not usable: {error}", file.path.display()));
     let seen = statistics(file).map_err(unusable)?;
     let columns = arguments.columns();
     if columns.is_some() || arguments.raw || arguments.noheadings {
-        print_table(&[seen], columns, arguments, true);
-        return Ok(());
+        return print_table(&[seen], columns, arguments, true);
     }
     let mappings = by_mapping(file);
     let program = process::name(pid);
     if arguments.json {
-        let mut object = report::to_json(&program, seen);
+        let mut object = report::to_json(&program, seen, figures(file).map_err(unusable)?);
         let lines = mappings.as_deref().map_or(Value::Null, by_mapping::to_json);
         object.insert("mappings".to_owned(), lines);
-        println!("{:#}", Value::from(object));
+        print(&format!("{:#}\n", Value::from(object)))
     } else {
-        print!(
-            "{}",
-            detail::detail(&program, seen, mappings, arguments.bytes)
-        );
+        let figures = figures(file).map_err(unusable)?;
+        print(&detail::detail(
+            &program,
+            seen,
+            figures,
+            mappings,
+            arguments.bytes,
+        ))
     }
-    Ok(())
 }
 
 /// What each mapping holds, or why that is not known.
@@ -125,27 +164,27 @@ fn by_mapping(file: &Live) -> Result<Vec<Line>, String> {
     Ok(by_mapping::join(answer.after.mappings(), &vmas))
 }
 
-fn all(live: &[Live], arguments: &StatusArguments) {
+fn all(live: &[Live], arguments: &StatusArguments) -> Result<(), Refusal> {
     let mut seen = Vec::new();
     for file in live {
         match statistics(file) {
             Ok(statistics) => seen.push(statistics),
-            Err(error) => eprintln!("coldpress: {}: skipped: {error}", file.path.display()),
+            Err(error) => say!("{}: skipped: {error}", file.path.display()),
         }
     }
     let columns = arguments.columns();
     if arguments.json && columns.is_none() {
-        let objects = seen.iter().map(|s| {
-            let pid = s.pid.load(std::sync::atomic::Ordering::Relaxed);
-            Value::from(report::to_json(&process::name(pid as u32), s))
+        let objects = live.iter().filter_map(|file| {
+            let (seen, figures) = (statistics(file).ok()?, figures(file).ok()?);
+            let program = process::name(file.pid);
+            Some(Value::from(report::to_json(&program, seen, figures)))
         });
-        println!("{:#}", objects.collect::<Value>());
+        print(&format!("{:#}\n", objects.collect::<Value>()))
     } else if seen.is_empty() && !arguments.json {
-        eprintln!(
-            "coldpress: no program of yours runs under Coldpress; start one with: coldpress run -- PROGRAM"
-        );
+        say!("no program of yours runs under Coldpress; start one with: coldpress run -- PROGRAM");
+        Ok(())
     } else {
-        print_table(&seen, columns, arguments, false);
+        print_table(&seen, columns, arguments, false)
     }
 }
 
@@ -154,16 +193,16 @@ fn print_table(
     columns: Option<Vec<&'static Column>>,
     arguments: &StatusArguments,
     single: bool,
-) {
+) -> Result<(), Refusal> {
     let columns = columns.unwrap_or_else(columns::default);
     if arguments.json {
         let objects: Vec<Value> = seen.iter().map(|s| object(s, &columns)).collect();
         match single {
-            true => println!("{:#}", objects[0]),
-            false => println!("{:#}", json!(objects)),
+            true => print(&format!("{:#}\n", objects[0])),
+            false => print(&format!("{:#}\n", json!(objects))),
         }
     } else {
-        print!("{}", table(seen, &columns, arguments));
+        print(&table(seen, &columns, arguments))
     }
 }
 

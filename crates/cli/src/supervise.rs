@@ -1,17 +1,12 @@
-//! The parent while the program runs: forwards signals, stops and continues with it, keeps its
-//! statistics file open, and waits for its end.
+//! The parent while the program runs: forwards signals, stops and continues with it, looks after all
+//! processes of the run, and waits for its end.
 
-use crate::follow::Followed;
+use crate::follow::{Members, Outcome};
 use crate::process::Identity;
 use crate::signals::{self, Signals};
 use crate::spawn::Child;
-use crate::statistics_file::{self, Copy};
-use std::fs::{self, File};
-use std::io;
 use std::mem;
-use std::path::{Path, PathBuf};
 use std::ptr;
-use std::time::{Duration, Instant};
 
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,25 +17,14 @@ pub enum Ending {
     Killed(libc::c_int),
 }
 
-/// Runs until the program has ended. Its statistics file is removed. `followed`: the other processes of
-/// the run, if they are managed too.
-pub fn supervise(
-    child: Child,
-    directory: &Path,
-    signals: &Signals,
-    mut followed: Option<&mut Followed>,
-) -> (Ending, Option<Copy>) {
-    let mut watch = Watch::new(child, directory);
+/// Runs until the program has ended; what the run came to. The program is reaped.
+pub fn supervise(child: Child, signals: &Signals, mut members: Members) -> (Ending, Outcome) {
     let ending = loop {
         if let Some(ending) = look_at(child.pid) {
             break ending;
         }
-        watch.open();
-        let next = [
-            watch.next_look(),
-            followed.as_mut().map(|followed| followed.look()),
-        ];
-        if let Some(arrival) = signals.wait(next.into_iter().flatten().min()) {
+        let next = members.look();
+        if let Some(arrival) = signals.wait(Some(next)) {
             // The child is not reaped before the end, so its id is still its own.
             let stopped = Identity::of(child.pid).is_some_and(|process| process.state == 'T');
             if signals::is_forwarded(arrival, stopped) {
@@ -48,9 +32,9 @@ pub fn supervise(
             }
         }
     };
-    let copy = watch.finish();
+    let outcome = members.finish();
     reap(child.pid);
-    (ending, copy)
+    (ending, outcome)
 }
 
 fn send(pid: u32, signal: libc::c_int) {
@@ -108,67 +92,4 @@ fn reap_orphans(child: u32) {
 fn reap(pid: u32) {
     // SAFETY: a child that has ended; no status is asked for.
     unsafe { libc::waitpid(pid.cast_signed(), ptr::null_mut(), 0) };
-}
-
-/// The statistics file, from the moment it appears.
-struct Watch {
-    child: Child,
-    path: PathBuf,
-    file: Option<File>,
-    since: Instant,
-}
-
-impl Watch {
-    fn new(child: Child, directory: &Path) -> Self {
-        Self {
-            child,
-            path: statistics_file::path(directory, child.pid),
-            file: None,
-            since: Instant::now(),
-        }
-    }
-
-    fn open(&mut self) {
-        if self.file.is_none() {
-            self.file = self.ours(statistics_file::open(&self.path));
-        }
-    }
-
-    /// The file, unless it was left by an earlier owner of the process id.
-    fn ours(&self, file: io::Result<File>) -> Option<File> {
-        let file = file.ok()?;
-        self.copy(&file).map(|_| file)
-    }
-
-    fn copy(&self, file: &File) -> Option<Copy> {
-        let copy = Copy::of(file).ok()?;
-        let statistics = copy.statistics(self.child.pid).ok()?;
-        let start = statistics
-            .start_time_ticks
-            .load(std::sync::atomic::Ordering::Relaxed);
-        (start == self.child.start_time_ticks).then_some(copy)
-    }
-
-    /// When to look for the file again; never, once it is open.
-    fn next_look(&self) -> Option<Duration> {
-        if self.file.is_some() {
-            return None;
-        }
-        let patient = self.since.elapsed() > Duration::from_secs(5);
-        Some(if patient {
-            Duration::from_secs(1)
-        } else {
-            Duration::from_millis(20)
-        })
-    }
-
-    /// The last state of the file, which is removed. A program that replaced itself (`execve`)
-    /// has a new file under the same name; the one opened first serves where that is gone.
-    fn finish(self) -> Option<Copy> {
-        let last = self.ours(statistics_file::open(&self.path));
-        let copy = last.or_else(|| self.file.as_ref()?.try_clone().ok());
-        let copy = copy.and_then(|file| self.copy(&file));
-        let _ = fs::remove_file(&self.path);
-        copy
-    }
 }

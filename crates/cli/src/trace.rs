@@ -5,6 +5,7 @@ use crate::grid;
 use crate::output_file;
 use crate::refusal::Refusal;
 use crate::size::{format_bytes, format_count};
+use crate::streams::{print, visible};
 use crate::trace_file::{self, Record, Trace};
 use crate::trace_plot;
 use clap::Args;
@@ -40,21 +41,30 @@ pub struct TraceArguments {
 
 /// Shows a trace.
 pub fn trace(arguments: &TraceArguments) -> Result<u8, Refusal> {
+    let drawn_on_output = arguments.svg.as_deref().is_some_and(output_file::is_dash);
+    output_file::one_on_standard_output(&[
+        ("--json", arguments.json),
+        ("--svg -", drawn_on_output),
+    ])?;
     let trace = trace_file::read(&arguments.file)?;
     if let Some(target) = &arguments.svg {
         output_file::write(target, trace_plot::plot(&trace).as_bytes())?;
     }
     if arguments.json {
         let records: Vec<&_> = trace.records.iter().map(|record| &record.0).collect();
-        println!("{:#}", json!({ "head": trace.head, "records": records }));
+        let all = json!({ "head": trace.head, "records": records });
+        print(&format!("{all:#}\n"))?;
     } else if arguments.svg.is_none() {
-        print!("{}", table(&trace));
+        print(&table(&trace))?;
     }
     Ok(0)
 }
 
 fn table(trace: &Trace) -> String {
-    let text = |name: &str| trace.head.get(name).and_then(Value::as_str).unwrap_or("?");
+    let text = |name: &str| {
+        let text = trace.head.get(name).and_then(Value::as_str);
+        visible(text.unwrap_or("?"))
+    };
     let mut all = format!(
         "{} ({}), {}, {}\n",
         text("program"),

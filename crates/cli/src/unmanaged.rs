@@ -1,63 +1,90 @@
-//! Programs of a followed run that go without a pager, and why: by looking at the tree of processes now and
+//! Programs of a run that go without a pager and hold much, and why: by looking at the tree of processes now and
 //! then.
 //!
 //! What lives for less than a quarter of a second may be missed, and what has no library in its environment
-//! for less than one; they are hardly worth a pager anyway. A process
-//! that has left the tree (its parent is gone) is not seen any more; if it was seen before, it was judged then.
+//! for less than one. A process that has left the tree (its parent is gone) is not seen any more; if it was seen
+//! before, it was judged then. Looking takes a hundredth of the time at most.
 
 use crate::elf::{self, Elf};
+use crate::follow::Managed;
 use crate::privilege::{self, Secure};
 use crate::process::{self, Identity};
 use crate::program::GLIBC_LOADER;
-use crate::statistics_file;
+use crate::size::format_bytes;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-/// Looks at a process without a pager, a quarter of a second apart, before it is said to have none for no
-/// reason that can be seen in its file.
+/// Looks at a process that holds much and has no pager, before it is said to have none for no reason that can
+/// be seen in its file.
 const PATIENCE: u32 = 4;
-/// A process that holds more has a pager, if it could be started.
-const WORTH_BYTES: u64 = 8 << 20;
+/// What holds so much is named, or so great a share of the budget.
+const MUCH_BYTES: u64 = 16 << 20;
+const BUDGET_SHARE: u64 = 4;
 /// Programs that are named on one line.
 const MOST_NAMED: usize = 8;
+/// Looking is paused for so many times as long as it took.
+const PAUSE: u32 = 100;
 
 /// The programs without a pager.
 #[derive(Debug)]
 pub struct Unmanaged {
     root: u32,
-    directory: PathBuf,
     library: PathBuf,
+    /// Whether children are managed.
+    follow: bool,
+    much_bytes: u64,
+    not_before: Instant,
     /// The processes at the last look, by what they run.
     seen: HashMap<(u32, u64, PathBuf), Seen>,
-    /// Of each program and reason: processes.
-    found: BTreeMap<(String, String), u64>,
+    /// By program and reason.
+    found: BTreeMap<(String, String), Found>,
 }
 
-/// How often a process was seen, and whether it is in the list.
-#[derive(Clone, Copy, Debug, Default)]
+/// Processes of one program, and the most that one of them held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Found {
+    processes: u64,
+    bytes: u64,
+}
+
+/// How often a process was seen to hold much, and why it has no pager, once that is known.
+#[derive(Clone, Debug, Default)]
 struct Seen {
     times: u32,
-    judged: bool,
+    why: Option<String>,
 }
 
 impl Unmanaged {
-    /// None yet.
-    pub fn new(root: u32, directory: &Path, library: &Path) -> Self {
+    /// None yet, of those that come from process `root`.
+    pub fn new(root: u32, library: &Path, follow: bool, budget_bytes: u64) -> Self {
         Self {
             root,
-            directory: directory.to_owned(),
             library: library.to_owned(),
+            follow,
+            much_bytes: MUCH_BYTES.min(budget_bytes / BUDGET_SHARE),
+            not_before: Instant::now(),
             seen: HashMap::new(),
             found: BTreeMap::new(),
         }
     }
 
-    /// Looks at all processes that come from the first one.
-    pub fn look(&mut self) {
+    /// Looks at all processes that come from the first one, and are not `managed`.
+    pub fn look(&mut self, managed: &Managed) {
+        let began = Instant::now();
+        if began < self.not_before {
+            return;
+        }
         let mut seen_now = HashMap::new();
         for pid in descendants(self.root) {
+            if managed.contains(&pid) {
+                continue;
+            }
+            let Some(bytes) = private_bytes(pid).filter(|bytes| *bytes >= self.much_bytes) else {
+                continue;
+            };
             let Some(identity) = Identity::of(pid).filter(Identity::is_alive) else {
                 continue;
             };
@@ -65,44 +92,57 @@ impl Unmanaged {
                 continue;
             };
             let key = (pid, identity.start_time_ticks, executable);
-            let mut seen = self.seen.get(&key).copied().unwrap_or_default();
+            let mut seen = self.seen.get(&key).cloned().unwrap_or_default();
             seen.times = seen.times.saturating_add(1);
-            let why = match seen.times {
-                _ if seen.judged => None,
-                1 => unfit(pid, &key.2),
-                times if times >= PATIENCE => self.without_pager(pid),
-                _ => None,
-            };
-            if let Some(why) = why {
-                *self.found.entry((process::name(pid), why)).or_default() += 1;
-                seen.judged = true;
+            if seen.why.is_none() {
+                seen.why = match seen.times {
+                    1 => unfit(pid, &key.2).or_else(|| self.is_left_out()),
+                    times if times >= PATIENCE => self.without_pager(pid),
+                    _ => None,
+                };
+                if let Some(why) = &seen.why {
+                    self.of(pid, why).processes += 1;
+                }
+            }
+            if let Some(why) = &seen.why {
+                let found = self.of(pid, why);
+                found.bytes = found.bytes.max(bytes);
             }
             seen_now.insert(key, seen);
         }
         self.seen = seen_now;
+        self.not_before = Instant::now() + (began.elapsed() * PAUSE).min(Duration::from_secs(10));
     }
 
-    /// Why a process has no pager whose file says nothing against it; `None` where it has one, or holds
-    /// too little to be worth one.
+    fn of(&mut self, pid: u32, why: &str) -> &mut Found {
+        let program = (process::name(pid), why.to_owned());
+        self.found.entry(program).or_default()
+    }
+
+    fn is_left_out(&self) -> Option<String> {
+        let why = "started by another program; leave out --no-follow to have it managed";
+        (!self.follow).then(|| why.to_owned())
+    }
+
+    /// Why a process has no pager whose file says nothing against it.
     fn without_pager(&self, pid: u32) -> Option<String> {
-        // What the process executed last may have left a statistics file. The mappings are its own.
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+        let why = |why: &str| Some(why.to_owned());
+        let maps = process::read(format!("/proc/{pid}/maps")).ok()?;
         let library = self.library.to_str()?;
-        if !maps.lines().any(|line| line.ends_with(library)) {
-            return Some("its environment does not name the pager's library".to_owned());
+        match maps.lines().any(|line| line.ends_with(library)) {
+            true => why("the pager could not start in it"),
+            false => why("its environment does not name the pager's library"),
         }
-        let has_file = statistics_file::path(&self.directory, pid).exists();
-        (!has_file && private_bytes(pid)? > WORTH_BYTES)
-            .then(|| "the pager could not start in it".to_owned())
     }
 
     /// The programs with their reasons; `None` where there are none.
     pub fn line(&self) -> Option<String> {
-        let named = self.found.iter().take(MOST_NAMED).map(|(program, count)| {
+        let named = self.found.iter().take(MOST_NAMED).map(|(program, found)| {
             let (name, why) = program;
-            match count {
-                1 => format!("{name} ({why})"),
-                _ => format!("{count} × {name} ({why})"),
+            let held = format_bytes(found.bytes);
+            match found.processes {
+                1 => format!("{name}, {held} ({why})"),
+                processes => format!("{processes} × {name}, up to {held} ({why})"),
             }
         });
         let mut list: Vec<String> = named.collect();
@@ -110,14 +150,19 @@ impl Unmanaged {
             None | Some(0) => {}
             Some(more) => list.push(format!("{more} more")),
         }
-        (!list.is_empty()).then(|| list.join(", "))
+        (!list.is_empty()).then(|| list.join("; "))
     }
 
     /// The same for programs.
     pub fn to_json(&self) -> Value {
-        let found = self.found.iter().map(
-            |((program, why), count)| json!({ "program": program, "why": why, "processes": count }),
-        );
+        let found = self.found.iter().map(|((program, why), found)| {
+            json!({
+                "program": program,
+                "why": why,
+                "processes": found.processes,
+                "peak_bytes": found.bytes,
+            })
+        });
         found.collect()
     }
 }
@@ -143,7 +188,7 @@ fn unfit(pid: u32, executable: &Path) -> Option<String> {
 
 /// Private anonymous memory of a process.
 fn private_bytes(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = process::read(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("RssAnon:"))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kib * 1024)
@@ -180,10 +225,11 @@ mod tests {
     use std::process::Command;
 
     /// Looks until a child of this test was seen `times` times; how it is named then.
-    fn named(times: u32, library: &str) -> Vec<(String, u64)> {
+    fn named(times: u32, library: &str, follow: bool) -> Vec<(String, u64)> {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let (own, absent) = (std::process::id(), Path::new("/absent"));
-        let mut unmanaged = Unmanaged::new(own, absent, Path::new(library));
+        let own = std::process::id();
+        // Whatever holds anything holds much.
+        let mut unmanaged = Unmanaged::new(own, Path::new(library), follow, 4096);
         // Other tests have children of their own.
         let is_ours = |key: &&(u32, u64, PathBuf)| key.0 == child.id() && key.2.ends_with("sleep");
         let seen = |unmanaged: &Unmanaged| {
@@ -191,7 +237,8 @@ mod tests {
             key.is_some_and(|key| unmanaged.seen[key].times >= times)
         };
         while !seen(&unmanaged) {
-            unmanaged.look();
+            unmanaged.not_before = Instant::now();
+            unmanaged.look(&Managed::new());
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         child.kill().unwrap();
@@ -199,39 +246,55 @@ mod tests {
         let found = unmanaged.found.iter();
         let sleeps = found.filter(|((name, _), _)| name == "sleep");
         sleeps
-            .map(|((_, why), count)| (why.clone(), *count))
+            .map(|((_, why), found)| (why.clone(), found.processes))
             .collect()
     }
 
     #[test]
     fn a_program_without_the_library_is_named_once() {
         assert_eq!(
-            named(PATIENCE - 1, "/l.so"),
+            named(PATIENCE - 1, "/l.so", true),
             [],
             "it may yet execute another"
         );
-        let why = "its environment does not name the pager's library".to_owned();
-        assert_eq!(named(PATIENCE + 3, "/l.so"), [(why, 1)]);
-        // It is mapped, and there is no need for a pager.
-        assert_eq!(named(PATIENCE, "libc.so.6"), []);
+        let why = |why: &str| [(why.to_owned(), 1)];
+        assert_eq!(
+            named(PATIENCE + 3, "/l.so", true),
+            why("its environment does not name the pager's library")
+        );
+        assert_eq!(
+            named(PATIENCE, "libc.so.6", true),
+            why("the pager could not start in it")
+        );
+        assert_eq!(
+            named(1, "/l.so", false),
+            why("started by another program; leave out --no-follow to have it managed")
+        );
     }
 
     #[test]
     fn many_are_counted_and_few_named() {
-        let mut unmanaged = Unmanaged::new(1, Path::new("/absent"), Path::new("/l.so"));
+        let mut unmanaged = Unmanaged::new(1, Path::new("/l.so"), true, u64::MAX);
+        assert_eq!(unmanaged.much_bytes, MUCH_BYTES);
         assert_eq!(unmanaged.line(), None);
-        let mut add = |name: String, count| {
-            unmanaged.found.insert((name, "why".to_owned()), count);
+        let mut add = |name: String, processes| {
+            let found = Found {
+                processes,
+                bytes: 20 << 20,
+            };
+            unmanaged.found.insert((name, "why".to_owned()), found);
         };
         add("a".to_owned(), 1);
         add("b".to_owned(), 3);
         (0..9).for_each(|n| add(format!("c{n}"), 1));
         let line = unmanaged.line().unwrap();
         assert!(
-            line.starts_with("a (why), 3 × b (why), c0 (why), "),
+            line.starts_with(
+                "a, 20.0 MiB (why); 3 × b, up to 20.0 MiB (why); c0, 20.0 MiB (why); "
+            ),
             "{line}"
         );
-        assert!(line.ends_with("c5 (why), 3 more"), "{line}");
+        assert!(line.ends_with("c5, 20.0 MiB (why); 3 more"), "{line}");
         assert_eq!(unmanaged.to_json().as_array().unwrap().len(), 11);
     }
 }

@@ -1,4 +1,4 @@
-//! Promise: `doctor` names the tier, its exit status is that of the tier, and an inherited
+//! Promise: `doctor` names the tier, its exit status says whether `run` would start a program, and an inherited
 //! descriptor of `/dev/userfaultfd` is as good as privilege.
 
 mod common;
@@ -23,10 +23,13 @@ fn everybody_may() -> bool {
 }
 
 #[test]
-fn the_exit_status_is_that_of_the_tier() {
+fn the_exit_status_is_that_of_a_run() {
     let (code, value) = json(&mut coldpress());
     let full = value["tier"] == "full";
-    assert_eq!(code, Some(if full { 0 } else { 125 }));
+    let works = value["run_works"] == true;
+    assert_eq!(code, Some(if works { 0 } else { 125 }));
+    assert!(full || !works);
+    assert_eq!(value["refusals"].as_array().unwrap().is_empty(), works);
     assert_eq!(
         value["missing"].as_array().unwrap().is_empty(),
         full,
@@ -36,6 +39,7 @@ fn the_exit_status_is_that_of_the_tier() {
     assert_eq!(output.status.code(), code);
     let text = stdout(&output);
     for word in [
+        "verdict",
         "tier",
         "kernel",
         "glibc",
@@ -52,15 +56,44 @@ fn the_exit_status_is_that_of_the_tier() {
     }
 }
 
+/// `doctor` praised the machine where `run` refused: there was no library, or one that the loader cannot load.
+#[test]
+fn run_and_doctor_agree_about_the_library() {
+    if !common::full_tier("what a run is refused for") {
+        return;
+    }
+    let directory = Directory::new("agree");
+    for library in [
+        directory.path("absent.so"),
+        directory.file("text.so", b"text", 0o755),
+    ] {
+        let with = |arguments: &[&str]| {
+            let mut command = coldpress();
+            command
+                .args(arguments)
+                .env("COLDPRESS_PRELOAD_LIBRARY", &library);
+            command.output().unwrap()
+        };
+        let run = with(&["run", "-q", "--", "sh", "-c", "echo ran"]);
+        let doctor = with(&["doctor"]);
+        assert_eq!((run.status.code(), stdout(&run).as_str()), (Some(125), ""));
+        assert_eq!(doctor.status.code(), Some(125));
+        let refusal = common::stderr(&run);
+        let refusal = refusal.trim_start_matches("coldpress: ");
+        assert!(
+            stdout(&doctor).contains(refusal),
+            "{refusal}: {}",
+            stdout(&doctor)
+        );
+        assert!(stdout(&doctor).contains("coldpress run will refuse"));
+    }
+}
+
 #[test]
 fn root_has_the_full_tier() {
     if root("the tier of root") {
-        let (code, value) = json(&mut coldpress());
-        assert_eq!(
-            (code, &value["tier"]),
-            (Some(0), &Value::from("full")),
-            "{value}"
-        );
+        let (_, value) = json(&mut coldpress());
+        assert_eq!(value["tier"], "full", "{value}");
     }
 }
 
@@ -113,11 +146,9 @@ fn an_inherited_descriptor_gives_nobody_the_full_tier() {
             command.env("COLDPRESS_DEVICE_FD", number.to_string());
         }
         let (code, value) = json(&mut command);
-        assert_eq!(
-            (code, &value["access"]),
-            (Some(0), &Value::from("inherited_device")),
-            "{value}"
-        );
+        let works = value["run_works"] == true;
+        assert_eq!(code, Some(if works { 0 } else { 125 }), "{value}");
+        assert_eq!(value["access"], "inherited_device", "{value}");
     }
 }
 

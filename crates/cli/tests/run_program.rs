@@ -1,12 +1,13 @@
 //! Promise: under `coldpress run` a program behaves towards its caller as without it: same
 //! arguments, environment, signals and end.
 //!
-//! The pager is a stand-in compiled here: a library that writes a statistics file as the real one
+//! The pager is a stand-in compiled here: a library that fills in the first slot of the run file as the real one
 //! would, and compresses nothing.
 
 mod common;
 
 use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
+use coldpress_interface::run_file;
 use common::{Directory, coldpress, copy_executable, full_tier, stderr, stdout};
 use serde_json::Value;
 use std::fs;
@@ -16,7 +17,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// `VERSION` is defined on the command line.
+/// `VERSION`, `OWNERS_AT` and `SLOTS_AT` are defined on the command line.
+const FAKE_PAGER_HEAD: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n";
+
+/// As the real one answers where the command only tries whether it can be loaded.
+const ANSWER: &str = r#"if (getenv("_COLDPRESS_TRIAL")) {
+    puts("coldpress-preload " RELEASE);
+    fflush(stdout);
+    _exit(0);
+}"#;
+
 const FAKE_PAGER: &str = r#"
 #include <fcntl.h>
 #include <stdint.h>
@@ -25,8 +35,13 @@ const FAKE_PAGER: &str = r#"
 #include <string.h>
 #include <unistd.h>
 __attribute__((constructor)) static void start(void) {
-    const char *dir = getenv("COLDPRESS_STATISTICS_DIR"), *root = getenv("COLDPRESS_ROOT_PID");
-    if (!dir || !root || atoi(root) != getpid()) return;
+    if (getenv("_COLDPRESS_TRIAL")) {
+        puts("coldpress-preload " RELEASE);
+        fflush(stdout);
+        _exit(0);
+    }
+    const char *file = getenv("_COLDPRESS_RUN_FILE"), *root = getenv("_COLDPRESS_ROOT_PID");
+    if (!file || !root || atoi(root) != getpid()) return;
     static uint64_t page[1024];
     char text[4096];
     FILE *stat = fopen("/proc/self/stat", "r");
@@ -39,11 +54,12 @@ __attribute__((constructor)) static void start(void) {
     page[1] = VERSION;
     page[2] = getpid();
     page[3] = strtoull(at, 0, 10);
-    page[4] = strtoull(getenv("COLDPRESS_BUDGET_BYTES"), 0, 10);
+    page[4] = strtoull(getenv("_COLDPRESS_BUDGET_BYTES"), 0, 10);
     page[7] = 77u << 20;
-    snprintf(text, sizeof text, "%s/%d.stats", dir, getpid());
-    int fd = open(text, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (write(fd, page, sizeof page) != sizeof page) abort();
+    uint64_t owner = getpid();
+    int fd = open(file, O_RDWR);
+    if (pwrite(fd, &owner, 8, OWNERS_AT) != 8) abort();
+    if (pwrite(fd, page, sizeof page, SLOTS_AT) != sizeof page) abort();
     close(fd);
 }
 "#;
@@ -66,6 +82,9 @@ impl Setup {
                 "-shared",
                 "-fPIC",
                 &format!("-DVERSION={}", coldpress_interface::statistics::VERSION),
+                &format!("-DOWNERS_AT={}", run_file::OWNERS_AT),
+                &format!("-DSLOTS_AT={}", run_file::SLOTS_AT),
+                concat!("-DRELEASE=\"", env!("CARGO_PKG_VERSION"), "\""),
             ],
         )?;
         Some(Self { directory, library })
@@ -136,11 +155,7 @@ fn the_programs_status_and_output_are_its_own() {
         let lines: Vec<String> = stderr(&output).lines().map(str::to_owned).collect();
         assert_eq!(lines[0], "err");
         assert!(
-            lines[1].starts_with("coldpress: sh: content peaked at"),
-            "{lines:?}"
-        );
-        assert!(
-            lines[1].contains("held in 77.0 MiB (budget 64.0 MiB)"),
+            lines[1].starts_with("coldpress: sh: nothing to compress: the program ended after"),
             "{lines:?}"
         );
         assert_eq!(lines.len(), 2);
@@ -183,7 +198,7 @@ fn a_killed_program_is_seen_as_killed_by_that_signal() {
         assert_eq!(output.status.signal(), Some(number), "{output:?}");
         assert!(!output.status.core_dumped());
         assert!(
-            stderr(&output).contains("coldpress: sh: content peaked"),
+            stderr(&output).contains("coldpress: sh: nothing to compress"),
             "{}",
             stderr(&output)
         );
@@ -214,22 +229,18 @@ fn arguments_and_environment_reach_the_program() {
     assert_eq!(arguments, "zero|-x|--|two words|");
     let has = |entry: &str| text.lines().any(|line| line == entry);
     for entry in [
-        format!("COLDPRESS_ROOT_PID={pid}"),
-        "COLDPRESS_BUDGET_BYTES=67108864".to_owned(),
-        "COLDPRESS_COLD_AFTER_MS=1500".to_owned(),
-        format!(
-            "COLDPRESS_STATISTICS_DIR={}",
-            setup.statistics_dir().display()
-        ),
-        format!("COLDPRESS_PRELOAD_PATH={}", setup.library.display()),
+        format!("_COLDPRESS_ROOT_PID={pid}"),
+        "_COLDPRESS_BUDGET_BYTES=67108864".to_owned(),
+        "_COLDPRESS_COLD_AFTER_MS=1500".to_owned(),
+        format!("_COLDPRESS_PRELOAD_PATH={}", setup.library.display()),
         format!("LD_PRELOAD={}", setup.library.display()),
         "ORDINARY=kept".to_owned(),
     ] {
         assert!(has(&entry), "{entry}: {text}");
     }
     assert!(
-        !text.contains("COLDPRESS_DEVICE_FD")
-            || common::stdout(&output).contains("COLDPRESS_DEVICE_FD=")
+        !text.contains("_COLDPRESS_DEVICE_FD")
+            || common::stdout(&output).contains("_COLDPRESS_DEVICE_FD=")
     );
 }
 
@@ -347,9 +358,14 @@ fn a_program_without_a_pager_is_told_plainly() {
     let Some(setup) = Setup::new("nopager") else {
         return;
     };
+    let answers = format!(
+        "{FAKE_PAGER_HEAD}\n__attribute__((constructor)) static void start(void) {{ {ANSWER} }}"
+    );
+    let release = concat!("-DRELEASE=\"", env!("CARGO_PKG_VERSION"), "\"");
+    let options = ["-shared", "-fPIC", release];
     let empty = setup
         .directory
-        .compile("empty.so", "", &["-shared", "-fPIC"])
+        .compile("empty.so", &answers, &options)
         .unwrap();
     let mut command = setup.run(&[], &["sh", "-c", "exit 4"]);
     let output = command
@@ -374,6 +390,34 @@ fn a_library_that_cannot_be_preloaded_is_refused() {
     for (path, word) in [
         (split, "splits"),
         (setup.directory.path("absent.so"), "no file"),
+        (
+            setup
+                .directory
+                .compile("other.so", "", &["-shared", "-fPIC"])
+                .unwrap(),
+            "does not answer",
+        ),
+        (
+            setup
+                .directory
+                .compile(
+                    "lacks.so",
+                    "int nowhere(void); int f(void) { return nowhere(); }",
+                    &["-shared", "-fPIC", "-Wl,-z,now"],
+                )
+                .unwrap(),
+            "undefined symbol: nowhere",
+        ),
+        (
+            setup.directory.file("text.so", b"no library", 0o755),
+            "it is no ELF file",
+        ),
+        (
+            setup
+                .directory
+                .file("cut.so", &fs::read(&setup.library).unwrap()[..3000], 0o755),
+            "cannot be loaded",
+        ),
     ] {
         let output = setup
             .run(&[], &["true"])
@@ -418,7 +462,7 @@ fn a_library_that_cannot_be_preloaded_is_refused() {
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("content peaked"),
+        stderr(&output).contains("nothing to compress"),
         "{}",
         stderr(&output)
     );
@@ -439,7 +483,7 @@ fn a_nobody_with_an_inherited_descriptor_hands_it_on() {
         return;
     };
     let mut command = common::coldpress_as_nobody(&setup.directory);
-    let script = "readlink /proc/self/fd/$COLDPRESS_DEVICE_FD; echo $COLDPRESS_STATISTICS_DIR";
+    let script = "readlink /proc/self/fd/$_COLDPRESS_DEVICE_FD; ls -d ${_COLDPRESS_RUN_FILE%/*}";
     command.args(["run", "--budget", "64M", "--", "sh", "-c", script]);
     command.env("COLDPRESS_PRELOAD_LIBRARY", &setup.library);
     common::inherit(&mut command, &device);
@@ -451,7 +495,7 @@ fn a_nobody_with_an_inherited_descriptor_hands_it_on() {
         stderr(&output)
     );
     assert!(
-        stderr(&output).contains("content peaked"),
+        stderr(&output).contains("nothing to compress"),
         "{}",
         stderr(&output)
     );
@@ -463,7 +507,7 @@ fn codec_and_storage_are_handed_on() {
     let Some(setup) = Setup::new("choice") else {
         return;
     };
-    let script = "echo $COLDPRESS_CODEC $COLDPRESS_STORAGE";
+    let script = "echo $_COLDPRESS_CODEC $_COLDPRESS_STORAGE";
     for (options, told) in [
         (
             &["-q", "--codec", "zstd:-7", "--storage", "size-class"][..],
@@ -493,7 +537,7 @@ fn settings_come_from_the_command_line_the_environment_and_a_file() {
         b"# mine\nbudget = \"32M\"\ncold-after = 5\ntrigger = [\"eager\"]\nquiet = true\n",
         0o644,
     );
-    let script = "echo $COLDPRESS_BUDGET_BYTES $COLDPRESS_COLD_AFTER_MS $COLDPRESS_TRIGGER";
+    let script = "echo $_COLDPRESS_BUDGET_BYTES $_COLDPRESS_COLD_AFTER_MS $_COLDPRESS_TRIGGER";
     let run = |options: &[&str], environment: &[(&str, &str)]| {
         let mut command = coldpress();
         command.arg("run").args(options);
@@ -524,7 +568,7 @@ fn settings_come_from_the_command_line_the_environment_and_a_file() {
     ];
     let (text, message) = told(&config, &environment);
     assert_eq!(text, "67108864 5000 pressure,critical");
-    assert!(message.contains("content peaked"), "{message}");
+    assert!(message.contains("nothing to compress"), "{message}");
     let upper = [&config[..], &["--budget", "16M", "--cold-after", "none"]].concat();
     let (text, _) = told(&upper, &environment);
     assert_eq!(text, "16777216 pressure,critical");
@@ -536,7 +580,7 @@ fn settings_come_from_the_command_line_the_environment_and_a_file() {
             text,
             format!("{NO_BUDGET} {COLD_AFTER_AUTO} eager,pressure,critical")
         );
-        assert!(message.contains("(no budget"), "{message}");
+        assert!(message.contains("the program ended after"), "{message}");
     } else {
         eprintln!("SKIPPED: this test runs in a memory group with a limit, which is the budget");
         assert!(
@@ -598,7 +642,7 @@ fn the_budget_is_no_larger_than_the_memory_group_allows() {
     let target = setup.directory.path("out.json");
     for (budget, in_force) in [("1G", 60 << 20), ("32M", 32 << 20)] {
         let mut command = coldpress();
-        command.args(["run", "--budget", budget, "--stats"]);
+        command.args(["run", "-v", "--budget", budget, "--stats"]);
         command.arg(&target).args(["--", "true"]);
         command.env("COLDPRESS_PRELOAD_LIBRARY", &setup.library);
         command.env("COLDPRESS_STATISTICS_DIR", setup.statistics_dir());
@@ -607,7 +651,7 @@ fn the_budget_is_no_larger_than_the_memory_group_allows() {
         assert_eq!(output.status.code(), Some(0), "{message}");
         let told = message.contains(
             "the budget is 60.0 MiB, not 1.0 GiB: its memory group is limited to 64.0 MiB",
-        ) && message.contains("(budget 60.0 MiB, by the limit of its memory group)");
+        ) && message.contains("budget 60.0 MiB, by the limit of its memory group");
         assert_eq!(told, budget == "1G", "{message}");
         let value: Value = serde_json::from_str(&fs::read_to_string(&target).unwrap()).unwrap();
         assert_eq!(value["budget_bytes"], in_force);

@@ -6,9 +6,8 @@ mod common;
 
 use coldpress_interface::control;
 use coldpress_interface::page::CONTROL_AT;
-use common::{Directory, Managed, coldpress, coldpress_as_nobody, root, stderr, stdout};
+use common::{Directory, Managed, coldpress, coldpress_as_nobody, root, slot_of, stderr, stdout};
 use serde_json::Value;
-use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -267,8 +266,8 @@ fn the_pager_believes_nothing_of_a_request() {
         return;
     };
     let pid = program.pid;
-    let file = directory.path(&format!("s/{pid}.stats"));
-    let file = OpenOptions::new().write(true).open(file).unwrap();
+    let (file, slot) = slot_of(&directory, pid);
+    let control = slot + CONTROL_AT as u64;
     let mut sequence = 2u64;
     for (keys, word, reason) in [
         (control::BUDGET, 0, 2),
@@ -284,9 +283,11 @@ fn the_pager_believes_nothing_of_a_request() {
         for word in [keys, word, word, word] {
             bytes.extend(word.to_ne_bytes());
         }
-        file.write_all_at(&bytes, CONTROL_AT as u64 + 8).unwrap();
-        file.write_all_at(&sequence.to_ne_bytes(), CONTROL_AT as u64)
-            .unwrap();
+        for word in [u64::from(pid), common::start_time(pid)] {
+            bytes.extend(word.to_ne_bytes());
+        }
+        file.write_all_at(&bytes, control + 8).unwrap();
+        file.write_all_at(&sequence.to_ne_bytes(), control).unwrap();
         until("it is answered", || {
             figure(&directory, pid, "control_answered") == sequence
         });
@@ -298,7 +299,7 @@ fn the_pager_believes_nothing_of_a_request() {
         sequence += 2;
     }
     // Nobody acts on a request that is not whole.
-    file.write_all_at(&(sequence + 1).to_ne_bytes(), CONTROL_AT as u64)
+    file.write_all_at(&(sequence + 1).to_ne_bytes(), control)
         .unwrap();
     std::thread::sleep(Duration::from_millis(600));
     assert_eq!(figure(&directory, pid, "control_answered"), sequence - 2);
@@ -333,4 +334,45 @@ fn who_asks_at_the_same_time_is_answered_one_after_the_other() {
     assert!(now["budget_bytes"].as_u64().unwrap() >= 40 * MIB);
     assert!(now["cold_after_ms"].as_u64().unwrap() >= 3_600_000);
     assert_eq!(now["control_answered"], 16, "eight requests, no more");
+}
+
+#[test]
+fn tunables_are_set_in_a_program_that_runs() {
+    let directory = Directory::new("set-tunables");
+    let options = ["-q", "--budget", "none", "--cold-after", "none"];
+    let options = [&options[..], &["--tune", "read_ahead_pages=3"]].concat();
+    let Some(program) = Managed::start(&directory, &options, &["16"]) else {
+        return;
+    };
+    let pid = program.pid;
+    let tunables = || status(&directory, pid)["tunables"].clone();
+    assert_eq!(tunables()["coldpress.page-scanner.read-ahead"], "3");
+    assert_eq!(tunables()["kernel.compression.threshold"], "70");
+    let changes = [
+        "tune.threshold=50",
+        "tune.kernel.page-scanner.lru_action=none",
+    ];
+    let expected = "kernel.compression.threshold  70 → 50\n\
+                    kernel.page-scanner.lru-action  evict_and_compress → none\n";
+    assert_eq!(told(&directory, pid, &changes), expected);
+    assert_eq!(tunables()["kernel.compression.threshold"], "50");
+    // What the tunables switch off is off, and is told so.
+    assert_eq!(status(&directory, pid)["triggers"], "pressure,critical");
+    told(&directory, pid, &["tune.lru_action=evict_and_compress"]);
+    assert_eq!(
+        status(&directory, pid)["triggers"],
+        "eager,pressure,critical"
+    );
+    for (change, words) in [
+        ("tune.same_filled=off", "at the start of a program only"),
+        ("tune.hold=1", "there is no tunable \"hold\": did you mean"),
+        ("tune.threshold=200", "it takes per cent, 1 to 100"),
+        ("tune.reclaim_anonymous=off", "not together with the others"),
+    ] {
+        let output = set(&directory, pid, &[change]);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(125), "{change}: {text}");
+        assert!(text.contains(words), "{change}: {text}");
+        assert_eq!(tunables()["kernel.compression.threshold"], "50");
+    }
 }

@@ -4,7 +4,9 @@
 mod common;
 
 use coldpress_interface::statistics::{Rule, Statistics, VERSION};
-use common::{Directory, Managed, coldpress, exists, start_time, statistics_page, stderr, stdout};
+use common::{
+    Directory, Managed, coldpress, exists, run_file, start_time, statistics_page, stderr, stdout,
+};
 use serde_json::Value;
 use std::fs;
 use std::process::{Child, Command, Output};
@@ -59,10 +61,10 @@ fn a_live_process_is_shown() {
     let directory = directory("live");
     let process = Sleeper::new();
     let pid = process.pid();
-    directory.file(
-        &format!("s/{pid}.stats"),
+    run_file(
+        &directory,
+        pid,
         &statistics_page(VERSION, pid, start_time(pid)),
-        0o600,
     );
     let objects = objects(&directory, pid);
     assert_eq!(objects.len(), 1);
@@ -91,20 +93,17 @@ fn a_live_process_is_shown() {
 }
 
 #[test]
-fn files_that_do_not_fit_their_process_are_not_believed() {
+fn slots_that_do_not_fit_their_process_are_not_believed() {
     let directory = directory("bad");
     let process = Sleeper::new();
     let (pid, start) = (process.pid(), start_time(process.pid()));
-    let name = format!("s/{pid}.stats");
-    let whole = statistics_page(VERSION, pid, start);
     for (bytes, word) in [
-        (&whole[..100], "incomplete"),
         (&[][..], "incomplete"),
         (&vec![0xff; 8192], "incomplete"),
         (&statistics_page(VERSION + 1, pid, start), "another version"),
         (&statistics_page(VERSION, pid + 1, start), "another process"),
     ] {
-        let path = directory.file(&name, bytes, 0o600);
+        let path = run_file(&directory, pid, bytes);
         assert_eq!(objects(&directory, pid).len(), 0, "{word}");
         assert!(stderr(&status(&directory, &[])).contains(word));
         let output = status(&directory, &[&pid.to_string()]);
@@ -122,23 +121,30 @@ fn stale_files_are_removed_silently() {
     let directory = directory("stale");
     let process = Sleeper::new();
     let pid = process.pid();
-    let recycled = directory.file(
-        &format!("s/{pid}.stats"),
-        &statistics_page(VERSION, pid, 1),
-        0o600,
-    );
-    let dead = directory.file(
-        "s/4194305.stats",
-        &statistics_page(VERSION, 4_194_305, 1),
-        0o600,
-    );
+    let page = statistics_page(VERSION, pid, start_time(pid));
+    let live = run_file(&directory, pid, &page);
+    let named = |run: u32| {
+        let name = live.file_name().unwrap().to_str().unwrap();
+        let rest = name.split_once('-').unwrap().1;
+        directory.path(&format!("s/{run}-{rest}"))
+    };
+    // Its `run` is gone, a process of it lives.
+    let left = named(4_194_305);
+    fs::copy(&live, &left).unwrap();
+    // Nothing of it lives: the id belongs to another process now.
+    let recycled = named(4_194_306);
+    let stale = run_file(&directory, pid, &statistics_page(VERSION, pid, 1));
+    fs::rename(stale, &recycled).unwrap();
+    let dead = named(4_194_307);
+    fs::write(&dead, b"").unwrap();
     let foreign_name = directory.file("s/readme", b"kept", 0o600);
     let output = status(&directory, &["--json"]);
     assert_eq!(
         (output.status.code(), stderr(&output)),
         (Some(0), String::new())
     );
-    assert!(!exists(&recycled) && !exists(&dead) && exists(&foreign_name));
+    assert!(!exists(&recycled) && !exists(&dead));
+    assert!(exists(&left) && exists(&foreign_name));
 }
 
 #[test]
@@ -146,12 +152,11 @@ fn links_are_not_followed() {
     let directory = directory("links");
     let process = Sleeper::new();
     let pid = process.pid();
-    let target = directory.file(
-        "target",
-        &statistics_page(VERSION, pid, start_time(pid)),
-        0o600,
-    );
-    std::os::unix::fs::symlink(&target, directory.path(&format!("s/{pid}.stats"))).unwrap();
+    let page = statistics_page(VERSION, pid, start_time(pid));
+    let entry = run_file(&directory, pid, &page);
+    let target = directory.path("target");
+    fs::rename(&entry, &target).unwrap();
+    std::os::unix::fs::symlink(&target, &entry).unwrap();
     assert_eq!(objects(&directory, pid).len(), 0);
 }
 
@@ -167,14 +172,13 @@ fn an_unmanaged_process_is_one_clear_line() {
     }
 }
 
-/// The page that the first pagers of this layout wrote: 8192 bytes, of which the figures that came
-/// later are zero. And one of a pager to come, with a longer file, more figures and unknown rules.
+/// The page that the first pagers of this layout wrote, of which the figures that came later are zero. And one of a
+/// pager to come, with more figures and unknown rules.
 #[test]
 fn pages_of_older_and_of_newer_pagers_are_read() {
     let directory = directory("versions");
     let process = Sleeper::new();
     let (pid, start) = (process.pid(), start_time(process.pid()));
-    let name = format!("s/{pid}.stats");
     let columns = [
         "--raw",
         "-n",
@@ -188,7 +192,7 @@ fn pages_of_older_and_of_newer_pagers_are_read() {
         stdout(&output)
     };
     let mut page = statistics_page(VERSION, pid, start);
-    directory.file(&name, &page, 0o600);
+    run_file(&directory, pid, &page);
     assert_eq!(row(), format!("{pid} sleep 67108864 62914560 0 - - -\n"));
     assert_eq!(objects(&directory, pid)[0].get("rule"), None);
     assert_eq!(objects(&directory, pid)[0].get("generations"), None);
@@ -203,7 +207,6 @@ fn pages_of_older_and_of_newer_pagers_are_read() {
         "{text}"
     );
 
-    page.resize(5 * 8192, 0xAB);
     let mut set = |at: usize, word: u64| page[at..at + 8].copy_from_slice(&word.to_ne_bytes());
     set(std::mem::offset_of!(Statistics, filled_bytes), 5000);
     set(
@@ -211,7 +214,7 @@ fn pages_of_older_and_of_newer_pagers_are_read() {
         Rule::ALL.len() as u64 + 50,
     );
     set(std::mem::offset_of!(Statistics, triggers), 0xFF);
-    directory.file(&name, &page, 0o600);
+    run_file(&directory, pid, &page);
     let told = format!(
         "{pid} sleep 67108864 62914560 0 rule\\x20{},\\x20of\\x20a\\x20newer\\x20version - -\n",
         Rule::ALL.len() + 50
@@ -226,7 +229,7 @@ fn columns_are_chosen_as_in_zramctl() {
     let process = Sleeper::new();
     let pid = process.pid();
     let page = statistics_page(VERSION, pid, start_time(pid));
-    directory.file(&format!("s/{pid}.stats"), &page, 0o600);
+    run_file(&directory, pid, &page);
     let pid_text = pid.to_string();
     let told = |arguments: &[&str]| {
         let output = status(&directory, &[&[&*pid_text], arguments].concat());

@@ -4,7 +4,7 @@
 //! finalisation is between "looked" and "wrote". Content that is in flight is not lost sight of:
 //! a worker's target and a slot's backlink are cancelled or follow the move.
 
-use crate::counters::{add, sub};
+use crate::counters::add;
 use crate::entry::Entry;
 use crate::host::Host;
 use crate::memory::Place;
@@ -54,7 +54,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 self.pages.give(record);
             }
             Entry::Zero | Entry::SameFilled(_) => {
-                sub(&self.counters.same_filled_pages, 1);
+                self.counters.drop_marker(entry);
                 self.queues.lock().forget_away();
             }
             Entry::Compressed(reference) => {

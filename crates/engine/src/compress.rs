@@ -230,7 +230,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             found = true;
             let slot = StagingSlot(start + slots);
             let of_run = &mut leaving[usize::from(slots)..];
-            let Some(run) = self.take_run(host, record, place, slot, of_run) else {
+            let bridged = most_bridged(trigger);
+            let Some(run) = self.take_run(host, record, place, slot, of_run, bridged) else {
                 continue;
             };
             slots += run.span;
@@ -277,7 +278,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     }
 
     /// Takes the run of cold pages around a page into the slots from `slot`, and says by slot what
-    /// is to be remembered of them. `None`: the page is no longer what the queue said, or another reclaimer
+    /// is to be remembered of them; `bridged` active ones in a row at most are taken along. `None`: the page is no longer what the queue said, or another reclaimer
     /// is at it.
     fn take_run(
         &self,
@@ -286,10 +287,11 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         (segment, index): (SegmentId, PageIndex),
         slot: StagingSlot,
         leaving: &mut [Option<Leaving>],
+        bridged: u32,
     ) -> Option<TakenRun> {
         let stable = self.stable(host);
         let list = self.page_list_if_there(segment)?;
-        let run = match self.choose_run(&list, record, segment, index) {
+        let run = match self.choose_run(&list, record, segment, index, bridged) {
             Ok(run) => run,
             Err(NoRun::Gone) => return None,
             Err(NoRun::Busy) => {
@@ -370,6 +372,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         record: u32,
         segment: SegmentId,
         index: PageIndex,
+        bridged: u32,
     ) -> Result<Run, NoRun> {
         let mut queues = self.queues.lock();
         if list.get(index) != Entry::Page(record) {
@@ -415,7 +418,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         if cold & 1 << (index - base) == 0 {
             return Err(NoRun::Gone);
         }
-        let wanted = bridge(cold, tracked, away, index - base);
+        let wanted = bridge(cold, tracked, away, index - base, bridged);
         let first = wanted.trailing_zeros();
         let span = (!0u64 >> wanted.leading_zeros()) & (!0u64 << first);
         for n in 0..LEAF_PAGES {
@@ -555,7 +558,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                     self.write_owner(host, reference, list.owner(index));
                 }
             }
-            _ => add(&self.counters.same_filled_pages, 1),
+            marker => self.counters.add_marker(marker),
         }
         list.set(index, entry);
         self.reclaimed(segment);
@@ -594,10 +597,19 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     }
 }
 
+/// How many active pages in a row a run may take along. Where only their age makes pages go there is no hurry, and an
+/// active page stays, as RFC-0219 has it.
+fn most_bridged(trigger: Trigger) -> u32 {
+    match trigger {
+        Trigger::Eager => 0,
+        _ => BRIDGED_PAGES,
+    }
+}
+
 /// The run of cold pages around page `at`, as a set: neighbours that are cold, with pages between
 /// them that are `away` (missing, their content remembered: the host passes over them), and up to
-/// [`BRIDGED_PAGES`] tracked ones in a row, which are taken along.
-fn bridge(cold: u64, tracked: u64, away: u64, at: u32) -> u64 {
+/// `most` tracked ones in a row, which are taken along.
+fn bridge(cold: u64, tracked: u64, away: u64, at: u32, most: u32) -> u64 {
     let mut run = 1u64 << at;
     let mut extend = |positions: &mut dyn Iterator<Item = u32>| {
         let mut gap = 0u64;
@@ -607,7 +619,7 @@ fn bridge(cold: u64, tracked: u64, away: u64, at: u32) -> u64 {
                 run |= gap | bit;
                 gap = 0;
             } else if away & bit != 0 {
-            } else if tracked & bit != 0 && gap.count_ones() < BRIDGED_PAGES {
+            } else if tracked & bit != 0 && gap.count_ones() < most {
                 gap |= bit;
             } else {
                 break;
@@ -621,11 +633,12 @@ fn bridge(cold: u64, tracked: u64, away: u64, at: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::bridge;
+    use super::{BRIDGED_PAGES, bridge, most_bridged};
+    use crate::Trigger;
 
     #[test]
     fn runs_join_cold_neighbours_and_bridge_few_tracked_ones() {
-        let run = |cold, tracked, at| bridge(cold, tracked, 0, at);
+        let run = |cold, tracked, at| bridge(cold, tracked, 0, at, BRIDGED_PAGES);
         assert_eq!(run(0b0111_0110, 0b1111_1111, 1), 0b0111_0110 | 0b1000);
         assert_eq!(
             run(0b0111_0110, 0b0111_0110, 1),
@@ -639,11 +652,18 @@ mod tests {
     }
 
     #[test]
+    fn for_its_age_alone_no_active_page_is_taken() {
+        let none = most_bridged(Trigger::Eager);
+        assert_eq!(bridge(0b0111_0110, 0b1111_1111, 0, 1, none), 0b0110);
+        assert_eq!(most_bridged(Trigger::Pressure), BRIDGED_PAGES);
+    }
+
+    #[test]
     fn runs_pass_over_pages_that_are_away() {
         let cold = 1 | 1 << 40;
-        assert_eq!(bridge(cold, cold, !cold, 0), cold);
+        assert_eq!(bridge(cold, cold, !cold, 0, BRIDGED_PAGES), cold);
         assert_eq!(
-            bridge(cold, cold, !cold & !(1 << 20), 0),
+            bridge(cold, cold, !cold & !(1 << 20), 0, BRIDGED_PAGES),
             1,
             "a hole ends a run"
         );

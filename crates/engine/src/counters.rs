@@ -12,8 +12,10 @@
 //! * I3 What was kept, by trigger, by origin and by form, is the same sum three times.
 //! * I4 `decompressions` = the sum of the nine buckets of residency ([`crate::metrics`]).
 //! * I5 `kept_stored` = `compressed_pages` + `decompressions` + `freed_compressed`: what entered
-//!   storage is still there, or left it in one of the two ways.
+//!   storage is still there, or left it in one of the two ways. (Not in the child of a fork, which counts from
+//!   zero while it has what its parent compressed.)
 
+use crate::entry::Entry;
 use crate::metrics::figure::{Figure, Kind, Unit};
 use crate::metrics::latency::Latency;
 use crate::metrics::residency;
@@ -74,6 +76,18 @@ macro_rules! counters {
                 }
             }
 
+            /// Counts from zero again; what is a gauge stays. Nobody is at work.
+            pub fn begin_anew(&self) {
+                $(if matches!(kind!($($kind)?), Kind::Counter) {
+                    self.$name.store(0, Relaxed);
+                })*
+                for bucket in &self.decompressed_within_log_seconds {
+                    bucket.store(0, Relaxed);
+                }
+                self.compression_latency.begin_anew();
+                self.decompression_latency.begin_anew();
+            }
+
             /// The rows of the table, in its order.
             pub(crate) fn rows(&self) -> impl Iterator<Item = Figure> {
                 [$(Figure {
@@ -93,6 +107,8 @@ counters! {
     compressed_pages: gauge pages,
     /// Pages held as zero or same-filled markers now.
     same_filled_pages: gauge pages,
+    /// Of these: pages held as zero markers.
+    zero_pages: gauge pages,
     /// Pages taken out, ever.
     evictions: counter pages,
     /// Pages that were to be taken out and could not be, for whatever reason.
@@ -200,6 +216,18 @@ counters! {
 }
 
 impl Counters {
+    /// A page is a marker from now on.
+    pub(crate) fn add_marker(&self, marker: Entry) {
+        add(&self.same_filled_pages, 1);
+        add(&self.zero_pages, u64::from(marker == Entry::Zero));
+    }
+
+    /// A page is a marker no more.
+    pub(crate) fn drop_marker(&self, marker: Entry) {
+        sub(&self.same_filled_pages, 1);
+        sub(&self.zero_pages, u64::from(marker == Entry::Zero));
+    }
+
     /// A page was tried, which took so long.
     pub(crate) fn tried(&self, ns: u64) {
         add(&self.compression_attempts, 1);

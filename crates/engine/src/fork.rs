@@ -6,7 +6,7 @@
 //! whole. In the child, and in the parent afterwards, pages that were restored meanwhile are
 //! in place although their entries say otherwise: [`Engine::acknowledge_present`] mends that.
 
-use crate::counters::{add, sub};
+use crate::counters::add;
 use crate::entry::Entry;
 use crate::host::Host;
 use crate::worker::Worker;
@@ -58,7 +58,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let list = self.page_list(segment);
         match list.get(index) {
             Entry::Compressed(reference) => self.free_stored(host, reference, true),
-            Entry::Zero | Entry::SameFilled(_) => sub(&self.counters.same_filled_pages, 1),
+            marker @ (Entry::Zero | Entry::SameFilled(_)) => self.counters.drop_marker(marker),
             Entry::Empty => {
                 drop(list);
                 self.track_known(host, segment, index, true);

@@ -387,7 +387,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     fn settle(&self, host: &H, entry: Entry, restored: bool) {
         match entry {
             Entry::Compressed(reference) => self.free_stored(host, reference, restored),
-            Entry::Zero | Entry::SameFilled(_) => sub(&self.counters.same_filled_pages, 1),
+            Entry::Zero | Entry::SameFilled(_) => self.counters.drop_marker(entry),
             _ => {}
         }
     }

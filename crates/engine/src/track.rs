@@ -4,7 +4,7 @@
 //! restore never finds none. The VMO layer takes the record first, then asks the machine for a
 //! frame, then writes the entry: what can fail comes before what cannot.
 
-use crate::counters::{add, sub};
+use crate::counters::add;
 use crate::entry::Entry;
 use crate::host::Host;
 use crate::page::PAGER_BACKED;
@@ -114,7 +114,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         queues.push_to(&self.pages, record.0, queue);
         drop(queues);
         if list.get(index) == Entry::Zero {
-            sub(&self.counters.same_filled_pages, 1);
+            self.counters.drop_marker(Entry::Zero);
         }
         list.set(index, Entry::Page(record.0));
     }
@@ -128,7 +128,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     ) {
         debug_assert_eq!(list.get(index), Entry::Empty);
         self.give_record_of_marker(reserved);
-        add(&self.counters.same_filled_pages, 1);
+        self.counters.add_marker(Entry::Zero);
         list.set(index, Entry::Zero);
     }
 
@@ -144,7 +144,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 send_away(&mut queues, record);
             }
             Entry::Compressed(reference) => self.free_stored(host, reference, false),
-            Entry::SameFilled(_) => sub(&self.counters.same_filled_pages, 1),
+            marker @ Entry::SameFilled(_) => self.counters.drop_marker(marker),
             // The compressor will find its temporary reference gone and drop the result.
             Entry::Temporary(_) => {}
             // The worker frees the reference (restore I1).
@@ -158,7 +158,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 send_away(&mut self.queues.lock(), record);
             }
         }
-        add(&self.counters.same_filled_pages, 1);
+        self.counters.add_marker(Entry::Zero);
         list.set(index, Entry::Zero);
         true
     }

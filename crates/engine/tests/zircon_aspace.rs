@@ -278,8 +278,10 @@ fn vm_mapping_sparse_mapping_test() {
     s.assert_nothing_is_held();
 }
 
+/// What is shown around a fault is the address space's business, which is the test's: a VMO tells what is
+/// in place, and brings nothing back for being near.
 #[test]
-fn vm_mapping_page_fault_optimisation_test() {
+fn what_is_in_place_can_be_shown_around_a_fault() {
     if not_under_random_compression("what is mapped must stay mapped") {
         return;
     }

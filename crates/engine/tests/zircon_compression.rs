@@ -133,8 +133,11 @@ fn compression_smoke_test() {
     let vmo = s.create(1);
     s.write_page(&mut w, vmo, 0, &text(1));
     let shares = [snapshot(s, vmo), snapshot(s, vmo)];
+    static WHILE_COMPRESSED: std::sync::Mutex<Option<VmoId>> = std::sync::Mutex::new(None);
     s.codec.on_compress.set(move || {
         assert_placed!(matches!(s.entry(vmo, 0), Entry::Temporary(_)));
+        // One more sees it: what is kept beside it changes before there is a result.
+        *WHILE_COMPRESSED.lock().unwrap() = Some(snapshot(s, vmo));
         assert_eq!(s.machine.pages_in_place(), 0, "it is the compressor's");
         s.vmos.check_invariants();
     });
@@ -142,21 +145,22 @@ fn compression_smoke_test() {
     assert_placed!(!s.codec.on_compress.run(), "there was something to do");
     assert!(matches!(s.entry(vmo, 0), Entry::Compressed(_)));
     assert_eq!(s.vmos.engine().storage_usage().objects, 1);
-    // That three see it, is what is kept beside it.
+    // That four see it, is what is kept beside it.
     s.vmos.check_invariants();
-    for id in [vmo, shares[0], shares[1]] {
+    let last = WHILE_COMPRESSED.lock().unwrap().take().unwrap();
+    for id in [vmo, shares[0], shares[1], last] {
         assert_eq!(s.read_page(&mut w, id, 0), text(1));
         s.vmos.check_invariants();
     }
     assert_placed_eq!(value(&s.codec.decompressed), 1);
     assert_placed_eq!(s.vmos.engine().storage_usage().objects, 0);
-    // Two copies, and the last of the three has the page itself.
-    for (n, id) in (2..).zip([shares[0], vmo, shares[1]]) {
+    // Three copies, and the last of the four has the page itself.
+    for (n, id) in (2..).zip([shares[0], vmo, last, shares[1]]) {
         s.write_page(&mut w, id, 0, &text(n));
         s.vmos.check_invariants();
     }
-    assert_placed_eq!(s.machine.pages_in_place(), 3);
-    for id in [shares[1], vmo, shares[0]] {
+    assert_placed_eq!(s.machine.pages_in_place(), 4);
+    for id in [shares[1], last, vmo, shares[0]] {
         s.destroy(id);
     }
     s.assert_nothing_is_held();

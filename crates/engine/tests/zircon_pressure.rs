@@ -143,6 +143,13 @@ fn pmm_node_low_mem_alloc_failure_test() {
     assert!(tell.wake);
     w.obey(tell);
     assert!(w.take(AT_ONCE));
+    // A bound so high that one frame is enough to get below it.
+    let w = Waiting::new();
+    nothing(w.budget.watch(FRAMES, u64::MAX, FRAMES).unwrap());
+    assert!(!w.budget.holds());
+    assert_eq!(w.budget.take(1, false), Ok(EVENT));
+    assert_eq!(w.budget.take(1, true), Err(Refused::Hold));
+    assert!(!w.take(Duration::from_millis(10)));
 }
 
 #[test]
@@ -152,6 +159,7 @@ fn pmm_node_explicit_should_wait_test() {
     w.budget.hold();
     assert!(w.budget.holds());
     assert_eq!(w.budget.take(1, true), Err(Refused::Hold));
+    assert!(!w.take(Duration::from_millis(10)), "waits, in vain");
     nothing(w.budget.take(1, false).unwrap());
     let tell = w.budget.watch(LOW, u64::MAX, HOLD).unwrap();
     assert!(tell.wake && !w.budget.holds());

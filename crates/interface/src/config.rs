@@ -1,67 +1,96 @@
-//! The environment variables by which `coldpress run` configures the pager it injects.
+//! The environment variables around a managed program.
 //!
-//! All of them are read once, when the preload library starts, from the environment block that
-//! the kernel handed to the program; the pager never reads the environment again. Numbers are
-//! decimal.
+//! Two kinds, with names that cannot be taken for each other. What the user sets begins with `COLDPRESS_`; the command
+//! reads it, and it reaches the program unchanged. What `coldpress run` tells the library that it injects
+//! ([`handed`]) begins with [`handed::PREFIX`]; another `coldpress run` inside the program removes all of it, so the
+//! settings of one run are never taken for the user's wishes in another.
+//!
+//! The library reads both once, when it starts, from the environment block that the kernel handed to
+//! the program; the pager never reads the environment again. Numbers are decimal.
 
-/// Budget in bytes for private anonymous resident memory, storage and the pager together;
-/// [`NO_BUDGET`](crate::control::NO_BUDGET) where there is none.
-pub const BUDGET_BYTES: &str = "COLDPRESS_BUDGET_BYTES";
-
-/// Pages untouched for this many milliseconds are compressed even while the budget is kept;
-/// [`COLD_AFTER_AUTO`](crate::control::COLD_AFTER_AUTO): the pager chooses the age.
-/// Absent: only the budget drives compression.
-pub const COLD_AFTER_MS: &str = "COLDPRESS_COLD_AFTER_MS";
-
-/// The triggers that are switched on, as [`Triggers`](crate::triggers::Triggers) reads them. Absent:
-/// all.
-pub const TRIGGER: &str = "COLDPRESS_TRIGGER";
-
-/// Name of the codec, as `coldpress-codec` reads it. Absent: the best for the processor.
-pub const CODEC: &str = "COLDPRESS_CODEC";
-
-/// Name of the storage, as `coldpress-storage` reads it. Absent: its default.
-pub const STORAGE: &str = "COLDPRESS_STORAGE";
-
-/// What has been compressed for this many milliseconds is stored anew, denser; 0: never. Absent: the
-/// pager chooses.
-pub const RECODE_AFTER_MS: &str = "COLDPRESS_RECODE_AFTER_MS";
-
-/// Directory that receives the statistics file `PID.stats` of each managed process.
+/// The user's: directory for the run files.
 pub const STATISTICS_DIR: &str = "COLDPRESS_STATISTICS_DIR";
 
-/// Process that `coldpress run` started. The injection follows it through `execve` (wrapper
-/// scripts end in one) and is inert, after removing itself from `LD_PRELOAD`, in every process
-/// with another id, unless there is [`FOLLOW`].
-pub const ROOT_PID: &str = "COLDPRESS_ROOT_PID";
-
-/// `1`: what runs now is the program that the person named, and nothing of it has happened yet: where the pager
-/// cannot start, it shall not go on without. The library removes it, so that what the process
-/// executes later goes on.
-pub const FIRST_PROGRAM: &str = "COLDPRESS_FIRST_PROGRAM";
-
-/// `1`: the library stays in `LD_PRELOAD`, and programs that the program starts are managed too,
-/// from the moment when they are worth it.
-pub const FOLLOW: &str = "COLDPRESS_FOLLOW_CHILDREN";
-
-/// Descriptor of an open `/dev/userfaultfd`, inherited by the program. Absent: the pager uses
-/// the `userfaultfd` system call.
+/// The user's: number of an inherited descriptor of `/dev/userfaultfd`.
 pub const DEVICE_FD: &str = "COLDPRESS_DEVICE_FD";
 
-/// Path of the preload library exactly as it stands in `LD_PRELOAD`, so that it can be removed
-/// there before the program starts children.
-pub const PRELOAD_PATH: &str = "COLDPRESS_PRELOAD_PATH";
+/// The user's, a test aid: evict pages at random and regardless of the budget: the seed, 1 or more.
+pub const CHAOS: &str = "COLDPRESS_CHAOS";
 
-/// Fault injection for the watchdog's own test: the fault handlers sleep this many milliseconds
-/// before they answer their first fault.
+/// The user's, fault injection for the watchdog's own test: the fault handlers sleep this many milliseconds
+/// before they answer their first fault. Read by the library.
 pub const STALL_FIRST_FAULT_MS: &str = "COLDPRESS_STALL_FIRST_FAULT_MS";
 
-/// File that receives a table of how long the pager's locks were waited for and held, once a second
-/// and at the end. Absent: they are not traced.
+/// The user's: file that receives a table of how long the pager's locks were waited for and held, once a second
+/// and at the end. Read by the library. Absent: they are not traced.
 pub const TRACE_LOCKS: &str = "COLDPRESS_TRACE_LOCKS";
 
-/// File that receives a trace of what reclaim decided when (lines of JSON). Absent: nothing is traced.
-pub const TRACE_DECISIONS: &str = "COLDPRESS_TRACE_DECISIONS";
+/// What `coldpress run` hands to the library.
+pub mod handed {
+    /// How each of these names begins, and no other.
+    pub const PREFIX: &str = "_COLDPRESS_";
 
-/// Evict pages at random and regardless of the budget: the seed, 1 or more (a test aid).
-pub const CHAOS: &str = "COLDPRESS_CHAOS";
+    /// Budget in bytes for private anonymous resident memory, storage and the pager together;
+    /// [`NO_BUDGET`](crate::control::NO_BUDGET) where there is none.
+    pub const BUDGET_BYTES: &str = "_COLDPRESS_BUDGET_BYTES";
+
+    /// Pages untouched for this many milliseconds are compressed even while the budget is kept;
+    /// [`COLD_AFTER_AUTO`](crate::control::COLD_AFTER_AUTO): the pager chooses the age.
+    /// Absent: only the budget drives compression.
+    pub const COLD_AFTER_MS: &str = "_COLDPRESS_COLD_AFTER_MS";
+
+    /// The triggers that are switched on, as [`Triggers`](crate::triggers::Triggers) reads them. Absent:
+    /// all.
+    pub const TRIGGER: &str = "_COLDPRESS_TRIGGER";
+
+    /// Name of the codec, as `coldpress-codec` reads it. Absent: the best for the processor.
+    pub const CODEC: &str = "_COLDPRESS_CODEC";
+
+    /// Name of the storage, as `coldpress-storage` reads it. Absent: its default.
+    pub const STORAGE: &str = "_COLDPRESS_STORAGE";
+
+    /// What has been compressed for this many milliseconds is stored anew, denser; 0: never. Absent: the
+    /// pager chooses.
+    pub const RECODE_AFTER_MS: &str = "_COLDPRESS_RECODE_AFTER_MS";
+
+    /// Values of the engine's tunables, as `name=value`, with blanks between them. Absent: none is set.
+    pub const TUNABLES: &str = "_COLDPRESS_TUNABLES";
+
+    /// Path of the [run file](crate::run_file), in which each managed process has a slot.
+    pub const RUN_FILE: &str = "_COLDPRESS_RUN_FILE";
+
+    /// Process that `coldpress run` started. The injection follows it through `execve` (wrapper
+    /// scripts end in one) and is inert, after removing itself from `LD_PRELOAD`, in every process
+    /// with another id, unless there is [`FOLLOW`].
+    pub const ROOT_PID: &str = "_COLDPRESS_ROOT_PID";
+
+    /// `1`: what runs now is the program that the person named, and nothing of it has happened yet: where the pager
+    /// cannot start, it shall not go on without. The library removes it, so that what the process
+    /// executes later goes on.
+    pub const FIRST_PROGRAM: &str = "_COLDPRESS_FIRST_PROGRAM";
+
+    /// `1`: the library stays in `LD_PRELOAD`, and programs that the program starts are managed too,
+    /// from the moment when they are worth it.
+    pub const FOLLOW: &str = "_COLDPRESS_FOLLOW";
+
+    /// Descriptor of an open `/dev/userfaultfd`, inherited by the program. Absent: the pager uses
+    /// the `userfaultfd` system call.
+    pub const DEVICE_FD: &str = "_COLDPRESS_DEVICE_FD";
+
+    /// Path of the preload library exactly as it stands in `LD_PRELOAD`, so that it can be removed
+    /// there before the program starts children.
+    pub const PRELOAD_PATH: &str = "_COLDPRESS_PRELOAD_PATH";
+
+    /// File that receives a trace of what reclaim decided when (lines of JSON). Absent: nothing is traced.
+    pub const TRACE_DECISIONS: &str = "_COLDPRESS_TRACE_DECISIONS";
+
+    /// Evict pages at random and regardless of the budget: the seed, 1 or more.
+    pub const CHAOS: &str = "_COLDPRESS_CHAOS";
+
+    /// Anything: the library shall only say that it was loaded ([`TRIAL_ANSWER`], and its version behind it) on
+    /// standard output, and end the process before the program begins.
+    pub const TRIAL: &str = "_COLDPRESS_TRIAL";
+
+    /// What the library says then.
+    pub const TRIAL_ANSWER: &str = "coldpress-preload";
+}

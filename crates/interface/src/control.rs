@@ -12,7 +12,8 @@
 //! | 5 | | writes `control_refusal`, then `control_answered` = the number |
 //! | 6 | sees its number answered; or asks for nothing instead, if nobody answers in time | |
 //!
-//! The file is open to every process of the user, so the pager believes nothing of it: what cannot be
+//! A request names the process that it is for: the page may be another's by the time it is written. The
+//! file is open to every process of the user, so the pager believes nothing of it: what cannot be
 //! is refused ([`Request::check`]), and an asker that dies in between leaves an odd number, which
 //! nobody acts on.
 
@@ -45,7 +46,13 @@ pub const TRIGGERS: u64 = 4;
 /// `keys`: the table of mappings is to be filled in ([`mappings`](crate::mappings)).
 pub const MAPPINGS: u64 = 8;
 
-const KNOWN: u64 = BUDGET | COLD_AFTER | TRIGGERS | MAPPINGS;
+/// `keys`: tunables of the engine are to be changed.
+pub const TUNABLES: u64 = 16;
+
+const KNOWN: u64 = BUDGET | COLD_AFTER | TRIGGERS | MAPPINGS | TUNABLES;
+
+/// Tunables that one request can change.
+pub const MOST_TUNABLES: usize = 8;
 
 /// What is asked for, out of the asker's hands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +65,9 @@ pub struct Request {
     pub cold_after_ms: u64,
     /// Bits of [`Triggers`].
     pub triggers: u64,
+    /// Tunables: the [hash](crate::figures::name_hash) of the name, and the value as one word. A hash of
+    /// 0: none.
+    pub tunables: [(u64, u64); MOST_TUNABLES],
 }
 
 /// Why a request was refused: the number in `control_refusal`.
@@ -72,15 +82,24 @@ pub enum Refusal {
     LongColdAge = 3,
     /// There is no such trigger.
     UnknownTrigger = 4,
+    /// There is no such tunable.
+    UnknownTunable = 5,
+    /// The tunable cannot be set while the program runs.
+    FixedTunable = 6,
+    /// The tunable cannot have this value, or not beside those in force.
+    TunableValue = 7,
 }
 
 impl Refusal {
     /// Every reason.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 7] = [
         Self::UnknownKey,
         Self::SmallBudget,
         Self::LongColdAge,
         Self::UnknownTrigger,
+        Self::UnknownTunable,
+        Self::FixedTunable,
+        Self::TunableValue,
     ];
 
     /// In words.
@@ -90,6 +109,11 @@ impl Refusal {
             Self::SmallBudget => "the budget is too small for the pager itself",
             Self::LongColdAge => "the cold age is too long",
             Self::UnknownTrigger => "its pager is of another version and has no such trigger",
+            Self::UnknownTunable => "its pager is of another version and has no such tunable",
+            Self::FixedTunable => "the tunable can be set at the start of a program only",
+            Self::TunableValue => {
+                "a tunable cannot have this value, or not together with the others that are in force"
+            }
         }
     }
 
@@ -137,6 +161,12 @@ pub struct Control {
     pub cold_after_ms: AtomicU64,
     /// [`Request::triggers`].
     pub triggers: AtomicU64,
+    /// Process id of the process that is asked.
+    pub asked_pid: AtomicU64,
+    /// Its start time in clock ticks since boot.
+    pub asked_start_ticks: AtomicU64,
+    /// [`Request::tunables`].
+    pub tunables: [[AtomicU64; 2]; MOST_TUNABLES],
 }
 
 /// Whether the request with this number was written to its end.
@@ -145,15 +175,29 @@ fn is_whole(sequence: u64) -> bool {
 }
 
 impl Control {
+    /// Nothing is asked for.
+    pub const fn new() -> Self {
+        Self {
+            sequence: AtomicU64::new(0),
+            keys: AtomicU64::new(0),
+            budget_bytes: AtomicU64::new(0),
+            cold_after_ms: AtomicU64::new(0),
+            triggers: AtomicU64::new(0),
+            asked_pid: AtomicU64::new(0),
+            asked_start_ticks: AtomicU64::new(0),
+            tunables: [const { [const { AtomicU64::new(0) }; 2] }; MOST_TUNABLES],
+        }
+    }
+
     /// Whether there is a request that was not answered yet.
     pub fn is_pending(&self, answered: u64) -> bool {
         let sequence = self.sequence.load(Relaxed);
         sequence != answered && is_whole(sequence)
     }
 
-    /// The request that was not answered yet, with its number. `None`: there is none, or it is
-    /// being written in this moment.
-    pub fn take(&self, answered: u64) -> Option<(u64, Request)> {
+    /// The request to this process that was not answered yet, with its number. `None`: there is none, it
+    /// is being written in this moment, or it is for another process.
+    pub fn take(&self, answered: u64, process: (u64, u64)) -> Option<(u64, Request)> {
         if !self.is_pending(answered) {
             return None;
         }
@@ -163,14 +207,23 @@ impl Control {
             budget_bytes: self.budget_bytes.load(Relaxed),
             cold_after_ms: self.cold_after_ms.load(Relaxed),
             triggers: self.triggers.load(Relaxed),
+            tunables: core::array::from_fn(|n| {
+                let [name, value] = &self.tunables[n];
+                (name.load(Relaxed), value.load(Relaxed))
+            }),
         };
+        let asked = (
+            self.asked_pid.load(Relaxed),
+            self.asked_start_ticks.load(Relaxed),
+        );
         fence(Acquire);
-        (is_whole(sequence) && self.sequence.load(Relaxed) == sequence)
+        (is_whole(sequence) && asked == process && self.sequence.load(Relaxed) == sequence)
             .then_some((sequence, request))
     }
 
-    /// Writes a request, by the one asker that holds the file's lock; its number.
-    pub fn ask(&self, request: &Request) -> u64 {
+    /// Writes a request to a process (its id, its start time), by the one asker that holds the file's lock;
+    /// its number.
+    pub fn ask(&self, request: &Request, process: (u64, u64)) -> u64 {
         let odd = self.sequence.load(Relaxed) | 1;
         self.sequence.store(odd, Relaxed);
         fence(Release);
@@ -178,6 +231,12 @@ impl Control {
         self.budget_bytes.store(request.budget_bytes, Relaxed);
         self.cold_after_ms.store(request.cold_after_ms, Relaxed);
         self.triggers.store(request.triggers, Relaxed);
+        self.asked_pid.store(process.0, Relaxed);
+        self.asked_start_ticks.store(process.1, Relaxed);
+        for ([name, value], tunable) in self.tunables.iter().zip(request.tunables) {
+            name.store(tunable.0, Relaxed);
+            value.store(tunable.1, Relaxed);
+        }
         let sequence = odd.wrapping_add(1);
         self.sequence.store(sequence, Release);
         sequence
@@ -193,21 +252,33 @@ mod tests {
         budget_bytes: 64 << 20,
         cold_after_ms: u64::MAX - 1,
         triggers: u64::MAX,
+        tunables: [(3, 4); MOST_TUNABLES],
     };
+
+    const ME: (u64, u64) = (7, 1234);
+
+    #[test]
+    fn a_request_to_another_process_is_not_taken() {
+        let control = Control::default();
+        control.ask(&BUDGET_ONLY, (7, 1233));
+        assert_eq!(control.take(0, ME), None);
+        let sequence = control.ask(&BUDGET_ONLY, ME);
+        assert_eq!(control.take(0, ME), Some((sequence, BUDGET_ONLY)));
+    }
 
     #[test]
     fn a_request_is_taken_once_and_never_half_written() {
         let control = Control::default();
-        assert_eq!(control.take(0), None);
-        let sequence = control.ask(&BUDGET_ONLY);
-        assert_eq!(control.take(0), Some((sequence, BUDGET_ONLY)));
-        assert_eq!(control.take(sequence), None);
+        assert_eq!(control.take(0, ME), None);
+        let sequence = control.ask(&BUDGET_ONLY, ME);
+        assert_eq!(control.take(0, ME), Some((sequence, BUDGET_ONLY)));
+        assert_eq!(control.take(sequence, ME), None);
         // An asker died in the middle: nobody acts on it, and the next asker goes on.
         control.sequence.fetch_add(1, Relaxed);
-        assert_eq!(control.take(sequence), None);
-        let next = control.ask(&Request::default());
+        assert_eq!(control.take(sequence, ME), None);
+        let next = control.ask(&Request::default(), ME);
         assert!(next > sequence && is_whole(next));
-        assert_eq!(control.take(sequence), Some((next, Request::default())));
+        assert_eq!(control.take(sequence, ME), Some((next, Request::default())));
     }
 
     #[test]
@@ -220,6 +291,7 @@ mod tests {
                 budget_bytes: word,
                 cold_after_ms: word,
                 triggers: word,
+                ..Request::default()
             };
             request.check().unwrap_err()
         };

@@ -48,6 +48,11 @@ impl<const STEP_BITS: u32, const N: usize> LogLinear<STEP_BITS, N> {
         }
     }
 
+    /// Forgets what was recorded.
+    pub fn clear(&self) {
+        self.counts.iter().for_each(|count| count.store(0, Relaxed));
+    }
+
     /// Bucket that a duration of `nanoseconds` falls into.
     pub fn bucket(nanoseconds: u64) -> usize {
         if nanoseconds < 1 << FIRST_OCTAVE {

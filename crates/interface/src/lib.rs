@@ -1,9 +1,11 @@
 //! What the pager inside a program and the tools outside it agree on.
 //!
 //! * [`config`]: the environment variables by which `coldpress run` configures the injected pager.
-//! * [`page`]: the statistics file, which every managed process keeps up to date and which any
-//!   reader with the right to open it can read or map; how it grows.
+//! * [`run_file`]: the file of a run, with a slot for each managed process and a ring of messages.
+//! * [`page`]: a slot of it: the statistics page, which every managed process keeps up to date; how it
+//!   grows.
 //! * [`statistics`]: the figures in it; [`histogram`]: the latency histogram among them.
+//! * [`figures`]: the engine's figures and tunables in it, by name.
 //! * [`mappings`]: the table of mappings in it, filled in on request.
 //! * [`control`]: the block in it by which the pager is asked for something while it runs.
 //! * [`triggers`]: what may make the pager compress.
@@ -16,9 +18,11 @@
 
 pub mod config;
 pub mod control;
+pub mod figures;
 pub mod histogram;
 pub mod mappings;
 pub mod page;
+pub mod run_file;
 pub mod statistics;
 pub mod triggers;
 

@@ -309,12 +309,12 @@ first {
     stored_content_bytes,
     /// Content held as same-filled or zero markers, uncompressed size in bytes.
     same_filled_bytes,
-    /// Frames held by compressed storage, in bytes.
+    /// Memory of compressed storage, in bytes: `payload_bytes`, `object_header_bytes`,
+    /// `fragmentation_bytes` and `idle_frames_bytes` together.
     storage_bytes,
     /// Payload bytes in compressed storage: compressed data alone.
     payload_bytes,
-    /// Storage less payload: fragmentation and headers, in bytes
-    /// (RFC-0219 `compressed_fragmentation_bytes`).
+    /// Bytes of frames in use that are in no stored object (RFC-0219 `compressed_fragmentation_bytes`).
     fragmentation_bytes,
     /// The pager's own resident memory besides storage: tables, staging, stacks, in bytes.
     overhead_bytes,
@@ -449,6 +449,38 @@ appended {
     recode_saved_bytes,
     /// Processor time spent on it, in nanoseconds: looking for such pages, making tables, encoding.
     recode_time_ns,
+    /// Why the trace of decisions is not whole, as an error number of the kernel's; 0: it is.
+    trace_error,
+    /// Time that the pager has measured memory for, in nanoseconds: what the averages are over.
+    managed_ns,
+    /// Average of `total_bytes` over that time.
+    average_total_bytes,
+    /// Average of `content_bytes` over that time.
+    average_content_bytes,
+    /// Time in which there was a budget to be kept, in nanoseconds.
+    budgeted_ns,
+    /// Of it: time in which memory stood above the budget that was in force then, in nanoseconds. While
+    /// memory comes down to a budget that was just lowered it does not count.
+    above_budget_ns,
+    /// The most by which memory stood above the budget that was in force then, in bytes.
+    most_above_budget_bytes,
+    /// Time that threads of the program waited for faults, summed over all threads, in nanoseconds: from
+    /// the moment a handler has the message until the page is in place, waiting for room below the
+    /// budget included. The kernel's own part of a fault is not in it.
+    fault_wait_ns,
+    /// The longest of these waits, in nanoseconds.
+    longest_fault_wait_ns,
+    /// Processor time of the program's own threads since the pager started, in nanoseconds.
+    program_cpu_ns,
+    /// Processor time of the pager's threads, in nanoseconds: what `pager_user_time_ns` and
+    /// `pager_system_time_ns` tell in clock ticks.
+    pager_cpu_ns,
+    /// Bytes of headers of stored objects: checksum, time, owner.
+    object_header_bytes,
+    /// Frames of storage that hold nothing at the moment and were not given back yet, in bytes.
+    idle_frames_bytes,
+    /// Of `same_filled_bytes`: zeros.
+    zero_bytes,
 }
 }
 
@@ -556,6 +588,6 @@ mod tests {
         page.filled_bytes.store(rule + 8, Relaxed);
         assert_eq!(names(&page), Some("rule"));
         page.filled_bytes.store(u64::MAX, Relaxed);
-        assert!(names(&page) == Some("recode_time_ns") && page.answers());
+        assert!(names(&page) == Some("zero_bytes") && page.answers());
     }
 }

@@ -2,15 +2,16 @@
 //!
 //! The pager starts in the process that `coldpress run` made, and again when that process
 //! replaces itself (`exec`, as wrapper scripts do). What it becomes then may have no right to a pager (`setpriv`,
-//! `gosu`, the entry points of containers drop theirs first): it goes on without, and that is said. In any other process that inherits the
-//! environment the library only removes itself from it. With `--follow` it waits in all of them until
-//! the program is worth a pager, and where one cannot start the program goes on without.
+//! `gosu`, the entry points of containers drop theirs first): it goes on without, and that is said. In any other
+//! process that inherits the environment it waits until the program is worth a pager, and where one cannot start the
+//! program goes on without. With `--no-follow` the library only removes itself from the environment there.
 
-use crate::{environment, libc_files};
-use coldpress_interface::config as names;
+use crate::{environment, libc_files, libc_symbols, sanitizers};
+use coldpress_interface::config::{TRACE_LOCKS, handed as names};
 use coldpress_runtime::config::{Config, variable};
-use coldpress_runtime::{decisions, dormant, fork, message, pager, start, sys, trace};
-use core::ffi::{c_char, c_int, c_void};
+use coldpress_runtime::{decisions, dormant, fork, message, pager, run_file, start, sys, trace};
+use core::ffi::{c_char, c_int};
+use core::fmt::Write;
 
 type Constructor = extern "C" fn(c_int, *const *const c_char, *mut *mut c_char);
 
@@ -22,18 +23,17 @@ static CONSTRUCTOR: Constructor = constructor;
 #[unsafe(link_section = ".fini_array")]
 static DESTRUCTOR: extern "C" fn() = destructor;
 
-unsafe extern "C" {
-    fn __register_atfork(
-        prepare: extern "C" fn(),
-        parent: extern "C" fn(),
-        child: extern "C" fn(),
-        object: *mut c_void,
-    ) -> c_int;
-    static mut __dso_handle: u8;
-}
-
 extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *mut c_char) {
+    if !libc_symbols::is_glibc() {
+        // SAFETY: no thread of the program runs yet, and the block is the C library's.
+        unsafe { leave_alone(libc_symbols::environment()) };
+        return;
+    }
     // SAFETY: libc hands constructors the environment block it got from the kernel.
+    if unsafe { variable(environment.cast_const().cast(), names::TRIAL) }.is_some() {
+        answer_trial();
+    }
+    // SAFETY: as above.
     let config = unsafe { Config::from_environment(environment.cast_const().cast()) };
     let Some(config) = config else { return };
     // SAFETY: as above; no other thread runs yet.
@@ -42,6 +42,19 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
     if !is_root && !config.follow {
         // SAFETY: as above; no other thread runs yet.
         unsafe { environment::leave(environment) };
+        return;
+    }
+    // SAFETY: as above.
+    unsafe { run_file::open(variable(environment.cast_const().cast(), names::RUN_FILE)) };
+    // SAFETY: as above.
+    if let Some(why) = unsafe { sanitizers::forbids_a_pager(environment.cast_const().cast()) } {
+        if is_root {
+            start::say_unmanaged_because(why);
+            if !config.follow {
+                // SAFETY: as above.
+                unsafe { environment::leave(environment) };
+            }
+        }
         return;
     }
     if let Some(variable) = config.unknown_name {
@@ -57,23 +70,19 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
     let pager = pager();
     // SAFETY: as above.
     unsafe {
-        let directory = variable(environment.cast_const().cast(), names::STATISTICS_DIR);
-        pager.configure(config, directory.unwrap_or(b""));
+        pager.configure(config);
         decisions::configure(variable(
             environment.cast_const().cast(),
             names::TRACE_DECISIONS,
         ));
         if is_root {
-            trace::configure(variable(
-                environment.cast_const().cast(),
-                names::TRACE_LOCKS,
-            ));
+            trace::configure(variable(environment.cast_const().cast(), TRACE_LOCKS));
         }
     }
     pager.set_touch_before_fork(libc_files::touch);
-    let started = match config.follow {
-        true => start::start_dormant(),
-        false => start::start(),
+    let started = match is_root {
+        true => start::start(),
+        false => start::start_dormant(),
     };
     match started {
         // Nothing of what the person asked for has happened yet.
@@ -95,8 +104,38 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
     }
     // This library is initialised first (build.rs), so these are registered before any other's:
     // they run last before the fork and first after it.
-    // SAFETY: functions that live as long as the process; the handle is this library's.
-    unsafe { __register_atfork(prepare, parent, child, (&raw mut __dso_handle).cast()) };
+    libc_symbols::register_fork_hooks(prepare, parent, child);
+}
+
+/// In a program of another C library, which gives its constructors no arguments: it runs as if the library were not
+/// there. With `--follow` the library stays in the environment, for programs of glibc that it may start.
+///
+/// # Safety
+/// `environment` is null, or an environment block that nothing else uses now.
+unsafe fn leave_alone(environment: *mut *mut c_char) {
+    if environment.is_null() {
+        return;
+    }
+    // SAFETY: as the caller promises.
+    unsafe {
+        let config = Config::from_environment(environment.cast_const().cast());
+        if config.is_some_and(|config| !config.follow) {
+            environment::leave(environment);
+        }
+    }
+}
+
+/// `coldpress run` tries in a process of its own whether the library can be loaded: no pager, no program.
+fn answer_trial() -> ! {
+    let mut text = message::Text::<64>::new();
+    let _ = writeln!(
+        text,
+        "{} {}",
+        names::TRIAL_ANSWER,
+        env!("CARGO_PKG_VERSION")
+    );
+    message::answer(text.as_bytes());
+    sys::exit_process(0)
 }
 
 extern "C" fn destructor() {

@@ -1,9 +1,9 @@
 //! Leaving the environment: a process that is not managed shall not hand the library on.
 
-use coldpress_interface::config as names;
+use coldpress_interface::config::handed as names;
 use core::ffi::{CStr, c_char};
 
-/// Removes this library from `LD_PRELOAD`, and `COLDPRESS_ROOT_PID`.
+/// Removes this library from `LD_PRELOAD`, and all that was handed to it.
 ///
 /// # Safety
 /// `environment` is the process's environment block, and nothing else uses it now.
@@ -17,7 +17,7 @@ pub(crate) unsafe fn leave(environment: *mut *mut c_char) {
             let text = CStr::from_ptr(entry).to_bytes();
             let keep = match value_of(text, "LD_PRELOAD") {
                 Some(list) => without(entry, text.len() - list.len(), own),
-                None => value_of(text, names::ROOT_PID).is_none(),
+                None => !text.starts_with(names::PREFIX.as_bytes()),
             };
             if keep {
                 at = at.add(1);

@@ -14,10 +14,13 @@
 //! | `namespaces` | `unshare`, `setns` |
 //! | `piecewise` | moving memory that was split |
 //! | `raw_calls` | `syscall`, `prctl`: seccomp filters, futexes |
+//! | `sanitizers` | what sanitizers' run-time libraries ask a program |
 //! | `advise` | `coldpress_advise` |
 //! | `clones` | copies of the process by `clone` and `syscall` |
 //! | `describe` | `coldpress_describe_page` |
 //! | `c_library` | what the codecs' C code must not find |
+//! | `memory_functions` | `memcpy` and its like, hidden |
+//! | `libc_symbols` | the program's C library, which may be another than glibc |
 //! | `libc_files` | libc's list of open files, touched before a fork |
 #![no_std]
 #![deny(missing_docs)]
@@ -29,11 +32,14 @@ mod describe;
 mod entry;
 mod environment;
 mod libc_files;
+mod libc_symbols;
 mod locking;
+mod memory_functions;
 mod mutexes;
 mod namespaces;
 mod piecewise;
 mod raw_calls;
+mod sanitizers;
 mod wrappers;
 
 /// A defect of the pager: say where, and stop before a page can go wrong.
@@ -43,10 +49,11 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     coldpress_runtime::sys::abort()
 }
 
-/// Named by the precompiled core library; nothing here unwinds.
-#[unsafe(no_mangle)]
-extern "C" fn rust_eh_personality() {}
-
-// The program's libc, which it has loaded anyway.
-#[link(name = "c")]
-unsafe extern "C" {}
+// Named by the precompiled core library; nothing here unwinds. Hidden: a program whose Rust runtime is a shared library
+// must find its own.
+core::arch::global_asm!(
+    ".globl rust_eh_personality",
+    ".hidden rust_eh_personality",
+    ".type rust_eh_personality, @function",
+    "rust_eh_personality: ud2",
+);

@@ -4,25 +4,23 @@
 //! The list and the offsets are part of glibc's ABI (`_IO_list_all`, `struct _IO_FILE`); the
 //! promise `fork_preserves_content` has a test with many open files that fails without this.
 
+use crate::libc_symbols;
 use core::ptr::read_volatile;
 
 const CHAIN: usize = 0x68;
 const LOCK: usize = 0x88;
 const LAST_WORD: usize = 0xD8;
 
-unsafe extern "C" {
-    static _IO_list_all: *const u8;
-    /// libc's lock of the list; its own `fork` takes it next, in the same thread (it is recursive).
-    fn _IO_list_lock();
-    fn _IO_list_unlock();
-}
-
 /// Touches every file and its lock.
 pub(crate) fn touch() {
-    // SAFETY: under the lock of the list no file of it comes or goes, and its words are libc's.
+    let Some((list, [lock_list, unlock_list])) = libc_symbols::list_of_files() else {
+        return;
+    };
+    // SAFETY: under the lock of the list no file of it comes or goes, and its words are libc's. libc's own `fork` takes
+    // the lock next, in the same thread (it is recursive).
     unsafe {
-        _IO_list_lock();
-        let mut file = read_volatile(&raw const _IO_list_all);
+        lock_list();
+        let mut file = read_volatile(list);
         while !file.is_null() {
             read_volatile(file);
             read_volatile(file.add(LAST_WORD));
@@ -32,6 +30,6 @@ pub(crate) fn touch() {
             }
             file = read_volatile(file.add(CHAIN).cast::<*const u8>());
         }
-        _IO_list_unlock();
+        unlock_list();
     }
 }

@@ -8,22 +8,13 @@
 //! Those that *lend priority* (`PTHREAD_PRIO_INHERIT`): the kernel takes the word itself to lock it (`FUTEX_LOCK_PI`),
 //! and where its page is away it says EFAULT, for which libc aborts.
 
+use crate::libc_symbols;
 use crate::wrappers::Wrapped;
 use coldpress_runtime::exclusions::Reason;
 use coldpress_runtime::pager;
 use coldpress_uffd::AddressRange;
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
-
-unsafe extern "C" {
-    fn pthread_mutexattr_getrobust(attributes: *const c_void, robust: *mut c_int) -> c_int;
-    fn pthread_mutexattr_getprotocol(attributes: *const c_void, protocol: *mut c_int) -> c_int;
-}
-
-/// `PTHREAD_MUTEX_ROBUST`.
-const ROBUST: c_int = 1;
-/// `PTHREAD_PRIO_INHERIT`.
-const INHERIT: c_int = 1;
 
 /// Size of libc's `pthread_mutex_t`.
 const SIZE: usize = if cfg!(target_arch = "aarch64") {
@@ -49,17 +40,13 @@ pub unsafe extern "C" fn pthread_mutex_init(
     };
     // SAFETY: libc's function has this type; the arguments are the program's.
     let result = unsafe { core::mem::transmute::<NonNull<c_void>, Init>(real)(mutex, attributes) };
-    if result == 0 && !attributes.is_null() {
-        let (mut robust, mut protocol) = (0, 0);
-        // SAFETY: libc has just read the same attributes. Where it tells nothing the words stay 0.
-        unsafe {
-            pthread_mutexattr_getrobust(attributes, &mut robust);
-            pthread_mutexattr_getprotocol(attributes, &mut protocol);
-        }
-        if robust == ROBUST || protocol == INHERIT {
-            let range = AddressRange::new(mutex as usize, SIZE);
-            pager().keep_in_place(range, Reason::RobustMutex);
-        }
+    // SAFETY: libc has just read the same attributes.
+    if result == 0
+        && !attributes.is_null()
+        && unsafe { libc_symbols::kernel_takes_word(attributes) }
+    {
+        let range = AddressRange::new(mutex as usize, SIZE);
+        pager().keep_in_place(range, Reason::RobustMutex);
     }
     result
 }

@@ -11,15 +11,12 @@
 //! A program that has the instruction itself, without libc, passes all of this by.
 
 use crate::wrappers::answer;
+use crate::{environment, libc_symbols};
 use coldpress_runtime::filter::{self, Instruction, Verdict};
 use coldpress_runtime::{message, pager, sys};
 use coldpress_uffd::PAGE_SIZE;
 use core::ffi::{c_int, c_long, c_void};
 use linux_raw_sys::general as nr;
-
-unsafe extern "C" {
-    fn __errno_location() -> *mut c_int;
-}
 
 /// `syscall`. In C it takes any number of arguments; that is the same in registers and on the stack.
 ///
@@ -74,10 +71,10 @@ pub unsafe extern "C" fn syscall(
         "ret",
         "2:",
         "neg eax",
-        "push rax",
-        "call {errno}",
-        "pop rcx",
-        "mov [rax], ecx",
+        "mov edi, eax",
+        "sub rsp, 8",
+        "call {set_errno}",
+        "add rsp, 8",
         "mov rax, -1",
         "ret",
         fork = const nr::__NR_fork,
@@ -94,13 +91,12 @@ pub unsafe extern "C" fn syscall(
         prctl = const nr::__NR_prctl,
         special = sym special,
         copies = sym crate::clones::by_number,
-        errno = sym errno,
+        set_errno = sym set_errno,
     )
 }
 
-extern "C" fn errno() -> *mut c_int {
-    // SAFETY: libc's own, of the calling thread.
-    unsafe { __errno_location() }
+extern "C" fn set_errno(errno: c_int) {
+    libc_symbols::set_errno(errno);
 }
 
 /// The calls that are more than a call. The last argument lies on the stack, whether the program has given it or not.
@@ -238,6 +234,12 @@ unsafe fn install(program: usize, all_threads: bool, call: impl FnOnce() -> isiz
             false => core::slice::from_raw_parts(program.filter, len),
         }
     };
+    let block = libc_symbols::environment();
+    if !block.is_null() && filter::kills_after_exec(filter) {
+        // SAFETY: the program is in this call. Where other threads of it look a variable up meanwhile they see each
+        // entry or the one behind it.
+        unsafe { environment::leave(block) };
+    }
     match pager().judge_filter(filter, all_threads) {
         Verdict::Bearable => call(),
         Verdict::Forbids(number) => {

@@ -3,8 +3,8 @@
 //! Each makes the system call itself, as libc's does. A program that bypasses libc bypasses
 //! these; what then still holds stands in `docs/adr/0003-fork.md` and HAZARDS' tests.
 
-use crate::piecewise;
-use coldpress_runtime::exclusions::{Reason, control_block_range};
+use crate::{libc_symbols, piecewise};
+use coldpress_runtime::exclusions::Reason;
 use coldpress_runtime::fork::Operation;
 use coldpress_runtime::{pager, sys};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
@@ -12,11 +12,6 @@ use core::ffi::{CStr, c_int, c_ulong, c_void};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use linux_raw_sys::general as nr;
-
-unsafe extern "C" {
-    fn __errno_location() -> *mut c_int;
-    fn dlsym(handle: *mut c_void, name: *const core::ffi::c_char) -> *mut c_void;
-}
 
 const EFAULT: isize = -14;
 const EBUSY: isize = -16;
@@ -26,8 +21,7 @@ const MADV_GUARD_INSTALL: c_int = 102;
 /// Turns a raw result into libc's: -1 and `errno`.
 pub(crate) fn answer(result: isize) -> isize {
     if (-4095..0).contains(&result) {
-        // SAFETY: libc's own errno of the calling thread, which is the program's.
-        unsafe { *__errno_location() = -result as c_int };
+        libc_symbols::set_errno(-result as c_int);
         return -1;
     }
     result
@@ -51,16 +45,12 @@ impl Wrapped {
     /// Where it is; `None`: this libc has none.
     pub(crate) fn find(&self) -> Option<NonNull<c_void>> {
         if self.found.load(Relaxed) == 0 {
-            // SAFETY: looks up libc's function of that name.
-            let real = unsafe { dlsym(NEXT, self.name.as_ptr()) };
+            let real = libc_symbols::next_of(self.name);
             self.found.store(real as usize, Relaxed);
         }
         NonNull::new(self.found.load(Relaxed) as *mut c_void)
     }
 }
-
-/// `RTLD_NEXT`.
-const NEXT: *mut c_void = core::ptr::without_provenance_mut(usize::MAX);
 
 /// `sigaltstack`, whose stacks are never evicted.
 ///
@@ -234,7 +224,7 @@ pub unsafe extern "C" fn pthread_create(
 
 /// A thread's handle is the address of its control block.
 fn keep_control_block(handle: usize) {
-    pager().keep_in_place(control_block_range(handle), Reason::Thread);
+    pager().keep_control_block(handle);
 }
 
 type StartC11 = extern "C" fn(*mut c_void) -> c_int;

@@ -90,6 +90,12 @@ impl<'a> Managed<'a> {
         self
     }
 
+    /// Gives `coldpress run` an option without a value.
+    pub fn flag(mut self, name: &str) -> Self {
+        self.options.push(name.into());
+        self
+    }
+
     /// Sets a variable in the environment of `coldpress run`.
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.into(), value.into()));

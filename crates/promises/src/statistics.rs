@@ -34,6 +34,11 @@ impl Statistics {
             .unwrap_or_else(|| panic!("statistics have no number `{name}`: {}", self.0))
     }
 
+    /// The object of that name: `follow`.
+    pub fn part(&self, name: &str) -> Self {
+        Self(self.0[name].clone())
+    }
+
     /// The text of that name: `codec`, `storage`.
     ///
     /// # Panics
@@ -88,8 +93,8 @@ impl Statistics {
         let found = self.get(name);
         assert!(
             found >= least,
-            "{name} is {found}, at least {least} expected: {}",
-            self.summary()
+            "{name} is {found}, at least {least} expected: {:#}",
+            self.0
         );
     }
 }

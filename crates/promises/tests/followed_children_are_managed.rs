@@ -1,8 +1,8 @@
-//! With `--follow` the programs that a program starts are managed too, each with a budget of its own, and
+//! The programs that a program starts are managed too, each with a budget of its own, and
 //! none of them can tell.
 //!
-//! Seen to fail: with the library leaving the environment in all processes but the first, as without the
-//! option, no program that was started or forked is found among the managed ones.
+//! Seen to fail: with the library leaving the environment in all processes but the first, as with
+//! `--no-follow`, no program that was started or forked is found among the managed ones.
 
 use coldpress_interface::config;
 use coldpress_promises::{Managed, Outcome, Workplace, skip};
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a shell script under `--follow`; what `--stats` says of all programs.
+/// Runs a shell script; what `--stats` says of all programs.
 fn follow(place: &Workplace, budget: &str, script: &str) -> (Outcome, Value) {
     let file = place.path("follow.json");
     let directory = place.path("s");
@@ -19,7 +19,6 @@ fn follow(place: &Workplace, budget: &str, script: &str) -> (Outcome, Value) {
         Managed::new(place).environment(config::STATISTICS_DIR, directory.to_str().unwrap());
     let outcome = managed.call(&[
         "run",
-        "--follow",
         "--budget",
         budget,
         "--stats",
@@ -57,29 +56,33 @@ fn why<'a>(all: &'a Value, program: &str) -> Option<&'a str> {
     found.map(|entry| entry["why"].as_str().unwrap())
 }
 
-/// A static program that does nothing for two seconds; `None` where it cannot be made.
-fn idle_static(place: &Workplace, name: &str, bits: &str) -> Option<String> {
+/// A static program that holds 8 MiB for two seconds, a third of the budget; `None` where it cannot be made.
+fn idle(place: &Workplace, name: &str, bits: &str, linked: &str) -> Option<String> {
     let source = place.path(&format!("{name}.c"));
     // Nothing of a C library is needed, so that 32 bits need none.
     let text = match bits {
         "-m32" => {
             // nanosleep, then exit.
             "static const int pause[2] = {2, 0};\n\
-             void _start(void) { int r; __asm__ volatile(\"int $0x80\" : \"=a\"(r) : \"a\"(162), \"b\"(pause), \"c\"(0) : \"memory\"); \
+             static char held[8 << 20];\n\
+             void _start(void) { int r; for (unsigned n = 0; n < sizeof held; n += 4096) ((volatile char *)held)[n] = 1; __asm__ volatile(\"int $0x80\" : \"=a\"(r) : \"a\"(162), \"b\"(pause), \"c\"(0) : \"memory\"); \
              __asm__ volatile(\"int $0x80\" : : \"a\"(1), \"b\"(0)); }"
         }
-        _ => "#include <unistd.h>\nint main(void) { sleep(2); return 0; }",
+        _ => {
+            "#include <string.h>\n#include <unistd.h>\nstatic char held[8 << 20];\n\
+             int main(void) { memset(held, 1, sizeof held); sleep(2); return held[4096] - 1; }"
+        }
     };
     fs::write(&source, text).unwrap();
     let program = place.path(name);
     let mut gcc = Command::new("gcc");
-    gcc.args([bits, "-O1", "-static", "-o"]).arg(&program);
+    gcc.args([bits, "-O1", linked, "-o"]).arg(&program);
     if bits == "-m32" {
         gcc.args(["-nostdlib", "-ffreestanding", "-fno-pie", "-no-pie"]);
     }
     let made = gcc.arg(&source).output().expect("gcc");
     if !made.status.success() {
-        skip::skipped(&format!("gcc {bits} -static fails"));
+        skip::skipped(&format!("gcc {bits} {linked} fails"));
         return None;
     }
     Some(program.display().to_string())
@@ -137,16 +140,17 @@ fn forked_before_the_pager_is_there() {
     );
 }
 
-/// Programs into which the pager cannot be loaded run as ever, and are named with the reason.
+/// Programs that hold much and into which the pager cannot be loaded run as ever, and are named with the reason.
 #[test]
 fn what_cannot_be_managed_is_named() {
     if !skip::root_or_skip() {
         return;
     }
     let place = Workplace::new("follow-not");
-    let mut script = String::from("env -i /bin/sleep 2; echo cleared $?\n");
-    let still = idle_static(&place, "idle64", "-m64");
-    let small = idle_static(&place, "idle32", "-m32");
+    let cleared = idle(&place, "cleared", "-m64", "-no-pie").unwrap();
+    let mut script = format!("/bin/sleep 1; env -i {cleared}; echo cleared $?\n");
+    let still = idle(&place, "idle64", "-m64", "-static");
+    let small = idle(&place, "idle32", "-m32", "-static");
     for program in [&still, &small].into_iter().flatten() {
         script += &format!("{program}; echo status $?\n");
     }
@@ -159,7 +163,8 @@ fn what_cannot_be_managed_is_named() {
         "{outcome}"
     );
     let cleared = "its environment does not name the pager's library";
-    assert_eq!(why(&all, "sleep"), Some(cleared), "{all:#}");
+    assert_eq!(why(&all, "cleared"), Some(cleared), "{all:#}");
+    assert_eq!(why(&all, "sleep"), None, "it holds nothing: {all:#}");
     if still.is_some() {
         assert_eq!(why(&all, "idle64"), Some("statically linked"), "{all:#}");
     }
@@ -170,7 +175,7 @@ fn what_cannot_be_managed_is_named() {
     assert!(outcome.stderr.contains("sh: not managed: "), "{outcome}");
 }
 
-/// Hundreds of programs that are over at once: no pager starts in them, no file of theirs stays.
+/// Hundreds of programs that are over at once: no pager starts in them, and there is one file for all.
 #[test]
 fn a_storm_of_short_programs_leaves_nothing() {
     if !skip::root_or_skip() {
@@ -181,10 +186,13 @@ fn a_storm_of_short_programs_leaves_nothing() {
         /bin/true & /bin/true; (exit 3); done; done; wait; \
         ls \"$COLDPRESS_STATISTICS_DIR\" | wc -l; kill -TERM $$";
     let (outcome, all) = follow(&place, "24M", script);
-    assert_eq!(outcome.stdout, "0\n", "{outcome}");
+    assert_eq!(outcome.stdout, "1\n", "{outcome}");
+    let left = fs::read_dir(place.path("s")).unwrap().count();
+    assert_eq!(left, 0, "{outcome}");
     use std::os::unix::process::ExitStatusExt;
     assert_eq!(outcome.status.signal(), Some(15), "{outcome}");
-    assert_eq!(number(&all, "programs"), 0, "{all:#}");
+    assert_eq!(number(&all, "programs"), 1, "the shell: {all:#}");
+    assert_eq!(number(&all, "evictions"), 0);
     assert_eq!(number(&all, "stalled_faults"), 0);
 }
 
@@ -210,9 +218,9 @@ fn status_lists_each() {
     assert!(number(&all, "programs") >= 2, "{all:#}");
 }
 
-/// Without the option it ends at exec, and with it nothing else of the run changes.
+/// With `--no-follow` it ends at exec.
 #[test]
-fn by_default_it_ends_at_exec() {
+fn it_can_end_at_exec() {
     if !skip::root_or_skip() {
         return;
     }
@@ -220,9 +228,10 @@ fn by_default_it_ends_at_exec() {
     let larger = place.compile("larger_than_limit");
     let script = format!("{} 7 40 1; exit $?", larger.display());
     let arguments = ["-c", script.as_str()];
-    let (outcome, statistics) = Managed::new(&place).run(Path::new("/bin/sh"), arguments);
+    let (outcome, statistics) = Managed::new(&place)
+        .environment("COLDPRESS_FOLLOW", "no")
+        .run(Path::new("/bin/sh"), arguments);
     assert!(outcome.stdout.contains("OK 40 MiB"), "{outcome}");
     let statistics = statistics.expect("statistics of the shell");
     assert_eq!(statistics.get("evictions"), 0);
-    assert_eq!(statistics.get("run_pid"), 0);
 }

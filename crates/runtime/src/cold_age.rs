@@ -1,65 +1,111 @@
 //! The age from which pages are compressed although there is room, where it is not given: chosen by
 //! what it costs the program.
 //!
-//! A page that was taken and is wanted again costs a fault. Two measures say how many are right: 0.2 % of
-//! the pages in place a minute (Google's far memory, ASPLOS 2019), or a thousandth of the time (Meta's TMO,
-//! ASPLOS 2022, holds stalls at that), whichever is more: in a small program 0.2 % is next to nothing, and hot
-//! pages have to come back once before they are known to be hot. With fewer pages are let grow cold sooner,
-//! with more later. Each window is judged for itself; it ends early for compressing, not for judging,
-//! when it has had ten times its share ([`ColdAge::has_had_enough`]): so an age that turns out far too short
-//! costs a hundredth of the time, and for one window.
+//! It begins with [`FIRST_NS`], so that a program of some size has its idle memory compressed in seconds, and
+//! later in small programs, which have little to give. Without accessed bits nobody knows which pages are hot:
+//! they are taken, and come back. So three things bound what finding out costs.
 //!
-//! Windows in which the budget, or the machine's want, made pages go say nothing of the age, and change nothing.
+//! * *Pace*. Pages taken for their age, ever, at [`FAULT_NS`] each, are an [`PACE`]th of the time at most. Should the program want all
+//!   of them back at once it has lost no more than that share of its time, and so much is also what
+//!   compressing them takes of a processor, about.
+//! * *Credit*. What threads wait for faults is paid from a credit, which grows with time by the share that is
+//!   allowed: a two-hundredth of it in the first minute, then a thousandth (Meta's TMO, ASPLOS 2022, holds stalls at that); or by
+//!   0.2 % of the pages in place a minute (Google's far memory, ASPLOS 2019), where that is more. Where none is left
+//!   the age becomes longer at once, and no page is taken for its age for [`PEACE_NS`].
+//! * *Windows*. Each window is judged for itself: faults that cost more than the share make the age longer, less than
+//!   half of it makes it shorter. Windows are a second long at first, an eighth of the time later, and ten seconds at most.
+//!
+//! In the first minute the age becomes longer by half or doubles, up to a minute; later by a quarter; shorter always by an eighth.
+//!
+//! Times in which the budget, or the machine's want, made pages go say nothing of the age, and change nothing.
+
+/// What a page that comes back costs its program, about.
+const FAULT_NS: u64 = 10_000;
 
 /// Refaults a minute, of a million pages in place: 0.2 %.
 const MOST_REFAULTS: u64 = 2_000;
 
-/// How long one window lasts.
+/// Of the time: what refaults may cost in the first minute, and later.
+const EARLY_SHARE: u64 = 200;
+const SHARE: u64 = 1_000;
+/// How long it is early.
+const EARLY_NS: u64 = 60_000_000_000;
+
+/// Of the time: what it would cost if all pages that were taken came back.
+const PACE: u64 = 8;
+
+/// The credit of the beginning: 3,000 pages may come back before anything was earned.
+const FIRST_CREDIT_NS: i64 = 30_000_000;
+/// No more credit is kept than is earned in this time.
+const CREDIT_FOR_NS: u64 = 100_000_000_000;
+
+/// How long a program is left in peace when its credit is used up.
+const PEACE_NS: u64 = 10_000_000_000;
+/// The same in the first minute.
+const EARLY_PEACE_NS: u64 = 3_000_000_000;
+
+const SHORTEST_WINDOW_NS: u64 = 1_000_000_000;
 const WINDOW_NS: u64 = 10_000_000_000;
+/// A window is one of so many parts of the time before it.
+const WINDOW_PART: u64 = 8;
 
-/// A window that has had so many times its share is left in peace.
-const ENOUGH: u64 = 10;
-
-/// So many refaults in one window cost a thousandth of its time, at 10 µs each.
-const CHEAP: u64 = WINDOW_NS / 1000 / 10_000;
-
-const LEAST_NS: u64 = 5_000_000_000;
-const FIRST_NS: u64 = 60_000_000_000;
+/// The shortest age, which is also the first one of a program that has at least [`LARGE_PAGES`].
+const LEAST_NS: u64 = 2_000_000_000;
+const FIRST_NS: u64 = LEAST_NS;
+/// 64 MiB. With half of it the first age is twice as long, and so on.
+const LARGE_PAGES: u64 = 1 << 14;
+/// The first age of the smallest programs.
+const SMALL_FIRST_NS: u64 = 60_000_000_000;
 const MOST_AGE_NS: u64 = 3_600_000_000_000;
 
 /// The age in force, and the window that is being judged.
 #[derive(Debug)]
 pub(crate) struct ColdAge {
     age_ns: u64,
+    /// A window has made the age longer or shorter: it is the first one no more.
+    is_learnt: bool,
+    /// When the first observation was; 0: there was none.
     began_ns: u64,
-    /// Refaults before the window.
-    before: u64,
-    /// Refaults in it.
-    refaults: u64,
-    resident: u64,
-    pressed: bool,
-    /// Pages taken for their age before the window, and in it.
+    observed_ns: u64,
+    /// What refaults may still cost.
+    credit_ns: i64,
+    /// No page is taken before this time.
+    peace_until_ns: u64,
+    /// What faults had cost at the last observation.
+    cost_ns: u64,
+    window: Window,
+}
+
+/// What happens in a window.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    began_ns: u64,
+    ends_ns: u64,
+    cost_ns: u64,
+    /// Pages taken for their age before it.
     taken_before: u64,
-    taken: u64,
+    pressed: bool,
 }
 
 /// How things stand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts {
-    /// Pages that came back, ever.
-    pub refaults: u64,
+    /// What faults have cost the program, ever: time that its threads waited for them.
+    pub cost_ns: u64,
     /// Pages in place.
     pub resident: u64,
+    /// Pages of the program, in place or not.
+    pub content: u64,
     /// Pages taken for their age, ever.
     pub taken: u64,
     /// Pages are made to go now for another reason: the budget, or the machine.
     pub pressed: bool,
 }
 
-/// What a window made of the age.
+/// What an observation made of the age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The window is not over.
+    /// Nothing yet.
     Pending,
     /// Too many came back.
     Longer,
@@ -72,14 +118,20 @@ pub(crate) enum Verdict {
 impl ColdAge {
     pub(crate) const fn new() -> Self {
         Self {
-            age_ns: FIRST_NS,
+            age_ns: SMALL_FIRST_NS,
+            is_learnt: false,
             began_ns: 0,
-            before: 0,
-            refaults: 0,
-            resident: 0,
-            pressed: false,
-            taken_before: 0,
-            taken: 0,
+            observed_ns: 0,
+            credit_ns: FIRST_CREDIT_NS,
+            peace_until_ns: 0,
+            cost_ns: 0,
+            window: Window {
+                began_ns: 0,
+                ends_ns: 0,
+                cost_ns: 0,
+                taken_before: 0,
+                pressed: false,
+            },
         }
     }
 
@@ -88,149 +140,142 @@ impl ColdAge {
         self.age_ns
     }
 
-    /// Refaults that a window may have, with so many pages in place.
-    fn share(&self) -> u64 {
-        let a_minute = self.resident * MOST_REFAULTS / 1_000_000;
-        (a_minute * (WINDOW_NS / 1_000_000_000) / 60).max(CHEAP)
+    /// Whether no more pages should be taken now because of their age: too many came back.
+    pub(crate) fn is_in_peace(&self) -> bool {
+        self.observed_ns < self.peace_until_ns
     }
 
-    /// Whether no more pages should be taken in this window because of their age.
-    pub(crate) fn has_had_enough(&self) -> bool {
-        self.refaults > ENOUGH * self.share()
+    /// How many pages may be taken now because of their age, having taken so many.
+    pub(crate) fn pace(&self, taken: u64) -> u64 {
+        let lived_ns = self.observed_ns - self.began_ns;
+        (lived_ns / PACE / FAULT_NS).saturating_sub(taken)
+    }
+
+    fn is_early(&self) -> bool {
+        self.observed_ns - self.began_ns < EARLY_NS
+    }
+
+    /// What refaults may cost in so much time.
+    fn share_ns(&self, time_ns: u64, resident: u64) -> u64 {
+        let of_time = match self.is_early() {
+            true => time_ns / EARLY_SHARE,
+            false => time_ns / SHARE,
+        };
+        // Of a terabyte for an hour it is less than 2^64.
+        let of_pages = resident * MOST_REFAULTS / 60 * FAULT_NS / 1_000_000;
+        of_time.max(of_pages * (time_ns / 1_000_000) / 1_000)
     }
 
     /// Takes note of how things stand.
     pub(crate) fn observe(&mut self, now_ns: u64, counts: Counts) -> Verdict {
         if self.began_ns == 0 {
-            self.begin(now_ns, counts);
+            (self.began_ns, self.observed_ns) = (now_ns, now_ns);
+            self.cost_ns = counts.cost_ns;
+            self.open_window(&counts);
         }
-        self.refaults = counts.refaults - self.before;
-        self.taken = counts.taken - self.taken_before;
-        self.resident = counts.resident;
-        self.pressed |= counts.pressed;
-        if now_ns - self.began_ns < WINDOW_NS {
+        let passed_ns = now_ns.saturating_sub(self.observed_ns);
+        let cost_ns = counts.cost_ns.saturating_sub(self.cost_ns);
+        self.observed_ns = now_ns;
+        self.cost_ns = counts.cost_ns;
+        if !self.is_learnt {
+            self.age_ns = first_age_ns(counts.content);
+        }
+        self.window.pressed |= counts.pressed;
+        self.window.cost_ns += cost_ns;
+        self.earn(passed_ns, &counts);
+        if !self.window.pressed && self.spend(cost_ns, &counts) {
+            self.open_window(&counts);
+            return Verdict::Longer;
+        }
+        if now_ns < self.window.ends_ns {
             return Verdict::Pending;
         }
-        let verdict = self.judge();
+        let verdict = self.judge(&counts);
         match verdict {
-            Verdict::Longer => self.age_ns = (self.age_ns + self.age_ns / 4).min(MOST_AGE_NS),
-            Verdict::Shorter => self.age_ns = (self.age_ns - self.age_ns / 8).max(LEAST_NS),
+            Verdict::Longer => self.lengthen(if self.is_early() { 2 } else { 4 }),
+            Verdict::Shorter => self.shorten(),
             Verdict::Pending | Verdict::Same => {}
         }
-        self.begin(now_ns, counts);
+        self.open_window(&counts);
         verdict
     }
 
-    fn begin(&mut self, now_ns: u64, counts: Counts) {
-        self.began_ns = now_ns;
-        self.before = counts.refaults;
-        self.taken_before = counts.taken;
-        self.refaults = 0;
-        self.taken = 0;
-        self.pressed = false;
+    fn earn(&mut self, passed_ns: u64, counts: &Counts) {
+        let most = self.share_ns(CREDIT_FOR_NS, counts.resident);
+        let earned = self.share_ns(passed_ns, counts.resident);
+        self.credit_ns = (self.credit_ns + earned as i64).min(most as i64);
     }
 
-    fn judge(&self) -> Verdict {
-        match self.share() {
-            _ if self.pressed => Verdict::Same,
-            share if self.refaults > share => Verdict::Longer,
+    /// Pays for faults. Whether the credit is used up, and what follows from it was done.
+    fn spend(&mut self, cost_ns: u64, counts: &Counts) -> bool {
+        self.credit_ns -= cost_ns as i64;
+        if self.credit_ns >= 0 || cost_ns == 0 {
+            return false;
+        }
+        // A phase in which everything is wanted back shall not count for hours: there is credit again when the
+        // program has been left in peace.
+        let peace_ns = match self.is_early() {
+            true => EARLY_PEACE_NS,
+            false => PEACE_NS,
+        };
+        let least = self.share_ns(peace_ns / 2, counts.resident);
+        self.credit_ns = self.credit_ns.max(-(least as i64));
+        if self.is_in_peace() {
+            return false;
+        }
+        self.peace_until_ns = self.observed_ns + peace_ns;
+        self.lengthen(if self.is_early() { 1 } else { 4 });
+        true
+    }
+
+    fn open_window(&mut self, counts: &Counts) {
+        let lived_ns = self.observed_ns - self.began_ns;
+        let length_ns = (lived_ns / WINDOW_PART).clamp(SHORTEST_WINDOW_NS, WINDOW_NS);
+        self.window = Window {
+            began_ns: self.observed_ns,
+            ends_ns: self.observed_ns + length_ns,
+            cost_ns: 0,
+            taken_before: counts.taken,
+            pressed: false,
+        };
+    }
+
+    fn judge(&self, counts: &Counts) -> Verdict {
+        let length_ns = self.observed_ns - self.window.began_ns;
+        let cost_ns = self.window.cost_ns;
+        match self.share_ns(length_ns, counts.resident) {
+            _ if self.window.pressed => Verdict::Same,
+            share if cost_ns > share => Verdict::Longer,
             // Where nothing was taken nothing could come back.
-            share if self.refaults < share / 2 && self.taken > 0 => Verdict::Shorter,
+            share if cost_ns < share / 2 && counts.taken > self.window.taken_before => {
+                Verdict::Shorter
+            }
             _ => Verdict::Same,
         }
     }
+
+    fn lengthen(&mut self, part: u64) {
+        self.is_learnt = true;
+        // A program that is busy at first may be idle afterwards.
+        let most_ns = match self.is_early() {
+            true => SMALL_FIRST_NS.max(self.age_ns),
+            false => MOST_AGE_NS,
+        };
+        self.age_ns = (self.age_ns + self.age_ns / part).min(most_ns);
+    }
+
+    fn shorten(&mut self) {
+        self.is_learnt = true;
+        self.age_ns = (self.age_ns - self.age_ns / 8).max(LEAST_NS);
+    }
+}
+
+/// The age to begin with, of a program with so many pages.
+fn first_age_ns(content: u64) -> u64 {
+    let smaller = LARGE_PAGES * FIRST_NS / content.max(1);
+    smaller.clamp(FIRST_NS, SMALL_FIRST_NS)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// 64 GiB in place: 5,592 refaults a window are allowed.
-    const RESIDENT: u64 = 1 << 24;
-    const ALLOWED: u64 = 5_592;
-
-    fn counts(refaults: u64, taken: u64) -> Counts {
-        Counts {
-            refaults,
-            resident: RESIDENT,
-            taken,
-            pressed: false,
-        }
-    }
-
-    /// So many windows after each other, with so many refaults each; pages are taken in all of them.
-    fn windows(age: &mut ColdAge, count: u64, a_window: u64) -> Verdict {
-        let (began, before, taken) = (age.began_ns.max(1), age.before, age.taken_before);
-        let mut verdict = age.observe(began, counts(before, taken));
-        for n in 1..=count {
-            let now = counts(before + n * a_window, taken + n);
-            verdict = age.observe(began + n * WINDOW_NS, now);
-        }
-        verdict
-    }
-
-    #[test]
-    fn it_grows_while_pages_come_back_and_shrinks_while_they_do_not() {
-        let mut age = ColdAge::new();
-        assert_eq!(windows(&mut age, 1, ALLOWED + 1), Verdict::Longer);
-        assert_eq!(age.in_force_ns(), FIRST_NS / 4 * 5);
-        assert_eq!(windows(&mut age, 1, ALLOWED), Verdict::Same);
-        assert_eq!(windows(&mut age, 1, ALLOWED / 2), Verdict::Same);
-        assert_eq!(windows(&mut age, 1, ALLOWED / 2 - 1), Verdict::Shorter);
-        assert_eq!(age.in_force_ns(), FIRST_NS / 4 * 5 / 8 * 7);
-        windows(&mut age, 100, 0);
-        assert_eq!(age.in_force_ns(), LEAST_NS);
-        windows(&mut age, 100, 100_000);
-        assert_eq!(age.in_force_ns(), MOST_AGE_NS);
-    }
-
-    #[test]
-    fn in_a_small_program_a_thousandth_of_the_time_is_allowed() {
-        for (refaults, expected) in [(1000, Verdict::Same), (1001, Verdict::Longer)] {
-            let mut age = ColdAge::new();
-            let now = |refaults, taken| Counts {
-                resident: 1000,
-                ..counts(refaults, taken)
-            };
-            age.observe(1, now(0, 0));
-            let verdict = age.observe(1 + WINDOW_NS, now(refaults, 1));
-            assert_eq!(verdict, expected);
-        }
-    }
-
-    #[test]
-    fn where_nothing_was_taken_nothing_is_learnt() {
-        let mut age = ColdAge::new();
-        age.observe(1, counts(0, 7));
-        assert_eq!(age.observe(1 + WINDOW_NS, counts(0, 7)), Verdict::Same);
-        assert_eq!(
-            age.observe(1 + 2 * WINDOW_NS, counts(0, 8)),
-            Verdict::Shorter
-        );
-    }
-
-    #[test]
-    fn a_window_that_has_had_its_share_is_left_in_peace() {
-        let mut age = ColdAge::new();
-        age.observe(1, counts(1000, 0));
-        age.observe(2, counts(1000 + 10 * ALLOWED, 0));
-        assert!(!age.has_had_enough());
-        age.observe(3, counts(1001 + 10 * ALLOWED, 0));
-        assert!(age.has_had_enough());
-        age.observe(1 + WINDOW_NS, counts(1001 + 10 * ALLOWED, 0));
-        assert!(!age.has_had_enough(), "the next one is another");
-    }
-
-    #[test]
-    fn what_the_budget_does_is_not_the_ages_fault() {
-        let mut age = ColdAge::new();
-        let pressed = Counts {
-            pressed: true,
-            ..counts(10, 1)
-        };
-        age.observe(1, counts(0, 0));
-        age.observe(2, pressed);
-        let verdict = age.observe(1 + WINDOW_NS, counts(1_000_000, 1));
-        assert_eq!((verdict, age.in_force_ns()), (Verdict::Same, FIRST_NS));
-    }
-}
+#[path = "cold_age_tests.rs"]
+mod tests;

@@ -1,19 +1,20 @@
 //! What may be changed while the program runs: the settings in force, and serving requests for them.
 //!
-//! Requests come through the statistics file (`coldpress_interface::control`). They are served by
+//! Requests come through the statistics page (`coldpress_interface::control`). They are served by
 //! the reclaim thread between two rounds. The watchdog looks whether there is one, four times
 //! a second, and wakes it: a pager that has nothing to do need not look more often for it.
 //!
 //! In the child of a fork the settings are those that were in force in the parent; requests come
-//! through a file of its own.
+//! through a page of its own.
 
 use crate::config::Config;
 use crate::windows::parts;
 use crate::{Pager, pager, statistics};
-use coldpress_engine::{Entry, LEAF_PAGES};
+use coldpress_engine::{Entry, LEAF_PAGES, Trigger, tunables};
 use coldpress_interface::control::{
-    BUDGET, COLD_AFTER, COLD_AFTER_AUTO, MAPPINGS, NO_BUDGET, Request, TRIGGERS,
+    BUDGET, COLD_AFTER, COLD_AFTER_AUTO, MAPPINGS, NO_BUDGET, Refusal, Request, TRIGGERS, TUNABLES,
 };
+use coldpress_interface::figures::name_hash;
 use coldpress_interface::mappings::Mapping;
 use coldpress_interface::page::Page;
 use coldpress_interface::triggers::Triggers;
@@ -34,8 +35,6 @@ pub struct Control {
     /// Number of the last request that was answered.
     answered: AtomicU64,
     page: AtomicPtr<Page>,
-    /// Where the parent has its page, in the child of a fork that has none yet.
-    parents: AtomicPtr<Page>,
 }
 
 impl Control {
@@ -49,7 +48,6 @@ impl Control {
             guarded: AtomicBool::new(false),
             answered: AtomicU64::new(0),
             page: AtomicPtr::new(core::ptr::null_mut()),
-            parents: AtomicPtr::new(core::ptr::null_mut()),
         }
     }
 
@@ -84,29 +82,26 @@ impl Control {
         config.budget_bytes = self.budget_bytes.load(Relaxed);
         config.cold_after_ms = self.cold_after_ms.load(Relaxed);
         let triggers = Triggers::from_bits(self.triggers.load(Relaxed));
-        config.triggers = triggers.unwrap_or(Triggers::ALL);
+        config.triggers = triggers.unwrap_or(Triggers::ALL).both(tuned_triggers());
     }
 
     /// Takes requests from this page from now on, which is new.
     ///
     /// # Safety
-    /// The page stays mapped for good.
+    /// The page stays mapped as long as the process.
     pub unsafe fn set_page(&self, page: *mut Page) {
         self.answered.store(0, Relaxed);
         self.page.store(page, Release);
     }
 
-    /// The page is the parent's: in the child of a fork.
+    /// The page is the parent's: in the child of a fork, which has none yet.
     pub(crate) fn leave_page(&self) {
-        let page = self.page.swap(core::ptr::null_mut(), Relaxed);
-        if !page.is_null() {
-            self.parents.store(page, Relaxed);
-        }
+        self.page.store(core::ptr::null_mut(), Relaxed);
     }
 
-    /// Where a child's own page takes the place of its parent's; null: anywhere.
-    pub(crate) fn place(&self) -> *mut Page {
-        self.parents.load(Relaxed)
+    /// Where the page is; null where there is none.
+    pub(crate) fn page_address(&self) -> *mut Page {
+        self.page.load(Acquire)
     }
 
     /// Whether figures go anywhere.
@@ -114,7 +109,8 @@ impl Control {
         self.page().is_some()
     }
 
-    fn page(&self) -> Option<&Page> {
+    /// The page, if there is one.
+    pub(crate) fn page(&self) -> Option<&Page> {
         // SAFETY: null, or a mapping that stays (see `set_page`), of nothing but atomics and padding.
         unsafe { self.page.load(Acquire).as_ref() }
     }
@@ -126,8 +122,12 @@ impl Control {
             .is_some_and(|page| page.control.is_pending(answered))
     }
 
-    fn carry_out(&self, request: &Request, page: &Page) {
+    /// Does all of it, or nothing.
+    fn carry_out(&self, request: &Request, page: &Page) -> Result<(), Refusal> {
         let has = |key| request.keys & key != 0;
+        if has(TUNABLES) {
+            tune(&request.tunables)?;
+        }
         if has(BUDGET) {
             self.budget_bytes.store(request.budget_bytes, Relaxed);
         }
@@ -141,7 +141,39 @@ impl Control {
             page.mappings
                 .fill(pager().discovery.mappings().map(look_at));
         }
+        Ok(())
     }
+}
+
+/// The triggers that the engine's tunables leave on.
+fn tuned_triggers() -> Triggers {
+    let on = |trigger, bit| match pager().engine.compresses(trigger) {
+        true => bit,
+        false => Triggers::NONE,
+    };
+    on(Trigger::Eager, Triggers::EAGER)
+        .with(on(Trigger::Pressure, Triggers::PRESSURE))
+        .with(on(Trigger::Critical, Triggers::CRITICAL))
+}
+
+/// Sets tunables of the engine by the hashes of their names: all of them or none.
+fn tune(asked: &[(u64, u64)]) -> Result<(), Refusal> {
+    let engine = &pager().engine;
+    let mut tunables = engine.tunables().load();
+    for &(hash, word) in asked.iter().filter(|(hash, _)| *hash != 0) {
+        let mut rows = tunables::TABLE.iter();
+        let row = rows.find(|row| name_hash(row.name) == hash);
+        let row = row.ok_or(Refusal::UnknownTunable)?;
+        if row.linux != tunables::Linux::Running {
+            return Err(Refusal::FixedTunable);
+        }
+        if !tunables.set_word(row.name, word) {
+            return Err(Refusal::TunableValue);
+        }
+    }
+    engine
+        .configure(&tunables)
+        .map_err(|_| Refusal::TunableValue)
 }
 
 impl Default for Control {
@@ -157,19 +189,16 @@ impl Pager {
             return;
         };
         let answered = self.control.answered.load(Relaxed);
-        let Some((sequence, request)) = page.control.take(answered) else {
+        let s = &page.statistics;
+        let own = (s.pid.load(Relaxed), s.start_time_ticks.load(Relaxed));
+        let Some((sequence, request)) = page.control.take(answered, own) else {
             return;
         };
-        let refusal = match request.check() {
-            Ok(()) => {
-                self.control.carry_out(&request, page);
-                0
-            }
-            Err(reason) => reason as u64,
-        };
+        let checked = request.check();
+        let done = checked.and_then(|()| self.control.carry_out(&request, page));
+        let refusal = done.map_or_else(|reason| reason as u64, |()| 0);
         self.control.answered.store(sequence, Relaxed);
         statistics::publish_settings();
-        let s = &page.statistics;
         s.control_refusal.store(refusal, Relaxed);
         s.control_answered.store(sequence, Release);
     }

@@ -1,9 +1,13 @@
 //! A trace of what reclaim decided when: which rule was in force, what it did, what came back.
 //!
-//! `COLDPRESS_TRACE_DECISIONS=FILE` switches it on (`coldpress run --trace FILE` sets it). The reclaim thread
+//! `coldpress run --trace FILE` switches it on. The reclaim thread
 //! takes a record of the statistics page now and then, into memory of the pager; nothing is
 //! done on a fault. The watchdog writes records to the file once a second, and the program's last thread
-//! the rest when it ends. `coldpress trace FILE` shows them.
+//! the rest when it ends. `coldpress trace FILE` shows them. What could not be written is written the next time; what is
+//! missing at the end is told by the statistics (`trace_error`).
+//!
+//! FILE itself belongs to the process that `coldpress run` started; where all processes are followed, to the first that
+//! has something to write (it finds FILE empty, under a lock). The others write FILE.PID.
 //!
 //! Memory and file are bounded: when `CAPACITY` records are there, every other one is dropped, and from then
 //! on they are taken half as often. Counters are kept as totals and written as differences, so nothing is lost by
@@ -31,7 +35,8 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 
 /// Records that there is room for.
 const CAPACITY: usize = 4096;
@@ -139,6 +144,8 @@ struct Trace {
     /// Records that are in the file, and `thinned` when they were written.
     written: AtomicUsize,
     written_thinned: AtomicU32,
+    /// Whose file is written: `UNDECIDED`, `FIRST` or `NUMBERED`.
+    file: AtomicU32,
     path: Path,
 }
 
@@ -165,12 +172,18 @@ impl Trace {
             busy: AtomicU32::new(0),
             written: AtomicUsize::new(0),
             written_thinned: AtomicU32::new(NEVER),
+            file: AtomicU32::new(UNDECIDED),
             path: Path(UnsafeCell::new(Text::new())),
         }
     }
 }
 
 static TRACE: Trace = Trace::new(core::ptr::null_mut());
+
+/// Nothing was written yet to any file; to the one that was asked for; to one with the process's number behind it.
+const UNDECIDED: u32 = 0;
+const FIRST: u32 = 1;
+const NUMBERED: u32 = 2;
 
 /// Nothing was written yet.
 const NEVER: u32 = u32::MAX;
@@ -187,11 +200,9 @@ pub unsafe fn configure(file: Option<&[u8]>) {
     }
 }
 
-/// In the child of a fork: a trace of its own where all processes are followed, else none.
+/// In the child of a fork: it has none, and its parent's is left alone. (A shell forks thousands.)
 pub(crate) fn begin_in_child() {
-    TRACE
-        .on
-        .store(TRACE.on.load(Relaxed) && pager().config().follow, Relaxed);
+    TRACE.on.store(false, Relaxed);
     TRACE.reset();
 }
 
@@ -228,6 +239,7 @@ impl Trace {
         self.len.store(0, Relaxed);
         self.written.store(0, Relaxed);
         self.written_thinned.store(NEVER, Relaxed);
+        self.file.store(UNDECIDED, Relaxed);
         self.busy.store(0, Relaxed);
     }
 
@@ -338,47 +350,102 @@ impl Trace {
     }
 
     fn write_records(&self, records: &[Record]) {
-        let mut path = self.file_name();
-        let Some(path) = path.as_c_str() else { return };
+        let written = self.try_to_write(records);
+        let error = written.err().map_or(0, |error| error.raw_os_error() as u64);
+        let s = pager().host.statistics();
+        s.trace_error.store(error, Relaxed);
+    }
+
+    /// Writes what is not in the file yet. After an error the file ends with the last whole line, and the rest follows
+    /// the next time.
+    fn try_to_write(&self, records: &[Record]) -> Result<(), Errno> {
         let thinned = self.thinned.load(Relaxed);
         let anew = self.written_thinned.load(Relaxed) != thinned;
         let from = if anew { 0 } else { self.written.load(Relaxed) };
         if from >= records.len() {
-            return;
+            return Ok(());
         }
-        let how = if anew { OFlags::TRUNC } else { OFlags::APPEND };
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY | how;
-        let Ok(file) = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR) else {
-            return;
-        };
+        // Locked until it is closed: while it is empty nobody else takes it for a new one.
+        let file = self.open()?;
+        let mut end = rustix::fs::fstat(&file)?.st_size as u64;
         if anew {
-            write_head(&file);
+            rustix::fs::ftruncate(&file, 0)?;
+            end = append(&file, 0, head().as_bytes())?;
+            self.written.store(0, Relaxed);
+            self.written_thinned.store(thinned, Relaxed);
         }
         for n in from..records.len() {
             let before = n.checked_sub(1).map(|before| &records[before]);
             let mut line = Text::<LINE_BYTES>::default();
             if describe(&mut line, &records[n], before).is_ok() {
-                let _ = rustix::io::write(&file, line.as_bytes());
+                end = append(&file, end, line.as_bytes())?;
             }
+            self.written.store(n + 1, Relaxed);
         }
-        self.written.store(records.len(), Relaxed);
-        self.written_thinned.store(thinned, Relaxed);
+        Ok(())
     }
 
-    /// That of the first process is the one asked for; others have their number behind it.
-    fn file_name(&self) -> Text<PATH_BYTES> {
+    fn open(&self) -> Result<OwnedFd, Errno> {
+        let config = pager().config();
+        let is_root = config.root_pid == sys::process_id();
+        if self.file.load(Relaxed) != NUMBERED && (is_root || config.follow) {
+            let file = open(self.path_with(None))?;
+            let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+            let ours = self.file.load(Relaxed) == FIRST || !config.follow;
+            let free = || locked.is_ok() && rustix::fs::fstat(&file).is_ok_and(|s| s.st_size == 0);
+            if ours || free() {
+                self.file.store(FIRST, Relaxed);
+                return Ok(file);
+            }
+        }
+        self.file.store(NUMBERED, Relaxed);
+        open(self.path_with(Some(sys::process_id())))
+    }
+
+    fn path_with(&self, number: Option<u32>) -> Text<PATH_BYTES> {
         let mut path = Text::default();
         // SAFETY: not written once threads exist.
         path.push(unsafe { (*self.path.0.get()).as_bytes() });
-        let own = sys::process_id();
-        if own != pager().config().root_pid {
-            let _ = write!(path, ".{own}");
+        if let Some(number) = number {
+            let _ = write!(path, ".{number}");
         }
         path
     }
 }
 
-fn write_head(file: &OwnedFd) {
+fn open(mut path: Text<PATH_BYTES>) -> Result<OwnedFd, Errno> {
+    let path = path.as_c_str().ok_or(Errno::NAMETOOLONG)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::APPEND;
+    rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
+}
+
+/// Writes `bytes` behind the first `end` bytes, whole or not at all. Returns where the file ends then. A limit of file
+/// sizes is asked about before: the kernel would send the thread SIGXFSZ.
+fn append(file: &OwnedFd, end: u64, bytes: &[u8]) -> Result<u64, Errno> {
+    let to = end + bytes.len() as u64;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
+    if limit.current.is_some_and(|limit| to > limit) {
+        return Err(Errno::FBIG);
+    }
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let error = match rustix::io::write(file, rest) {
+            Ok(0) => Errno::IO,
+            Ok(n) => {
+                rest = &rest[n..];
+                continue;
+            }
+            Err(Errno::INTR) => continue,
+            Err(error) => error,
+        };
+        let _ = rustix::fs::ftruncate(file, end);
+        return Err(error);
+    }
+    Ok(to)
+}
+
+/// The first line.
+fn head() -> Text<512> {
     let s = pager().host.statistics();
     let mut line = Text::<512>::default();
     let _ = write!(
@@ -399,7 +466,7 @@ fn write_head(file: &OwnedFd) {
     text("codec", s.codec.read(&mut [0; NAME_BYTES]).as_bytes());
     text("storage", s.storage.read(&mut [0; NAME_BYTES]).as_bytes());
     line.push(b"}\n");
-    let _ = rustix::io::write(file, line.as_bytes());
+    line
 }
 
 /// A line for a record, and the time since the one before it.

@@ -1,8 +1,8 @@
-//! Waiting before starting: in the programs that `coldpress run --follow` manages.
+//! Waiting before starting: in the programs that the first one starts.
 //!
 //! Most of what a build or a script starts is over within milliseconds, and starting a pager takes
 //! one; most of the rest are shells and drivers that hold a few hundred kilobytes, and fork. So the
-//! constructor only reserves address space and makes one thread, which sleeps. It starts the pager when
+//! constructor only maps a stack and makes one thread, which sleeps. It starts the pager when
 //! the program has lived for `PATIENCE_NS` and holds `LEAST_BYTES`, or holds a share of its budget
 //! before that. Until then the pager takes nothing, and what the program says of its memory
 //! (`exclusions`, `not_inherited`) is only written down.
@@ -84,13 +84,19 @@ impl Dormant {
         matches!(self.state.load(Acquire), WAITING | STARTING)
     }
 
+    /// The thread that waits, or has waited, if there still is one.
+    pub(crate) fn thread(&self) -> Option<u32> {
+        let thread = self.thread.load(SeqCst);
+        (thread != 0 && sys::is_thread(thread)).then_some(thread)
+    }
+
     /// Waiting is over: the pager runs, or never will.
     pub(crate) fn end(&self) {
         set_and_wake(&self.state, OVER);
     }
 }
 
-/// Begins to wait. The pager's address space is reserved, and none of its threads exists.
+/// Begins to wait. The pager's memory has a place, and none of its threads exists.
 pub(crate) fn begin() -> Result<(), StartError> {
     let pager = pager();
     let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;
@@ -206,7 +212,7 @@ pub(crate) fn leave() -> bool {
     {
         return false;
     }
-    pager().leaving.begin();
+    // It looks often enough: what would wake it stands in a table of descriptors that is not this thread's.
     let thread = dormant.thread.load(SeqCst);
     while sys::is_thread(thread) {
         sys::sleep_ns(100_000);

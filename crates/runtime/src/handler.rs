@@ -38,6 +38,11 @@ pub struct HandlerState {
     pub thread: AtomicU32,
     /// When it was read; 0: no fault.
     pub since_ns: AtomicU64,
+    /// Time that threads waited for this handler's answers, ever, and the longest wait. Written by the
+    /// handler alone, so that counting costs no more than two stores.
+    pub waited_ns: AtomicU64,
+    /// The longest.
+    pub longest_ns: AtomicU64,
 }
 
 impl HandlerState {
@@ -48,7 +53,24 @@ impl HandlerState {
             address: AtomicUsize::new(0),
             thread: AtomicU32::new(0),
             since_ns: AtomicU64::new(0),
+            waited_ns: AtomicU64::new(0),
+            longest_ns: AtomicU64::new(0),
         }
+    }
+
+    /// Takes note of a fault that was answered after this long.
+    fn waited(&self, ns: u64) {
+        self.waited_ns
+            .store(self.waited_ns.load(Relaxed) + ns, Relaxed);
+        if ns > self.longest_ns.load(Relaxed) {
+            self.longest_ns.store(ns, Relaxed);
+        }
+    }
+
+    /// Nothing was waited for yet: in a new process.
+    pub(crate) fn forget_waits(&self) {
+        self.waited_ns.store(0, Relaxed);
+        self.longest_ns.store(0, Relaxed);
     }
 }
 
@@ -63,6 +85,8 @@ struct Fault {
     address: usize,
     write: bool,
     thread: u32,
+    /// When it was read, where it was put off; 0: just now.
+    read_ns: u64,
 }
 
 const DEFERRED: usize = 1024;
@@ -91,6 +115,7 @@ impl DeferredFaults {
             address: 0,
             write: false,
             thread: 0,
+            read_ns: 0,
         };
         Self {
             list: lock_api::Mutex::const_new(
@@ -149,7 +174,6 @@ fn wake_page(address: usize) {
 pub extern "C" fn run(number: usize) -> ! {
     // SAFETY: worker `number + 1` and its workspace belong to this thread alone.
     let mut worker = unsafe { pager().workplace.worker(number + 1) };
-    pager().threads.started();
     let uffd = pager()
         .host
         .uffd
@@ -219,6 +243,7 @@ fn read_one(state: &HandlerState) -> Got {
                 address,
                 write,
                 thread,
+                read_ns: 0,
             })
         }
         event => {
@@ -248,6 +273,7 @@ pub(crate) fn read_changes() {
                         address,
                         write,
                         thread,
+                        read_ns: sys::now_ns(),
                     });
                 }
                 event => {
@@ -272,14 +298,19 @@ fn serve(worker: &mut Worker<Codec>, state: &HandlerState, fault: Fault) {
     state.since_ns.store(started, Relaxed);
     stall_for_the_watchdogs_test();
     crate::pressure::wait_for_room();
-    let expected = match pager().fork.still.load(Acquire) {
+    let (expected, answered) = match pager().fork.still.load(Acquire) {
         true => {
             fork::serve_still(worker, fault.address);
-            None
+            (None, sys::now_ns())
         }
         false => answer(worker, fault, started),
     };
     state.since_ns.store(0, Relaxed);
+    let read = match fault.read_ns {
+        0 => started,
+        read => read,
+    };
+    state.waited(answered.saturating_sub(read));
     if let Some(expected) = expected {
         let (engine, host) = (&pager().engine, &pager().host);
         engine.read_ahead(host, worker, expected, may_read_ahead);
@@ -309,19 +340,23 @@ fn may_read_ahead() -> bool {
     goes_on
 }
 
-/// Answers a fault, and says what should be restored afterwards, since it will be touched next.
-fn answer(worker: &mut Worker<Codec>, fault: Fault, started: u64) -> Option<Expected> {
+/// Answers a fault, and says what should be restored afterwards, since it will be touched next, and when the
+/// fault was answered.
+fn answer(worker: &mut Worker<Codec>, fault: Fault, started: u64) -> (Option<Expected>, u64) {
     let pager = pager();
     let statistics = pager.host.statistics();
     statistics.faults.fetch_add(1, Relaxed);
     let Some(segment) = pager.host.windows.find(&pager.host.memory, fault.address) else {
-        // Registered memory that moved to where no window is yet: make one, look again.
-        if crate::discovery::window_for(fault.address).is_none() {
+        let own = pager.host.memory.range();
+        let is_own = (own.start..own.end).contains(&fault.address);
+        // Staging, touched by a program that populates all that is mapped. Or registered memory that moved to where no
+        // window is yet: make one, look again.
+        if is_own || crate::discovery::window_for(fault.address).is_none() {
             let zero = AddressRange::new(fault.address, PAGE_SIZE);
             if let Some(uffd) = pager.host.uffd.get() {
                 let _ = uffd.zero(zero).or_else(|_| uffd.wake(zero).map(|()| 0));
             }
-            return None;
+            return (None, sys::now_ns());
         }
         return answer(worker, fault, started);
     };
@@ -335,13 +370,14 @@ fn answer(worker: &mut Worker<Codec>, fault: Fault, started: u64) -> Option<Expe
         engine.read_ahead(&pager.host, worker, expected, in_time);
     }
     let outcome = engine.fault(&pager.host, worker, segment, index, fault.write);
+    let answered = sys::now_ns();
     if matches!(
         outcome,
         FaultOutcome::Decompressed | FaultOutcome::Copied | FaultOutcome::SameFilled
     ) {
-        statistics.fault_service.record(sys::now_ns() - started);
+        statistics.fault_service.record(answered - started);
     }
-    expected
+    (expected, answered)
 }
 
 /// Acts on an event. The gate is closed.

@@ -24,9 +24,10 @@ use crate::discovery::ARENA_BYTES;
 use crate::exclusions::Exclusions;
 use crate::futex::{FutexLock, Gate, Inside};
 use crate::late::Late;
+use crate::mapping_count::Width;
 use crate::memory::Memory;
 use crate::not_inherited::NotInherited;
-use crate::windows::Windows;
+use crate::windows::{WINDOW_BYTES, Windows};
 use crate::{pager, sys};
 use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
@@ -244,8 +245,19 @@ impl Linux {
             .discovery
             .evictable_around(run)
             .ok_or(Errno::INVAL)?;
-        let known = mapping.intersect(chunk);
-        self.register_in_window(segment, self.exclusions.clear_of(known, run))
+        let count = &pager().discovery.count;
+        let whole_window = AddressRange::new(window.base(), WINDOW_BYTES);
+        let width = count.width();
+        let known = match width {
+            Width::Chunk => mapping.intersect(chunk),
+            Width::Window | Width::Mapping => mapping.intersect(whole_window),
+        };
+        let clear = self.exclusions.clear_of(known, run);
+        if width == Width::Mapping && clear != mapping {
+            return Err(Errno::NOMEM);
+        }
+        count.note_registration();
+        self.register_in_window(segment, clear)
     }
 
     /// Registers `range`, which lies in one window. Inside the gate.
@@ -433,7 +445,7 @@ unsafe impl Host for Linux {
             taken.refused = 1;
             done = PAGE_SIZE;
         }
-        let mut reached = 0u64;
+        let (mut reached, mut strays) = (0u64, 0u64);
         let mut again = 0;
         while done < len {
             // SAFETY: I1; the content is given back by the fault handlers.
@@ -468,14 +480,18 @@ unsafe impl Host for Linux {
                     statistics.fail(Failure::MoveInvalid);
                     taken.refused |= bit;
                 }
-                Some(_) => {
+                Some(errno) => {
                     statistics.fail(Failure::MoveOther);
                     taken.refused |= bit;
+                    if errno == Errno::EXIST {
+                        // Not ours: the program has populated all that is mapped, staging too.
+                        strays |= bit;
+                    }
                 }
             }
             done += PAGE_SIZE;
         }
-        let filled = self.filled_slots(slot, count as usize);
+        let filled = self.filled_slots(slot, count as usize) & !strays;
         self.put_back_at_once(filled & !wanted, source, destination);
         taken.moved = filled & wanted;
         taken.holes = (taken.holes | reached & !filled) & wanted & !filled;
@@ -503,7 +519,7 @@ unsafe impl Host for Linux {
         // staging while it is not registered, and what is dropped is ours.
         unsafe {
             let _ = self.uffd().unregister(staging);
-            sys::madvise(self.slot(slot), count * PAGE_SIZE, sys::MADV_DONTNEED);
+            self.memory.give_back(self.slot(slot), count * PAGE_SIZE);
             if self.uffd().register(staging).is_err() {
                 crate::message::say(format_args!(
                     "staging could not be registered again; compression stops here"

@@ -1,7 +1,7 @@
 //! The Linux host of the engine: the pager that lives inside a program.
 //!
 //! It has no allocator, no libc and no standard library: nothing here *can* call the program's
-//! malloc. Its memory is one reservation ([`memory`]), its threads are unknown to libc
+//! malloc. Its memory is its own ([`memory`]), its threads are unknown to libc
 //! ([`sys`]), its descriptors stand in a table of their own ([`start`]).
 //!
 //! | file | concept |
@@ -10,10 +10,12 @@
 //! | `handler` | fault handlers, events |
 //! | `reclaim`, `pressure` | measuring, budget, taking pages, holding faults back |
 //! | `fence`, `hope`, `futility` | when fresh memory is made to pass through the handlers; when waiting is in vain, and reclaim |
+//! | `account` | averages over time, time above the budget |
 //! | `chaos` | taking pages at random |
 //! | `compaction` | when storage is compacted |
 //! | `recode` | when what stays compressed is stored anew, denser |
 //! | `discovery`, `maps`, `exclusions` | which memory is managed, and which never |
+//! | `mapping_count` | how much of a mapping is registered at once |
 //! | `windows` | from an address to its segment |
 //! | `fork`, `not_inherited` | stillness, journal, the child's own pager; what the program keeps from it |
 //! | `put_back` | content without a pager, in children that cannot have one |
@@ -25,13 +27,17 @@
 //! | `filter` | seccomp filters of the program |
 //! | `departure` | the end of a program whose threads leave one by one |
 //! | `dormant` | waiting before starting, in children that are followed |
+//! | `run_file` | this process's slot, and where its messages go |
 //! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |
 //! | `workplace` | what its threads work with |
 //! | `describe` | what is known of a page, in words |
-//! | `memory`, `futex`, `late`, `sys` | the ground all stand on |
+//! | `areas`, `memory`, `frames` | address space that grows; tables, stacks, staging; what is stored |
+//! | `futex`, `late`, `sys` | the ground all stand on |
 #![no_std]
 #![deny(missing_docs)]
 
+pub mod account;
+mod areas;
 mod chaos;
 mod cold_age;
 mod compaction;
@@ -46,6 +52,7 @@ pub mod exclusions;
 mod fence;
 pub mod filter;
 pub mod fork;
+mod frames;
 pub mod futex;
 mod futility;
 pub mod handler;
@@ -53,6 +60,7 @@ mod hope;
 pub mod host;
 pub mod late;
 pub mod leave;
+mod mapping_count;
 pub mod maps;
 pub mod memory;
 pub mod message;
@@ -62,6 +70,7 @@ mod put_back;
 pub mod reclaim;
 mod recode;
 pub mod requests;
+pub mod run_file;
 mod shortage;
 mod squeeze;
 pub mod start;
@@ -73,7 +82,7 @@ pub mod windows;
 pub mod workplace;
 
 use coldpress_codec::{AnyCodec, CodecKind};
-use coldpress_engine::{Engine, Tunables};
+use coldpress_engine::Engine;
 use coldpress_interface::triggers::Triggers;
 use coldpress_storage::{AnyStorage, StorageKind};
 use coldpress_uffd::PAGE_SIZE;
@@ -133,13 +142,14 @@ pub struct Pager {
     request: requests::Request,
     /// How much memory there is, and whether reclaim keeps up.
     pub pressure: pressure::Pressure,
+    /// What the run comes to so far.
+    pub account: account::Account,
     /// Delay of the next fault, for the watchdog's test.
     pub stall_first_fault_ms: AtomicU64,
     running: AtomicBool,
     /// What of the configuration may change.
     pub control: control::Control,
     config: UnsafeCell<Config>,
-    directory: UnsafeCell<([u8; statistics::DIRECTORY_BYTES], usize)>,
     /// What the threads work with.
     pub workplace: workplace::Workplace,
     touch_before_fork: AtomicPtr<()>,
@@ -164,6 +174,7 @@ static PAGER: Pager = Pager {
     bell: AtomicU32::new(0),
     request: requests::Request::new(),
     pressure: pressure::Pressure::new(),
+    account: account::Account::new(),
     stall_first_fault_ms: AtomicU64::new(0),
     running: AtomicBool::new(false),
     control: control::Control::new(),
@@ -174,6 +185,7 @@ static PAGER: Pager = Pager {
         codec: CodecKind::THOROUGH_LZ4,
         storage: StorageKind::ThreeSlot,
         recode_after_ms: None,
+        tunables: config::TUNABLES,
         unknown_name: None,
         device: None,
         root_pid: 0,
@@ -182,7 +194,6 @@ static PAGER: Pager = Pager {
         chaos: None,
         stall_first_fault_ms: 0,
     }),
-    directory: UnsafeCell::new(([0; statistics::DIRECTORY_BYTES], 0)),
     workplace: workplace::Workplace::new(),
     touch_before_fork: AtomicPtr::new(core::ptr::null_mut()),
 };
@@ -197,27 +208,16 @@ impl Pager {
     ///
     /// # Safety
     /// The program has one thread, and the pager has not started.
-    pub unsafe fn configure(&self, config: Config, directory: &[u8]) {
+    pub unsafe fn configure(&self, config: Config) {
         // SAFETY: as the caller promises.
-        unsafe {
-            *self.config.get() = config;
-            let (bytes, len) = &mut *self.directory.get();
-            *len = directory.len().min(bytes.len());
-            bytes[..*len].copy_from_slice(&directory[..*len]);
-        }
+        unsafe { *self.config.get() = config };
         self.control.begin_with(&config);
         // Nothing was compressed or stored yet, so both are free to choose.
-        let _ = self.engine.codec().select(config.codec, true);
+        let same_filled = config.tunables.same_filled;
+        let _ = self.engine.codec().select(config.codec, same_filled);
         self.engine
             .with_storage_locked(|storage| storage.select(config.storage));
-        // No accessed bits here: a page that comes back soon is what tells that it is hot.
-        let tunables = Tunables {
-            second_chances: if config.chaos.is_some() { 0 } else { 15 },
-            // Who goes through memory in even steps waits ten times longer, a tenth as often.
-            read_ahead_first: true,
-            ..Tunables::DEFAULT
-        };
-        let _ = self.engine.configure(&tunables);
+        let _ = self.engine.configure(&config.tunables);
         self.stall_first_fault_ms
             .store(config.stall_first_fault_ms, Relaxed);
     }
@@ -241,12 +241,6 @@ impl Pager {
         let mut config = unsafe { *self.config.get() };
         self.control.overlay(&mut config);
         config
-    }
-
-    fn statistics_directory(&self) -> &[u8] {
-        // SAFETY: not written once threads exist.
-        let (bytes, len) = unsafe { &*self.directory.get() };
-        &bytes[..*len]
     }
 
     /// Whether the pager manages this process.

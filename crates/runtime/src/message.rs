@@ -1,9 +1,12 @@
-//! Messages to the person, without stdio: a small buffer on the stack, one `write`.
+//! Messages to the person, without stdio and without a descriptor: a small buffer on the stack, copied into
+//! the ring of the run file, which `coldpress run` reads and prints ([`run_file`]).
 //!
-//! The pager's threads do not keep the program's standard error open (a daemon's parent may be
-//! waiting for it to close); they borrow it from the program's table (`pidfd_getfd`, which
-//! shares its place in a file) when there is something to say. That is seldom.
+//! Descriptor 2 of the program is the program's: it may be its data file by now, or a pipe that nobody
+//! reads. Saying something never waits and never fails, and what was said is said even if the process
+//! ends with the next instruction.
 
+use crate::run_file;
+use coldpress_interface::run_file::TEXT_BYTES;
 use core::fmt::{self, Write};
 
 /// Text being put together; what does not fit is cut.
@@ -56,13 +59,16 @@ impl<const N: usize> Write for Text<N> {
     }
 }
 
-/// Writes one line, `coldpress: …`, to the program's standard error.
+/// Says one line, without `coldpress: ` and the end of the line. Can be called anywhere.
 pub fn say(arguments: fmt::Arguments<'_>) {
-    let mut text = Text::<512>::default();
-    let _ = text.write_str("coldpress: ");
+    let mut text = Text::<TEXT_BYTES>::default();
     let _ = text.write_fmt(arguments);
-    let _ = text.write_str("\n");
-    if let Some(stderr) = crate::sys::program_descriptor(2) {
-        let _ = rustix::io::write(&stderr, text.as_bytes());
-    }
+    run_file::say(text.as_bytes());
+}
+
+/// Writes to standard output, where the process exists for nothing else.
+pub fn answer(text: &[u8]) {
+    // SAFETY: no other thread exists that could close it; where it is closed the call fails.
+    let output = unsafe { rustix::fd::BorrowedFd::borrow_raw(1) };
+    let _ = rustix::io::write(output, text);
 }

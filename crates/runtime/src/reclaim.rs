@@ -58,12 +58,17 @@ const HELP_REST_NS: u64 = 200_000_000;
 const BATCH_PAGES: u32 = 384;
 /// Where no handler could be started it is tried again after this long.
 const HANDLERS_REST_NS: u64 = 250_000_000;
+/// What a fault costs beside the time between its being read and being answered.
+const FAULT_KERNEL_NS: u64 = 9_000;
+/// Where only its age makes a page go that could not be compressed or taken: after so many times the cold age, if that is
+/// longer.
+const RETRY_FAILED_AGES: u64 = 16;
 /// A batch that keeps fewer pages than this is no progress.
 const PROGRESS_PAGES: u32 = 16;
 /// Leaves, and records for as many pages, kept ready for faults on fresh memory: 256 MiB.
 const READY_LEAVES: u32 = 1024;
 
-/// Private anonymous resident memory, from an open `/proc/self/statm`.
+/// Private anonymous resident memory, from an open `/proc/thread-self/statm`.
 pub(crate) fn private_anonymous_bytes(statm: &OwnedFd) -> u64 {
     let mut text = [0u8; 128];
     let len = rustix::io::pread(statm, &mut text, 0).unwrap_or(0);
@@ -78,7 +83,7 @@ pub(crate) fn private_anonymous_bytes(statm: &OwnedFd) -> u64 {
 /// Opens what is measured.
 pub fn open_statm() -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    rustix::fs::open(c"/proc/self/statm", flags, Mode::empty()).ok()
+    rustix::fs::open(c"/proc/thread-self/statm", flags, Mode::empty()).ok()
 }
 
 /// One measurement, by whichever thread.
@@ -250,6 +255,11 @@ impl Marks {
                 (total > self.low && config.allows(Trigger::Pressure)).then_some(Trigger::Pressure)
             }
         }
+    }
+
+    /// The budget.
+    pub(crate) fn budget(&self) -> u64 {
+        self.budget
     }
 
     /// Whether memory stands where pages are taken for the budget.
@@ -468,25 +478,30 @@ impl Reclaim {
         }
         let engine = &pager().engine;
         let c = engine.counters();
-        let refaults = [
+        // The kernel's part of a fault is not in what handlers see.
+        let returned = [
             &c.faults_decompressed,
             &c.faults_same_filled,
             &c.faults_copied,
         ];
-        let refaults = refaults.iter().map(|counter| counter.load(Relaxed)).sum();
-        let resident = engine.resident_pages().into();
+        let returned: u64 = returned.iter().map(|counter| counter.load(Relaxed)).sum();
+        let (waited_ns, _) = statistics::fault_waits();
+        let cost_ns = waited_ns + returned * FAULT_KERNEL_NS;
+        let resident: u64 = engine.resident_pages().into();
         let taken = c.eager_compressions.load(Relaxed);
+        let away = c.compressed_pages.load(Relaxed) + c.same_filled_pages.load(Relaxed);
         let verdict = self.cold_age.observe(
             sys::now_ns(),
             Counts {
-                refaults,
+                cost_ns,
                 resident,
+                content: (self.last_measured_bytes() / PAGE_SIZE as u64).max(resident) + away,
                 taken,
                 pressed,
             },
         );
         let control = &pager().control;
-        let guarded = self.cold_age.has_had_enough();
+        let guarded = self.cold_age.is_in_peace();
         control.set_chosen_cold_age(self.cold_age.in_force_ns() / 1_000_000_000, guarded);
         let s = pager().host.statistics();
         match verdict {
@@ -514,8 +529,13 @@ impl Reclaim {
             self.eager_discovery_ns = now + every_ns.max(took * EAGER_DISCOVERY);
         }
         let ageing = self.ageing((age_ns / 4).max(1_000_000), 0);
+        let ageing = Ageing {
+            // There is no hurry to find out whether they compress by now.
+            retry_failed_ns: ageing.retry_failed_ns.max(age_ns * RETRY_FAILED_AGES),
+            ..ageing
+        };
         let inactive = pager().engine.age(&pager().host, &ageing, false);
-        if inactive == 0 || now < self.eager_again_ns || chosen && self.cold_age.has_had_enough() {
+        if inactive == 0 || now < self.eager_again_ns || chosen && !self.may_take_for_age() {
             return false;
         }
         let batch = self.batch(now.saturating_sub(age_ns), Trigger::Eager);
@@ -523,6 +543,12 @@ impl Reclaim {
             self.eager_again_ns = now + (age_ns / 64).clamp(MEASURE_NS, 1_000_000_000);
         }
         batch.taken > 0
+    }
+
+    /// Whether pages may be taken for the age that was chosen, as far as what it costs is concerned.
+    fn may_take_for_age(&self) -> bool {
+        let taken = pager().engine.counters().eager_compressions.load(Relaxed);
+        !self.cold_age.is_in_peace() && self.cold_age.pace(taken) >= u64::from(BATCH_PAGES)
     }
 
     /// The machine is short of memory: takes a batch of the coldest, whatever the budget.
@@ -617,6 +643,8 @@ impl Reclaim {
         if !self.start_handlers() {
             return Default::default();
         }
+        pager().host.memory.notice_locking();
+        pager().host.memory.prepare();
         pager().discovery.exclude_threads();
         if pager().host.exclusions.incomplete.load(Relaxed) {
             return Default::default();

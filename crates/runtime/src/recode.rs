@@ -241,7 +241,7 @@ impl Recode {
     fn now() -> Mark {
         Mark {
             at_ns: sys::now_ns(),
-            stored: pager().engine.counters().kept_stored.load(Relaxed),
+            stored: crate::statistics::ever_stored_pages(),
         }
     }
 

@@ -1,16 +1,18 @@
-//! The statistics page: its file, and bringing the engine's figures into it.
+//! The statistics page: its beginning, and bringing the engine's figures into it.
 
 use crate::config::Config;
 use crate::message::Text;
 use crate::reclaim::Marks;
-use crate::{pager, sys};
-use coldpress_engine::Trigger;
-use coldpress_interface::control::COLD_AFTER_AUTO;
-use coldpress_interface::page::{FILE_BYTES, Page};
+use crate::{pager, run_file, sys};
+use coldpress_engine::tunables::{Linux, TABLE};
+use coldpress_engine::{HEADER_BYTES, Trigger};
+use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
+use coldpress_interface::page::Page;
 use coldpress_interface::statistics::{
     Failure, MAGIC, NAME_BYTES, Name, Rule, Statistics, VERSION,
 };
 use coldpress_interface::triggers::Triggers;
+use coldpress_storage::Usage;
 use coldpress_uffd::PAGE_SIZE;
 use core::fmt::Write;
 use core::sync::atomic::{
@@ -18,98 +20,55 @@ use core::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 use rustix::fs::{Mode, OFlags};
-use rustix::mm::{MapFlags, ProtFlags};
 
-/// Longest path of the statistics directory.
-pub const DIRECTORY_BYTES: usize = 256;
+/// Of what a forked child has, its parent had saved so much: [`UNKNOWN`] until the first measurement. A parent has saved
+/// nothing for another.
+static INHERITED_SAVED_BYTES: AtomicU64 = AtomicU64::new(0);
+const UNKNOWN: u64 = u64::MAX;
+/// Pages that a forked child found in its storage at its beginning.
+static INHERITED_STORED_PAGES: AtomicU64 = AtomicU64::new(0);
 
-type Path = Text<{ DIRECTORY_BYTES + 48 }>;
-
-fn own_path(directory: &[u8]) -> Path {
-    let mut path = Path::default();
-    path.push(directory);
-    let _ = write!(path, "/{}.stats", sys::process_id());
-    path
+/// In the child of a fork: what the parent did is not counted a second time.
+pub(crate) fn begin_in_child() {
+    let counters = pager().engine.counters();
+    counters.begin_anew();
+    INHERITED_STORED_PAGES.store(counters.compressed_pages.load(Relaxed), Relaxed);
+    INHERITED_SAVED_BYTES.store(UNKNOWN, Relaxed);
 }
 
-/// Removes this process's file.
-pub fn remove(directory: &[u8]) {
-    if let Some(path) = own_path(directory).as_c_str() {
-        let _ = rustix::fs::unlink(path);
-    }
+/// Pages that were ever stored by this process, or that it began with.
+pub(crate) fn ever_stored_pages() -> u64 {
+    let stored = pager().engine.counters().kept_stored.load(Relaxed);
+    stored + INHERITED_STORED_PAGES.load(Relaxed)
 }
 
-/// What ran in this process before has left figures that count for the whole run: they stay, as
-/// `PID.TIME.past`.
-fn set_aside(path: &core::ffi::CStr, directory: &[u8]) {
-    let mut past = Path::default();
-    past.push(directory);
-    let _ = write!(past, "/{}.{}.past", sys::process_id(), sys::now_ns());
-    if let Some(past) = past.as_c_str() {
-        let _ = rustix::fs::rename(path, past);
-    }
+/// What this process itself saves.
+fn own_savings(saved_bytes: u64) -> u64 {
+    let inherited = match INHERITED_SAVED_BYTES.load(Relaxed) {
+        UNKNOWN => {
+            INHERITED_SAVED_BYTES.store(saved_bytes, Relaxed);
+            saved_bytes
+        }
+        known => known,
+    };
+    saved_bytes.saturating_sub(inherited)
 }
 
-/// Makes `PID.stats` in `directory` (mode 0600) and maps it. Without one, figures go to a page
-/// that nobody reads. `inherited`: the page of the process that this one was forked from, or null; the
-/// new one takes its place. (Anywhere else it might come to lie in a hole of what is still to be
-/// registered again, where another thread of the parent unmapped memory in that moment.)
+/// Makes the page of this process: a slot of the run file, or one that nobody reads.
 ///
 /// # Safety
-/// Nobody uses the inherited page meanwhile.
-pub unsafe fn create(directory: &[u8], inherited: *mut Page) -> *mut Page {
+/// Nobody uses an earlier page of this process from now on.
+pub unsafe fn create() -> *mut Page {
     let config = pager().config();
-    let place = match inherited.is_null() {
-        true => MapFlags::empty(),
-        false => MapFlags::FIXED,
-    };
-    let shared = own_path(directory).as_c_str().and_then(|path| {
-        if config.follow {
-            set_aside(path, directory);
-        }
-        // A file left by a dead process with our number is not ours to write into.
-        let _ = rustix::fs::unlink(path);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file =
-            rustix::fs::open(path, flags | OFlags::NOFOLLOW, Mode::RUSR | Mode::WUSR).ok()?;
-        rustix::fs::ftruncate(&file, FILE_BYTES as u64).ok()?;
-        // SAFETY: a mapping of a file of that size, fresh or in the place of one as large.
-        let at = unsafe {
-            rustix::mm::mmap(
-                inherited.cast(),
-                FILE_BYTES,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::POPULATE | place,
-                &file,
-                0,
-            )
-        };
-        at.ok()
-    });
-    let page: *mut Page = match shared {
-        Some(at) => at.cast(),
-        // SAFETY: as above.
-        None => match unsafe {
-            rustix::mm::mmap_anonymous(
-                inherited.cast(),
-                FILE_BYTES,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | place,
-            )
-        } {
-            Ok(at) => at.cast(),
-            Err(_) => return core::ptr::null_mut(),
-        },
-    };
-    // SAFETY: FILE_BYTES of zeros at a page boundary hold the structure.
+    // SAFETY: as the caller promises.
+    let page = unsafe { run_file::claim() };
+    // SAFETY: a page that stays, of nothing but atomics and padding.
     let statistics = unsafe { &(*page).statistics };
     statistics.pid.store(u64::from(sys::process_id()), Relaxed);
     statistics.start_time_ticks.store(start_time(), Relaxed);
-    if config.follow {
-        statistics
-            .run_pid
-            .store(u64::from(config.root_pid), Relaxed);
-    }
+    statistics
+        .run_pid
+        .store(u64::from(config.root_pid), Relaxed);
     statistics.set_program(&sys::process_name());
     statistics
         .filled_bytes
@@ -146,8 +105,10 @@ pub(crate) fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
 /// User and kernel time of the pager's threads, summed, in nanoseconds.
 pub fn publish_cpu_time(threads: impl Iterator<Item = u32>) {
     const TICK_NS: u64 = 10_000_000;
-    let (mut user, mut system) = (0, 0);
+    let (mut user, mut system, mut own) = (0, 0, 0);
+    let all = sys::process_cpu_ns();
     for thread in threads {
+        own += sys::thread_cpu_ns(thread);
         let mut path = Text::<64>::default();
         let _ = write!(path, "/proc/self/task/{thread}/stat");
         if let Some(path) = path.as_c_str() {
@@ -158,6 +119,11 @@ pub fn publish_cpu_time(threads: impl Iterator<Item = u32>) {
     let statistics = pager().host.statistics();
     statistics.pager_user_time_ns.store(user, Relaxed);
     statistics.pager_system_time_ns.store(system, Relaxed);
+    statistics.pager_cpu_ns.store(own, Relaxed);
+    let since = pager().account.process_cpu_before_ns();
+    statistics
+        .program_cpu_ns
+        .store(all.saturating_sub(since + own), Relaxed);
 }
 
 /// Brings the page up to date, with private anonymous resident memory as just measured.
@@ -184,15 +150,25 @@ pub fn publish(total_bytes: u64) {
     set(&s.content_bytes, content);
     s.peak_content_bytes.fetch_max(content, Relaxed);
     let saved = content.saturating_sub(total_bytes);
-    s.peak_saved_bytes.fetch_max(saved, Relaxed);
+    s.peak_saved_bytes.fetch_max(own_savings(saved), Relaxed);
+    let config = pager.config();
+    let budget = match config.chaos {
+        Some(_) => NO_BUDGET,
+        None => Marks::in_force(&config).budget(),
+    };
+    pager
+        .account
+        .observe(sys::now_ns(), total_bytes, content, budget);
+    pager.account.publish(s);
     set(&s.stored_content_bytes, stored);
     set(&s.same_filled_bytes, same);
+    set(&s.zero_bytes, c.zero_pages.load(Relaxed) * page);
     set(&s.storage_bytes, storage);
-    set(&s.payload_bytes, usage.payload_bytes as u64);
-    set(
-        &s.fragmentation_bytes,
-        storage.saturating_sub(usage.payload_bytes as u64),
-    );
+    let parts = Parts::of(storage, &usage);
+    set(&s.payload_bytes, parts.payload);
+    set(&s.object_header_bytes, parts.headers);
+    set(&s.fragmentation_bytes, parts.fragmentation);
+    set(&s.idle_frames_bytes, parts.idle);
     set(&s.overhead_bytes, overhead);
     copy(&s.evictions, &c.evictions);
     copy(&s.second_chances, &c.second_chances);
@@ -244,6 +220,28 @@ pub fn publish(total_bytes: u64) {
     }
 }
 
+/// What storage is made of, in bytes. It is read while others store, so what does not add up for a moment is cut.
+struct Parts {
+    payload: u64,
+    headers: u64,
+    fragmentation: u64,
+    idle: u64,
+}
+
+impl Parts {
+    fn of(storage: u64, usage: &Usage) -> Self {
+        let idle = storage.saturating_sub(usage.storage_bytes as u64);
+        let objects = (usage.payload_bytes as u64).min(storage - idle);
+        let headers = (usage.objects as u64 * HEADER_BYTES as u64).min(objects);
+        Self {
+            payload: objects - headers,
+            headers,
+            fragmentation: storage - idle - objects,
+            idle,
+        }
+    }
+}
+
 /// How often those figures are brought up to date that take more than a few loads.
 const SLOW_FIGURES_NS: u64 = 250_000_000;
 static SLOW_FIGURES_AT_NS: AtomicU64 = AtomicU64::new(0);
@@ -257,6 +255,7 @@ pub fn publish_settings() {
     let chosen = config.cold_after_ms == COLD_AFTER_AUTO;
     s.cold_age_is_chosen.store(chosen.into(), Relaxed);
     s.triggers.store(config.triggers.bits(), Relaxed);
+    publish_tunables();
     let total_bytes = pager().pressure.total_bytes.load(Relaxed);
     s.rule.store(rule(&config, total_bytes) as u64, Relaxed);
 }
@@ -284,11 +283,33 @@ fn rule(config: &Config, total_bytes: u64) -> Rule {
     }
 }
 
-/// Brings the figures up to date that take more than a few loads: latencies, ages.
+/// Brings what the engine works by up to date.
+fn publish_tunables() {
+    let Some(page) = pager().control.page() else {
+        return;
+    };
+    let tunables = pager().engine.tunables().load();
+    let values = TABLE
+        .iter()
+        .filter(|row| row.linux != Linux::Never)
+        .filter_map(|row| Some((row.name, tunables.word(row.name)?)));
+    page.figures.tunables.fill(values);
+}
+
+/// Brings the figures up to date that take more than a few loads: latencies, ages, and all that the engine tells
+/// of itself under its own names.
 pub fn publish_slow_figures() {
     let (s, engine, host) = (pager().host.statistics(), &pager().engine, &pager().host);
     let c = engine.counters();
+    if let Some(page) = pager().control.page() {
+        let figures = engine.figures();
+        let values = figures.map(|figure| (figure.name, figure.value));
+        page.figures.engine.fill(values);
+    }
     let set = |field: &AtomicU64, value: u64| field.store(value, Relaxed);
+    let (waited, longest) = fault_waits();
+    set(&s.fault_wait_ns, waited);
+    set(&s.longest_fault_wait_ns, longest);
     let p = c.compression_latency.percentiles();
     set(&s.compression_p50_ns, p.p50_ns);
     set(&s.compression_p90_ns, p.p90_ns);
@@ -315,6 +336,22 @@ pub fn publish_slow_figures() {
     }
 }
 
+/// How long threads of the program have waited for faults, in all and at most; those that wait now included.
+pub(crate) fn fault_waits() -> (u64, u64) {
+    let now = sys::now_ns();
+    let (mut waited, mut longest) = (0, 0);
+    let count = pager().handler_count.load(Relaxed);
+    for handler in &pager().handlers[..count] {
+        let pending = match handler.since_ns.load(Relaxed) {
+            0 => 0,
+            since => now.saturating_sub(since),
+        };
+        waited += handler.waited_ns.load(Relaxed) + pending;
+        longest = longest.max(handler.longest_ns.load(Relaxed)).max(pending);
+    }
+    (waited, longest)
+}
+
 /// Brings the figures up to date that take a walk through all windows. How often each page was evicted is only
 /// asked where chaos evicts: that takes a load for every page there is, a millisecond for 4 GiB.
 pub fn publish_windows() {
@@ -325,5 +362,37 @@ pub fn publish_windows() {
         let least = windows.iter().filter_map(|(_, w)| w.least_evictions());
         s.least_evictions_of_a_page
             .store(least.min().map_or(0, u64::from), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_storage_add_up() {
+        let usage = |held, objects, payload_bytes| Usage {
+            storage_bytes: held,
+            objects,
+            payload_bytes,
+            ..Usage::default()
+        };
+        let parts = Parts::of(40_960, &usage(32_768, 10, 20_000));
+        assert_eq!(
+            (
+                parts.payload,
+                parts.headers,
+                parts.fragmentation,
+                parts.idle
+            ),
+            (19_880, 120, 12_768, 8_192)
+        );
+        for (storage, held, objects, payload) in
+            [(0, 4096, 3, 999), (4096, 0, 1, 10), (8192, 8192, 9, 90_000)]
+        {
+            let parts = Parts::of(storage, &usage(held, objects, payload));
+            let sum = parts.payload + parts.headers + parts.fragmentation + parts.idle;
+            assert_eq!(sum, storage);
+        }
     }
 }

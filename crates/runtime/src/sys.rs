@@ -107,6 +107,13 @@ pub fn process_name() -> [u8; 16] {
 /// # Errors
 /// Where the kernel does not tell: a seccomp filter may forbid the call.
 pub fn robust_list(thread: u32) -> Result<Option<usize>, rustix::io::Errno> {
+    match robust_list_of(thread) {
+        Err(rustix::io::Errno::SRCH) => Ok(None),
+        told => told,
+    }
+}
+
+fn robust_list_of(thread: u32) -> Result<Option<usize>, rustix::io::Errno> {
     let (mut head, mut len) = (0usize, 0usize);
     let args = [
         thread as usize,
@@ -118,12 +125,40 @@ pub fn robust_list(thread: u32) -> Result<Option<usize>, rustix::io::Errno> {
     ];
     // SAFETY: the kernel writes the two words.
     let result = unsafe { syscall(nr::__NR_get_robust_list, args) };
-    if result == 0 {
-        return Ok((head != 0).then_some(head));
+    match result {
+        0 => Ok((head != 0).then_some(head)),
+        _ => Err(rustix::io::Errno::from_raw_os_error(-result as i32)),
     }
-    match rustix::io::Errno::from_raw_os_error(-result as i32) {
-        rustix::io::Errno::SRCH => Ok(None),
-        errno => Err(errno),
+}
+
+/// Whether there is no thread of that number any more.
+pub fn is_thread_gone(thread: u32) -> bool {
+    robust_list_of(thread) == Err(rustix::io::Errno::SRCH)
+}
+
+/// Where the calling thread of the program has its control block: it begins with its own address.
+pub fn thread_block() -> usize {
+    let block: usize;
+    // SAFETY: every thread has a thread block at `fs`, whose first word is its address.
+    unsafe { asm!("mov {}, fs:[0]", out(reg) block, options(nostack, readonly)) };
+    block
+}
+
+/// Whether the word at `address` is there and is not `value`. The kernel looks, so that the address may be anything.
+pub fn differs(address: usize, value: u32) -> bool {
+    const EAGAIN: isize = -11;
+    const WAIT: usize = (nr::FUTEX_WAIT | nr::FUTEX_PRIVATE_FLAG) as usize;
+    let no_time = rustix::time::Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let timeout = (&raw const no_time) as usize;
+    // SAFETY: the kernel reads the word, and waits for no time where it is as expected.
+    unsafe {
+        syscall(
+            nr::__NR_futex,
+            [address, WAIT, value as usize, timeout, 0, 0],
+        ) == EAGAIN
     }
 }
 
@@ -148,10 +183,28 @@ pub fn own_cpu_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Processor time of all threads of the process, in nanoseconds.
+/// Processor time of all threads of the process, in nanoseconds, those that have ended included.
 pub fn process_cpu_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Processor time of a thread of this process, in nanoseconds; 0 where there is none of this number.
+pub fn thread_cpu_ns(thread: u32) -> u64 {
+    // The kernel's numbers of clocks: the thread's own number, inverted, above "of a thread" and "scheduled".
+    let clock = (!(thread as i32) << 3) | 6;
+    let mut t = [0u64; 2];
+    // SAFETY: two words, which the kernel fills in.
+    let result = unsafe {
+        syscall(
+            nr::__NR_clock_gettime,
+            [clock as isize as usize, t.as_mut_ptr() as usize, 0, 0, 0, 0],
+        )
+    };
+    match result {
+        0 => t[0] * 1_000_000_000 + t[1],
+        _ => 0,
+    }
 }
 
 /// Ends the process at once with `status`.
@@ -160,13 +213,6 @@ pub fn exit_process(status: i32) -> ! {
         // SAFETY: the process ends.
         unsafe { syscall(nr::__NR_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
     }
-}
-
-/// A copy of descriptor `number` of the program's own table, which is not the pager's.
-pub fn program_descriptor(number: i32) -> Option<rustix::fd::OwnedFd> {
-    use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-    let process = pidfd_open(Pid::from_raw(process_id() as i32)?, PidfdFlags::empty()).ok()?;
-    pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).ok()
 }
 
 /// Ends the process by SIGABRT.
@@ -511,6 +557,8 @@ pub const MADV_DONTNEED: c_int = 4;
 pub const MADV_DONTFORK: c_int = 10;
 /// Gives a range to forked children again.
 pub const MADV_DOFORK: c_int = 11;
+/// Keeps a range out of core files.
+pub const MADV_DONTDUMP: c_int = 16;
 /// Keeps huge pages out of a range.
 pub const MADV_NOHUGEPAGE: c_int = 15;
 /// Gives forked children zeros.
@@ -519,7 +567,7 @@ pub const MADV_WIPEONFORK: c_int = 18;
 pub const MADV_KEEPONFORK: c_int = 19;
 /// Faults in what can be read.
 pub const MADV_POPULATE_READ: c_int = 22;
-/// Faults in what can be written.
+/// Makes pages that can be written to, or fails where a store would raise a signal.
 pub const MADV_POPULATE_WRITE: c_int = 23;
 
 /// Keeps huge pages out of the whole process, or no longer. `true`: that is new.

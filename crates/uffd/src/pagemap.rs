@@ -53,13 +53,13 @@ unsafe impl Ioctl for Scan<'_> {
 }
 
 impl Pagemap {
-    /// Opens the page map of this process.
+    /// Opens the page map of this process: by way of the calling thread, since the first may have ended.
     ///
     /// # Errors
     /// `EACCES` where the process is not dumpable, `EMFILE`, `ENOENT` without `/proc`.
     pub fn open() -> Result<Self, Errno> {
         let fd = rustix::fs::open(
-            c"/proc/self/pagemap",
+            c"/proc/thread-self/pagemap",
             OFlags::RDONLY | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
@@ -78,6 +78,26 @@ impl Pagemap {
         range: AddressRange,
         into: &mut [Region],
     ) -> Result<(usize, usize), Errno> {
+        self.scan(range, into, 0)
+    }
+
+    /// Address of the first page in `range` that [`populated`](Self::populated) would find. Holes cost what their
+    /// upper page tables cost, so a terabyte without content is passed over in a fraction of a millisecond.
+    ///
+    /// # Errors
+    /// As `populated`.
+    pub fn first_populated(&self, range: AddressRange) -> Result<Option<usize>, Errno> {
+        let mut first = [Region::default()];
+        let (found, _) = self.scan(range, &mut first, 1)?;
+        Ok((found > 0).then_some(first[0].start as usize))
+    }
+
+    fn scan(
+        &self,
+        range: AddressRange,
+        into: &mut [Region],
+        max_pages: u64,
+    ) -> Result<(usize, usize), Errno> {
         const { assert!(size_of::<Region>() == size_of::<sys::page_region>()) };
         let mut arg = sys::pm_scan_arg {
             size: size_of::<sys::pm_scan_arg>() as u64,
@@ -87,7 +107,7 @@ impl Pagemap {
             walk_end: 0,
             vec: into.as_mut_ptr() as u64,
             vec_len: into.len() as u64,
-            max_pages: 0,
+            max_pages,
             category_inverted: PAGE_IS_ZERO | PAGE_IS_FILE,
             category_mask: PAGE_IS_ZERO | PAGE_IS_FILE,
             category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,

@@ -12,6 +12,7 @@
 use super::machine::Machine;
 use super::stepwise::{self, How, Sample, Stepwise, Watch, number, quantile};
 use crate::managed::Statistics;
+use crate::output;
 use crate::text::{Table, mib};
 use crate::{install, workspace};
 use anyhow::{Context, Result};
@@ -51,7 +52,7 @@ const CASES: [(&str, u64); 3] = [("text", 50), ("half", 85), ("noise", 105)];
 const UNREACHABLE_PERCENT: u64 = 50;
 
 /// Words of the summary by which it says that a budget was not kept.
-const CONFESSION: &str = "budget could not be kept";
+const CONFESSION: &str = "BUDGET MISSED";
 
 /// One run.
 struct Run {
@@ -156,9 +157,7 @@ fn allowed(budget_bytes: u64) -> u64 {
 
 /// The sentence of the summary that says that the budget was not kept.
 fn confession(summary: &str) -> Option<&str> {
-    let parts = summary.split(['\n', ';']);
-    let mut parts = parts.filter(|part| part.contains(CONFESSION));
-    parts.next().map(str::trim)
+    summary.lines().find(|line| line.contains(CONFESSION))
 }
 
 /// Longest time between two samples of a run.
@@ -267,8 +266,7 @@ pub fn run(options: &Options) -> Result<u8> {
             "machine": machine.json(), "mebibytes": options.mebibytes, "rounds": options.rounds,
             "cases": cases, "longest_gap_ms": gap, "kept": all_kept, "unreachable": unreachable,
         });
-        std::fs::write(path, format!("{json:#}\n"))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        output::json(path, &json)?;
     }
     Ok(u8::from(!(all_kept && said)))
 }
@@ -331,11 +329,9 @@ mod tests {
 
     #[test]
     fn a_summary_that_says_nothing_confesses_nothing() {
-        assert_eq!(confession("p: held in 3.0 MiB; pager CPU 1 s"), None);
-        let said = "p: held in 3.0 MiB; the budget could not be kept: up to 5.0 MiB above it; pager CPU 1 s";
-        assert_eq!(
-            confession(said),
-            Some("the budget could not be kept: up to 5.0 MiB above it")
-        );
+        assert_eq!(confession("coldpress: p: 3.0 MiB at most\n"), None);
+        let line = "coldpress: BUDGET MISSED: above 3.0 MiB for 9 % of the time, by up to 5.0 MiB";
+        let said = format!("coldpress: p: 3.0 MiB at most\n{line}\n");
+        assert_eq!(confession(&said), Some(line));
     }
 }

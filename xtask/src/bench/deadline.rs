@@ -9,6 +9,7 @@
 
 use super::machine::Machine;
 use super::stepwise::{self, How, Stepwise, Watch, number, quantile};
+use crate::output;
 use crate::text::{Table, bar, mib, thousands, time};
 use crate::{install, workspace};
 use anyhow::{Context, Result};
@@ -285,8 +286,7 @@ pub fn run(options: &Options) -> Result<u8> {
             "period_us": options.period, "work_us": options.work,
             "sides": [sides[0].json(), sides[1].json()], "locks": locks, "kept": kept,
         });
-        fs::write(path, format!("{json:#}\n"))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        output::json(path, &json)?;
     }
     Ok(u8::from(!kept || locks.is_empty()))
 }

@@ -13,6 +13,7 @@ use super::pages::{self, Place, Program, Round};
 use super::report::{self, Series};
 use super::zram::Zram;
 use crate::managed::Wrapper;
+use crate::output;
 use crate::text::mib;
 use crate::{install, workspace};
 use anyhow::{Context, Result};
@@ -127,9 +128,7 @@ pub fn run(options: &Options) -> Result<u8> {
 
     println!("{}", report::text(&findings));
     if let Some(path) = &options.json {
-        let json = serde_json::to_string_pretty(&report::json(&findings))?;
-        std::fs::write(path, json + "\n")
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        output::json(path, &report::json(&findings))?;
     }
     let wrong: u64 = findings.rounds.iter().map(|(_, round)| round.wrong).sum();
     if wrong > 0 {

@@ -6,11 +6,11 @@
 
 use super::machine::Machine;
 use super::stepwise::{self, How, Stepwise, Watch, median, number};
+use crate::output;
 use crate::text::{Table, mib};
 use crate::{install, workspace};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde_json::{Value, json};
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -136,8 +136,7 @@ pub fn run(options: &Options) -> Result<u8> {
             "sides": [native.json("native"), managed.json("coldpress")],
             "machine": machine.json(),
         });
-        fs::write(path, format!("{all:#}\n"))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        output::json(path, &all)?;
     }
     match native.wrong {
         0 => Ok(u8::from(managed.wrong > 0)),

@@ -9,6 +9,7 @@ use super::machine::Machine;
 use super::stepwise::median;
 use super::zram::Zram;
 use crate::child::Running;
+use crate::output;
 use crate::process::{Identity, Sampler};
 use crate::text::{Table, mib};
 use crate::{install, workspace};
@@ -215,8 +216,7 @@ pub fn run(options: &Options) -> Result<u8> {
             "records": options.records, "limit_bytes": options.limit << 20,
             "sides": sides.collect::<Vec<_>>(), "machine": machine.json(),
         });
-        fs::write(path, format!("{all:#}\n"))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        output::json(path, &all)?;
     }
     Ok(u8::from(wrong > 0))
 }

@@ -11,6 +11,7 @@
 use super::fits;
 use super::machine::{self, Machine};
 use super::stepwise::{self, How, Stepwise};
+use crate::output;
 use crate::text::{Table, thousands};
 use crate::{install, workspace};
 use anyhow::{Context, Result, bail};
@@ -309,8 +310,7 @@ pub fn run(options: &Options) -> Result<u8> {
         let json = json!({
             "machine": machine.json(), "sleeping": asleep, "fitting": fitting, "threads": threads,
         });
-        fs::write(path, format!("{json:#}\n"))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        output::json(path, &json)?;
     }
     Ok(u8::from(!(idle_kept && kept(&fitting))))
 }

@@ -110,11 +110,16 @@ fn gauge(round: &Round, name: &str) -> Option<f64> {
     Some(round.statistics.as_ref()?.get(name)? as f64)
 }
 
+/// Storage beyond the compressed data: fragmentation, headers, idle frames.
+fn beside_payload(round: &Round) -> Option<f64> {
+    Some(gauge(round, "storage_bytes")? - gauge(round, "payload_bytes")?)
+}
+
 /// The pager's memory, or the pool's, beyond the compressed data.
 fn overhead(round: &Round) -> Option<f64> {
     match round.pool {
         Some(pool) => Some(pool.used as f64 - pool.compressed as f64),
-        None => Some(gauge(round, "overhead_bytes")? + gauge(round, "fragmentation_bytes")?),
+        None => Some(gauge(round, "overhead_bytes")? + beside_payload(round)?),
     }
 }
 
@@ -182,7 +187,7 @@ pub fn text(findings: &Findings) -> String {
         row("  overhead in all", &bytes, &overhead);
         row("    fragmentation", &bytes, &|r| match r.pool {
             Some(_) => overhead(r),
-            None => gauge(r, "fragmentation_bytes"),
+            None => beside_payload(r),
         });
         row("    pager's own", &bytes, &|r| gauge(r, "overhead_bytes"));
         row("held in all, peak of filling", &bytes, &|r| {

@@ -21,9 +21,10 @@ pub mod server;
 mod vocabulary;
 
 use crate::managed::{Statistics, Wrapper};
+use crate::output;
 use crate::process::{Sampler, Samples, Status};
 use crate::{install, text, workspace};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use coldpress_codec::press::Simd;
 use load::Load;
 use ratio::Ratio;
@@ -196,9 +197,7 @@ pub fn run(options: &Options) -> Result<u8> {
     };
     println!("{}", report::text(&findings));
     if let Some(path) = &options.json {
-        let json = serde_json::to_string_pretty(&report::json(&findings))?;
-        std::fs::write(path, json + "\n")
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        output::json(path, &report::json(&findings))?;
     }
     let complaints = findings.complaints();
     for complaint in &complaints {

@@ -19,7 +19,9 @@
 //! | [`need`] | what their pages need |
 //! | [`redis`], [`postgres`], [`chaos`] | servers with their clients, and testers of memory |
 //! | [`report`] | the table and the JSON |
+//! | [`by_default`] | instead of all that: what the default saves and costs |
 
+mod by_default;
 mod chaos;
 mod need;
 pub mod place;
@@ -30,6 +32,7 @@ pub mod run;
 pub mod subjects;
 
 use crate::install::{self, Package};
+use crate::output;
 use crate::process::{Sampler, Samples};
 use crate::text::mib;
 use anyhow::{Context, Result, bail};
@@ -49,6 +52,12 @@ pub struct Options {
     /// Size of all data, in percent of the usual one
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
     scale: u64,
+    /// Instead: what `coldpress run` without any option saves and costs, natively and under it by turns
+    #[arg(long)]
+    default: bool,
+    /// With --default: how often each
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: u64,
     /// A run that takes longer than this many seconds hangs
     #[arg(long, default_value_t = 900)]
     limit: u64,
@@ -104,6 +113,9 @@ pub fn run(options: &Options) -> Result<u8> {
     install_for(&wanted)?;
     let limit = Duration::from_secs(options.limit);
     let place = Place::new("programs", options.scale, limit)?;
+    if options.default {
+        return by_default::run(&wanted, &place, options.rounds, options.json.as_deref());
+    }
     let mut findings = Vec::new();
     for subject in wanted {
         let finding = match find(subject, &place) {
@@ -124,9 +136,7 @@ pub fn run(options: &Options) -> Result<u8> {
     }
     println!("\n{}", report::markdown(&findings));
     if let Some(path) = &options.json {
-        let json = serde_json::to_string_pretty(&report::json(&findings))?;
-        std::fs::write(path, json + "\n")
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        output::json(path, &report::json(&findings))?;
     }
     let mut failed = findings
         .iter()

@@ -1,7 +1,7 @@
 //! Where programs run, and how they are started: natively, under coldpress, or in a memory cgroup.
 
 use crate::bench::cgroup::Group;
-use crate::managed::Wrapper;
+use crate::managed::{NO_BUDGET, Wrapper};
 use crate::{cleanup, workspace};
 use anyhow::{Context, Result};
 use std::ffi::OsStr;
@@ -107,6 +107,11 @@ impl<'a> Start<'a> {
             },
             ..Start::native(place)
         }
+    }
+
+    /// Under coldpress, without a budget: age drives.
+    pub fn by_default(place: &'a Place) -> Start<'a> {
+        Start::managed(place, NO_BUDGET)
     }
 
     /// Whether coldpress is there.

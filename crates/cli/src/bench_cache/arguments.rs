@@ -44,25 +44,25 @@ pub enum Bench {
 #[derive(Debug, Args)]
 pub struct CacheArguments {
     /// Memory of the cache [default: 4G, or less if the machine has no 9G to spare]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, allow_hyphen_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub capacity: Option<u64>,
     /// Entries that are asked for eight times [default: a sixteenth of the capacity]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, allow_hyphen_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub hot: Option<u64>,
     /// Entries that are asked for twice [default: seven eighths of the capacity]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, allow_hyphen_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub cold: Option<u64>,
     /// Memory that is taken [default: a quarter, half and three quarters of the capacity]
-    #[arg(long, value_name = "SIZE,SIZE", value_delimiter = ',', value_parser = parse_size)]
+    #[arg(long, allow_hyphen_values = true, value_name = "SIZE,SIZE", value_delimiter = ',', value_parser = parse_size)]
     pub reclaim: Vec<u64>,
     /// Limit of the memory group [default: nine eighths of the capacity]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, allow_hyphen_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub limit: Option<u64>,
     /// Most memory for compressed entries [default: what the largest reclaim leaves, less the hot set and a 16th of the capacity]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, allow_hyphen_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub compressed: Option<u64>,
     /// Times that everything is measured; medians count [default: 3, with --quick 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub rounds: Option<u64>,
     /// Kinds to measure [default: all]
     #[arg(long, value_name = "KIND,KIND", value_delimiter = ',', value_parser = parse_kind)]

@@ -5,6 +5,7 @@ use super::kind::Kind;
 use super::plan::Plan;
 use super::scenario::{self, Measured};
 use crate::refusal::Refusal;
+use crate::streams::print;
 use serde::{Deserialize, Serialize};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -89,6 +90,6 @@ pub fn measure(plan: &Plan, group: &Path, round: u64) -> Result<u8, Refusal> {
         return Err(Refusal::new("one kind and one size are measured at a time"));
     };
     let measured = scenario::measure(plan, *kind, *reclaim, round, group)?;
-    println!("{}", serde_json::json!(measured));
+    print(&format!("{}\n", serde_json::json!(measured)))?;
     Ok(0)
 }

@@ -6,6 +6,7 @@
 use super::removal;
 use crate::memory_limit;
 use crate::refusal::Refusal;
+use crate::streams::say;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -134,8 +135,8 @@ impl Drop for Group {
     fn drop(&mut self) {
         removal::remove_group();
         if self.directory.exists() {
-            eprintln!(
-                "coldpress: a memory group is left; remove it with: sudo rmdir {}",
+            say!(
+                "a memory group is left; remove it with: sudo rmdir {}",
                 self.directory.display()
             );
         }

@@ -51,10 +51,12 @@ use crate::output_file;
 use crate::progress::Bar;
 use crate::refusal::Refusal;
 use crate::size::format_bytes;
+use crate::streams::print;
 use arguments::CacheArguments;
 use content::Content;
 use group::Place;
 use plan::Plan;
+use std::path::PathBuf;
 
 /// Runs the benchmark that is asked for.
 pub fn bench(arguments: &BenchArguments) -> Result<u8, Refusal> {
@@ -68,6 +70,9 @@ pub fn bench(arguments: &BenchArguments) -> Result<u8, Refusal> {
 
 fn whole(plan: &Plan, arguments: &CacheArguments) -> Result<u8, Refusal> {
     plan.check()?;
+    let on_output = |path: &Option<PathBuf>| path.as_deref().is_some_and(output_file::is_dash);
+    let (json, svg) = (on_output(&arguments.json), on_output(&arguments.svg));
+    output_file::one_on_standard_output(&[("--json -", json), ("--svg -", svg)])?;
     for path in arguments.json.iter().chain(&arguments.svg) {
         output_file::check(path)?;
     }
@@ -92,7 +97,9 @@ fn whole(plan: &Plan, arguments: &CacheArguments) -> Result<u8, Refusal> {
     }
     drop(bar);
     let summary = summary::Summary::new(plan, content, &runs);
-    print!("{}", table::text(&summary));
+    if !json && !svg {
+        print(&table::text(&summary))?;
+    }
     if let Some(path) = &arguments.json {
         let text = format!("{:#}\n", json::document(&summary, &runs));
         output_file::write(path, text.as_bytes())?;

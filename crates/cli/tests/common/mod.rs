@@ -27,6 +27,7 @@ fn clean(mut command: Command) -> Command {
     }
     command
         .env_remove("LD_PRELOAD")
+        .envs(release_library().map(|library| ("COLDPRESS_PRELOAD_LIBRARY", library)))
         .env_remove("XDG_RUNTIME_DIR")
         .stdin(Stdio::null());
     // SAFETY: the calls are async-signal-safe, and zeros are an empty set.
@@ -48,6 +49,11 @@ pub fn coldpress_as_nobody(directory: &Directory) -> Command {
     let copy = directory.path("coldpress");
     copy_executable(Path::new(env!("CARGO_BIN_EXE_coldpress")), &copy);
     let mut command = clean(Command::new(copy));
+    if let Some(library) = release_library() {
+        let copy = directory.path(LIBRARY);
+        copy_executable(&library, &copy);
+        command.env("COLDPRESS_PRELOAD_LIBRARY", copy);
+    }
     command.uid(NOBODY).gid(NOBODY).current_dir("/");
     command
 }
@@ -86,7 +92,9 @@ pub fn root(why: &str) -> bool {
 
 /// Whether `coldpress run` can work for the user of the tests; says loudly what is skipped if not.
 pub fn full_tier(why: &str) -> bool {
-    let full = coldpress().arg("doctor").output().unwrap().status.success();
+    let output = coldpress().args(["doctor", "--json"]).output().unwrap();
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let full = found["tier"] == "full";
     if !full {
         eprintln!(
             "SKIPPED: {why}: the full tier of userfaultfd is not there (see coldpress doctor)"
@@ -157,7 +165,7 @@ pub fn start_time(pid: u32) -> u64 {
 
 /// A statistics page with the given head and a few recognisable figures.
 pub fn statistics_page(version: u64, pid: u32, start: u64) -> Vec<u8> {
-    use coldpress_interface::page::LEAST_FILE_BYTES;
+    use coldpress_interface::page::FILE_BYTES;
     use coldpress_interface::statistics::MAGIC;
     let words = [
         MAGIC,
@@ -173,8 +181,51 @@ pub fn statistics_page(version: u64, pid: u32, start: u64) -> Vec<u8> {
         200 << 20,
     ];
     let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
-    bytes.resize(LEAST_FILE_BYTES, 0);
+    bytes.resize(FILE_BYTES, 0);
     bytes
+}
+
+/// A run file in `s`, as if this test were its `coldpress run`, whose first slot is of process `owner`.
+pub fn run_file(directory: &Directory, owner: u32, page: &[u8]) -> PathBuf {
+    use coldpress_interface::run_file::{FILE_BYTES, MAGIC, OWNERS_AT, VERSION, slot_at};
+    use std::os::unix::fs::{FileExt, MetadataExt};
+    let own = std::process::id();
+    let namespace = fs::metadata("/proc/self/ns/pid").unwrap().ino();
+    let name = format!("s/{own}-{}-{namespace}.run", start_time(own));
+    let head: Vec<u8> = [MAGIC, VERSION]
+        .into_iter()
+        .flat_map(u64::to_ne_bytes)
+        .collect();
+    let path = directory.file(&name, &head, 0o600);
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(FILE_BYTES as u64).unwrap();
+    file.write_all_at(&u64::from(owner).to_ne_bytes(), OWNERS_AT as u64)
+        .unwrap();
+    file.write_all_at(page, slot_at(0) as u64).unwrap();
+    path
+}
+
+/// The run file in `s`, and where the first slot of process `pid` begins in it.
+pub fn slot_of(directory: &Directory, pid: u32) -> (fs::File, u64) {
+    use coldpress_interface::run_file::{OWNERS_AT, SLOTS, slot_at};
+    use std::os::unix::fs::FileExt;
+    let entries = fs::read_dir(directory.path("s")).unwrap().flatten();
+    let path = entries
+        .map(|entry| entry.path())
+        .next()
+        .expect("a run file");
+    let file = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
+    let mut word = [0; 8];
+    let slot = (0..SLOTS).find(|slot| {
+        file.read_exact_at(&mut word, (OWNERS_AT + slot * 8) as u64)
+            .unwrap();
+        u64::from_ne_bytes(word) == u64::from(pid)
+    });
+    (file, slot_at(slot.expect("a slot of it")) as u64)
 }
 
 pub fn exists(path: &Path) -> bool {
@@ -184,15 +235,19 @@ pub fn exists(path: &Path) -> bool {
 /// The real pager's library, in release: beside the command or in the release directory of the same
 /// target. Says loudly what is skipped where it was not built.
 pub fn pager(why: &str) -> Option<PathBuf> {
-    const NAME: &str = "libcoldpress_preload.so";
+    let library = release_library();
+    if library.is_none() {
+        eprintln!("SKIPPED: {why}: cargo build --release -p coldpress-preload was not run");
+    }
+    library
+}
+
+const LIBRARY: &str = "libcoldpress_preload.so";
+
+fn release_library() -> Option<PathBuf> {
     let binary = Path::new(env!("CARGO_BIN_EXE_coldpress"));
     let target = binary.parent()?.parent()?;
-    let library = target.join("release").join(NAME);
-    if !library.exists() {
-        eprintln!("SKIPPED: {why}: cargo build --release -p coldpress-preload was not run");
-        return None;
-    }
-    Some(library)
+    Some(target.join("release").join(LIBRARY)).filter(|library| library.exists())
 }
 
 /// A program that fills memory, says so, and lives on under the real pager until it is dropped.

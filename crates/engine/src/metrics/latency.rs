@@ -80,6 +80,12 @@ pub struct Percentiles {
 }
 
 impl Latency {
+    /// Forgets what was measured.
+    pub(crate) fn begin_anew(&self) {
+        self.durations.clear();
+        self.longest_ns.store(0, Relaxed);
+    }
+
     /// Nothing measured yet.
     pub const fn new() -> Self {
         Self {

@@ -8,7 +8,7 @@
 //! ```text
 //!  offered first                                                            last
 //!  picked   dont-need   isolated   [g2] [g3] [g4] [g5] [g6]
-//!  (debug)  (a hint)    (rotated    └ inactive ┘   └ active: newest two, never reclaimed
+//!  (debug)  (a hint)    (rotated    └ inactive ┘   └ active: newest two, never chosen
 //!                        out)         oldest ─────────▶ newest
 //!
 //!  never offered: failed · zero forks · high priority · wired · dirty · not reclaimed
@@ -53,7 +53,8 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Generations.
 pub const GENERATIONS: usize = 8;
 
-/// Youngest generations whose pages are never reclaimed.
+/// Youngest generations whose pages are never chosen. (Under pressure a run may take a few along that lie between
+/// colder ones.)
 pub const ACTIVE_GENERATIONS: usize = 2;
 
 /// Oldest generations, of as many as there can be, that mild reclaim takes.

@@ -3,6 +3,8 @@
 //! *isolated* when room is needed for a new one, and inactive generations are reclaimable before that.
 
 use crate::machine::*;
+use coldpress_engine::Trigger;
+use coldpress_engine::evictor::{EngineSource, Evictor, Level, Target};
 use coldpress_engine::queues::counts::{ActiveInactive, QueueCounts};
 use coldpress_engine::queues::standing::{Mark, Queue, Standing};
 use coldpress_engine::queues::{ACTIVE_GENERATIONS, GENERATIONS};
@@ -57,6 +59,33 @@ fn next_out(s: &System, candidates: &[(u32, u32)]) -> Option<(u32, u32)> {
     let out = gone.next().copied();
     assert_eq!(gone.next(), None, "one at a time");
     out
+}
+
+/// Which pager-backed pages reclaim asks to be evicted before it has freed one, in this order. None is
+/// evicted; each is young afterwards.
+fn asked_to_evict(s: &System) -> Vec<(u32, u32)> {
+    let mut asked = Vec::new();
+    let mut reclaimer = reclaimer(2);
+    let mut source = EngineSource {
+        engine: &s.engine,
+        host: &s.machine,
+        reclaimer: &mut reclaimer,
+        trigger: Trigger::Pressure,
+        evict: |place| {
+            asked.push(place);
+            false
+        },
+        free: || 0,
+    };
+    let target = Target {
+        pending: true,
+        min_pages: 1,
+        level: Level::IncludeNewest,
+        ..Target::default()
+    };
+    let evictor = Evictor::<<Machine as coldpress_engine::Host>::RawLock>::new();
+    evictor.run_target(&mut source, &target);
+    asked
 }
 
 fn drop_page(s: &System, (segment, index): (u32, u32)) {
@@ -120,46 +149,59 @@ fn pq_add_remove() {
 
 #[test]
 fn pq_move_queues() {
-    let s = system(1, 128);
-    let at = pager_backed(s, 0);
-    for (to, counts) in [
-        (
-            Queue::Wired,
-            QueueCounts {
-                wired: 1,
-                ..Default::default()
-            },
-        ),
-        (Queue::Reclaim, generation(0, 1)),
+    let s = system(1, 256);
+    let in_queue = |count: fn(&mut QueueCounts) -> &mut u32| {
+        let mut counts = QueueCounts::default();
+        *count(&mut counts) = 1;
+        counts
+    };
+    let wired = in_queue(|counts| &mut counts.wired);
+    // An anonymous page: out of the wired ones among those that age.
+    let anonymous = page(s, 0);
+    move_to(s, anonymous, Queue::Wired);
+    assert_eq!(standing(s, anonymous), Standing::In(Queue::Wired));
+    assert_eq!(s.engine.queue_counts(), wired);
+    move_to(s, anonymous, Queue::Reclaim);
+    assert_eq!(standing(s, anonymous), Standing::Generation(0));
+    assert_eq!(s.engine.queue_counts(), generation(0, 1));
+    drop_page(s, anonymous);
+    // A pager-backed one, through all of them.
+    let at = pager_backed(s, 1);
+    for (to, stands, counts) in [
+        (Queue::Reclaim, Standing::Generation(0), generation(0, 1)),
         (
             Queue::Dirty,
-            QueueCounts {
-                dirty: 1,
-                ..Default::default()
-            },
+            Standing::In(Queue::Dirty),
+            in_queue(|counts| &mut counts.dirty),
         ),
-        (Queue::Reclaim, generation(0, 1)),
+        (Queue::Reclaim, Standing::Generation(0), generation(0, 1)),
         (
             Queue::DontNeed,
-            QueueCounts {
-                dont_need: 1,
-                ..Default::default()
-            },
+            Standing::In(Queue::DontNeed),
+            in_queue(|counts| &mut counts.dont_need),
         ),
     ] {
         move_to(s, at, to);
+        assert_eq!(standing(s, at), stands);
         assert_eq!(s.engine.queue_counts(), counts, "{to:?}");
     }
-    // It would be the first to go; an anonymous one is, as here only such are compressed.
     assert_eq!(active_inactive(s), (0, 1));
-    let anonymous = page(s, 1);
-    move_to(s, anonymous, Queue::DontNeed);
-    assert_eq!(next_out(s, &[at, anonymous]), Some(anonymous));
+    // It is the first to be evicted, though another has not been heard of for longest.
+    let aged = pager_backed(s, 2);
+    while standing(s, aged) != Standing::Isolated {
+        rotate(s);
+    }
     assert_eq!(standing(s, at), Standing::In(Queue::DontNeed));
+    assert_eq!(asked_to_evict(s).first(), Some(&at));
+    drop_page(s, aged);
+    move_to(s, at, Queue::DontNeed);
     move_to(s, at, Queue::Wired);
     assert_eq!(standing(s, at), Standing::In(Queue::Wired));
-    assert_eq!(s.engine.queue_counts().wired, 1);
+    assert_eq!(s.engine.queue_counts(), wired);
     assert_eq!(active_inactive(s), (0, 0));
+    assert_eq!(asked_to_evict(s), []);
+    drop_page(s, at);
+    assert_eq!(s.engine.queue_counts(), QueueCounts::default());
 }
 
 #[test]

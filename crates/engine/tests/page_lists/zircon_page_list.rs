@@ -103,17 +103,22 @@ fn vmpl_basic_reference_test() {
 
 #[test]
 fn vmpl_free_pages_test() {
-    let list = with_pages(0..3 * LEAF);
+    let list = list();
+    let entry = |at: u64| {
+        if at.is_multiple_of(2) {
+            page(at)
+        } else {
+            Entry::Zero
+        }
+    };
+    (0..3 * LEAF).for_each(|at| list.insert(at, entry(at)).unwrap());
     let mut removed = Vec::new();
     list.remove_range(2..3 * LEAF - 2, |at, entry| removed.push((at, entry)))
         .unwrap();
-    assert!(
-        removed
-            .into_iter()
-            .eq((2..3 * LEAF - 2).map(|at| (at, page(at))))
-    );
+    let middle = (2..3 * LEAF - 2).map(|at| (at, entry(at)));
+    assert!(removed.into_iter().eq(middle), "pages and markers");
     let left = [0, 1, 3 * LEAF - 2, 3 * LEAF - 1];
-    assert!(all(&list).into_iter().eq(left.map(|at| (at, page(at)))));
+    assert!(all(&list).into_iter().eq(left.map(|at| (at, entry(at)))));
     assert_eq!(
         list.0.tables_in_use(),
         (1, 2),
@@ -409,7 +414,23 @@ fn vmpl_contiguous_traversal_error_test() {
             Ok(Walk::On)
         },
     );
-    assert_eq!((done, found), (Err("page"), vec![run(0..3)]));
+    // What was walked over before the page that failed is told.
+    assert_eq!((done, found), (Err("page"), vec![run(0..3), run(5..6)]));
+    let mut found = Vec::new();
+    let done = list.for_every_run(
+        0..20,
+        |_, _| true,
+        |_, _| Err("first"),
+        |run| {
+            found.push(run);
+            Ok(Walk::On)
+        },
+    );
+    assert_eq!(
+        (done, found),
+        (Err("first"), vec![]),
+        "there is no such run"
+    );
 
     let mut pages = Vec::new();
     let page = |at, _| {

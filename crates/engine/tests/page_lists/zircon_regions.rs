@@ -1,5 +1,6 @@
-//! Promise: ranges are found as Zircon's region list cases ask (suite `aspace`), each written anew. The
-//! engine has no mappings; the ranges that it keeps in order are intervals of zeros in page lists.
+//! Promise: ranges of zeros in page lists are found, and the gaps between them, wherever one looks. What
+//! Zircon's region list cases (suite `aspace`) ask is asked here of these; of regions the engine has no
+//! list, so these are no tests of those cases.
 
 use crate::common::*;
 #[allow(dead_code, reason = "each test file uses what it needs")]
@@ -76,7 +77,7 @@ fn probes() -> impl Iterator<Item = u64> {
 }
 
 #[test]
-fn region_list_find_region_test() {
+fn the_range_that_holds_a_page_is_found() {
     let list = list_of(&RANGES);
     assert_eq!(last_of(&list, 150), Some(199));
     assert_eq!(last_of(&list, 1 << 35), Some((1 << 40) - 1));
@@ -89,7 +90,7 @@ fn region_list_find_region_test() {
 }
 
 #[test]
-fn region_list_include_or_higher_test() {
+fn the_range_that_holds_a_page_or_the_next_is_found() {
     let list = list_of(&RANGES);
     for at in probes() {
         let expected = sorted().into_iter().find(|range| at < range.end);
@@ -108,7 +109,7 @@ fn region_list_include_or_higher_test() {
 }
 
 #[test]
-fn region_list_upper_bound_test() {
+fn the_next_range_is_found() {
     let list = list_of(&RANGES);
     for at in probes() {
         let above = sorted().into_iter().find(|range| range.start > at);
@@ -118,7 +119,7 @@ fn region_list_upper_bound_test() {
 }
 
 #[test]
-fn region_list_is_range_available_test() {
+fn where_nothing_is_there_is_room() {
     let list = list_of(&RANGES);
     for start in probes() {
         for end in probes().chain([start + 1]).filter(|&end| end > start) {

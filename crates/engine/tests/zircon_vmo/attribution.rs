@@ -3,7 +3,7 @@
 use super::kernel::*;
 use super::kit::*;
 use coldpress_engine::Trigger;
-use coldpress_engine::vmo::VmoId;
+use coldpress_engine::vmo::{Hint, VmoId};
 
 #[test]
 fn vmo_attribution_clones_test() {
@@ -41,6 +41,22 @@ fn vmo_attribution_clones_test() {
         sum
     );
     end(s, &[part, child]);
+    // A part that sees one page that is there, and one that is nowhere; both are committed to it.
+    let vmo = s.create(4);
+    s.commit(&mut w, vmo, 0..2).unwrap();
+    let part = slice(s, vmo, 1..3);
+    assert_placed_eq!(committed(s, vmo), pages(1, 1, PAGE + PAGE / 2));
+    assert_placed_eq!(committed(s, part), pages(0, 1, PAGE / 2));
+    s.commit(&mut w, part, 0..2).unwrap();
+    for id in [vmo, part] {
+        assert_placed_eq!(committed(s, id), pages(2, 0, 2 * PAGE));
+    }
+    s.commit(&mut w, vmo, 3..4).unwrap();
+    assert_placed_eq!(committed(s, vmo), pages(3, 0, 3 * PAGE));
+    assert_placed_eq!(committed(s, part), pages(2, 0, 2 * PAGE));
+    s.destroy(part);
+    assert_placed_eq!(committed(s, vmo), pages(3, 0, 3 * PAGE));
+    end(s, &[vmo]);
 }
 
 #[test]
@@ -100,7 +116,16 @@ fn vmo_attribution_dedup_test() {
     s.commit(&mut w, vmo, 0..2).unwrap();
     s.write_page(&mut w, vmo, 2, &text(1));
     assert_placed_eq!(committed(s, vmo), pages(3, 0, 3 * PAGE));
-    assert_placed_eq!(s.send_away(&mut r), 3);
+    // One after the other.
+    for left in [2, 1] {
+        let zeros = 2 - left;
+        s.vmos.hint(vmo, zeros..zeros + 1, Hint::DontNeed).unwrap();
+        let engine = s.vmos.engine();
+        let batch = engine.reclaim_batch(&s.machine, &mut r, 1, u64::MAX, Trigger::Pressure);
+        assert_placed_eq!(batch.kept, 1);
+        assert_placed_eq!(committed(s, vmo), pages(left, 0, left * PAGE));
+    }
+    assert_placed_eq!(s.send_away(&mut r), 1);
     assert_eq!(forms(s, vmo), "00C");
     assert_eq!(committed(s, vmo), pages(0, 0, 0));
     assert_eq!(content(s, vmo), pages(1, 0, PAGE), "zeros are no content");
@@ -125,11 +150,15 @@ fn vmo_attribution_compression_test() {
         (vmo, pages(1, 3, PAGE + 3 * PAGE / 2)),
         (child, pages(1, 3, PAGE + 3 * PAGE / 2)),
     ];
+    let events = || s.vmos.reclaims(vmo).unwrap();
+    assert_placed_eq!(events(), 0, "writing and sharing are none");
     // What only the VMO sees is its own, though a hidden node still holds it.
     for (id, shares) in all {
         assert_placed_eq!((committed(s, id), content(s, id)), (shares, shares));
     }
     assert_placed_eq!(s.send_away(&mut r), 5);
+    let after = events();
+    assert!(after > 0);
     for (id, shares) in all {
         assert_eq!((committed(s, id), content(s, id)), (pages(0, 0, 0), shares));
     }
@@ -140,6 +169,7 @@ fn vmo_attribution_compression_test() {
             (pages(0, 1, PAGE / 2), shares)
         );
     }
+    assert_placed_eq!(events(), after, "nor is bringing it back");
     // Part of a VMO, as a mapping of it.
     let part = s.vmos.attribution(vmo, 2..3).unwrap();
     assert_eq!(
@@ -167,10 +197,10 @@ fn vmo_attribution_evict_test() {
     end(s, &[vmo]);
 }
 
-/// Anonymous memory has full snapshots, where a pager's would have copies of what is modified: what is
-/// written to the original afterwards is not seen by any that were taken before.
+/// Every snapshot is a full one: what is written to the original afterwards is not seen by any that were
+/// taken before.
 #[test]
-fn vmo_snapshot_modified_test() {
+fn snapshots_of_snapshots_and_of_parts_see_what_was() {
     let s = system(200);
     let mut w = worker(0);
     let vmo = s.create(4);

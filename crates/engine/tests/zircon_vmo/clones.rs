@@ -19,6 +19,11 @@ fn vmo_clones_of_compressed_pages_test() {
     s.destroy(vmo);
     s.vmos.check_invariants();
     assert_eq!((forms(s, two).as_str(), decompressed(s)), ("CC", 0));
+    // Half of each is either's, compressed or not.
+    for id in [one, two] {
+        assert_eq!(committed(s, id), pages(0, 0, 0));
+        assert_eq!(content(s, id), pages(0, 2, PAGE));
+    }
     // Only who writes needs the page, and the others still see what was.
     s.vmos.write(&s.machine, &mut w, one, 100, &[1]).unwrap();
     assert_eq!(decompressed(s), 1);
@@ -27,7 +32,20 @@ fn vmo_clones_of_compressed_pages_test() {
     assert_filled(s, &mut w, two, 0..2, 1);
     assert_filled(s, &mut w, one, 1..2, 1);
     assert_eq!(s.read_page(&mut w, one, 0)[100], 1);
-    end(s, &[one, two]);
+    // All is compressed once more; one ends, and nothing has to come back for that.
+    s.send_away(&mut r);
+    assert_eq!((forms(s, one), forms(s, two)), ("CC".into(), "CC".into()));
+    for id in [one, two] {
+        assert_eq!(content(s, id), pages(1, 1, PAGE + PAGE / 2));
+    }
+    let before = decompressed(s);
+    s.destroy(one);
+    s.vmos.check_invariants();
+    assert_eq!((forms(s, two), decompressed(s)), ("CC".into(), before));
+    assert_eq!(committed(s, two), pages(0, 0, 0));
+    assert_eq!(content(s, two), pages(2, 0, 2 * PAGE));
+    assert_filled(s, &mut w, two, 0..2, 1);
+    end(s, &[two]);
 }
 
 #[test]
@@ -63,6 +81,23 @@ fn vmo_parent_merge_test() {
         }
         s.assert_nothing_is_held();
     }
+    // One in the middle with two snapshots: they go on below what was above it.
+    let vmo = s.create(1);
+    s.write_page(&mut w, vmo, 0, &text(1));
+    let middle = snapshot(s, vmo);
+    s.write_page(&mut w, middle, 0, &text(2));
+    let below = [snapshot(s, middle), snapshot(s, middle)];
+    assert_eq!(s.vmos.objects(), 4 + 2);
+    s.destroy(middle);
+    s.vmos.check_invariants();
+    assert_eq!(s.vmos.objects(), 3 + 2);
+    assert_placed_eq!(committed(s, vmo), pages(1, 0, PAGE));
+    assert!(s.read_page(&mut w, vmo, 0) == text(1));
+    for id in below {
+        assert_placed_eq!(committed(s, id), pages(0, 1, PAGE / 2));
+        assert!(s.read_page(&mut w, id, 0) == text(2));
+    }
+    end(s, &[below[1], vmo, below[0]]);
 }
 
 /// Which of the VMOs below still sees a page is known by counting (older case).

@@ -16,6 +16,7 @@ fn vmo_commit_test() {
         Vec::from_iter((0..16).map(|page| (page, true)))
     );
     assert_placed_eq!(s.machine.pages_in_place(), 16);
+    assert_placed_eq!(committed(s, vmo), pages(16, 0, 16 * PAGE));
     for page in 0..16 {
         assert_placed_eq!(
             standing(s, vmo, page),
@@ -34,12 +35,19 @@ fn vmo_commit_compressed_pages_test() {
     let vmo = s.create(6);
     fill(s, &mut w, vmo, 0..3, 50);
     s.commit(&mut w, vmo, 3..5).unwrap();
+    assert_placed_eq!(committed(s, vmo), pages(5, 0, 5 * PAGE));
     assert_placed_eq!(s.send_away(&mut r), 5);
     assert_eq!(forms(s, vmo), "CCC00-");
+    assert_eq!(committed(s, vmo), pages(0, 0, 0));
+    assert_eq!(content(s, vmo), pages(3, 0, 3 * PAGE), "two were zeros");
     assert_eq!(s.machine.pages_in_place(), 0);
     s.commit(&mut w, vmo, 0..5).unwrap();
     assert_placed_eq!(forms(s, vmo), "PPPPP-");
     assert_eq!(decompressed(s), 3);
+    assert_placed_eq!(committed(s, vmo), pages(5, 0, 5 * PAGE));
+    for page in 0..5 {
+        assert_placed_eq!(standing(s, vmo, page), Standing::Generation(0));
+    }
     let usage = s.vmos.engine().storage_usage();
     assert_placed_eq!((usage.objects, s.machine.storage.lent()), (0, 0));
     assert_filled(s, &mut w, vmo, 0..3, 50);
@@ -56,8 +64,11 @@ fn vmo_prefetch_compressed_pages_test() {
     let vmo = s.create(8);
     fill(s, &mut w, vmo, 0..6, 1);
     assert_placed_eq!(s.send_away(&mut r), 6);
+    assert_eq!(committed(s, vmo), pages(0, 0, 0));
     s.vmos.prefetch(&s.machine, &mut w, vmo, 2..5).unwrap();
     assert_placed_eq!(forms(s, vmo), "CCPPPC--");
+    assert_placed_eq!(committed(s, vmo), pages(3, 0, 3 * PAGE));
+    assert_eq!(content(s, vmo), pages(6, 0, 6 * PAGE));
     assert_eq!(decompressed(s), 3);
     // What is there already costs nothing, and what is nowhere is not committed.
     s.vmos.prefetch(&s.machine, &mut w, vmo, 2..5).unwrap();

@@ -2,11 +2,11 @@
 
 use super::kernel::*;
 use super::kit::*;
+use super::space::*;
 use coldpress_engine::vmo::{MAX_PAGES, VmoError, pages_of};
 
-/// A new VMO is nothing but a size. (All of ours can be resized; who hands out rights decides.)
 #[test]
-fn vmo_create_test() {
+fn a_new_vmo_is_nothing_but_a_size() {
     let s = system(10);
     let vmo = s.create(16);
     assert_eq!(s.vmos.pages(vmo), Ok(16));
@@ -75,6 +75,28 @@ fn vmo_read_write_smoke_test() {
     let mut expected = pattern.clone();
     expected[PAGE as usize - 37..][..127].copy_from_slice(&pattern[..127]);
     assert_eq!(read(&mut w, 0, bytes as usize).unwrap(), expected);
+    // Nothing, and a little, at the beginning.
+    write(&mut w, 0, &[]).unwrap();
+    write(&mut w, 0, &pattern[..37]).unwrap();
+    write(&mut w, 99, &pattern[99..136]).unwrap();
+    assert_eq!(read(&mut w, 0, bytes as usize).unwrap(), expected);
+    // What does not end inside is refused as a whole, wherever it begins.
+    let long = vec![9; bytes as usize + 47];
+    for at in [0, 31, bytes + 99] {
+        assert_eq!(write(&mut w, at, &long), Err(VmoError::OutOfRange));
+    }
+    assert_eq!(read(&mut w, 0, bytes as usize).unwrap(), expected);
+    // Over more than a page, at odd places, and seen through a mapping.
+    let mut space = Space::new(s);
+    let mapped = handle(s, vmo);
+    space.map(1000, &mapped, 0..pages);
+    write(&mut w, 31, &pattern[..4197]).unwrap();
+    expected[31..][..4197].copy_from_slice(&pattern[..4197]);
+    for at in (0..bytes as usize).step_by(101) {
+        let (page, offset) = (at / PAGE as usize, at % PAGE as usize);
+        assert_eq!(space.read(&mut w, 1000 + page as u64, offset), expected[at]);
+    }
+    assert_eq!(read(&mut w, 31, 4197).unwrap(), pattern[..4197]);
     // To the last byte, and not beyond.
     write(&mut w, bytes - 3, &[7; 3]).unwrap();
     assert_eq!(write(&mut w, bytes - 3, &[9; 4]), Err(VmoError::OutOfRange));
@@ -86,5 +108,6 @@ fn vmo_read_write_smoke_test() {
         read(&mut w, bytes - 4, 4).unwrap(),
         [expected[bytes as usize - 4], 7, 7, 7]
     );
-    end(s, &[vmo]);
+    drop((space, mapped));
+    s.assert_nothing_is_held();
 }

@@ -106,7 +106,22 @@ fn vmo_eviction_hints_clone_test() {
         ("CC".into(), "CP".into())
     );
     assert_filled(s, &mut w, vmo, 0..2, 1);
-    end(s, &[vmo, grandchild, child]);
+    // Where one between has a copy, those made before see the page still, and those made after the copy.
+    let before = snapshot(s, child);
+    s.vmos.write(&s.machine, &mut w, child, 0, &[1]).unwrap();
+    let after = snapshot(s, child);
+    let isolated = |id, page| standing(s, id, page) == Standing::In(Queue::DontNeed);
+    dont_need(s, vmo, 0);
+    for copied in [child, after] {
+        always_need(s, copied, 0);
+        assert_placed!(isolated(vmo, 0) && !isolated(copied, 0));
+    }
+    always_need(s, before, 0);
+    assert_placed_eq!(standing(s, vmo, 0), Standing::Generation(0));
+    // The other page is shared by all of them.
+    dont_need(s, after, 1);
+    assert_placed!([vmo, child, before].iter().all(|&id| isolated(id, 1)));
+    end(s, &[vmo, grandchild, child, after, before]);
 }
 
 /// Old pages go, in any order and from whatever VMO, and their content comes back (older case).
@@ -191,6 +206,7 @@ fn vmo_dirty_pages_with_hints_test() {
     dont_need(s, vmo, 0);
     always_need(s, vmo, 1);
     assert_eq!([0, 1].map(|page| standing(s, vmo, page)), [dirty; 2]);
+    assert_eq!(s.vmos.evict_pages(&s.machine, vmo, 0..2), Ok(0));
     s.vmos.writeback_begin(&s.machine, vmo, 0..2).unwrap();
     dont_need(s, vmo, 0);
     assert_eq!([0, 1].map(|page| standing(s, vmo, page)), [dirty; 2]);
@@ -217,5 +233,17 @@ fn vmo_dirty_pages_with_hints_test() {
     assert_eq!(evictor.run_target(&mut source, &target).evicted, 1);
     assert_eq!(forms(s, vmo), "-P");
     assert_eq!(standing(s, vmo, 1), Standing::Generation(0), "young again");
+    // Where memory is critical nobody asks what was said.
+    rotate(s, 9);
+    source.trigger = Trigger::Critical;
+    assert_eq!(evictor.run_target(&mut source, &target).evicted, 1);
+    assert_eq!(forms(s, vmo), "--");
+    // The other way round: what is not needed, and then written, is dirty.
+    s.commit(&mut w, vmo, 0..1).unwrap();
+    dont_need(s, vmo, 0);
+    assert_placed_eq!(standing(s, vmo, 0), Standing::In(Queue::DontNeed));
+    s.vmos.write(&s.machine, &mut w, vmo, 0, &[1]).unwrap();
+    assert_eq!(standing(s, vmo, 0), dirty);
+    assert_eq!(s.vmos.evict_pages(&s.machine, vmo, 0..1), Ok(0));
     end(s, &[vmo]);
 }

@@ -12,8 +12,9 @@ fn vmo_lookup_test() {
     assert_eq!(s.in_place(vmo), []);
     s.commit(&mut w, vmo, 1..4).unwrap();
     s.commit(&mut w, vmo, 9..10).unwrap();
-    let pages = [1, 2, 3, 9].map(|page| (page, true));
-    assert_placed_eq!(s.in_place(vmo), pages, "what is committed, in order");
+    assert_placed_eq!(committed(s, vmo), pages(4, 0, 4 * PAGE));
+    let there = [1, 2, 3, 9].map(|page| (page, true));
+    assert_placed_eq!(s.in_place(vmo), there, "what is committed, in order");
     let mut part = Vec::new();
     s.vmos
         .lookup(vmo, 2..9, |page, _, _| part.push(page))
@@ -22,6 +23,14 @@ fn vmo_lookup_test() {
     let beyond = s.vmos.lookup(vmo, 2..17, |_, _, _| panic!("out of range"));
     assert_eq!(beyond, Err(VmoError::OutOfRange));
     assert_placed_eq!(s.machine.pages_in_place(), 4, "looking commits nothing");
+    for (range, seen) in [(0..1, 0), (0..2, 1), (1..2, 1), (4..9, 0)] {
+        let mut found = 0;
+        s.vmos.lookup(vmo, range, |_, _, _| found += 1).unwrap();
+        assert_placed_eq!(found, seen);
+    }
+    s.commit(&mut w, vmo, 0..16).unwrap();
+    assert_placed_eq!(committed(s, vmo), pages(16, 0, 16 * PAGE));
+    assert_placed_eq!(s.in_place(vmo).len(), 16);
     end(s, &[vmo]);
 }
 
@@ -48,6 +57,11 @@ fn vmo_lookup_clone_test() {
     assert_placed_eq!(s.in_place(child), all([false, false, true, false]));
     assert_ne!(place(s, vmo, 1), place(s, child, 1));
     assert_eq!(place(s, vmo, 0), place(s, child, 0), "one page");
+    // What is committed to a snapshot is its own.
+    s.commit(&mut w, child, 0..1).unwrap();
+    s.commit(&mut w, child, 3..4).unwrap();
+    assert_placed_eq!(s.in_place(child), all([true, false, true, true]));
+    assert_ne!(place(s, vmo, 0), place(s, child, 0));
     end(s, &[vmo, child]);
 }
 

@@ -28,6 +28,9 @@ fn vmo_dirty_pages_test() {
     s.vmos.write(&s.machine, &mut w, vmo, PAGE, &[7]).unwrap();
     assert_eq!(dirtiness(s, vmo, 1), Dirtiness::Dirty);
     assert_eq!(standing(s, vmo, 1), DIRTY);
+    // Nor does reading it.
+    assert_eq!(s.read_page(&mut w, vmo, 1)[0], 7);
+    assert_eq!(standing(s, vmo, 1), DIRTY);
     // Neither age nor anybody's word makes it go.
     rotate(s, 9);
     assert_eq!(standing(s, vmo, 1), DIRTY);
@@ -66,8 +69,17 @@ fn vmo_dirty_pages_writeback_test() {
         Dirtiness::AwaitingClean,
         "reading is allowed"
     );
+    assert_eq!((standing(s, vmo, 0), evicted()), (DIRTY, 0));
     s.vmos.writeback_end(vmo, 0..2).unwrap();
     assert_eq!(dirtiness(s, vmo, 0), Dirtiness::Clean);
+    assert_placed_eq!(standing(s, vmo, 0), Standing::Generation(0));
+    // It ages as any other, until it is written again.
+    rotate(s, 1);
+    assert_placed_eq!(standing(s, vmo, 0), Standing::Generation(1));
+    write(&mut w, 3);
+    assert_eq!((standing(s, vmo, 0), evicted()), (DIRTY, 0));
+    s.vmos.writeback_begin(&s.machine, vmo, 0..2).unwrap();
+    s.vmos.writeback_end(vmo, 0..2).unwrap();
     assert_placed_eq!(standing(s, vmo, 0), Standing::Generation(0));
     assert_eq!(evicted(), 1);
     assert_eq!(forms(s, vmo), "--");
@@ -98,6 +110,17 @@ fn vmo_pinning_dirty_state_test() {
     assert_eq!(s.vmos.evict_pages(&s.machine, vmo, 0..1), Ok(0), "pinned");
     // Unpinned while dirty it joins the dirty, and cleaned the others.
     s.vmos.write(&s.machine, &mut w, vmo, 0, &[2]).unwrap();
+    s.vmos.unpin(vmo, 0..1).unwrap();
+    assert_eq!(standing(s, vmo, 0), DIRTY);
+    s.vmos.writeback_begin(&s.machine, vmo, 0..1).unwrap();
+    assert_eq!(standing(s, vmo, 0), DIRTY);
+    // Pinned while it is written back it may be written, and is dirty (Zircon can pin for reading only).
+    s.vmos.pin(&s.machine, &mut w, vmo, 0..1).unwrap();
+    s.vmos.writeback_end(vmo, 0..1).unwrap();
+    assert_eq!(
+        (dirtiness(s, vmo, 0), standing(s, vmo, 0)),
+        (Dirtiness::Dirty, wired)
+    );
     s.vmos.unpin(vmo, 0..1).unwrap();
     assert_eq!(standing(s, vmo, 0), DIRTY);
     s.vmos.writeback_begin(&s.machine, vmo, 0..1).unwrap();

@@ -50,6 +50,8 @@ fn vmo_pin_test() {
     );
     assert_eq!(pin(s, &mut w, vmo, 3..7), Ok(()));
     assert_eq!(forms(s, vmo), "---PPPP---------", "a pin commits");
+    let wired = |page| standing(s, vmo, page) == Standing::In(Queue::Wired);
+    assert!((3..7).all(wired));
     let refused = Err(VmoError::BadState);
     for range in [3..7, 0..4, 6..16, 0..16, 4..5] {
         assert_eq!(s.decommit(vmo, range.clone()), refused, "{range:?}");
@@ -66,7 +68,14 @@ fn vmo_pin_test() {
     assert_eq!(s.resize(vmo, 7), Ok(()));
     assert_eq!(s.resize(vmo, 16), Ok(()));
     assert_eq!(unpin(s, vmo, 3..7), Ok(()));
+    assert!(!(3..7).any(wired));
     assert_eq!(unpin(s, vmo, 3..7), refused, "not pinned any more");
+    assert_eq!(s.decommit(vmo, 3..7), Ok(()));
+    // And once more: it is committed anew.
+    assert_eq!(pin(s, &mut w, vmo, 3..7), Ok(()));
+    assert!((3..7).all(wired));
+    assert_eq!(s.resize(vmo, 0), refused);
+    assert_eq!(unpin(s, vmo, 3..7), Ok(()));
     assert_eq!(s.decommit(vmo, 3..5), Ok(()));
     assert_eq!(s.resize(vmo, 0), Ok(()));
     end(s, &[vmo]);
@@ -90,7 +99,12 @@ fn vmo_multiple_pin_test() {
     );
     // All of a range or nothing of it.
     assert_eq!(pin(s, &mut w, vmo, 0..16), refused);
+    let wired = |page| standing(s, vmo, page) == Standing::In(Queue::Wired);
+    assert!((0..16).all(wired));
     assert_eq!(unpin(s, vmo, 0..16), Ok(()));
+    for page in 0..16 {
+        assert_eq!(wired(page), (3..7).contains(&page));
+    }
     assert_eq!(s.decommit(vmo, 0..3), Ok(()), "these were pinned once");
     assert_eq!(s.decommit(vmo, 7..16), Ok(()));
     assert_eq!(s.decommit(vmo, 6..7), refused, "and these more than once");
@@ -167,7 +181,24 @@ fn vmo_zero_pinned_test() {
     assert_eq!(unpin(s, child, 1..2), Ok(()));
     s.destroy(child);
     drop((keep, space));
-    s.assert_nothing_is_held();
+    // Of a pager's VMO, too, also where it has grown.
+    let paged = paged(s, 1);
+    for page in 0..2 {
+        assert_eq!(pin(s, &mut w, paged, page..page + 1), Ok(()));
+        s.vmos
+            .write(&s.machine, &mut w, paged, page * PAGE, &[0xff])
+            .unwrap();
+        let pinned = place(s, paged, page);
+        s.zero(paged, page..page + 1).unwrap();
+        assert_eq!(place(s, paged, page), pinned);
+        assert_eq!(standing(s, paged, page), Standing::In(Queue::Wired));
+        assert_eq!(s.read_page(&mut w, paged, page), [0; 4096]);
+        if page == 0 {
+            s.resize(paged, 2).unwrap();
+        }
+    }
+    assert_eq!(unpin(s, paged, 0..2), Ok(()));
+    end(s, &[paged]);
 }
 
 /// A kernel has a page of the clone mapped for good, and pinned it for that: the page of the parent can

@@ -8,20 +8,34 @@ use super::kit::*;
 fn vmo_dedup_hidden_zero_page_test() {
     let s = system(100);
     let (mut w, mut r) = (worker(0), reclaimer(1));
-    for what in 0..6 {
+    for what in 0..7 {
         let vmo = s.create(2);
         s.commit(&mut w, vmo, 0..1).unwrap();
         s.write_page(&mut w, vmo, 1, &text(1));
         let child = snapshot(s, vmo);
+        for id in [vmo, child] {
+            assert_placed_eq!(committed(s, id), pages(0, 2, PAGE), "shared");
+        }
         assert_placed_eq!(s.send_away(&mut r), 2);
         s.vmos.check_invariants();
         assert_eq!((forms(s, vmo), forms(s, child)), ("0C".into(), "0C".into()));
+        for id in [vmo, child] {
+            assert_eq!(committed(s, id), pages(0, 0, 0));
+            assert_eq!(content(s, id), pages(0, 1, PAGE / 2), "zeros are nobody's");
+        }
         match what {
             0 => s.write_page(&mut w, child, 0, &text(2)),
             1 => s.commit(&mut w, child, 0..2).unwrap(),
             2 => s.zero(child, 0..1).unwrap(),
             3 => s.resize(child, 0).unwrap(),
             4 => s.destroy(vmo),
+            5 => {
+                // The original is written, and has a page of its own.
+                s.zero(child, 0..1).unwrap();
+                s.vmos.write(&s.machine, &mut w, vmo, 0, &[0]).unwrap();
+                assert_placed_eq!(committed(s, vmo), pages(1, 0, PAGE));
+                assert_eq!(committed(s, child), pages(0, 0, 0));
+            }
             _ => _ = s.touch(&mut w, (1, 0), (child, 0), 7, None),
         }
         s.vmos.check_invariants();

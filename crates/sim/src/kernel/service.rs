@@ -149,6 +149,7 @@ impl World {
             "compressed pages at the end"
         );
         assert_eq!(c.same_filled_pages.load(Relaxed), 0, "markers at the end");
+        assert_eq!(c.zero_pages.load(Relaxed), 0, "zeros at the end");
         assert_eq!(machine.staging.filled(), 0, "staging at the end");
         assert_eq!(machine.pages_in_place(), 0, "pages at the end");
         assert_eq!(engine.resident_pages(), 0, "records at the end");

@@ -30,6 +30,7 @@ mod touches;
 use super::calibrate::{Held, next_limit};
 use super::cgroup;
 use super::zram::Zram;
+use crate::output;
 use crate::programs::place::Place;
 use crate::programs::run::{Killed, Program};
 use crate::programs::{install_for, subjects};
@@ -143,9 +144,7 @@ pub fn run(options: &Options) -> Result<u8> {
     }
     println!("\n{}", report::markdown(&findings, options.rounds));
     if let Some(path) = &options.json {
-        let json = serde_json::to_string_pretty(&report::json(&findings))?;
-        std::fs::write(path, json + "\n")
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        output::json(path, &report::json(&findings))?;
     }
     Ok(u8::from(failed))
 }

@@ -16,8 +16,8 @@ pub struct Run {
 impl<P: Places> List<P> {
     /// Visits every entry of a range that `accept` accepts, and every run of such entries when it
     /// has ended. A run of an interval needs both its ends to be accepted, as far as they are in the
-    /// range. A page that stops the walk is the last of its run, which is still visited; after a run
-    /// that stops it, or a failure, nothing is.
+    /// range. A page that stops the walk is the last of its run, which is still visited; where a page
+    /// fails, the run before it is. After a run that stops the walk, or fails, nothing is.
     pub fn for_every_run<E>(
         &self,
         range: Range<u64>,
@@ -46,10 +46,19 @@ impl<P: Places> List<P> {
                     return Ok(());
                 }
                 if accepted {
-                    let start = open.map_or(next, |pages| pages.start);
-                    open = Some(start..next + 1);
-                    if page(next, entry)? == Walk::Stop {
-                        break;
+                    let start = open.as_ref().map_or(next, |pages| pages.start);
+                    match page(next, entry) {
+                        Ok(Walk::On) => open = Some(start..next + 1),
+                        Ok(Walk::Stop) => {
+                            open = Some(start..next + 1);
+                            break;
+                        }
+                        Err(error) => {
+                            if let Some(pages) = open {
+                                run(run_of(pages, false))?;
+                            }
+                            return Err(error);
+                        }
                     }
                 }
                 at = next + 1;

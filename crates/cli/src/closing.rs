@@ -1,0 +1,503 @@
+//! What `run` says at the end: a few short lines for people, each a whole sentence of 80 columns at most.
+//!
+//! ```text
+//! coldpress: python3: 41.2 MiB instead of 60.1 MiB on average, 31 % saved
+//! coldpress: at most 59.5 MiB instead of 76.5 MiB; budget of 60.0 MiB held
+//! coldpress: cost: about 12 % slower, 9 % of a CPU, longest wait 1.2 ms
+//! ```
+//!
+//! First what was saved, then whether the budget was kept, then what it cost; what is wrong has a line of its
+//! own. `--verbose` adds what an expert asks for.
+
+use crate::budget::BudgetInForce;
+use crate::duration::{format_cold_after, format_nanoseconds};
+use crate::follow::Totals;
+use crate::report;
+use crate::rule;
+use crate::size::{format_bytes, format_count};
+use crate::sums::{Above, Sums, as_option, named_budget, pager_cpu_ns, percent};
+use coldpress_interface::control::NO_BUDGET;
+use coldpress_interface::statistics::{Failure, Statistics};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+fn get(word: &AtomicU64) -> u64 {
+    word.load(Relaxed)
+}
+
+/// The lines for a program. `elapsed_ns`: how long it ran.
+pub fn of_program(program: &str, s: &Statistics, elapsed_ns: u64) -> Vec<String> {
+    let sums = Sums::of(s);
+    let mut lines = match sums.evictions {
+        0 => vec![format!("{program}: {}", nothing_taken(s, elapsed_ns))],
+        _ => vec![
+            format!("{program}: {}", saved(&sums, sums.managed_ns)),
+            format!(
+                "at most {} instead of {}{}",
+                format_bytes(get(&s.peak_total_bytes)),
+                format_bytes(get(&s.peak_content_bytes)),
+                held(s)
+            ),
+        ],
+    };
+    lines.extend(missed(s));
+    if sums.evictions > 0 {
+        lines.push(cost(&sums, sums.managed_ns));
+    }
+    lines.extend(warnings(
+        get(&s.stalled_faults),
+        s.failed(Failure::Corrupt) + s.failed(Failure::InstallRefused),
+    ));
+    lines
+}
+
+/// The lines for several programs that were managed together.
+pub fn of_all(
+    program: &str,
+    totals: &Totals,
+    budget: &BudgetInForce,
+    elapsed_ns: u64,
+) -> Vec<String> {
+    let sums = &totals.sums;
+    let largest = &totals.largest;
+    let mut lines = vec![match (sums.programs, sums.evictions) {
+        (0, _) => format!("{program}: nothing to manage: no program held 4 MiB for 50 ms"),
+        (_, 0) => format!(
+            "{program}: {}: nothing to compress",
+            programs(sums.programs)
+        ),
+        _ => format!("{program}: {}", saved(sums, elapsed_ns)),
+    }];
+    if sums.programs > 0 {
+        lines.push(format!(
+            "{}; {} ({}) held most: {} instead of {}",
+            match totals.running {
+                0 => programs(sums.programs),
+                running => format!(
+                    "{} ({} still running)",
+                    programs(sums.programs),
+                    format_count(running)
+                ),
+            },
+            largest.program,
+            largest.pid,
+            format_bytes(largest.peak_total_bytes),
+            format_bytes(largest.peak_content_bytes),
+        ));
+    }
+    if budget.bytes != NO_BUDGET && sums.programs > 0 {
+        let each = format!("budget of {} for each", format_bytes(budget.bytes));
+        lines.push(match sums.missed {
+            0 => format!("{each}: held"),
+            missed => format!(
+                "BUDGET MISSED by {} of {}: up to {} above {}",
+                format_count(missed),
+                programs(sums.programs),
+                format_bytes(sums.most_above_bytes),
+                format_bytes(budget.bytes)
+            ),
+        });
+    }
+    if sums.evictions > 0 {
+        lines.push(cost(sums, elapsed_ns));
+    }
+    lines.extend(warnings(totals.stalled, totals.lost));
+    lines
+}
+
+/// "1 program", "12 programs".
+fn programs(count: u64) -> String {
+    match count {
+        1 => "1 program".to_owned(),
+        _ => format!("{} programs", format_count(count)),
+    }
+}
+
+fn saved(sums: &Sums, over_ns: u64) -> String {
+    let (total, content) = (
+        format_bytes(sums.average_total_bytes(over_ns)),
+        format_bytes(sums.average_content_bytes(over_ns)),
+    );
+    match sums.saved_share() {
+        share if share >= 0.005 => {
+            format!(
+                "{total} instead of {content} on average, {} saved",
+                percent(share)
+            )
+        }
+        share if share > -0.005 => format!("nothing saved: {total} on average, as natively"),
+        _ => format!("nothing saved: {total} on average, natively {content}"),
+    }
+}
+
+/// Why nothing was compressed.
+fn nothing_taken(s: &Statistics, elapsed_ns: u64) -> String {
+    let peak = format_bytes(get(&s.peak_total_bytes));
+    let budget = get(&s.budget_bytes);
+    let time = format_nanoseconds(elapsed_ns);
+    let age_ms = get(&s.cold_after_ms);
+    if budget != NO_BUDGET && get(&s.peak_total_bytes) <= budget {
+        return format!(
+            "nothing to compress: {peak} at most, budget {}",
+            format_bytes(budget)
+        );
+    }
+    match age_ms > 0 && elapsed_ns / 1_000_000 > 2 * age_ms {
+        true => format!("nothing to compress: none of its {peak} was cold in {time}"),
+        false => format!("nothing to compress: the program ended after {time}"),
+    }
+}
+
+/// What the second line says of the budget.
+fn held(s: &Statistics) -> String {
+    let above = Above::of(s);
+    let budget = get(&s.budget_bytes);
+    if above.budgeted_ns == 0 || budget == NO_BUDGET || above.is_missed(budget) {
+        return String::new();
+    }
+    format!("; budget of {} held", format_bytes(budget))
+}
+
+/// Where the budget was not kept, or not all the time.
+fn missed(s: &Statistics) -> Vec<String> {
+    let above = Above::of(s);
+    let budget = get(&s.budget_bytes);
+    if above.above_ns == 0 {
+        return Vec::new();
+    }
+    let share = above.share();
+    let most = format_bytes(above.most_bytes);
+    if !above.is_missed(budget) {
+        return match above.most_bytes < 64 << 10 {
+            true => Vec::new(),
+            false => vec![format!(
+                "above the budget for {share} of the time, by {most} at most"
+            )],
+        };
+    }
+    let enough = get(&s.peak_total_bytes) / 31 * 32;
+    vec![
+        format!(
+            "BUDGET MISSED: above {} {share} of the time, by up to {most}",
+            named_budget(budget)
+        ),
+        format!(
+            "a budget that it would have kept: --budget {}",
+            as_option(enough)
+        ),
+    ]
+}
+
+fn cost(sums: &Sums, over_ns: u64) -> String {
+    let slower = match sums.slowdown() {
+        times if times >= 99.5 => "about 100 times slower, or more".to_owned(),
+        times if times >= 9.95 => format!("about {times:.0} times slower"),
+        times if times >= 1.995 => format!("about {times:.1} times slower"),
+        times if times >= 1.01 => format!("about {} slower", percent(times - 1.0)),
+        _ => "less than 1 % slower".to_owned(),
+    };
+    format!(
+        "cost: {slower}, {} of a CPU, longest wait {}",
+        percent(sums.processor_share(over_ns)),
+        format_nanoseconds(sums.longest_wait_ns)
+    )
+}
+
+fn warnings(stalled: u64, lost: u64) -> Vec<String> {
+    let faults = match stalled {
+        1 => "1 fault waited for more than a second".to_owned(),
+        _ => format!(
+            "{} faults waited for more than a second",
+            format_count(stalled)
+        ),
+    };
+    let pages = match lost {
+        1 => "1 page was lost: its checksum was wrong, or it could not be put back".to_owned(),
+        _ => format!(
+            "{} pages were lost: wrong checksums, or not to be put back",
+            format_count(lost)
+        ),
+    };
+    [(stalled, faults), (lost, pages)]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(_, what)| format!("WARNING: {what}"))
+        .collect()
+}
+
+/// What `--verbose` adds for a program.
+pub fn details(s: &Statistics, budget: &BudgetInForce) -> Vec<String> {
+    let mut lines = vec![format!(
+        "evictions {}{}, faults {}",
+        format_count(get(&s.evictions)),
+        match rule::driven_by(s) {
+            Some(shares) => format!(" ({shares})"),
+            None => String::new(),
+        },
+        format_count(get(&s.faults)),
+    )];
+    let quantile = |q: f64| s.fault_service.quantile_ns(q).map(format_nanoseconds);
+    if let (Some(p50), Some(p99)) = (quantile(0.5), quantile(0.99)) {
+        lines.push(format!(
+            "fault service p50 {p50}, p99 {p99}; waited for faults {}",
+            format_nanoseconds(get(&s.fault_wait_ns))
+        ));
+    }
+    lines.push(format!(
+        "processor time: pager {}, program {}",
+        format_nanoseconds(pager_cpu_ns(s)),
+        format_nanoseconds(get(&s.program_cpu_ns))
+    ));
+    let recoded = get(&s.recoded_pages);
+    if recoded > 0 {
+        lines.push(format!(
+            "{} pages stored anew, by {} smaller",
+            format_count(recoded),
+            format_bytes(get(&s.recode_saved_bytes))
+        ));
+    }
+    let (codec, storage) = report::names(s);
+    lines.push(format!("codec {codec}, storage {storage}"));
+    lines.push(limits(s, budget));
+    lines
+}
+
+/// What `--verbose` adds for several programs.
+pub fn details_of_all(totals: &Totals) -> Vec<String> {
+    vec![
+        format!(
+            "evictions {}, faults {}; pagers' processor time {}",
+            format_count(totals.sums.evictions),
+            format_count(totals.sums.faults),
+            format_nanoseconds(totals.sums.pager_cpu_ns)
+        ),
+        format!(
+            "sum of what each saved at most: {}",
+            format_bytes(totals.saved_bytes)
+        ),
+    ]
+}
+
+/// Budget and cold age, as they were at the end.
+fn limits(s: &Statistics, budget: &BudgetInForce) -> String {
+    let mut limits = match get(&s.budget_bytes) {
+        NO_BUDGET => "no budget".to_owned(),
+        bytes => format!("budget {}", format_bytes(bytes)),
+    };
+    if budget.group_bytes.is_some() && get(&s.budget_bytes) == budget.bytes {
+        limits += ", by the limit of its memory group";
+    }
+    match get(&s.cold_after_ms) {
+        0 => limits,
+        age_ms => limits + ", cold age " + &format_cold_after(age_ms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const MIB: u64 = 1 << 20;
+
+    fn page() -> Statistics {
+        let s = Statistics::new();
+        s.budget_bytes.store(60 * MIB, Relaxed);
+        s.managed_ns.store(10_000 * MS, Relaxed);
+        s.budgeted_ns.store(10_000 * MS, Relaxed);
+        s.average_total_bytes.store(41 * MIB, Relaxed);
+        s.average_content_bytes.store(60 * MIB, Relaxed);
+        s.peak_total_bytes.store(59 * MIB, Relaxed);
+        s.peak_content_bytes.store(76 * MIB, Relaxed);
+        s.evictions.store(29_745, Relaxed);
+        s.faults.store(100_000, Relaxed);
+        s.fault_wait_ns.store(200 * MS, Relaxed);
+        s.longest_fault_wait_ns.store(1_200_000, Relaxed);
+        s.pager_cpu_ns.store(920 * MS, Relaxed);
+        s.codec.set(b"press");
+        s.storage.set(b"press");
+        s
+    }
+
+    fn fits(lines: &[String]) {
+        for line in lines {
+            assert!("coldpress: ".len() + line.chars().count() <= 80, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_run_reads_as_documented() {
+        let lines = of_program("python3", &page(), 10_000 * MS);
+        assert_eq!(
+            lines,
+            [
+                "python3: 41.0 MiB instead of 60.0 MiB on average, 32 % saved",
+                "at most 59.0 MiB instead of 76.0 MiB; budget of 60.0 MiB held",
+                "cost: about 12 % slower, 9 % of a CPU, longest wait 1.2 ms",
+            ]
+        );
+        fits(&lines);
+    }
+
+    #[test]
+    fn a_budget_that_was_missed_is_said_first_of_all() {
+        let s = page();
+        s.budget_bytes.store(40 * MIB, Relaxed);
+        s.above_budget_ns.store(9_700 * MS, Relaxed);
+        s.most_above_budget_bytes.store(42 * MIB, Relaxed);
+        s.peak_total_bytes.store(82 * MIB, Relaxed);
+        let lines = of_program("python3", &s, 10_000 * MS);
+        assert_eq!(
+            lines[1..4],
+            [
+                "at most 82.0 MiB instead of 76.0 MiB",
+                "BUDGET MISSED: above 40.0 MiB 97 % of the time, by up to 42.0 MiB",
+                "a budget that it would have kept: --budget 88M",
+            ]
+        );
+        fits(&lines);
+        s.evictions.store(0, Relaxed);
+        let lines = of_program("python3", &s, 10_000 * MS);
+        assert!(lines[1].starts_with("BUDGET MISSED"), "{lines:?}");
+        assert_eq!(lines.len(), 3);
+    }
+
+    #[test]
+    fn a_moment_above_the_budget_is_told_as_a_moment() {
+        let s = page();
+        s.above_budget_ns.store(80 * MS, Relaxed);
+        s.most_above_budget_bytes.store(2 * MIB, Relaxed);
+        let lines = of_program("python3", &s, 10_000 * MS);
+        assert!(lines[1].ends_with("budget of 60.0 MiB held"));
+        assert_eq!(
+            lines[2],
+            "above the budget for 0.8 % of the time, by 2.0 MiB at most"
+        );
+        // A peak from before the budget was lowered is none above it.
+        s.above_budget_ns.store(0, Relaxed);
+        s.peak_total_bytes.store(500 * MIB, Relaxed);
+        assert_eq!(of_program("python3", &s, 10_000 * MS).len(), 3);
+    }
+
+    #[test]
+    fn where_nothing_was_taken_it_says_why() {
+        let s = page();
+        s.evictions.store(0, Relaxed);
+        let told = |s, ms| of_program("p", s, ms * MS);
+        assert_eq!(
+            told(&s, 10_000),
+            ["p: nothing to compress: 59.0 MiB at most, budget 60.0 MiB"]
+        );
+        s.budget_bytes.store(NO_BUDGET, Relaxed);
+        s.cold_after_ms.store(2_000, Relaxed);
+        assert_eq!(
+            told(&s, 3),
+            ["p: nothing to compress: the program ended after 3.0 ms"]
+        );
+        assert_eq!(
+            told(&s, 12_000),
+            ["p: nothing to compress: none of its 59.0 MiB was cold in 12 s"]
+        );
+    }
+
+    #[test]
+    fn what_took_more_than_it_saved_says_so() {
+        let s = page();
+        s.average_total_bytes.store(62 * MIB, Relaxed);
+        let line = &of_program("p", &s, 10_000 * MS)[0];
+        assert_eq!(
+            line,
+            "p: nothing saved: 62.0 MiB on average, natively 60.0 MiB"
+        );
+        s.average_content_bytes.store(62 * MIB, Relaxed);
+        let line = &of_program("p", &s, 10_000 * MS)[0];
+        assert_eq!(line, "p: nothing saved: 62.0 MiB on average, as natively");
+    }
+
+    #[test]
+    fn what_is_wrong_has_lines_of_its_own() {
+        let s = page();
+        s.stalled_faults.store(1, Relaxed);
+        s.fail(Failure::Corrupt);
+        s.fail(Failure::InstallRefused);
+        s.fault_wait_ns.store(9_000 * MS, Relaxed);
+        let lines = of_program("p", &s, 10_000 * MS);
+        assert_eq!(
+            lines[2..],
+            [
+                "cost: about 100 times slower, or more, 9 % of a CPU, longest wait 1.2 ms",
+                "WARNING: 1 fault waited for more than a second",
+                "WARNING: 2 pages were lost: wrong checksums, or not to be put back",
+            ]
+        );
+    }
+
+    #[test]
+    fn several_programs_are_told_together() {
+        let budget = BudgetInForce::of(64 * MIB, None).unwrap();
+        let none = of_all("sh", &Totals::default(), &budget, 10_000 * MS);
+        assert_eq!(
+            none,
+            ["sh: nothing to manage: no program held 4 MiB for 50 ms"]
+        );
+        let mut totals = Totals::default();
+        totals.sums.add(&page());
+        totals.largest.program = "cc1plus".to_owned();
+        totals.largest.pid = 4242;
+        totals.largest.peak_total_bytes = 59 * MIB;
+        totals.largest.peak_content_bytes = 76 * MIB;
+        let lines = of_all("make", &totals, &budget, 20_000 * MS);
+        assert_eq!(
+            lines,
+            [
+                "make: 20.5 MiB instead of 30.0 MiB on average, 32 % saved",
+                "1 program; cc1plus (4242) held most: 59.0 MiB instead of 76.0 MiB",
+                "budget of 64.0 MiB for each: held",
+                "cost: about 12 % slower, 5 % of a CPU, longest wait 1.2 ms",
+            ]
+        );
+        fits(&lines);
+        totals.sums.programs = 1200;
+        totals.sums.missed = 2;
+        totals.sums.most_above_bytes = 42 * MIB;
+        (totals.running, totals.lost) = (2, 1);
+        let lines = of_all("make", &totals, &budget, 20_000 * MS);
+        assert!(lines[1].starts_with("1,200 programs (2 still running); cc1plus"));
+        assert_eq!(
+            lines[2],
+            "BUDGET MISSED by 2 of 1,200 programs: up to 42.0 MiB above 64.0 MiB"
+        );
+        assert!(lines[4].starts_with("WARNING: 1 page was lost"));
+    }
+
+    #[test]
+    fn experts_get_more() {
+        let s = page();
+        s.pressure_compressions.store(3, Relaxed);
+        s.critical_compressions.store(1, Relaxed);
+        s.recoded_pages.store(1_200, Relaxed);
+        s.recode_saved_bytes.store(3 << 20, Relaxed);
+        s.fault_service.record(3_000);
+        s.program_cpu_ns.store(1_900 * MS, Relaxed);
+        let budget = BudgetInForce::of(1 << 30, Some(64 << 20)).unwrap();
+        let lines = details(&s, &budget);
+        assert_eq!(
+            lines,
+            [
+                "evictions 29,745 (pressure 75 %, critical 25 %), faults 100,000",
+                "fault service p50 3.1 µs, p99 3.1 µs; waited for faults 200 ms",
+                "processor time: pager 920 ms, program 1.9 s",
+                "1,200 pages stored anew, by 3.0 MiB smaller",
+                "codec press, storage press",
+                "budget 60.0 MiB, by the limit of its memory group",
+            ]
+        );
+        fits(&lines);
+        s.budget_bytes.store(NO_BUDGET, Relaxed);
+        s.cold_after_ms.store(60_000, Relaxed);
+        let free = BudgetInForce::of(NO_BUDGET, None).unwrap();
+        assert_eq!(
+            details(&s, &free).last().unwrap(),
+            "no budget, cold age 1 min"
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! What the pagers of a run have to say, brought from the ring of the run file to standard error.
+//!
+//! A line is written only where that does not wait: while nobody reads, the program's signals still have to be
+//! forwarded. So lines are kept until there is room, a bounded number of them; where the reader is gone they are
+//! dropped.
+
+use coldpress_interface::run_file::{Head, Heard, TEXT_BYTES};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Lines that are kept while nobody reads.
+const MOST_KEPT: usize = 256;
+/// How long standard error is waited for at the end.
+const PATIENCE_MS: libc::c_int = 1000;
+
+/// The messages of one run.
+#[derive(Debug, Default)]
+pub struct Messages {
+    next: u64,
+    /// The next one was being written at the last look.
+    unfinished: bool,
+    lost: u64,
+    lines: VecDeque<String>,
+}
+
+impl Messages {
+    /// Brings what was said since the last look. `finally`: nobody says anything more.
+    pub fn pass_on(&mut self, head: &Head, root: u32, finally: bool) {
+        self.collect(head, root, finally);
+        let patience = if finally { PATIENCE_MS } else { 0 };
+        while let Some(line) = self.lines.front() {
+            match write(line.as_bytes(), patience) {
+                Written::All => drop(self.lines.pop_front()),
+                Written::NoReader => self.lines.clear(),
+                Written::NoRoom => break,
+            }
+        }
+    }
+
+    fn collect(&mut self, head: &Head, root: u32, finally: bool) {
+        let mut text = [0; TEXT_BYTES];
+        loop {
+            match head.hear(self.next, &mut text) {
+                Heard::Nothing => break,
+                // Its writer goes on in a moment, or was killed in this one.
+                Heard::Unfinished if !self.unfinished && !finally => {
+                    self.unfinished = true;
+                    break;
+                }
+                Heard::Unfinished | Heard::Lost => self.lost += 1,
+                Heard::Message(pid, len) => self.keep(line(pid, root, &text[..len])),
+            }
+            self.unfinished = false;
+            self.next += 1;
+            head.told.store(self.next, Relaxed);
+        }
+        if self.lost > 0 {
+            let lost = std::mem::take(&mut self.lost);
+            self.keep(format!("coldpress: {lost} messages were lost\n"));
+        }
+    }
+
+    fn keep(&mut self, line: String) {
+        if self.lines.len() == MOST_KEPT {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line);
+    }
+}
+
+/// A message as a line: of the first process it stands by itself.
+fn line(pid: u32, root: u32, text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text).replace(char::is_control, "?");
+    match pid == root {
+        true => format!("coldpress: {text}\n"),
+        false => format!("coldpress: process {pid}: {text}\n"),
+    }
+}
+
+/// The messages of a run whose `coldpress run` was killed, as lines.
+pub fn untold(head: &Head) -> Vec<String> {
+    let mut messages = Messages {
+        next: head.told.load(Relaxed),
+        ..Messages::default()
+    };
+    messages.collect(head, head.root_pid.load(Relaxed) as u32, true);
+    messages.lines.into()
+}
+
+enum Written {
+    All,
+    NoRoom,
+    NoReader,
+}
+
+/// Writes to standard error, if there is room, or becomes in time.
+fn write(bytes: &[u8], patience_ms: libc::c_int) -> Written {
+    let mut stderr = libc::pollfd {
+        fd: libc::STDERR_FILENO,
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: one valid structure.
+    let ready = unsafe { libc::poll(&mut stderr, 1, patience_ms) };
+    if ready < 1 {
+        return Written::NoRoom;
+    }
+    if stderr.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0 {
+        return Written::NoReader;
+    }
+    // One call, so that no other line comes in between.
+    // SAFETY: so many bytes can be read there.
+    let written = unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) };
+    match written {
+        -1 if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock => Written::NoRoom,
+        -1 => Written::NoReader,
+        _ => Written::All,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coldpress_interface::run_file::RECORDS;
+
+    #[test]
+    fn messages_become_lines_and_what_is_lost_is_said() {
+        let head = Box::new(Head::new());
+        let mut messages = Messages::default();
+        head.say(7, b"of the first");
+        head.say(8, b"of another\n\x1b[2J");
+        messages.collect(&head, 7, false);
+        let lines = |messages: &mut Messages| -> Vec<String> { messages.lines.drain(..).collect() };
+        assert_eq!(
+            lines(&mut messages),
+            [
+                "coldpress: of the first\n",
+                "coldpress: process 8: of another??[2J\n"
+            ]
+        );
+        (0..RECORDS + 3).for_each(|_| head.say(7, b"more"));
+        messages.collect(&head, 7, false);
+        let more = lines(&mut messages);
+        assert_eq!(more.len(), RECORDS + 1);
+        assert_eq!(
+            more.last().map(String::as_str),
+            Some("coldpress: 3 messages were lost\n")
+        );
+        assert!(untold(&head).is_empty());
+        head.say(9, b"to nobody");
+        assert_eq!(untold(&head).len(), 1);
+    }
+
+    #[test]
+    fn a_writer_that_was_killed_holds_up_nobody() {
+        let head = Box::new(Head::new());
+        let mut messages = Messages::default();
+        head.said.store(1, Relaxed);
+        head.say(7, b"later");
+        messages.collect(&head, 7, false);
+        assert!(messages.lines.is_empty(), "it may yet go on");
+        messages.collect(&head, 7, false);
+        assert_eq!(messages.lines.len(), 2, "{messages:?}");
+    }
+}

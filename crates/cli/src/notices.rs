@@ -1,0 +1,294 @@
+//! What `run` says while the program runs: that its budget cannot be kept, or is kept at a price that nobody
+//! wants, and which command ends it.
+//!
+//! The parent looks at the statistics page and compares it with the look before. What is wrong at
+//! [`CONVINCED`] looks in a row is said, and said again a minute later if it has not ended, then four minutes after that,
+//! and so on. Another budget is another matter, and judged anew. The pager knows nothing of it and writes no text.
+
+use crate::follow;
+use crate::size::format_bytes;
+use crate::sums::{FAULT_KERNEL_NS, as_option, percent};
+use coldpress_interface::control::NO_BUDGET;
+use coldpress_interface::statistics::Statistics;
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Looks in a row that must agree.
+const CONVINCED: u32 = 3;
+/// The shortest time between two looks that are compared.
+const LEAST: Duration = Duration::from_millis(900);
+/// Time until something is said for the second time; for the third, four times as long.
+const AGAIN: Duration = Duration::from_secs(60);
+/// So much slower is a price that nobody wants.
+const DEAR: f64 = 3.0;
+
+/// What was seen of all processes.
+#[derive(Debug)]
+pub struct Notices {
+    quiet: bool,
+    began: Instant,
+    seen: HashMap<u32, Seen>,
+}
+
+impl Notices {
+    /// Nothing was seen yet. `quiet`: nothing shall be said.
+    pub fn new(quiet: bool) -> Self {
+        Self {
+            quiet,
+            began: Instant::now(),
+            seen: HashMap::new(),
+        }
+    }
+
+    /// Looks at a process, and says on standard error what there is to say.
+    pub fn look(&mut self, pid: u32, s: &Statistics) {
+        if self.quiet {
+            return;
+        }
+        let now = self.began.elapsed();
+        let seen = self.seen.entry(pid).or_default();
+        if let Some(lines) = seen.look(now, s) {
+            let program = follow::program(s);
+            let mut stderr = io::stderr().lock();
+            for (n, line) in lines.iter().enumerate() {
+                // A reader that has gone is no reason to end.
+                let _ = match n {
+                    0 => writeln!(stderr, "coldpress: {program} ({pid}): {line}"),
+                    _ => writeln!(stderr, "coldpress: {line}"),
+                };
+            }
+        }
+    }
+
+    /// Forgets those that are not among `running`.
+    pub fn keep(&mut self, running: &[u32]) {
+        self.seen.retain(|pid, _| running.contains(pid));
+    }
+}
+
+/// Figures of one look.
+#[derive(Clone, Copy, Debug, Default)]
+struct Look {
+    at: Duration,
+    budget_bytes: u64,
+    budgeted_ns: u64,
+    above_ns: u64,
+    managed_ns: u64,
+    program_cpu_ns: u64,
+    waited_ns: u64,
+    faults: u64,
+}
+
+impl Look {
+    fn at(now: Duration, s: &Statistics) -> Self {
+        let get = |word: &AtomicU64| word.load(Relaxed);
+        Self {
+            at: now,
+            budget_bytes: get(&s.budget_bytes),
+            budgeted_ns: get(&s.budgeted_ns),
+            above_ns: get(&s.above_budget_ns),
+            managed_ns: get(&s.managed_ns),
+            program_cpu_ns: get(&s.program_cpu_ns),
+            waited_ns: get(&s.fault_wait_ns),
+            faults: get(&s.faults),
+        }
+    }
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Wrong {
+    /// Memory stays above the budget.
+    OutOfReach,
+    /// The program waits for its pages, so many times as long as it works.
+    Dear(f64),
+}
+
+/// What was seen of a process.
+#[derive(Debug, Default)]
+struct Seen {
+    last: Look,
+    in_a_row: u32,
+    said: u32,
+    say_again_at: Duration,
+}
+
+impl Seen {
+    fn look(&mut self, now: Duration, s: &Statistics) -> Option<Vec<String>> {
+        let look = Look::at(now, s);
+        let last = self.last;
+        if last.at > Duration::ZERO && now < last.at + LEAST {
+            return None;
+        }
+        self.last = look;
+        if look.budget_bytes != last.budget_bytes {
+            (self.in_a_row, self.said, self.say_again_at) = (0, 0, Duration::ZERO);
+            return None;
+        }
+        let Some(wrong) = judge(&last, &look, s) else {
+            self.in_a_row = 0;
+            return None;
+        };
+        self.in_a_row += 1;
+        if self.in_a_row < CONVINCED || now < self.say_again_at {
+            return None;
+        }
+        self.say_again_at = now + AGAIN * 4u32.saturating_pow(self.said.min(8));
+        self.said += 1;
+        Some(say(wrong, s))
+    }
+}
+
+fn judge(last: &Look, look: &Look, s: &Statistics) -> Option<Wrong> {
+    if look.budget_bytes == NO_BUDGET {
+        return None;
+    }
+    let since = |now: u64, before: u64| now.saturating_sub(before);
+    let budgeted = since(look.budgeted_ns, last.budgeted_ns);
+    let above = since(look.above_ns, last.above_ns);
+    let total = s.total_bytes.load(Relaxed);
+    let much = look.budget_bytes + (look.budget_bytes / 20).max(1 << 20);
+    if budgeted > 0 && above >= budgeted / 10 * 9 && total > much {
+        return Some(Wrong::OutOfReach);
+    }
+    let waited = since(look.waited_ns, last.waited_ns);
+    let lost = waited + since(look.faults, last.faults) * FAULT_KERNEL_NS;
+    let worked = since(look.program_cpu_ns, last.program_cpu_ns) + waited;
+    let base = since(look.managed_ns, last.managed_ns).max(worked) as f64;
+    let times = base / (base - lost as f64).max(base / 100.0);
+    (base > 0.0 && times >= DEAR).then_some(Wrong::Dear(times))
+}
+
+fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
+    let get = |word: &AtomicU64| word.load(Relaxed);
+    let (pid, total, content) = (get(&s.pid), get(&s.total_bytes), get(&s.content_bytes));
+    let budget = format_bytes(get(&s.budget_bytes));
+    // The pager begins to take pages a thirty-second below the budget.
+    let set = |bytes: u64| {
+        format!(
+            "to end this: coldpress set {pid} budget={}",
+            as_option(bytes / 31 * 32)
+        )
+    };
+    match wrong {
+        Wrong::OutOfReach => {
+            let failed = get(&s.failed_pages) * 4096;
+            let share = (failed as f64 / content.max(1) as f64).min(1.0);
+            let why = match share >= 0.2 {
+                true => format!("{} of its memory does not compress", percent(share)),
+                false => "its pages come back as fast as they go".to_owned(),
+            };
+            vec![
+                format!("budget of {budget} out of reach"),
+                format!("{why}; least possible now: {}", format_bytes(total)),
+                set(total),
+            ]
+        }
+        Wrong::Dear(times) => vec![
+            format!("budget of {budget} makes it {times:.0} times slower or more"),
+            format!(
+                "it works with more than that; natively it would hold {}",
+                format_bytes(content)
+            ),
+            set(content),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const S: u64 = 1_000_000_000;
+
+    fn page() -> Statistics {
+        let s = Statistics::new();
+        s.pid.store(4242, Relaxed);
+        s.budget_bytes.store(40 * MIB, Relaxed);
+        s.total_bytes.store(82 * MIB, Relaxed);
+        s.content_bytes.store(88 * MIB, Relaxed);
+        s.failed_pages.store(78 * 256, Relaxed);
+        s
+    }
+
+    /// A look each second from `from` on, so many times; each with what `step` does to the page before.
+    fn looks(seen: &mut Seen, s: &Statistics, from: u64, count: u64, step: impl Fn()) -> Vec<u64> {
+        let mut said = Vec::new();
+        for second in from..from + count {
+            s.managed_ns.fetch_add(S, Relaxed);
+            s.budgeted_ns.fetch_add(S, Relaxed);
+            step();
+            if let Some(lines) = seen.look(Duration::from_secs(second), s) {
+                assert!(lines.iter().all(|line| line.len() <= 69), "{lines:?}");
+                said.push(second);
+            }
+        }
+        said
+    }
+
+    #[test]
+    fn a_budget_out_of_reach_is_said_once_and_then_seldom() {
+        let s = page();
+        let mut seen = Seen::default();
+        let above = || drop(s.above_budget_ns.fetch_add(S, Relaxed));
+        let said = looks(&mut seen, &s, 1, 400, above);
+        assert_eq!(said, [4, 64, 304], "the first look compares with nothing");
+        s.budget_bytes.store(50 * MIB, Relaxed);
+        let said = looks(&mut seen, &s, 401, 10, above);
+        assert_eq!(said, [404], "another budget is another matter");
+        s.budget_bytes.store(NO_BUDGET, Relaxed);
+        assert_eq!(looks(&mut seen, &s, 500, 10, above), [] as [u64; 0]);
+    }
+
+    #[test]
+    fn what_lasts_for_a_moment_or_is_a_little_is_not_said() {
+        let s = page();
+        let none = [] as [u64; 0];
+        let mut seen = Seen::default();
+        let half = || drop(s.above_budget_ns.fetch_add(S / 2, Relaxed));
+        assert_eq!(looks(&mut seen, &s, 1, 50, half), none);
+        let above = || drop(s.above_budget_ns.fetch_add(S, Relaxed));
+        assert_eq!(looks(&mut seen, &s, 51, 2, above), none);
+        assert_eq!(looks(&mut seen, &s, 53, 2, half), none);
+        s.total_bytes.store(41 * MIB, Relaxed);
+        assert_eq!(looks(&mut seen, &s, 60, 50, above), none);
+    }
+
+    #[test]
+    fn a_budget_that_is_kept_at_a_high_price_is_said_too() {
+        let s = page();
+        s.total_bytes.store(39 * MIB, Relaxed);
+        let mut seen = Seen::default();
+        let dear = || drop(s.fault_wait_ns.fetch_add(S / 4 * 3, Relaxed));
+        assert_eq!(looks(&mut seen, &s, 1, 10, dear), [4]);
+        let mut seen = Seen::default();
+        let cheap = || drop(s.fault_wait_ns.fetch_add(S / 2, Relaxed));
+        assert_eq!(looks(&mut seen, &s, 1, 10, cheap), [] as [u64; 0]);
+    }
+
+    #[test]
+    fn the_mend_is_a_command() {
+        let s = page();
+        assert_eq!(
+            say(Wrong::OutOfReach, &s),
+            [
+                "budget of 40.0 MiB out of reach",
+                "89 % of its memory does not compress; least possible now: 82.0 MiB",
+                "to end this: coldpress set 4242 budget=88M",
+            ]
+        );
+        s.failed_pages.store(0, Relaxed);
+        assert!(say(Wrong::OutOfReach, &s)[1].starts_with("its pages come back"));
+        assert_eq!(
+            say(Wrong::Dear(15.1), &s),
+            [
+                "budget of 40.0 MiB makes it 15 times slower or more",
+                "it works with more than that; natively it would hold 88.0 MiB",
+                "to end this: coldpress set 4242 budget=92M",
+            ]
+        );
+    }
+}
