@@ -56,14 +56,15 @@ fn children_that_only_end_cost_little() {
     let place = Workplace::new("subshells");
     let program = place.compile("hostile_subshells");
     let arguments = ["77", "24", "200"];
-    let ratios = (0..3).map(|_| {
+    let mut ratios = [0; 3].map(|_: u64| {
         let native = natively(&place, &program, &arguments);
         managed(&place, "14M", &program, &arguments) * 100 / native.max(1)
     });
-    let least = ratios.min().expect("three rounds");
-    eprintln!("{least} % of what a child costs natively");
+    ratios.sort_unstable();
+    let [_, median, _] = ratios;
+    eprintln!("{median} % of what a child costs natively");
     assert!(
-        least < 180,
-        "a child costs {least} % of what it does natively"
+        median < 165,
+        "a child costs {median} % of what it does natively"
     );
 }
