@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use std::fs;
 
 /// Files of `crates/promises/tests` that need the machine for themselves.
-const ALONE: [&str; 15] = [
+const ALONE: [&str; 16] = [
     // Held memory, faults and cold ages are compared with what they are natively, or with a limit.
     "a_cold_age_does_not_stop_the_budget",
     "decisions_are_traced",
@@ -29,6 +29,8 @@ const ALONE: [&str; 15] = [
     "stalled_faults_are_reported",
     // Two programs at a time, and all huge pages there are.
     "programs_pass_natively",
+    // It changes how the machine accounts for memory.
+    "hostile_layout",
     // They take memory and processors by themselves.
     "a_million_restores_none_wrong",
     "stress_ng_passes",
@@ -53,6 +55,24 @@ pub const PACKAGES: &[Package] = &[
     },
     program("util-linux", "setpriv"),
     program("musl-tools", "musl-gcc"),
+    program("clang", "clang"),
+    program("valgrind", "valgrind"),
+    Package {
+        name: "libclang-rt-dev",
+        probe: Probe::Command(&[
+            "sh",
+            "-c",
+            "test -e \"$(clang -print-file-name=libclang_rt.asan-x86_64.a)\" || test -e \"$(clang -print-runtime-dir)/libclang_rt.asan-x86_64.a\"",
+        ]),
+    },
+    Package {
+        name: "libgoogle-perftools-dev",
+        probe: Probe::Command(&[
+            "sh",
+            "-c",
+            "test -e \"$(gcc -print-file-name=libtcmalloc.so)\"",
+        ]),
+    },
 ];
 
 /// All files of promises, by name.

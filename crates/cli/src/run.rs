@@ -219,7 +219,8 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
         match end.only() {
             // By the name that it was called by; the kernel's is cut.
             Some((name, only)) => {
-                let is_called_so = is_first(only, first) && program.name.starts_with(name);
+                let is_called_so = name == "?" || program.name.starts_with(name);
+                let is_called_so = is_called_so && is_first(only, first);
                 let name = if is_called_so { &program.name } else { name };
                 lines.extend(closing::of_program(name, only, end.elapsed_ns));
                 if verbose {

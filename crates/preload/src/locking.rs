@@ -1,8 +1,9 @@
 //! `mlockall`, which must not reach into the pager's own memory.
 //!
-//! The pager's memory is one reservation, larger than the machine's memory, of which the kernel backs what is
-//! touched. `mlockall` would back all of it: the machine would be out of memory. So each mapping of the
-//! program is locked by a call of its own, and the kernel is asked itself for what is mapped later.
+//! The kernel would count it against the program's limit, back what is mapped ahead, and neither take it back nor move
+//! pages to it as long as it is locked. So each mapping of the program is locked by a call of its own, and the kernel
+//! is asked itself for what is mapped later. This holds from the pager's first mapping on, also while it waits with
+//! starting. (An `mlockall` behind libc's back reaches the pager's memory; that notices, and unlocks it.)
 
 use crate::wrappers::answer;
 use coldpress_runtime::windows::ADDRESS_LIMIT;
@@ -35,7 +36,7 @@ fn call(number: u32, args: [usize; 3]) -> isize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
     let known = flags & !(CURRENT | FUTURE | ON_FAULT) == 0;
-    let result = match known && flags & CURRENT != 0 && pager().is_running() {
+    let result = match known && flags & CURRENT != 0 && !pager().host.memory.range().is_empty() {
         true => lock_all(flags),
         false => call(nr::__NR_mlockall, [flags as usize, 0, 0]),
     };
@@ -80,35 +81,22 @@ fn lock_all(flags: c_int) -> isize {
 /// `mlockall(MCL_FUTURE)` was called last.
 static SAID_OF_FUTURE: AtomicBool = AtomicBool::new(false);
 
-/// Calls `with` for each mapping, or part of one, that is not the pager's.
+/// Calls `with` for each mapping that is not the pager's.
 fn for_each_own(mut with: impl FnMut(AddressRange)) -> Result<(), isize> {
     let open = OFlags::RDONLY | OFlags::CLOEXEC;
-    let maps = rustix::fs::open(c"/proc/self/maps", open, Mode::empty()).map_err(|_| EAGAIN)?;
+    let maps = rustix::fs::open(maps::PATH, open, Mode::empty()).map_err(|_| EAGAIN)?;
     let own = pager().host.memory.range();
     let mut buffer = [0u8; 8192];
     let read = maps::for_each_line(maps.as_fd(), &mut buffer, |line| {
         let Some(mapping) = maps::parse(line) else {
             return;
         };
-        let AddressRange { start, end } = mapping.range;
-        if !mapping.range.intersect(run_file::range()).is_empty() {
-            return;
-        }
-        if end <= ADDRESS_LIMIT {
-            // The kernel may have joined a mapping of the program to the reservation.
-            let before = AddressRange {
-                start,
-                end: end.min(own.start),
-            };
-            let behind = AddressRange {
-                start: start.max(own.end),
-                end,
-            };
-            for part in [before, behind] {
-                if part.start < part.end {
-                    with(part);
-                }
-            }
+        let ours = [own, run_file::range()];
+        let is_ours = ours
+            .iter()
+            .any(|own| !mapping.range.intersect(*own).is_empty());
+        if mapping.range.end <= ADDRESS_LIMIT && !is_ours {
+            with(mapping.range);
         }
     });
     read.map_err(|_| EAGAIN)

@@ -28,7 +28,7 @@ struct Pieces {
 /// The mappings that cover `range` without a gap. `None`: there is a gap, or too many.
 fn pieces(range: AddressRange) -> Option<Pieces> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let maps = rustix::fs::open(c"/proc/self/maps", flags, Mode::empty()).ok()?;
+    let maps = rustix::fs::open(maps::PATH, flags, Mode::empty()).ok()?;
     let mut found = Pieces {
         ranges: [range; PIECES],
         len: 0,

@@ -10,8 +10,8 @@
 //!
 //! A program that has the instruction itself, without libc, passes all of this by.
 
-use crate::libc_symbols;
 use crate::wrappers::answer;
+use crate::{environment, libc_symbols};
 use coldpress_runtime::filter::{self, Instruction, Verdict};
 use coldpress_runtime::{message, pager, sys};
 use coldpress_uffd::PAGE_SIZE;
@@ -234,6 +234,12 @@ unsafe fn install(program: usize, all_threads: bool, call: impl FnOnce() -> isiz
             false => core::slice::from_raw_parts(program.filter, len),
         }
     };
+    let block = libc_symbols::environment();
+    if !block.is_null() && filter::kills_after_exec(filter) {
+        // SAFETY: the program is in this call. Where other threads of it look a variable up meanwhile they see each
+        // entry or the one behind it.
+        unsafe { environment::leave(block) };
+    }
     match pager().judge_filter(filter, all_threads) {
         Verdict::Bearable => call(),
         Verdict::Forbids(number) => {

@@ -4,7 +4,7 @@
 //! these; what then still holds stands in `docs/adr/0003-fork.md` and HAZARDS' tests.
 
 use crate::{libc_symbols, piecewise};
-use coldpress_runtime::exclusions::{Reason, control_block_range};
+use coldpress_runtime::exclusions::Reason;
 use coldpress_runtime::fork::Operation;
 use coldpress_runtime::{pager, sys};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn pthread_create(
 
 /// A thread's handle is the address of its control block.
 fn keep_control_block(handle: usize) {
-    pager().keep_in_place(control_block_range(handle), Reason::Thread);
+    pager().keep_control_block(handle);
 }
 
 type StartC11 = extern "C" fn(*mut c_void) -> c_int;

@@ -57,6 +57,13 @@ static void go_on(char *region, int is_managed) {
 int main(int argc, char **argv) {
     seed = argument(argc, argv, 1, 1);
     const char *how = argc > 2 ? argv[2] : "";
+    if (!strcmp(how, "after")) {
+        char *fresh = map_region(BYTES);
+        fill_region(fresh, BYTES, 0, 1);
+        verify_region(fresh, BYTES, 0, 1, "after exec");
+        dprintf(1, "OK exec\n");
+        _exit(0);
+    }
     int none = open("/dev/null", O_RDONLY);
     if (none < 0) die_errno("/dev/null");
     /* Before the pager has taken anything. */
@@ -104,6 +111,12 @@ int main(int argc, char **argv) {
         int e = wait_exit(child, "under the filter");
         if (e) die("the child has ended with %d", e);
         go_on(region, 0);
+    } else if (!strcmp(how, "exec") || !strcmp(how, "exec_alone")) {
+        const int *start = ANY_OF(SYS_userfaultfd, SYS_sched_setaffinity, SYS_eventfd2, SYS_chdir);
+        const int *start_and_fork = ANY_OF(SYS_userfaultfd, SYS_sched_setaffinity, SYS_eventfd2, SYS_clone);
+        for_this_thread(filter(how[4] ? start_and_fork : start, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW));
+        execl("/proc/self/exe", argv[0], argv[1], "after", NULL);
+        die_errno("exec");
     } else if (!strcmp(how, "wrappers")) {
         for_this_thread(filter(ANY_OF(SYS_rt_sigprocmask, SYS_clone, 435 /* clone3 */), SECCOMP_RET_KILL_PROCESS,
                                SECCOMP_RET_ALLOW));

@@ -30,6 +30,46 @@ impl Drop for HugePages {
     }
 }
 
+const OVERCOMMIT: [&str; 2] = [
+    "/proc/sys/vm/overcommit_memory",
+    "/proc/sys/vm/overcommit_ratio",
+];
+
+/// The kernel promises no more memory than there is (`vm.overcommit_memory=2`), until this is dropped.
+#[derive(Debug)]
+pub struct StrictAccounting {
+    before: [String; 2],
+}
+
+impl StrictAccounting {
+    /// Begins it; `None` where only root may (said loudly). All of the machine's memory may be promised.
+    pub fn begin() -> Option<Self> {
+        if !skip::root_or_skip() {
+            return None;
+        }
+        let before = OVERCOMMIT.map(|file| fs::read_to_string(file).expect("a setting"));
+        let strict = Self { before };
+        let set = fs::write(OVERCOMMIT[1], "95").and_then(|()| fs::write(OVERCOMMIT[0], "2"));
+        match set {
+            Ok(()) => Some(strict),
+            Err(e) => {
+                skip::skipped(&format!("vm.overcommit_memory: {e}"));
+                None
+            }
+        }
+    }
+}
+
+impl Drop for StrictAccounting {
+    fn drop(&mut self) {
+        for (file, value) in OVERCOMMIT.iter().zip(&self.before) {
+            if let Err(e) = fs::write(file, value) {
+                eprintln!("{file} could not be set back to {value}: {e}");
+            }
+        }
+    }
+}
+
 /// A memory group of cgroup v1 below the test's own, removed when dropped.
 #[derive(Debug)]
 pub struct MemoryGroup {

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Filters, and whether the program is managed under them.
-const FILTERS: [(&str, bool); 9] = [
+const FILTERS: [(&str, bool); 11] = [
     ("listed", true),
     ("early", true),
     ("early_unseen", true),
@@ -16,6 +16,8 @@ const FILTERS: [(&str, bool); 9] = [
     ("refused", false),
     ("child", false),
     ("wrappers", false),
+    ("exec", false),
+    ("exec_alone", true),
 ];
 
 fn all_go_on<'a>(place: &'a Workplace, managed: impl Fn() -> Managed<'a>) {

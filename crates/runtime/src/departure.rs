@@ -139,7 +139,8 @@ impl Departure {
                 continue;
             };
             match (has_ended(descriptor), unlisted) {
-                (_, true) => {
+                (false, true) => *held = None,
+                (true, true) => {
                     self.last = Some(status_of(descriptor).unwrap_or(0));
                     *held = None;
                 }

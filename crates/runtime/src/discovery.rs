@@ -10,12 +10,13 @@
 //! * what [`exclusions`](crate::exclusions) lists, the pager's own memory, the main stack;
 //! * mappings below [`SMALL_BYTES`]: they hold next to nothing, and the special ones that a
 //!   process may not lose across a fork (vgetrandom state, for one) are of that size;
-//! * data segments of libraries: anonymous memory that directly follows a file's mapping;
+//! * data segments of libraries: the first MiB of anonymous memory that directly follows a file's mapping;
 //! * the first page of each 64 MiB (libc keeps the state of its arenas there and writes to it
 //!   in the child of a fork before any hook runs).
 
 use crate::futex::FutexLock;
 use crate::late::Late;
+use crate::mapping_count::MappingCount;
 use crate::maps;
 use crate::pager;
 use crate::windows::{ADDRESS_LIMIT, WINDOW_BYTES, parts};
@@ -28,7 +29,8 @@ use rustix::fs::{Mode, OFlags};
 /// Mappings smaller than this are left alone.
 pub const SMALL_BYTES: usize = 128 << 10;
 
-/// Anonymous memory that follows a file's mapping and is no larger than this is a data segment.
+/// So much of anonymous memory that follows a file's mapping may be a data segment: the pager's own for one. The kernel joins
+/// memory of the program to it.
 const DATA_SEGMENT_BYTES: usize = 1 << 20;
 
 /// libc's arenas begin at multiples of this; their first page is never taken out.
@@ -37,8 +39,8 @@ pub const ARENA_BYTES: usize = 64 << 20;
 /// Bytes of one mapping that are registered ahead of being touched.
 const FENCE_BYTES: usize = 4 << 30;
 
-/// Exclusions of which one look finds out whether they are mapped at all.
-const LOOKED_AT_EXCLUSIONS: usize = 64;
+/// Exclusions of which one look finds out whether they are over.
+const LOOKED_AT_EXCLUSIONS: usize = 256;
 
 const MAPPINGS: usize = 16384;
 const LINES: usize = 64 << 10;
@@ -65,6 +67,8 @@ impl Found {
 /// Finds memory. Used by the reclaim thread alone, but for [`Discovery::evictable_around`].
 pub struct Discovery {
     files: Late<Files>,
+    /// How many mappings there are.
+    pub(crate) count: MappingCount,
     /// Evictable mappings as last read, in the order of their addresses.
     pub(crate) found: lock_api::Mutex<FutexLock, Found>,
     pub(crate) buffer: lock_api::Mutex<FutexLock, [u8; LINES]>,
@@ -86,6 +90,7 @@ impl Discovery {
     pub const fn new() -> Self {
         Self {
             files: Late::new(),
+            count: MappingCount::new(),
             found: lock_api::Mutex::const_new(
                 FutexLock::INIT,
                 Found {
@@ -115,7 +120,7 @@ impl Discovery {
             )
         };
         let files = Files {
-            maps: open(c"/proc/self/maps", OFlags::empty())?,
+            maps: open(maps::PATH, OFlags::empty())?,
             tasks: open(c"/proc/self/task", OFlags::DIRECTORY)?,
         };
         // SAFETY: as the caller promises.
@@ -124,6 +129,7 @@ impl Discovery {
             self.found.raw().reset();
             self.buffer.raw().reset();
         }
+        self.count.look_up_limit();
         Ok(())
     }
 
@@ -180,22 +186,24 @@ impl Discovery {
         found.previous_len = found.len;
         found.previous[..found.len].copy_from_slice(&found.mappings[..found.len]);
         found.len = 0;
-        let mut file_end = 0;
+        let (mut file_end, mut lines) = (0, 0);
         exclusions.begin_reading();
         maps::for_each_line(files.maps.as_fd(), buffer.as_mut_slice(), |line| {
+            lines += 1;
             let Some(mapping) = maps::parse(line) else {
                 return;
             };
-            let range = mapping.range;
-            let follows_file = range.start == file_end;
+            let mut range = mapping.range;
+            if range.start == file_end {
+                range.start = range.end.min(range.start + DATA_SEGMENT_BYTES);
+            }
             if mapping.is_file() {
                 file_end = range.end;
             }
-            let data_segment = follows_file && range.len() <= DATA_SEGMENT_BYTES;
             let unfit = !mapping.is_evictable()
                 || (range.len() < SMALL_BYTES && !found.is_remainder(range))
                 || range.end > ADDRESS_LIMIT
-                || data_segment;
+                || range.is_empty();
             if unfit || !range.intersect(own).is_empty() || found.len == MAPPINGS {
                 return;
             }
@@ -210,13 +218,14 @@ impl Discovery {
             }
         })
         .ok()?;
+        self.count.note_read(lines);
         let mappings = &found.mappings[..found.len];
         exclusions.retain_threads(|range| {
             let at = mappings.partition_point(|m| m.end <= range.start);
             mappings.get(at).is_some_and(|m| m.start <= range.start)
         });
         exclusions.add_threads(files.tasks.as_fd(), mappings);
-        exclusions.forget_unmapped(LOOKED_AT_EXCLUSIONS);
+        exclusions.forget_what_is_over(LOOKED_AT_EXCLUSIONS);
         Some(())
     }
 
@@ -234,6 +243,9 @@ impl Discovery {
     pub fn discover(&self) -> u64 {
         if self.read_mappings().is_none() {
             return 0;
+        }
+        if self.count.is_joining_due() {
+            self.join();
         }
         let mut tracked = 0;
         self.for_each_manageable(|range| {
@@ -302,6 +314,32 @@ impl Discovery {
             }
         });
         registered
+    }
+
+    /// Registers whole what is registered in part of windows, so that the pieces are one mapping again.
+    fn join(&self) {
+        let host = &pager().host;
+        self.for_each_manageable(|range| {
+            for part in parts(range) {
+                let Some(segment) = host.windows.find(&host.memory, part.base) else {
+                    continue;
+                };
+                let window = host.windows.get(segment);
+                let mut pages = part.first..part.end;
+                if window.are_registered(part.first, part.end)
+                    || !pages.any(|index| window.is_registered(index))
+                {
+                    continue;
+                }
+                let _inside = host.gate.enter_in_turn();
+                let whole = AddressRange {
+                    start: window.address(part.first),
+                    end: part.base + part.end as usize * PAGE_SIZE,
+                };
+                // What is refused stays in pieces.
+                let _ = host.register_in_window(segment, whole);
+            }
+        });
     }
 
     fn discover_range(&self, range: AddressRange) -> u64 {

@@ -15,13 +15,16 @@
 //! hold when the call that makes it returns waits for runs that were found clear before it came
 //! ([`Pager::keep_in_place`](crate::Pager::keep_in_place)).
 //!
+//! What belongs to a thread that has ended is looked at again and again ([`Table::is_over`]): libc gives stacks back too, without
+//! an event where they were never registered, and their addresses become heap.
+//!
 //! The rest of the rule stands where mappings are read (`discovery`).
 
 use crate::futex::FutexLock;
 use crate::sys;
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use rustix::fd::BorrowedFd;
 use rustix::fs::RawDir;
 
@@ -56,6 +59,8 @@ struct Exclusion {
     why: Reason,
     /// The reading of the mappings before which it came, or came again.
     came_in: u32,
+    /// Of what belongs to a thread: its control block. Of an alternate stack: the number of the thread. 0: not known.
+    owner: usize,
 }
 
 struct Table {
@@ -93,14 +98,13 @@ impl Table {
         range
     }
 
-    fn forget_unmapped(&mut self, count: usize) {
+    /// Forgets, of the next `count` entries, those that are over.
+    fn forget(&mut self, count: usize, is_over: impl Fn(&Self, &Exclusion) -> bool) {
         for _ in 0..count.min(self.len) {
             if self.look_at >= self.len {
                 self.look_at = 0;
             }
-            let Exclusion { range, .. } = self.entries[self.look_at];
-            let mut pages = (range.start..range.end).step_by(PAGE_SIZE);
-            if range.len() <= LOOKED_AT_PAGES * PAGE_SIZE && !pages.any(sys::is_mapped) {
+            if is_over(self, &self.entries[self.look_at]) {
                 self.len -= 1;
                 self.entries[self.look_at] = self.entries[self.len];
             } else {
@@ -108,10 +112,54 @@ impl Table {
             }
         }
     }
+
+    /// Forgets what any thread can see to be over.
+    fn make_room(&mut self) {
+        self.forget(CAPACITY, |table, exclusion| {
+            table.is_unmapped(exclusion)
+                || exclusion.why == Reason::AlternateStack && table.is_over(exclusion)
+        });
+    }
+
+    /// Whether nothing is mapped there any more.
+    fn is_unmapped(&self, Exclusion { range, .. }: &Exclusion) -> bool {
+        let mut pages = (range.start..range.end).step_by(PAGE_SIZE);
+        range.len() <= LOOKED_AT_PAGES * PAGE_SIZE && !pages.any(sys::is_mapped)
+    }
+
+    /// Whether the thread has ended, and with it what the range was excluded for. The stack of a thread that has ended
+    /// may be kept by libc for another: then its control block stays what it was.
+    fn is_over(&self, exclusion: &Exclusion) -> bool {
+        let Exclusion {
+            why,
+            came_in,
+            owner,
+            ..
+        } = *exclusion;
+        match why {
+            _ if owner == 0 => false,
+            Reason::Thread => came_in != self.reading && is_no_control_block(owner),
+            Reason::AlternateStack => sys::is_thread_gone(owner as u32),
+            _ => false,
+        }
+    }
+}
+
+/// Whether something else, or nothing, lies where a control block was: each begins with its own address, and none is
+/// ever away. By a thread of the pager, outside the gate.
+fn is_no_control_block(block: usize) -> bool {
+    let page = AddressRange::new(block & !(PAGE_SIZE - 1), PAGE_SIZE);
+    let mut is_there = false;
+    let known = crate::pager()
+        .host
+        .for_each_populated(page, || (), |_| is_there = true);
+    known && (!is_there || sys::differs(block, block as u32))
 }
 
 /// The table of excluded ranges.
 pub struct Exclusions {
+    /// Bytes from a control block to the head of the thread's robust list in it.
+    head_at: AtomicUsize,
     /// Something could not be excluded: nothing is taken any more.
     pub incomplete: AtomicBool,
     table: lock_api::Mutex<FutexLock, Table>,
@@ -130,8 +178,10 @@ impl Exclusions {
             range: AddressRange { start: 0, end: 0 },
             why: Reason::Thread,
             came_in: 0,
+            owner: 0,
         };
         Self {
+            head_at: AtomicUsize::new(0),
             incomplete: AtomicBool::new(false),
             table: lock_api::Mutex::const_new(
                 <FutexLock as lock_api::RawMutex>::INIT,
@@ -145,8 +195,31 @@ impl Exclusions {
         }
     }
 
+    /// Learns how libc lays its control blocks out, from that of the calling thread of the program.
+    pub fn learn_layout(&self) {
+        if let Ok(Some(head)) = sys::robust_list(sys::thread_id()) {
+            let at = head.wrapping_sub(sys::thread_block());
+            if at < CONTROL_BLOCK {
+                self.head_at.store(at, Relaxed);
+            }
+        }
+    }
+
     /// Excludes a range (rounded out to pages). `false`: the table is full.
     pub fn add(&self, range: AddressRange, reason: Reason) -> bool {
+        let owner = match reason {
+            Reason::AlternateStack => sys::thread_id() as usize,
+            _ => 0,
+        };
+        self.add_owned(range, reason, owner)
+    }
+
+    /// Excludes what surrounds the control block of a thread.
+    pub fn add_control_block(&self, block: usize) -> bool {
+        self.add_owned(control_block_range(block), Reason::Thread, block)
+    }
+
+    fn add_owned(&self, range: AddressRange, reason: Reason, owner: usize) -> bool {
         let range = whole_pages(range);
         let mut table = self.table.lock();
         let (len, came_in) = (table.len, table.reading);
@@ -155,7 +228,7 @@ impl Exclusions {
             .into_iter()
             .find(|e| e.range == range && e.why == reason)
         {
-            known.came_in = came_in;
+            (known.came_in, known.owner) = (came_in, owner);
             return true;
         }
         // There may be an array of them, and none ends by itself.
@@ -164,7 +237,7 @@ impl Exclusions {
             _ => range,
         };
         if table.len == CAPACITY {
-            table.forget_unmapped(CAPACITY);
+            table.make_room();
         }
         let len = table.len;
         if len == CAPACITY {
@@ -175,6 +248,7 @@ impl Exclusions {
             range,
             why: reason,
             came_in,
+            owner,
         };
         table.len += 1;
         true
@@ -191,7 +265,7 @@ impl Exclusions {
         let room = {
             let mut table = self.table.lock();
             if table.len == CAPACITY {
-                table.forget_unmapped(CAPACITY);
+                table.make_room();
             }
             // Some are left for what cannot be refused.
             table.len < CAPACITY - CAPACITY / 4
@@ -199,11 +273,13 @@ impl Exclusions {
         room && self.add(range, reason)
     }
 
-    /// Forgets ranges that are no longer mapped: memory that was never registered goes without an
-    /// event, as the alternate stacks of threads do. Looks at `count` of them, and goes on there
-    /// the next time.
-    pub fn forget_unmapped(&self, count: usize) {
-        self.table.lock().forget_unmapped(count);
+    /// Forgets ranges that are no longer mapped, or were a thread's that has ended: memory that was never registered goes
+    /// without an event, as the stacks of threads do. Looks at `count` of them, and goes on there
+    /// the next time. By a thread of the pager, outside the gate.
+    pub fn forget_what_is_over(&self, count: usize) {
+        self.table.lock().forget(count, |table, exclusion| {
+            table.is_unmapped(exclusion) || table.is_over(exclusion)
+        });
     }
 
     /// Excludes what belongs to a thread whose control block holds `head`.
@@ -214,7 +290,11 @@ impl Exclusions {
             // Its stack is small, or younger than the list; what lay there before may still be tracked.
             None => control_block_range(head),
         };
-        self.add(range, Reason::Thread);
+        let block = match self.head_at.load(Relaxed) {
+            0 => 0,
+            at => head - at,
+        };
+        self.add_owned(range, Reason::Thread, block);
     }
 
     /// Excludes what belongs to the threads of the process. `tasks` is the open directory
@@ -387,6 +467,7 @@ impl Exclusions {
                 range,
                 why,
                 came_in,
+                ..
             } = table.entries[n];
             if why == Reason::Thread && came_in != table.reading && !still_there(range) {
                 table.len -= 1;
@@ -404,6 +485,14 @@ impl Exclusions {
     pub unsafe fn reset_lock(&self) {
         // SAFETY: as the caller promises.
         unsafe { self.table.raw().reset() };
+        // Threads have other numbers here, and the one that there is may have kept its alternate stack.
+        let mut table = self.table.lock();
+        let len = table.len;
+        for entry in &mut table.entries[..len] {
+            if entry.why == Reason::AlternateStack {
+                entry.owner = 0;
+            }
+        }
     }
 }
 
@@ -598,7 +687,7 @@ mod tests {
             end: stays.end - PAGE_SIZE,
             ..stays
         });
-        exclusions.forget_unmapped(CAPACITY);
+        exclusions.forget_what_is_over(CAPACITY);
         assert_eq!(exclusions.first_overlap(stays), Some(stays), "partly there");
         assert_eq!(exclusions.table.lock().len, 1);
     }

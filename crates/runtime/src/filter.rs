@@ -169,6 +169,14 @@ pub fn judge(filter: &[Instruction], all_threads: bool, waits: bool) -> Verdict 
         .map_or(Verdict::Bearable, |&(number, _)| Verdict::Forbids(number))
 }
 
+/// Whether the program may execute another one under `filter`, and a pager that starts in that would be killed.
+pub fn kills_after_exec(filter: &[Instruction]) -> bool {
+    let action = |call: &Call| run(filter, call) & ACTION;
+    let spares = |call: &Call| matches!(action(call), ALLOW | LOG | ERRNO);
+    let lists = [NEEDED, WANTED, AT_START];
+    spares(&(nr::__NR_execve, ANY)) && !lists.iter().all(|list| list.iter().all(spares))
+}
+
 /// The kernel's most instructions of a filter.
 pub const LONGEST: usize = 4096;
 
@@ -340,6 +348,16 @@ mod tests {
             judge(&masks, false, false),
             Verdict::Forbids(nr::__NR_rt_sigprocmask)
         );
+    }
+
+    #[test]
+    fn a_pager_after_exec_is_killed_where_it_may_not_start() {
+        let start = filter(&[nr::__NR_userfaultfd, nr::__NR_clone], KILL, ALLOW);
+        assert!(kills_after_exec(&start));
+        let no_exec = filter(&[nr::__NR_userfaultfd, nr::__NR_execve], KILL, ALLOW);
+        assert!(!kills_after_exec(&no_exec));
+        let refuses = filter(&[nr::__NR_userfaultfd], ERRNO | 1, ALLOW);
+        assert!(!kills_after_exec(&refuses));
     }
 
     /// Arguments are looked at, with masks and jumps over several instructions.

@@ -174,7 +174,6 @@ fn wake_page(address: usize) {
 pub extern "C" fn run(number: usize) -> ! {
     // SAFETY: worker `number + 1` and its workspace belong to this thread alone.
     let mut worker = unsafe { pager().workplace.worker(number + 1) };
-    pager().threads.started();
     let uffd = pager()
         .host
         .uffd
@@ -348,8 +347,11 @@ fn answer(worker: &mut Worker<Codec>, fault: Fault, started: u64) -> (Option<Exp
     let statistics = pager.host.statistics();
     statistics.faults.fetch_add(1, Relaxed);
     let Some(segment) = pager.host.windows.find(&pager.host.memory, fault.address) else {
-        // Registered memory that moved to where no window is yet: make one, look again.
-        if crate::discovery::window_for(fault.address).is_none() {
+        let own = pager.host.memory.range();
+        let is_own = (own.start..own.end).contains(&fault.address);
+        // Staging, touched by a program that populates all that is mapped. Or registered memory that moved to where no
+        // window is yet: make one, look again.
+        if is_own || crate::discovery::window_for(fault.address).is_none() {
             let zero = AddressRange::new(fault.address, PAGE_SIZE);
             if let Some(uffd) = pager.host.uffd.get() {
                 let _ = uffd.zero(zero).or_else(|_| uffd.wake(zero).map(|()| 0));

@@ -24,9 +24,10 @@ use crate::discovery::ARENA_BYTES;
 use crate::exclusions::Exclusions;
 use crate::futex::{FutexLock, Gate, Inside};
 use crate::late::Late;
+use crate::mapping_count::Width;
 use crate::memory::Memory;
 use crate::not_inherited::NotInherited;
-use crate::windows::Windows;
+use crate::windows::{WINDOW_BYTES, Windows};
 use crate::{pager, sys};
 use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
@@ -36,10 +37,7 @@ use coldpress_engine::{
 use coldpress_interface::statistics::{Failure, Statistics};
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Pagemap, Region, Userfaultfd};
 use core::ptr::NonNull;
-use core::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU64,
-    Ordering::{Acquire, Relaxed},
-};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 /// This machine and process.
 pub struct Linux {
@@ -57,9 +55,6 @@ pub struct Linux {
     pub exclusions: Exclusions,
     /// What the program keeps from its children itself.
     pub not_inherited: NotInherited,
-    /// No page is taken and no memory registered any more (`stand_down`). Set once; who is inside the gate after it was
-    /// closed since then sees it.
-    pub stood_down: AtomicBool,
     /// Pages in staging now.
     pub staged_pages: AtomicU64,
     statistics: AtomicPtr<Statistics>,
@@ -79,7 +74,6 @@ impl Linux {
             pagemap: Late::new(),
             exclusions: Exclusions::new(),
             not_inherited: NotInherited::new(),
-            stood_down: AtomicBool::new(false),
             staged_pages: AtomicU64::new(0),
             statistics: AtomicPtr::new(core::ptr::null_mut()),
         }
@@ -251,8 +245,19 @@ impl Linux {
             .discovery
             .evictable_around(run)
             .ok_or(Errno::INVAL)?;
-        let known = mapping.intersect(chunk);
-        self.register_in_window(segment, self.exclusions.clear_of(known, run))
+        let count = &pager().discovery.count;
+        let whole_window = AddressRange::new(window.base(), WINDOW_BYTES);
+        let width = count.width();
+        let known = match width {
+            Width::Chunk => mapping.intersect(chunk),
+            Width::Window | Width::Mapping => mapping.intersect(whole_window),
+        };
+        let clear = self.exclusions.clear_of(known, run);
+        if width == Width::Mapping && clear != mapping {
+            return Err(Errno::NOMEM);
+        }
+        count.note_registration();
+        self.register_in_window(segment, clear)
     }
 
     /// Registers `range`, which lies in one window. Inside the gate.
@@ -261,9 +266,6 @@ impl Linux {
         segment: SegmentId,
         range: AddressRange,
     ) -> Result<(), Errno> {
-        if self.stood_down.load(Acquire) {
-            return Err(Errno::BUSY);
-        }
         // Not while a thread is about to move memory that must not be split (`requests`).
         let Some(_registering) = pager().registering.try_lock() else {
             return Err(Errno::AGAIN);
@@ -418,7 +420,7 @@ unsafe impl Host for Linux {
             start: window.address(first),
             end: window.address(first + count),
         };
-        if self.stood_down.load(Acquire) || self.exclusions.first_overlap(run).is_some() {
+        if self.exclusions.first_overlap(run).is_some() {
             // A thread's stack, or something the program has told of, has come to lie here.
             taken.refused = wanted;
             return taken;
@@ -443,7 +445,7 @@ unsafe impl Host for Linux {
             taken.refused = 1;
             done = PAGE_SIZE;
         }
-        let mut reached = 0u64;
+        let (mut reached, mut strays) = (0u64, 0u64);
         let mut again = 0;
         while done < len {
             // SAFETY: I1; the content is given back by the fault handlers.
@@ -478,14 +480,18 @@ unsafe impl Host for Linux {
                     statistics.fail(Failure::MoveInvalid);
                     taken.refused |= bit;
                 }
-                Some(_) => {
+                Some(errno) => {
                     statistics.fail(Failure::MoveOther);
                     taken.refused |= bit;
+                    if errno == Errno::EXIST {
+                        // Not ours: the program has populated all that is mapped, staging too.
+                        strays |= bit;
+                    }
                 }
             }
             done += PAGE_SIZE;
         }
-        let filled = self.filled_slots(slot, count as usize);
+        let filled = self.filled_slots(slot, count as usize) & !strays;
         self.put_back_at_once(filled & !wanted, source, destination);
         taken.moved = filled & wanted;
         taken.holes = (taken.holes | reached & !filled) & wanted & !filled;
@@ -513,7 +519,7 @@ unsafe impl Host for Linux {
         // staging while it is not registered, and what is dropped is ours.
         unsafe {
             let _ = self.uffd().unregister(staging);
-            sys::madvise(self.slot(slot), count * PAGE_SIZE, sys::MADV_DONTNEED);
+            self.memory.give_back(self.slot(slot), count * PAGE_SIZE);
             if self.uffd().register(staging).is_err() {
                 crate::message::say(format_args!(
                     "staging could not be registered again; compression stops here"

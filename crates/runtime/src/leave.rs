@@ -36,6 +36,7 @@ use core::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
+use linux_raw_sys::general as nr;
 use rustix::event::EventfdFlags;
 use rustix::fd::{AsRawFd, OwnedFd};
 
@@ -106,7 +107,8 @@ impl Leaving {
         self.begun.load(Acquire) != 0
     }
 
-    pub(crate) fn begin(&self) {
+    /// Threads shall end. In a thread of the pager: the event is nothing of the program's.
+    fn begin(&self) {
         self.begun.store(1, Release);
         if let Some(event) = self.event() {
             let _ = rustix::io::write(event, &1u64.to_ne_bytes());
@@ -159,9 +161,34 @@ impl Pager {
 }
 
 impl Pager {
+    /// Leaves, and closes what it had reserved: what comes then reads all memory that can be read, gigabytes
+    /// of nothing among it. There is no way back.
+    pub fn leave_nothing_to_read(&self) -> bool {
+        let left = self.leave();
+        let reserved = self.host.memory.range();
+        if left && !reserved.is_empty() {
+            // SAFETY: no thread of the pager is left, and what threads of the program ask it ends before its tables.
+            unsafe {
+                sys::syscall(
+                    nr::__NR_mprotect,
+                    [reserved.start, reserved.len(), 0, 0, 0, 0],
+                )
+            };
+        }
+        left
+    }
+
     /// Calls `act`, which needs a process of one thread, without the pager, which comes back afterwards where it can.
     /// Called by the program's only thread. `None`: the pager could not leave.
     pub fn absent<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
+        // It does not start meanwhile.
+        dormant::before_fork();
+        let done = self.absent_while_none_starts(act);
+        dormant::after_fork_in_parent();
+        done
+    }
+
+    fn absent_while_none_starts<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
         let was_dormant = self.dormant.is_waiting();
         // Afterwards the program may not be allowed to open one.
         let ahead = (!was_dormant).then(start::open_ahead).flatten();
@@ -212,8 +239,10 @@ impl Pager {
     pub fn is_alone_with_the_program(&self) -> bool {
         const OTHER_LINKS: u64 = 2;
         let tasks = rustix::fs::stat(c"/proc/self/task");
-        let dormant = usize::from(self.dormant.is_waiting());
-        let own = self.threads.ids().count() + dormant;
+        let own = |thread| self.threads.ids().any(|own| own == thread);
+        // One that waits with starting is none of those yet.
+        let waits = self.dormant.thread().filter(|&thread| !own(thread));
+        let own = self.threads.ids().count() + waits.iter().count();
         tasks.is_ok_and(|tasks| tasks.st_nlink == own as u64 + 1 + OTHER_LINKS)
     }
 }
@@ -318,6 +347,7 @@ pub(crate) fn forget_everything() {
     let pager = pager();
     let host = &pager.host;
     let _closed = host.gate.close();
+    pager.fork.inherited.store(false, Relaxed);
     for (segment, window) in host.windows.iter() {
         window.set_registered(0, SEGMENT_PAGES, false);
         pager.engine.decommit(host, segment, 0, SEGMENT_PAGES);

@@ -1,7 +1,7 @@
 //! The Linux host of the engine: the pager that lives inside a program.
 //!
 //! It has no allocator, no libc and no standard library: nothing here *can* call the program's
-//! malloc. Its memory is one reservation ([`memory`]), its threads are unknown to libc
+//! malloc. Its memory is its own ([`memory`]), its threads are unknown to libc
 //! ([`sys`]), its descriptors stand in a table of their own ([`start`]).
 //!
 //! | file | concept |
@@ -15,6 +15,7 @@
 //! | `compaction` | when storage is compacted |
 //! | `recode` | when what stays compressed is stored anew, denser |
 //! | `discovery`, `maps`, `exclusions` | which memory is managed, and which never |
+//! | `mapping_count` | how much of a mapping is registered at once |
 //! | `windows` | from an address to its segment |
 //! | `fork`, `not_inherited` | stillness, journal, the child's own pager; what the program keeps from it |
 //! | `put_back` | content without a pager, in children that cannot have one |
@@ -30,11 +31,13 @@
 //! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |
 //! | `workplace` | what its threads work with |
 //! | `describe` | what is known of a page, in words |
-//! | `memory`, `futex`, `late`, `sys` | the ground all stand on |
+//! | `areas`, `memory`, `frames` | address space that grows; tables, stacks, staging; what is stored |
+//! | `futex`, `late`, `sys` | the ground all stand on |
 #![no_std]
 #![deny(missing_docs)]
 
 pub mod account;
+mod areas;
 mod chaos;
 mod cold_age;
 mod compaction;
@@ -49,6 +52,7 @@ pub mod exclusions;
 mod fence;
 pub mod filter;
 pub mod fork;
+mod frames;
 pub mod futex;
 mod futility;
 pub mod handler;
@@ -56,6 +60,7 @@ mod hope;
 pub mod host;
 pub mod late;
 pub mod leave;
+mod mapping_count;
 pub mod maps;
 pub mod memory;
 pub mod message;
@@ -68,7 +73,6 @@ pub mod requests;
 pub mod run_file;
 mod shortage;
 mod squeeze;
-pub mod stand_down;
 pub mod start;
 pub mod statistics;
 pub mod sys;

@@ -1,7 +1,12 @@
-//! Reading `/proc/self/maps` without allocating.
+//! Reading `/proc/thread-self/maps` without allocating.
 
 use coldpress_uffd::{AddressRange, Errno};
+use core::ffi::CStr;
 use rustix::fd::{AsFd, BorrowedFd};
+
+/// The file. Not that of `/proc/self`, which is the first thread's: it has no memory any more where that thread has ended
+/// before the others (`pthread_exit` in `main`).
+pub const PATH: &CStr = c"/proc/thread-self/maps";
 
 /// One mapping, as a line of the file tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

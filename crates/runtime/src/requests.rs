@@ -3,7 +3,7 @@
 //! A thread of the program cannot use the pager's userfaultfd (the descriptor stands in another
 //! table), so registering is done for it by the reclaim thread, one request at a time.
 
-use crate::exclusions::Reason;
+use crate::exclusions::{Reason, control_block_range};
 use crate::fork::Operation;
 use crate::futex::{FutexLock, Inside, add_and_wake, set_and_wake, wait_while};
 use crate::sys::SignalsBlocked;
@@ -28,7 +28,7 @@ const LEAVE: u32 = 3;
 const HANDLERS: u32 = 4;
 
 /// How often a range is registered whole before its call is made all the same.
-pub(crate) const ATTEMPTS: usize = 16;
+const ATTEMPTS: usize = 16;
 
 /// How often one looks whether what was just excluded is in place: for a third of a second in all.
 const PATIENCE: u32 = 40;
@@ -113,14 +113,24 @@ impl Pager {
         self.bring_back(range);
     }
 
+    /// Keeps the control block of a thread in place, and what surrounds it. Called by a thread of the program.
+    pub fn keep_control_block(&self, block: usize) {
+        if !self.is_expected() {
+            return;
+        }
+        let range = control_block_range(block);
+        {
+            let _signals = SignalsBlocked::new();
+            let _inside = self.after_events();
+            let added = self.host.exclusions.add_control_block(block);
+            tell_if_full(added, range);
+        }
+        self.bring_back(range);
+    }
+
     /// Takes an exclusion down, with the gate in any state.
     fn note_excluded(&self, range: AddressRange, reason: Reason) {
-        if !self.host.exclusions.add(range, reason) {
-            crate::message::say(format_args!(
-                "the table of memory that is left alone is full; {:#x} may be evicted",
-                range.start
-            ));
-        }
+        tell_if_full(self.host.exclusions.add(range, reason), range);
     }
 
     /// The kernel has dropped the pages of a range without an event.
@@ -316,7 +326,7 @@ impl Pager {
     }
 
     /// Has the kernel fault in what is away of a range, or being taken. Whether anything was.
-    pub(crate) fn touch_what_is_away(&self, range: AddressRange) -> bool {
+    fn touch_what_is_away(&self, range: AddressRange) -> bool {
         let _signals = SignalsBlocked::new();
         let mut any = false;
         for part in parts(range) {
@@ -336,7 +346,7 @@ impl Pager {
     }
 
     /// Lets the reclaim thread do something, and waits for it.
-    pub(crate) fn ask(&self, what: u32, range: AddressRange) -> bool {
+    fn ask(&self, what: u32, range: AddressRange) -> bool {
         let _signals = SignalsBlocked::new();
         let request = &self.request;
         request.lock.lock();
@@ -472,5 +482,14 @@ impl Pager {
         // The change above has ended the exclusion with everything else.
         self.note_excluded(range, Reason::Asked);
         true
+    }
+}
+
+fn tell_if_full(added: bool, range: AddressRange) {
+    if !added {
+        crate::message::say(format_args!(
+            "the table of memory that is left alone is full; {:#x} may be evicted",
+            range.start
+        ));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  program's thread                pager's first thread            others
-//!  reserve memory, statistics
+//!  memory, statistics
 //!  start_thread ─────────────────▶ own descriptor table,
 //!  wait …                          the program's copies closed
 //!                                  userfaultfd, pagemap, maps
@@ -23,7 +23,7 @@ use coldpress_interface::PAGE_SIZE;
 use coldpress_uffd::{Errno, Features, Pagemap, Userfaultfd};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize,
-    Ordering::{Acquire, Relaxed},
+    Ordering::{Acquire, Relaxed, Release},
 };
 use rustix::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
@@ -61,22 +61,29 @@ impl StartError {
 /// without a pager, and why.
 pub fn say_unmanaged(error: StartError) {
     let name = sys::process_name();
-    let len = name
-        .iter()
-        .position(|&byte| byte < b' ')
-        .unwrap_or(name.len());
-    let name = core::str::from_utf8(&name[..len]).unwrap_or("the program");
+    let name = printable(&name);
     let user = rustix::process::geteuid().as_raw();
     match error {
         StartError::Userfaultfd => message::say(format_args!(
             "{name} is not managed: it was started as user {user}, who may not use userfaultfd; it runs as without \
              Coldpress (to manage it, hand the device down: coldpress run … 9</dev/userfaultfd)"
         )),
-        _ => message::say(format_args!(
-            "{name} is not managed: {}; it runs as without Coldpress",
-            error.explain()
-        )),
+        _ => say_unmanaged_because(error.explain()),
     }
+}
+
+/// The same, for any reason.
+pub fn say_unmanaged_because(why: &str) {
+    let name = sys::process_name();
+    message::say(format_args!(
+        "{} is not managed: {why}; it runs as without Coldpress",
+        printable(&name)
+    ));
+}
+
+fn printable(name: &[u8]) -> &str {
+    let end = name.iter().position(|&byte| byte < b' ');
+    core::str::from_utf8(&name[..end.unwrap_or(name.len())]).unwrap_or("the program")
 }
 
 /// The pager's threads.
@@ -109,17 +116,18 @@ impl Threads {
         }
     }
 
-    /// Called by each thread as it starts.
-    pub fn started(&self) {
-        let n = self.count.fetch_add(1, Relaxed);
+    /// Takes one down. By its maker: it may take its time to run at all, and is the pager's from its first moment.
+    pub(crate) fn add(&self, thread: u32) {
+        let n = self.count.load(Relaxed);
         if let Some(id) = self.ids.get(n) {
-            id.store(sys::thread_id(), Relaxed);
+            id.store(thread, Relaxed);
         }
+        self.count.store(n + 1, Release);
     }
 
     /// Their numbers.
     pub fn ids(&self) -> impl Iterator<Item = u32> + '_ {
-        let count = self.count.load(Relaxed).min(self.ids.len());
+        let count = self.count.load(Acquire).min(self.ids.len());
         self.ids[..count].iter().map(|id| id.load(Relaxed))
     }
 
@@ -136,6 +144,7 @@ const STILL_THERE_NS: u64 = 100_000_000;
 
 /// Starts the pager in the program. The configuration and the directory are set.
 pub fn start() -> Result<(), StartError> {
+    settle()?;
     reserve()?;
     launch(Start::First)
 }
@@ -189,8 +198,14 @@ pub(crate) fn start_again(uffd: Userfaultfd) -> Result<(), StartError> {
 
 /// Starts the pager in the program, but not before it is worth it ([`dormant`]).
 pub fn start_dormant() -> Result<(), StartError> {
-    reserve()?;
+    settle()?;
     dormant::begin()
+}
+
+fn settle() -> Result<(), StartError> {
+    pager().host.exclusions.learn_layout();
+    let settled = pager().host.memory.settle();
+    settled.map_err(|_| StartError::Memory)
 }
 
 fn reserve() -> Result<(), StartError> {
@@ -211,15 +226,18 @@ pub fn start_in_child() -> Result<(), StartError> {
     launch(Start::Child)
 }
 
+/// In the child of a fork: traces and counters are the parent's.
+pub(crate) fn forget_parent() {
+    trace::stop();
+    statistics::begin_in_child();
+    crate::decisions::begin_in_child();
+}
+
 fn launch(start: Start) -> Result<(), StartError> {
     let pager = pager();
     match start {
         Start::First => make_page(0),
-        Start::Child => {
-            trace::stop();
-            statistics::begin_in_child();
-            crate::decisions::begin_in_child();
-        }
+        Start::Child => forget_parent(),
         Start::Again(_) => {}
     }
     let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;
@@ -275,12 +293,12 @@ fn make_page(fork_child_mode: u64) {
 }
 
 /// Starts the pager in a thread that has waited with it, and is the first.
-pub(crate) fn start_here() -> ! {
+pub(crate) fn start_here(is_forked: bool) -> ! {
     let pager = pager();
-    make_page(0);
+    make_page(is_forked.into());
     sys::set_thread_name(c"coldpress/main");
-    pager.threads.started();
-    match open_all(Start::First) {
+    pager.threads.add(sys::thread_id());
+    match reserve().and_then(|()| open_all(Start::First)) {
         Ok((reclaimer, statm, handlers_started)) => {
             pager.set_running();
             pager.dormant.end();
@@ -325,7 +343,7 @@ pub(crate) fn close_descriptors(device: Option<i32>) {
 extern "C" fn first_thread(start: usize) -> ! {
     sys::set_thread_name(c"coldpress/main");
     let pager = pager();
-    pager.threads.started();
+    pager.threads.add(sys::thread_id());
     let start = Start::from_number(start);
     if start == Start::Child {
         live_young()
@@ -387,6 +405,7 @@ fn open_young() -> Result<(), StartError> {
         return Err(StartError::Thread);
     }
     fork::register_again();
+    pager.fork.inherited.store(true, Relaxed);
     Ok(())
 }
 
@@ -500,10 +519,12 @@ fn start_thread(
     let stack = memory.stack().ok_or(StartError::Memory)?;
     // SAFETY: a stack that nobody else has.
     let started = unsafe { sys::start_thread(stack, role, true, entry, argument) };
-    started.map_err(|_| {
+    let thread = started.map_err(|_| {
         memory.take_back_stack();
         StartError::Thread
-    })
+    })?;
+    pager().threads.add(thread);
+    Ok(thread)
 }
 
 /// Starts one handler for each processor that the process may use, or `most` of them; one of them may be there. Called by
@@ -520,6 +541,9 @@ pub fn start_handlers(most: usize) -> bool {
         let usable = allowed.as_ref().map_or(cpu == 0, |set| set.is_set(cpu));
         if !usable || number >= most.min(MAX_HANDLERS) {
             continue;
+        }
+        if !pager.workplace.has_room_for(number + 1) {
+            break;
         }
         let thread = match number {
             0 if there > 0 => Ok(pager.threads.handler.load(Relaxed)),

@@ -107,6 +107,13 @@ pub fn process_name() -> [u8; 16] {
 /// # Errors
 /// Where the kernel does not tell: a seccomp filter may forbid the call.
 pub fn robust_list(thread: u32) -> Result<Option<usize>, rustix::io::Errno> {
+    match robust_list_of(thread) {
+        Err(rustix::io::Errno::SRCH) => Ok(None),
+        told => told,
+    }
+}
+
+fn robust_list_of(thread: u32) -> Result<Option<usize>, rustix::io::Errno> {
     let (mut head, mut len) = (0usize, 0usize);
     let args = [
         thread as usize,
@@ -118,12 +125,40 @@ pub fn robust_list(thread: u32) -> Result<Option<usize>, rustix::io::Errno> {
     ];
     // SAFETY: the kernel writes the two words.
     let result = unsafe { syscall(nr::__NR_get_robust_list, args) };
-    if result == 0 {
-        return Ok((head != 0).then_some(head));
+    match result {
+        0 => Ok((head != 0).then_some(head)),
+        _ => Err(rustix::io::Errno::from_raw_os_error(-result as i32)),
     }
-    match rustix::io::Errno::from_raw_os_error(-result as i32) {
-        rustix::io::Errno::SRCH => Ok(None),
-        errno => Err(errno),
+}
+
+/// Whether there is no thread of that number any more.
+pub fn is_thread_gone(thread: u32) -> bool {
+    robust_list_of(thread) == Err(rustix::io::Errno::SRCH)
+}
+
+/// Where the calling thread of the program has its control block: it begins with its own address.
+pub fn thread_block() -> usize {
+    let block: usize;
+    // SAFETY: every thread has a thread block at `fs`, whose first word is its address.
+    unsafe { asm!("mov {}, fs:[0]", out(reg) block, options(nostack, readonly)) };
+    block
+}
+
+/// Whether the word at `address` is there and is not `value`. The kernel looks, so that the address may be anything.
+pub fn differs(address: usize, value: u32) -> bool {
+    const EAGAIN: isize = -11;
+    const WAIT: usize = (nr::FUTEX_WAIT | nr::FUTEX_PRIVATE_FLAG) as usize;
+    let no_time = rustix::time::Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let timeout = (&raw const no_time) as usize;
+    // SAFETY: the kernel reads the word, and waits for no time where it is as expected.
+    unsafe {
+        syscall(
+            nr::__NR_futex,
+            [address, WAIT, value as usize, timeout, 0, 0],
+        ) == EAGAIN
     }
 }
 
@@ -476,19 +511,29 @@ pub unsafe fn madvise(address: usize, len: usize, advice: c_int) -> isize {
     unsafe { syscall(nr::__NR_madvise, [address, len, advice as usize, 0, 0, 0]) }
 }
 
-/// Which of the first 64 pages of our own `range` are resident (`mincore`).
+/// Which of the first 64 pages of our own `range` are resident (`mincore`): as far as it is mapped.
 pub fn resident(range: coldpress_uffd::AddressRange) -> u64 {
+    resident_if_mapped(range).unwrap_or_else(|pages| pages)
+}
+
+/// The same. `Err`: some of it is not mapped, and what lies behind counts as not resident.
+pub fn resident_if_mapped(range: coldpress_uffd::AddressRange) -> Result<u64, u64> {
     let mut pages = [0u8; 64];
     let len = range.len().min(64 * coldpress_uffd::PAGE_SIZE);
     // SAFETY: the kernel writes one byte a page into the array.
-    unsafe {
+    let result = unsafe {
         syscall(
             nr::__NR_mincore,
             [range.start, len, pages.as_mut_ptr() as usize, 0, 0, 0],
         )
     };
     let bits = pages.iter().enumerate();
-    bits.fold(0, |mask, (n, &page)| mask | u64::from(page & 1) << n)
+    let resident = bits.fold(0, |mask, (n, &page)| mask | u64::from(page & 1) << n);
+    if result == 0 {
+        Ok(resident)
+    } else {
+        Err(resident)
+    }
 }
 
 /// Whether a page lies in any mapping.

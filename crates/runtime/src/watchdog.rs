@@ -18,7 +18,6 @@ const SLOWLY: u32 = 4;
 
 /// Runs for ever.
 pub extern "C" fn run(_: usize) -> ! {
-    pager().threads.started();
     let mut reported = [0u64; crate::handler::MAX_HANDLERS];
     let mut rounds = 0u32;
     let mut departure = Departure::watch();

@@ -193,12 +193,12 @@ impl Windows {
 
     /// Enters a new window for `address`; `id` is its segment. The caller serialises.
     pub fn insert(&self, memory: &Memory, address: usize, id: SegmentId) -> bool {
+        let Some(slot) = memory.make_window_slot(address) else {
+            return false;
+        };
         if !self.pool.reserve(memory, 1) || self.pool.take() != Some(id) {
             return false;
         }
-        let Some(slot) = memory.window_slot(address) else {
-            return false;
-        };
         self.pool
             .get(id)
             .base

@@ -1,13 +1,14 @@
 //! What the pager's threads work with: codec states, workspaces, buffers.
 //!
-//! They are one piece of the reservation, taken at the start and laid out for the largest of the
-//! codecs that can be chosen. The kernel backs what is touched, so a codec that decodes without
+//! They are one area of the pager's memory, laid out for the largest of the codecs that can be chosen, and mapped for
+//! as many workers as there are. The kernel backs what is touched, so a codec that decodes without
 //! tables costs two pages a worker, and handlers that never answer a fault cost nothing.
 
-use crate::memory::{LEAST_TABLES, Memory};
+use crate::areas::Area;
+use crate::memory::Memory;
 use crate::recode::Dense;
 use crate::{Codec, pager, sys};
-use coldpress_arena::{CHUNK_BYTES, Zeroable};
+use coldpress_arena::Zeroable;
 use coldpress_codec::PageCodec;
 use coldpress_codec::press_dense::{DenseTables, Trainer};
 use coldpress_engine::{MAX_WORKERS, Reclaimer, Recoder, RecoderRoom, Worker, Workspace};
@@ -19,23 +20,21 @@ const WORKERS: usize = crate::handler::MAX_HANDLERS + 1;
 
 #[repr(C)]
 struct Layout {
-    workspaces: [Workspace<Codec>; WORKERS],
     buffer: [u8; PAGE_SIZE],
     state: <Codec as PageCodec>::State,
     recoder: RecoderRoom<Codec, Dense>,
     tables: Pages<DenseTables>,
     trainer: Pages<Trainer>,
+    /// Last: those beyond the first are mapped when there are handlers for them.
+    workspaces: [Workspace<Codec>; WORKERS],
 }
 
 /// What begins with a page, and ends with one.
 #[repr(C, align(4096))]
 struct Pages<T>(T);
 
-const CHUNKS: usize = size_of::<Layout>().div_ceil(CHUNK_BYTES);
-
 const _: () = assert!(WORKERS <= MAX_WORKERS);
-const _: () = assert!(align_of::<Layout>() <= PAGE_SIZE, "chunks lie at pages");
-const _: () = assert!(CHUNKS * CHUNK_BYTES <= LEAST_TABLES / 4, "tables need room");
+const _: () = assert!(align_of::<Layout>() <= PAGE_SIZE, "an area lies at a page");
 
 /// The memory of all workers and of the reclaimer.
 pub struct Workplace {
@@ -53,11 +52,18 @@ impl Workplace {
         }
     }
 
-    /// Takes the memory, at the start.
-    pub fn reserve(&self, memory: &Memory) -> Option<()> {
-        let chunks = memory.chunks(CHUNKS)?;
-        self.base.store(chunks.as_ptr() as usize, Relaxed);
-        Some(())
+    /// Takes the memory for the reclaimer, at the start.
+    pub(crate) fn reserve(&self, memory: &Memory) -> Option<()> {
+        self.base
+            .store(memory.areas.start(Area::Workplace), Relaxed);
+        self.has_room_for(0).then_some(())
+    }
+
+    /// Makes room for the workers up to `number`. `false`: there is none.
+    pub(crate) fn has_room_for(&self, number: usize) -> bool {
+        let at = core::mem::offset_of!(Layout, workspaces);
+        let end = at + (number + 1) * size_of::<Workspace<Codec>>();
+        pager().host.memory.areas.grow(Area::Workplace, end)
     }
 
     /// `T` at `offset` of the layout.
@@ -75,7 +81,7 @@ impl Workplace {
     /// Worker `number` with its workspace.
     ///
     /// # Safety
-    /// No two workers with one number exist at a time.
+    /// No two workers with one number exist at a time, and there is [room](Self::has_room_for) for it.
     pub unsafe fn worker(&self, number: usize) -> Worker<Codec> {
         assert!(number < WORKERS);
         let at = core::mem::offset_of!(Layout, workspaces);
@@ -144,10 +150,8 @@ impl Workplace {
 
     /// Looks up how much of it is backed. By a thread of the pager.
     pub fn look_up(&self) {
-        let range = AddressRange::new(
-            self.base.load(Relaxed),
-            size_of::<Layout>().next_multiple_of(PAGE_SIZE),
-        );
+        let mapped = pager().host.memory.areas.mapped(Area::Workplace);
+        let range = AddressRange::new(self.base.load(Relaxed), mapped);
         let mut pages = 0;
         if pager()
             .host

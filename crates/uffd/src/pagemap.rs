@@ -53,13 +53,13 @@ unsafe impl Ioctl for Scan<'_> {
 }
 
 impl Pagemap {
-    /// Opens the page map of this process.
+    /// Opens the page map of this process: by way of the calling thread, since the first may have ended.
     ///
     /// # Errors
     /// `EACCES` where the process is not dumpable, `EMFILE`, `ENOENT` without `/proc`.
     pub fn open() -> Result<Self, Errno> {
         let fd = rustix::fs::open(
-            c"/proc/self/pagemap",
+            c"/proc/thread-self/pagemap",
             OFlags::RDONLY | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
