@@ -60,10 +60,10 @@ pub fn run(
     };
 
     // Of codecs that were named all are stored, where none of the usual is among them.
-    let usual = |strategy: &&Strategy| STORED_CODECS.contains(&strategy.name);
-    let none_is_usual = !strategies.iter().any(|strategy| usual(&strategy));
+    let usual = |strategy: &Strategy| STORED_CODECS.contains(&strategy.name);
+    let none_is_usual = strategies.iter().all(|strategy| !usual(strategy));
     let is_stored =
-        |strategy: &Strategy| usual(&strategy) || none_is_usual && strategy.name != codecs::MEMCPY;
+        |strategy: &Strategy| usual(strategy) || none_is_usual && strategy.name != codecs::MEMCPY;
     let mut pooled = vec![Measured::default(); strategies.len()];
     let mut rows: Vec<CodecRow> = Vec::new();
     let mut sizes: Vec<Sizes> = Vec::new();
