@@ -163,7 +163,7 @@ impl Discovery {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let own = match self.files.get() {
             Some(_) => None,
-            None => Some(rustix::fs::open(c"/proc/self/maps", flags, Mode::empty())?),
+            None => Some(rustix::fs::open(maps::PATH, flags, Mode::empty())?),
         };
         let opened = self.files.get().map(|files| &files.maps).or(own.as_ref());
         let maps = opened.ok_or(Errno::BADF)?;

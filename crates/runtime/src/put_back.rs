@@ -191,7 +191,7 @@ fn close(address: usize) -> bool {
 fn protection_of(address: usize) -> Option<(AddressRange, Protection)> {
     let mut buffer = [0u8; 4096];
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let maps = rustix::fs::open(c"/proc/self/maps", flags, Mode::empty()).ok()?;
+    let maps = rustix::fs::open(maps::PATH, flags, Mode::empty()).ok()?;
     let mut found = None;
     maps::for_each_line(maps.as_fd(), &mut buffer, |line| {
         let mapping =
