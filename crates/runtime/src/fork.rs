@@ -397,6 +397,13 @@ pub fn prepare() {
     pager.fork.pause.store(1, Release);
     pager.ring();
     wait_while(&pager.fork.paused, 0);
+    if !pager.is_running() {
+        // It has left of its own accord (a young child's, that could not grow up).
+        pager.fork.pause.store(0, Release);
+        pager.fork.let_in();
+        sys::set_signals(signals);
+        return;
+    }
     // Reclaim rests, so what is touched now is in place when the kernel copies.
     // SAFETY: set by the preload library to a function that only reads libc's list of files.
     if let Some(touch) = unsafe { pager.touch_before_fork() } {

@@ -21,12 +21,13 @@
 //!   seen at rest with the gate closed stays.
 //! * I2: threads that wait for a fault or an event when the userfaultfd is closed go on as without one: what they touch
 //!   is in place, or was never there.
-//! * I3: no fork is under way (the asking thread holds the lock of forks), so nobody relies on the pager being still.
+//! * I3: no fork is under way (the asking thread holds the lock of forks, or the reclaim thread leaves of its own accord,
+//!   which is what a fork waits for), so nobody relies on the pager being still.
 //!
 //! What remains: the reservation with its tables, a few hundred kilobytes, and the statistics page.
 
 use crate::filter::{Instruction, Verdict};
-use crate::futex::{add_and_wake, wait_while};
+use crate::futex::{add_and_wake, set_and_wake, wait_while};
 use crate::late::Late;
 use crate::sys::SignalsBlocked;
 use crate::{Codec, Pager, dormant, filter, fork, message, pager, start, statistics, sys};
@@ -270,6 +271,8 @@ pub(crate) fn leave(worker: &mut Worker<Codec>) -> bool {
     }
     publish();
     pager.stop();
+    // Nor does a fork that has just begun, and has locked nobody out, wait for this thread to rest.
+    set_and_wake(&pager.fork.paused, 1);
     pager.leaving.begin();
     // The watchdog comes last: it sleeps until the userfaultfd is closed.
     let handlers = pager.handler_count.load(Relaxed) as u32;

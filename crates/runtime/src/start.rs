@@ -193,6 +193,8 @@ pub(crate) fn start_again(uffd: Userfaultfd) -> Result<(), StartError> {
     // SAFETY: the pager has no threads, and the program's are in no wrapper but this one's.
     unsafe { pager.deferred.reset() };
     pager.pressure.waiting.store(0, Relaxed);
+    pager.fork.pause.store(0, Relaxed);
+    pager.fork.paused.store(0, Relaxed);
     launch(Start::Again(uffd.as_fd().as_raw_fd()))
 }
 
