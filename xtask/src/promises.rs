@@ -59,11 +59,19 @@ pub const PACKAGES: &[Package] = &[
     program("valgrind", "valgrind"),
     Package {
         name: "libclang-rt-14-dev",
-        probe: Probe::Command(&["sh", "-c", "test -e \"$(clang -print-file-name=libclang_rt.asan-x86_64.a)\" || test -e \"$(clang -print-runtime-dir)/libclang_rt.asan-x86_64.a\""]),
+        probe: Probe::Command(&[
+            "sh",
+            "-c",
+            "test -e \"$(clang -print-file-name=libclang_rt.asan-x86_64.a)\" || test -e \"$(clang -print-runtime-dir)/libclang_rt.asan-x86_64.a\"",
+        ]),
     },
     Package {
         name: "libgoogle-perftools-dev",
-        probe: Probe::Command(&["sh", "-c", "test -e \"$(gcc -print-file-name=libtcmalloc.so)\""]),
+        probe: Probe::Command(&[
+            "sh",
+            "-c",
+            "test -e \"$(gcc -print-file-name=libtcmalloc.so)\"",
+        ]),
     },
 ];
 
