@@ -78,8 +78,11 @@ impl Unmanaged {
             return;
         }
         let mut seen_now = HashMap::new();
-        for pid in descendants(self.root) {
-            if managed.contains(&pid) {
+        for pid in std::iter::once(self.root).chain(descendants(self.root)) {
+            let dropped = (pid == self.root)
+                .then(|| dropped_its_rights(pid))
+                .flatten();
+            if dropped.is_none() && (pid == self.root || managed.contains(&pid)) {
                 continue;
             }
             let Some(bytes) = private_bytes(pid).filter(|bytes| *bytes >= self.much_bytes) else {
@@ -96,6 +99,7 @@ impl Unmanaged {
             seen.times = seen.times.saturating_add(1);
             if seen.why.is_none() {
                 seen.why = match seen.times {
+                    _ if dropped.is_some() => dropped,
                     1 => unfit(pid, &key.2).or_else(|| self.is_left_out()),
                     times if times >= PATIENCE => self.without_pager(pid),
                     _ => None,
@@ -165,6 +169,27 @@ impl Unmanaged {
         });
         found.collect()
     }
+}
+
+/// Why the first process has no pager, although it had one: what it has executed since runs as another user (`setpriv`,
+/// `gosu`). Its figures are those of what ran before, and its own messages reach nobody: the run file is ours.
+fn dropped_its_rights(pid: u32) -> Option<String> {
+    let status = process::read(format!("/proc/{pid}/status")).ok()?;
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let user: u32 = users.split_whitespace().nth(1)?.parse().ok()?;
+    // SAFETY: the call takes nothing and cannot fail.
+    let own = unsafe { libc::geteuid() };
+    let mut threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let has_pager = threads.any(|thread| {
+        let name = fs::read_to_string(thread.path().join("comm"));
+        name.is_ok_and(|name| name.starts_with("coldpress/"))
+    });
+    (user != own && !has_pager).then(|| {
+        format!(
+            "started as user {user}, who may not use userfaultfd; to manage it hand the device down: coldpress run … \
+             9</dev/userfaultfd"
+        )
+    })
 }
 
 /// Why the pager cannot be loaded into what a process runs.

@@ -3,7 +3,6 @@
  * `run` is what the other ways end in. */
 #include "common.h"
 #include <grp.h>
-#include <sys/resource.h>
 
 static void become_nobody(void) {
     if (setgroups(0, NULL) || setgid(65534) || setuid(65534)) die_errno("setuid");
@@ -29,9 +28,6 @@ int main(int argc, char **argv) {
         execlp("sh", "sh", "-c", "exec \"$0\" \"$@\"", next[0], next[1], next[2], next[3], NULL);
     } else if (strcmp(how, "seteuid") == 0) {
         if (setresuid(65534, 65534, 0)) die_errno("setresuid");
-    } else if (strcmp(how, "limit") == 0) {
-        struct rlimit limit = {256 << 20, 256 << 20};
-        if (setrlimit(RLIMIT_AS, &limit)) die_errno("setrlimit");
     }
     execv(argv[0], next);
     die_errno("exec");

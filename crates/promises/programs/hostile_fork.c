@@ -133,6 +133,7 @@ static pid_t copy(void) {
 static void *go_on(void *main_thread) {
     if (is("main_left")) pthread_join(*(pthread_t *)main_thread, NULL);
     prepare();
+    if (munmap(grown + MIB, MIB)) die_errno("munmap");
     if (syscall(SYS_mremap, grown, MIB, 2 * MIB, 0) != (long)grown) die_errno("mremap");
     fill_region(grown + MIB, MIB, (1u << 20) + MIB / PAGE, 1);
     for (int part = 0; part < PARTS; part++) insist_away(absent_pages(parts[part], lengths[part]), "a part of the region");
@@ -165,7 +166,7 @@ int main(int argc, char **argv) {
     for (int part = 0; part < PARTS; part++) fill_region(parts[part], lengths[part], part * part_pages, 1);
     memcpy(parts[CODE] + lengths[CODE] - PAGE, "\xb8\x2a\0\0\0\xc3", 6); /* return 42 */
     grown = map_region(2 * MIB);
-    if (munmap(grown + MIB, MIB)) die_errno("munmap");
+    if (mprotect(grown + MIB, MIB, PROT_NONE)) die_errno("mprotect"); /* nobody else's meanwhile */
     fill_region(grown, MIB, 1u << 20, 1);
     settle_under(grown, MIB, bytes / 2 / MIB);
     /* The last part is the youngest: all is away once it is. */
