@@ -41,10 +41,8 @@ pub unsafe extern "C" fn pthread_mutex_init(
     // SAFETY: libc's function has this type; the arguments are the program's.
     let result = unsafe { core::mem::transmute::<NonNull<c_void>, Init>(real)(mutex, attributes) };
     // SAFETY: libc has just read the same attributes.
-    if result == 0
-        && !attributes.is_null()
-        && unsafe { libc_symbols::kernel_takes_word(attributes) }
-    {
+    let is_taken = || unsafe { libc_symbols::kernel_takes_word(attributes) };
+    if result == 0 && !attributes.is_null() && is_taken() {
         let range = AddressRange::new(mutex as usize, SIZE);
         pager().keep_in_place(range, Reason::RobustMutex);
     }

@@ -254,7 +254,7 @@ fn word(&(number, arguments): &Call, offset: u32) -> u32 {
         4 => ARCHITECTURE,
         16..40 => {
             let argument = arguments[(offset as usize - 16) / 8];
-            (if offset % 8 == 0 {
+            (if offset.is_multiple_of(8) {
                 argument
             } else {
                 argument >> 32

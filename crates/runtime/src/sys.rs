@@ -242,7 +242,7 @@ pub fn die_by(signal: u32) -> ! {
         let default = [0usize; 4];
         let (signal, at) = (signal as usize, default.as_ptr() as usize);
         syscall(nr::__NR_rt_sigaction, [signal, at, 0, 8, 0, 0]);
-        set_signals(!0 & !(1 << (signal - 1)));
+        set_signals(!(1 << (signal - 1)));
         syscall(nr::__NR_kill, [process_id() as usize, signal, 0, 0, 0, 0]);
     }
     // The first process of a namespace does not die by its own signals.
