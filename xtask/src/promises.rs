@@ -55,6 +55,24 @@ pub const PACKAGES: &[Package] = &[
     },
     program("util-linux", "setpriv"),
     program("musl-tools", "musl-gcc"),
+    program("clang", "clang"),
+    program("valgrind", "valgrind"),
+    Package {
+        name: "libclang-rt-dev",
+        probe: Probe::Command(&[
+            "sh",
+            "-c",
+            "test -e \"$(clang -print-file-name=libclang_rt.asan-x86_64.a)\" || test -e \"$(clang -print-runtime-dir)/libclang_rt.asan-x86_64.a\"",
+        ]),
+    },
+    Package {
+        name: "libgoogle-perftools-dev",
+        probe: Probe::Command(&[
+            "sh",
+            "-c",
+            "test -e \"$(gcc -print-file-name=libtcmalloc.so)\"",
+        ]),
+    },
 ];
 
 /// All files of promises, by name.

@@ -17,6 +17,7 @@ use crate::size::Budget;
 use crate::status::StatusArguments;
 use crate::streams;
 use crate::trace::TraceArguments;
+use crate::tune::{self, Tune};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use coldpress_codec::CodecKind;
@@ -34,12 +35,13 @@ Examples:
   sudo coldpress capture 4242 -o cold.pages --inactive 30s
 
 The file holds pages of 4096 bytes and nothing else. Zero and same-filled pages are counted and
-left out. Look at it with: coldpress eval redis.pages";
+left out; their numbers are in redis.pages.json. Look at it with: coldpress eval redis.pages";
 
 const EVAL_HELP: &str = "\
 Examples:
   coldpress eval corpus/*.pages
   coldpress eval --codec lz4:1 --codec press --sample 2000 redis.pages
+  coldpress eval --table rfc1 cold.pages
   coldpress eval --json --plot eval.svg corpus/*.pages > eval.json
 
 Files are made by: coldpress capture PID -o FILE, or all at once by: cargo xtask corpus";
@@ -55,9 +57,9 @@ Examples:
 Settings come from the command line, else from the environment (COLDPRESS_BUDGET,
 COLDPRESS_COLD_AFTER, COLDPRESS_TRIGGER, COLDPRESS_CODEC, COLDPRESS_STORAGE,
 COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW, COLDPRESS_STATS, COLDPRESS_TRACE, COLDPRESS_QUIET,
-COLDPRESS_VERBOSE), else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
-names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true. Budget, cold age and
-triggers can be changed while the program runs: coldpress set --help
+COLDPRESS_VERBOSE, COLDPRESS_TUNE), else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
+names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true; tunables in a table
+[tune]. Budget, cold age, triggers and tunables can be changed while the program runs: coldpress set --help
 
 Exit status: the program's own; 125 if coldpress refuses (coldpress doctor tells why),
 126 if the program cannot be executed, 127 if it is not found.";
@@ -159,6 +161,11 @@ pub struct RunArguments {
     /// Print no summary at the end
     #[arg(short, long, verbatim_doc_comment)]
     pub quiet: bool,
+    /// Set a tunable of the engine: threshold=60, lru_action=none, same_filled=off, or
+    /// under its whole name, kernel.compression.threshold=60; several times. All of
+    /// them: docs/tunables.md
+    #[arg(long, verbatim_doc_comment, value_name = "NAME=VALUE", value_parser = tune::parse)]
+    pub tune: Vec<Tune>,
     /// Print a longer summary: evictions, faults, latencies, processor time, settings
     #[arg(short, long, verbatim_doc_comment)]
     pub verbose: bool,
@@ -188,6 +195,7 @@ impl RunArguments {
             stats: self.stats.clone(),
             trace: self.trace.clone(),
             quiet: self.quiet.then_some(true),
+            tune: self.tune.iter().cloned().reduce(|one, next| next.over(one)),
             verbose: self.verbose.then_some(true),
         }
     }

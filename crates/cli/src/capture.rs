@@ -1,7 +1,8 @@
 //! `coldpress capture`: samples the private anonymous pages of a live process into a file.
 //!
 //! The file is nothing but pages, 4096 bytes each, in the order of their addresses. Zero pages
-//! and other same-filled ones are counted and left out. The process runs on meanwhile, so the
+//! and other same-filled ones are counted and left out; the counts stand beside it in `FILE.json`,
+//! where `coldpress eval` finds them. The process runs on meanwhile, so the
 //! pages are not of one moment, and one that changes while it is read may hold bytes of both.
 
 use crate::anonymous_pages::{AnonymousPages, PAGE_BYTES, Vanished};
@@ -13,6 +14,7 @@ use crate::progress::Bar;
 use crate::refusal::Refusal;
 use crate::size::{format_bytes, format_count};
 use crate::streams::{print, say, visible};
+use coldpress_eval::Captured;
 
 /// What was met on the way.
 #[derive(Debug, Default)]
@@ -89,6 +91,16 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Refusal> {
         )));
     }
     output.finish()?;
+    let mut note = Captured::new(process::name(pid), arguments.inactive);
+    note.written_pages = written;
+    note.content_pages = counts.written.max(written);
+    note.zero_pages = counts.zero;
+    note.same_filled_pages = counts.same_filled;
+    // Beside a pipe or a device there is no place for it.
+    if arguments.output.is_file() {
+        let text = format!("{:#}\n", serde_json::json!(note));
+        output_file::write(&Captured::path(&arguments.output), text.as_bytes())?;
+    }
     let said = format!(
         "{} pages ({}) of {} private anonymous pages of process {pid} ({}){}",
         format_count(written),

@@ -4,6 +4,10 @@
 //! budget = "1G"            # or bytes: 1073741824
 //! cold-after = "30s"       # or seconds: 30
 //! trigger = ["eager", "pressure"]
+//!
+//! [tune]                   # the engine's tunables
+//! threshold = 60
+//! "kernel.page-scanner.lru-action" = "none"
 //! ```
 //!
 //! What is wrong is said with the number of its line. A key that is no setting is refused: a budget
@@ -11,6 +15,7 @@
 
 use crate::refusal::Refusal;
 use crate::settings::{self, Settings};
+use crate::tune;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
@@ -41,6 +46,19 @@ fn parse(text: &str) -> Result<Settings, (usize, String)> {
             );
             (line(key.span()), why)
         })?;
+        if name == "tune"
+            && let DeValue::Table(table) = value.get_ref()
+        {
+            for (key, value) in table {
+                let name = key.get_ref().as_ref();
+                let text = as_text(value.get_ref())
+                    .ok_or_else(|| (line(value.span()), format!("{name}: it takes one value")))?;
+                let (name, word) = tune::value_of(name, &text)
+                    .map_err(|why| (line(key.span()), format!("tune: {why}")))?;
+                read.tune.get_or_insert_default().set(name, word);
+            }
+            continue;
+        }
         let wrong = |why: String| (line(value.span()), format!("{name}: {why}"));
         let text = as_text(value.get_ref())
             .ok_or_else(|| wrong("it takes a text, such as \"30s\", or a number".to_owned()))?;
@@ -84,6 +102,12 @@ mod tests {
         assert_eq!((read.quiet, read.codec), (Some(true), None));
         assert_eq!(read.stats.unwrap().to_str(), Some("a b.json"));
         assert_eq!(parse("").unwrap(), Settings::default());
+        let tuned = "[tune]\nthreshold = 60\nsame_filled = false\n\
+                     \"kernel.page-scanner.lru-action\" = \"compress_only\"\n";
+        let list = tune::parse("threshold=60 same_filled=off lru_action=compress_only");
+        assert_eq!(parse(tuned).unwrap().tune, list.ok());
+        let list = "tune = ['same_filled=off', 'lru_action=compress_only', 'threshold=60']";
+        assert_eq!(parse(tuned).unwrap(), parse(list).unwrap());
     }
 
     #[test]
@@ -100,6 +124,9 @@ mod tests {
                 "budget: cannot read \"lots\"",
             ),
             ("quiet = 'perhaps'", 1, "quiet: cannot read \"perhaps\""),
+            ("[tune]\ntreshold = 1", 2, "tune: there is no tunable"),
+            ("[tune]\nthreshold = 0", 2, "it takes per cent, 1 to 100"),
+            ("[tune]\nthreshold = {}", 2, "threshold: it takes one value"),
             ("\n[budget]\nx = 1", 2, "budget: it takes a text"),
             ("trigger = [1]", 1, "trigger: it takes a text"),
             ("trigger = []", 1, "trigger:"),

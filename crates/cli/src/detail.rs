@@ -7,6 +7,8 @@ use crate::grid;
 use crate::report::{self, PERCENTILES};
 use crate::rule;
 use crate::size::{format_budget, format_count};
+use crate::tune;
+use coldpress_interface::figures::Figures;
 use coldpress_interface::statistics::{Failure, Rule, Statistics};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,16 +24,17 @@ fn get(word: &AtomicU64) -> u64 {
 pub fn detail(
     program: &str,
     s: &Statistics,
+    figures: &Figures,
     mappings: Result<Vec<Line>, String>,
     plain_bytes: bool,
 ) -> String {
     let parts = [
-        in_force(program, s),
+        in_force(program, s, figures),
         memory(s, mappings, plain_bytes),
         ages(s, plain_bytes),
         latencies(s),
         compressed_for(s),
-        counters(s, plain_bytes),
+        counters(s, figures, plain_bytes),
     ];
     parts.join("\n")
 }
@@ -40,7 +43,7 @@ fn row(text: &mut String, name: &str, value: &str) {
     let _ = writeln!(text, "{name:<34} {value}");
 }
 
-fn in_force(program: &str, s: &Statistics) -> String {
+fn in_force(program: &str, s: &Statistics, figures: &Figures) -> String {
     let mut text = String::new();
     let (codec, storage) = report::names(s);
     let unknown = || "-".to_owned();
@@ -68,6 +71,9 @@ fn in_force(program: &str, s: &Statistics) -> String {
         &rule::driven_by(s).unwrap_or_else(unknown),
     );
     row(&mut text, "codec, storage", &format!("{codec}, {storage}"));
+    for (name, value) in tune::in_force(figures) {
+        row(&mut text, name, &value);
+    }
     text
 }
 
@@ -225,9 +231,10 @@ fn compressed_for(s: &Statistics) -> String {
     grid::aligned(&headings, true, rows.collect())
 }
 
-fn counters(s: &Statistics, plain_bytes: bool) -> String {
+fn counters(s: &Statistics, figures: &Figures, plain_bytes: bool) -> String {
     let mut text = String::new();
-    for (name, value) in s.fields() {
+    let engine = report::engine_figures(s, figures);
+    for (name, value) in report::fields(s, figures).chain(engine) {
         row(&mut text, name, &for_people(s, name, value, plain_bytes));
     }
     row(&mut text, "not evicted, by reason", "");
@@ -276,7 +283,12 @@ mod tests {
 
     #[test]
     fn everything_is_there() {
-        let s = sample();
+        let (s, figures) = (sample(), Figures::default());
+        let zeros = coldpress_engine::metrics::figure::every().map(|figure| (figure.name, 0));
+        figures.engine.fill(zeros);
+        figures
+            .tunables
+            .fill([("kernel.compression.threshold", 63)].into_iter());
         let line = Line {
             range: Some((0x7f00_0000, 0x7f40_0000)),
             name: "[heap]".to_owned(),
@@ -284,9 +296,12 @@ mod tests {
             compressed_bytes: 2 << 20,
             same_filled_bytes: 0,
         };
-        let text = detail("prog", &s, Ok(vec![line.clone()]), false);
-        for (name, _) in s.fields() {
+        let text = detail("prog", &s, &figures, Ok(vec![line.clone()]), false);
+        for (name, _) in report::fields(&s, &figures) {
             assert!(text.contains(name), "{name}");
+        }
+        for figure in coldpress_engine::metrics::figure::every() {
+            assert!(text.contains(figure.name), "{}", figure.name);
         }
         for reason in Failure::ALL {
             assert!(text.contains(reason.name()));
@@ -305,12 +320,13 @@ mod tests {
             "[heap]",
         ]);
         has(&["2.5 s", "1,000", "3.9 MiB"]);
+        has(&["kernel.compression.threshold", "63"]);
         has(&["decompression", "77", "14 µs"]);
         has(&["fault service", "3.1 µs"]);
         has(&["128 s and more", "5"]);
-        let plain = detail("prog", &s, Ok(vec![line]), true);
+        let plain = detail("prog", &s, &figures, Ok(vec![line]), true);
         assert!(plain.contains("67108864") && plain.contains("3145728"));
-        let without = detail("prog", &s, Err("it is stopped".to_owned()), false);
+        let without = detail("prog", &s, &figures, Err("it is stopped".to_owned()), false);
         assert!(without.contains("(not by mapping: it is stopped)"));
     }
 
@@ -318,7 +334,7 @@ mod tests {
     fn an_older_pager_says_less() {
         let s = sample();
         s.filled_bytes.store(0, Relaxed);
-        let text = detail("prog", &s, Err("x".to_owned()), false);
+        let text = detail("prog", &s, &Figures::default(), Err("x".to_owned()), false);
         assert!(
             !text.contains("UNTOUCHED FOR")
                 && text.contains("rule in force                      -")

@@ -34,6 +34,8 @@ pub struct Settings<'a> {
     /// Milliseconds after which what is compressed is stored anew, denser; 0: never. `None`: as the pager
     /// chooses.
     pub recode_after_ms: Option<u64>,
+    /// Values of the engine's tunables, as `name=value` with blanks between them.
+    pub tunables: &'a str,
     /// Pages are evicted at random: the seed.
     pub chaos: Option<u64>,
     /// Whether programs that the program starts are managed too.
@@ -78,6 +80,9 @@ impl Settings<'_> {
         }
         if let Some(age_ms) = self.recode_after_ms {
             set(handed::RECODE_AFTER_MS, &number(age_ms));
+        }
+        if !self.tunables.is_empty() {
+            set(handed::TUNABLES, self.tunables.as_ref());
         }
         set(handed::FIRST_PROGRAM, OsStr::new("1"));
         if self.follow {
@@ -204,6 +209,7 @@ mod tests {
             cold_after_ms: 0,
             triggers: Triggers::ALL,
             recode_after_ms: Some(0),
+            tunables: "",
             chaos: Some(1),
             follow: false,
             trace: None,
@@ -228,6 +234,7 @@ mod tests {
             "_COLDPRESS_CHAOS=1",
             "_COLDPRESS_CODEC=zstd:-7",
             "_COLDPRESS_DEVICE_FD=9",
+            "_COLDPRESS_FIRST_PROGRAM=1",
             "_COLDPRESS_PRELOAD_PATH=/l.so",
             "_COLDPRESS_RECODE_AFTER_MS=0",
             "_COLDPRESS_RUN_FILE=/s/1.run",

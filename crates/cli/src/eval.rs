@@ -18,16 +18,23 @@ pub fn eval(arguments: &EvalArguments) -> Result<u8, Refusal> {
         output_file::check(path)?;
     }
     let mut shown = Shown(Bar::new());
-    let report = run(&arguments.files, &arguments.options(), &mut shown)
+    let options = arguments.options();
+    let options = match arguments.table {
+        Some(table) => table.options(options),
+        None => options,
+    };
+    let report = run(&arguments.files, &options, &mut shown)
         .map_err(|error| Refusal::new(error.to_string()))?;
     drop(shown);
     if let Some(path) = &arguments.plot {
         output_file::write(path, plot(&report).as_bytes())?;
     }
-    match arguments.json {
-        true => print(&format!("{:#}\n", serde_json::json!(report)))?,
-        false if plot_on_output => {}
-        false => print(&tables(&report))?,
+    match (arguments.table, arguments.json) {
+        (Some(table), true) => print(&format!("{:#}\n", table.json(&report)))?,
+        (Some(table), false) => print(&table.text(&report))?,
+        (None, true) => print(&format!("{:#}\n", serde_json::json!(report)))?,
+        (None, false) if plot_on_output => {}
+        (None, false) => print(&tables(&report))?,
     }
     Ok(0)
 }

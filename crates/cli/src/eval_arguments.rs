@@ -3,7 +3,7 @@
 use crate::decimal::Decimal;
 use crate::size::parse_bytes;
 use clap::Args;
-use coldpress_eval::{Options, Pin, Simd};
+use coldpress_eval::{Options, Pin, SeedTable, Simd};
 use std::path::PathBuf;
 
 /// Bytes of a page.
@@ -18,6 +18,10 @@ pub struct EvalArguments {
     /// Print JSON (raw bytes and nanoseconds)
     #[arg(long)]
     pub json: bool,
+    /// Print one table as its authors computed it: rfc1 (codecs, RFC-0219), rfc2 (two and three
+    /// slots, RFC-0219) or same-filled (kinds, and what the test for them gains: zswap)
+    #[arg(long, value_name = "NAME", value_parser = parse_table, conflicts_with_all = ["codecs", "storages", "against", "plot"])]
+    pub table: Option<SeedTable>,
     /// Evaluate this codec only (can be repeated)
     #[arg(long = "codec", value_name = "NAME")]
     pub codecs: Vec<String>,
@@ -65,11 +69,20 @@ impl EvalArguments {
             threshold_bytes: self.threshold,
             rounds: self.rounds,
             sample_pages: self.sample,
+            made_up: true,
             pin: self.pin.unwrap_or(Pin::Here),
             seed: self.seed,
             against: self.against.as_deref().map(spelled),
         }
     }
+}
+
+fn parse_table(text: &str) -> Result<SeedTable, String> {
+    let table = SeedTable::ALL
+        .into_iter()
+        .find(|table| table.name() == text);
+    let names = SeedTable::ALL.map(SeedTable::name).join(", ");
+    table.ok_or_else(|| format!("there is no table {text:?}: there are {names}"))
 }
 
 /// The name of a codec as the tables have it: what a name means to `run` it means here.

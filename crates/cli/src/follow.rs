@@ -134,7 +134,10 @@ impl Totals {
             return;
         };
         let member = Member::of(s);
-        self.sums.add(s);
+        match member.is_forked && !member.is_weighty() {
+            true => self.sums.add_idle(s),
+            false => self.sums.add(s),
+        }
         match member.is_forked {
             true => self.forked += 1,
             false => self.programs += 1,

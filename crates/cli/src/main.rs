@@ -61,6 +61,8 @@ mod report;
 mod rule;
 mod run;
 mod run_file;
+#[cfg(test)]
+mod schema;
 mod script;
 mod set;
 mod settings;
@@ -81,6 +83,7 @@ mod trace_file;
 mod trace_plot;
 mod trace_target;
 mod trial;
+mod tune;
 mod unmanaged;
 mod userfaultfd;
 

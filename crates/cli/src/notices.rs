@@ -233,7 +233,9 @@ mod tests {
     fn a_budget_out_of_reach_is_said_once_and_then_seldom() {
         let s = page();
         let mut seen = Seen::default();
-        let above = || drop(s.above_budget_ns.fetch_add(S, Relaxed));
+        let above = || {
+            let _ = s.above_budget_ns.fetch_add(S, Relaxed);
+        };
         let said = looks(&mut seen, &s, 1, 400, above);
         assert_eq!(said, [4, 64, 304], "the first look compares with nothing");
         s.budget_bytes.store(50 * MIB, Relaxed);
@@ -248,9 +250,13 @@ mod tests {
         let s = page();
         let none = [] as [u64; 0];
         let mut seen = Seen::default();
-        let half = || drop(s.above_budget_ns.fetch_add(S / 2, Relaxed));
+        let half = || {
+            let _ = s.above_budget_ns.fetch_add(S / 2, Relaxed);
+        };
         assert_eq!(looks(&mut seen, &s, 1, 50, half), none);
-        let above = || drop(s.above_budget_ns.fetch_add(S, Relaxed));
+        let above = || {
+            let _ = s.above_budget_ns.fetch_add(S, Relaxed);
+        };
         assert_eq!(looks(&mut seen, &s, 51, 2, above), none);
         assert_eq!(looks(&mut seen, &s, 53, 2, half), none);
         s.total_bytes.store(41 * MIB, Relaxed);
@@ -262,10 +268,14 @@ mod tests {
         let s = page();
         s.total_bytes.store(39 * MIB, Relaxed);
         let mut seen = Seen::default();
-        let dear = || drop(s.fault_wait_ns.fetch_add(S / 4 * 3, Relaxed));
+        let dear = || {
+            let _ = s.fault_wait_ns.fetch_add(S / 4 * 3, Relaxed);
+        };
         assert_eq!(looks(&mut seen, &s, 1, 10, dear), [4]);
         let mut seen = Seen::default();
-        let cheap = || drop(s.fault_wait_ns.fetch_add(S / 2, Relaxed));
+        let cheap = || {
+            let _ = s.fault_wait_ns.fetch_add(S / 2, Relaxed);
+        };
         assert_eq!(looks(&mut seen, &s, 1, 10, cheap), [] as [u64; 0]);
     }
 

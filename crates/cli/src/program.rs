@@ -114,6 +114,17 @@ fn refuse_file(path: &Path, error: &io::Error) -> Refusal {
 /// Follows `program` to the ELF file that the kernel would load, and checks that one.
 fn inspect(program: &Path) -> Result<(), Refusal> {
     let mut path = program.to_owned();
+    if VALGRIND
+        .iter()
+        .any(|name| path.file_name() == Some(OsStr::new(name)))
+    {
+        return Err(Refusal::new(format!(
+            "{}: Valgrind runs programs on a processor of its own making, which has no userfaultfd: the pager cannot be \
+             in them",
+            path.display()
+        ))
+        .mend("Use one at a time: run Valgrind without coldpress, or the program without Valgrind."));
+    }
     for _ in 0..=MOST_INTERPRETERS {
         let mut file = File::open(&path).map_err(|error| {
             Refusal::new(format!(
@@ -189,6 +200,9 @@ fn follow(script_path: &Path, line: script::FirstLine) -> Result<PathBuf, Refusa
         Env::Unclear => Ok(interpreter),
     }
 }
+
+/// Names of Valgrind's launcher, wherever it is installed.
+const VALGRIND: [&str; 2] = ["valgrind", "valgrind.bin"];
 
 /// Checks that glibc's dynamic loader will start this file and honour LD_PRELOAD.
 fn inspect_elf(path: &Path, file: &File) -> Result<(), Refusal> {

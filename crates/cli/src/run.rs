@@ -37,6 +37,7 @@ use std::time::Instant;
 pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     let chosen = settings(arguments.settings(), arguments.config.clone())?;
     let quiet = chosen.quiet.unwrap_or(false);
+    let (tunables, chosen) = tuned(chosen).map_err(|why| Refusal::new(format!("--tune: {why}")))?;
     let budget = budget(&chosen)?;
     // Without a budget only age makes cold pages go.
     let cold_after_ms = chosen.cold_after_ms.unwrap_or(match budget.asked_bytes {
@@ -69,6 +70,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         codec: chosen.codec.unwrap_or_else(CodecKind::best),
         storage: chosen.storage.unwrap_or_default(),
         recode_after_ms: chosen.recode_after_ms.filter(|&age| age != COLD_AFTER_AUTO),
+        tunables: &tunables,
         chaos,
         follow,
         trace: trace.as_ref().map(TraceTarget::path),
@@ -135,6 +137,26 @@ fn settings(upper: Settings, config: Option<PathBuf>) -> Result<Settings, Refusa
     })
 }
 
+/// The tunables for the pager, and the settings, in which codec and storage are what the tunables say of them.
+fn tuned(chosen: Settings) -> Result<(String, Settings), String> {
+    let mut tune = chosen.tune.clone().unwrap_or_default();
+    let (codec, storage) = tune.codec_and_storage()?;
+    for (option, twice) in [
+        ("codec", codec.is_some() && chosen.codec.is_some()),
+        ("storage", storage.is_some() && chosen.storage.is_some()),
+    ] {
+        if twice {
+            return Err(format!("--{option} says what that is"));
+        }
+    }
+    let chosen = Settings {
+        codec: chosen.codec.or(codec),
+        storage: chosen.storage.or(storage),
+        ..chosen
+    };
+    Ok((tune.for_the_pager(), chosen))
+}
+
 fn budget(chosen: &Settings) -> Result<BudgetInForce, Refusal> {
     let asked = chosen.budget.unwrap_or(Budget::Unlimited);
     let asked = asked.resolve(memory_limit::usable_bytes)?;
@@ -197,7 +219,8 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
         match end.only() {
             // By the name that it was called by; the kernel's is cut.
             Some((name, only)) => {
-                let is_called_so = is_first(only, first) && program.name.starts_with(name);
+                let is_called_so = name == "?" || program.name.starts_with(name);
+                let is_called_so = is_called_so && is_first(only, first);
                 let name = if is_called_so { &program.name } else { name };
                 lines.extend(closing::of_program(name, only, end.elapsed_ns));
                 if verbose {
@@ -233,7 +256,9 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
         );
     }
     if let Some(target) = &chosen.stats {
-        let mut value = summary::to_json(&program.name, pid, first, budget, end.ending);
+        let figures = end.outcome.first.as_ref().map(|copy| copy.figures());
+        let seen = first.zip(figures);
+        let mut value = summary::to_json(&program.name, pid, seen, budget, end.ending);
         if let Some(object) = value.as_object_mut() {
             object.insert(
                 "follow".to_owned(),

@@ -7,12 +7,15 @@ use crate::managed;
 use crate::memory_limit;
 use crate::process;
 use crate::refusal::Refusal;
+use crate::report;
 use crate::rule;
 use crate::settings::{self, Settings};
 use crate::size::format_budget;
 use crate::streams::{print, say};
+use crate::tune::{self, Tune};
 use clap::Args;
-use coldpress_interface::control::{BUDGET, COLD_AFTER, NO_BUDGET, Request, TRIGGERS};
+use coldpress_interface::control::{BUDGET, COLD_AFTER, NO_BUDGET, Request, TRIGGERS, TUNABLES};
+use coldpress_interface::figures::Figures;
 use coldpress_interface::statistics::Statistics;
 use coldpress_interface::triggers::Triggers;
 use serde_json::{Value, json};
@@ -25,10 +28,12 @@ Keys:
   budget=<SIZE|PERCENT>   memory the program may hold: 64M, 1.5G, 65%, or none
   cold-after=<DURATION>   compress pages untouched for this long: 500ms, 30s, 5m, or none
   trigger=<LIST>          what may compress: eager,pressure,critical, a part of them, or none
+  tune.<NAME>=<VALUE>     a tunable of the engine: tune.threshold=60 (docs/tunables.md)
 
 Examples:
   coldpress set 4242 budget=512M
   coldpress set 4242 budget=none cold-after=30s trigger=eager
+  coldpress set 4242 tune.read_ahead_pages=0
 
 Codec and storage stay as they were chosen at the start. Children that are forked later begin with
 what is in force then.";
@@ -74,12 +79,14 @@ pub fn set(arguments: &SetArguments) -> Result<u8, Refusal> {
         let value = json!({
             "pid": pid,
             "program": program,
-            "before": to_json(before),
-            "now": to_json(now),
+            "before": to_json(before, answer.before.figures()),
+            "now": to_json(now, answer.after.figures()),
         });
         print(&format!("{value:#}\n"))?;
     } else {
-        let lines = lines(&request, before, now);
+        let mut lines = lines(&request, before, now);
+        let figures = [answer.before.figures(), answer.after.figures()];
+        lines.extend(settings.tune.iter().flat_map(|tune| tuned(tune, figures)));
         print(&(lines.join("\n") + "\n"))?;
     }
     Ok(0)
@@ -90,14 +97,19 @@ fn read(changes: &[String]) -> Result<Settings, String> {
     let keys = KEYS.join(", ");
     let mut settings = Settings::default();
     for change in changes {
-        let (key, value) = change
-            .split_once('=')
-            .ok_or_else(|| format!("{change:?} has no value: write KEY=VALUE; keys are {keys}"))?;
+        let (key, value) = change.split_once('=').ok_or_else(|| {
+            format!("{change:?} has no value: write KEY=VALUE; keys are {keys}, tune.NAME")
+        })?;
+        if let Some(name) = key.strip_prefix("tune.") {
+            let (name, word) = tune::value_of(name, value)?;
+            settings.tune.get_or_insert_default().set(name, word);
+            continue;
+        }
         let setting = settings::named(key)
-            .ok_or_else(|| format!("there is no key {key:?}: keys are {keys}"))?;
+            .ok_or_else(|| format!("there is no key {key:?}: keys are {keys}, tune.NAME"))?;
         if !KEYS.contains(&key) {
             return Err(format!(
-                "{key} cannot be changed while the program runs: keys are {keys}"
+                "{key} cannot be changed while the program runs: keys are {keys}, tune.NAME"
             ));
         }
         (setting.read)(&mut settings, value).map_err(|why| format!("{key}: {why}"))?;
@@ -123,6 +135,10 @@ fn request(settings: &Settings, pid: u32) -> Result<(Request, Option<BudgetInFor
     if let Some(triggers) = settings.triggers {
         request.keys |= TRIGGERS;
         request.triggers = triggers.bits();
+    }
+    if let Some(tune) = &settings.tune {
+        request.keys |= TUNABLES;
+        request.tunables = tune.request().map_err(Refusal::new)?;
     }
     Ok((request, in_force))
 }
@@ -156,6 +172,21 @@ fn lines(request: &Request, before: &Statistics, now: &Statistics) -> Vec<String
         .collect()
 }
 
+/// One line for each tunable that was asked for.
+fn tuned(tune: &Tune, [before, now]: [&Figures; 2]) -> Vec<String> {
+    let value = |figures: &Figures, name| {
+        let word = figures.tunables.get(name);
+        word.and_then(|word| tune::shown(name, word))
+            .unwrap_or_else(|| "-".to_owned())
+    };
+    tune.names()
+        .map(|name| match (value(before, name), value(now, name)) {
+            (was, is) if was == is => format!("{name}  {is} (as before)"),
+            (was, is) => format!("{name}  {was} → {is}"),
+        })
+        .collect()
+}
+
 fn value(s: &Statistics, key: u64) -> String {
     match key {
         BUDGET => format_budget(s.budget_bytes.load(Relaxed)),
@@ -164,12 +195,13 @@ fn value(s: &Statistics, key: u64) -> String {
     }
 }
 
-fn to_json(s: &Statistics) -> Value {
+fn to_json(s: &Statistics, figures: &Figures) -> Value {
     let budget = Some(s.budget_bytes.load(Relaxed)).filter(|&bytes| bytes != NO_BUDGET);
     json!({
         "budget_bytes": budget,
         "cold_after_ms": s.cold_after_ms.load(Relaxed),
         "triggers": rule::triggers(s).map(|on| on.to_string()),
+        "tunables": report::tunables(figures),
     })
 }
 
@@ -192,7 +224,15 @@ mod tests {
             ("budget", "\"budget\" has no value: write KEY=VALUE"),
             (
                 "bugdet=1G",
-                "there is no key \"bugdet\": keys are budget, cold-after, trigger",
+                "there is no key \"bugdet\": keys are budget, cold-after, trigger, tune.NAME",
+            ),
+            (
+                "tune.treshold=5",
+                "there is no tunable \"treshold\": did you mean",
+            ),
+            (
+                "tune.threshold=0",
+                "kernel.compression.threshold cannot be '0'",
             ),
             ("codec=lz4", "codec cannot be changed"),
             ("budget=lots", "budget: cannot read \"lots\""),
@@ -221,6 +261,7 @@ mod tests {
             budget_bytes: 64 << 20,
             cold_after_ms: 30_000,
             triggers: 0,
+            ..Request::default()
         };
         let expected = [
             "budget      none → 64.0 MiB",

@@ -9,6 +9,7 @@ use crate::choice;
 use crate::duration;
 use crate::refusal::Refusal;
 use crate::size::Budget;
+use crate::tune::{self, Tune};
 use coldpress_codec::CodecKind;
 use coldpress_interface::triggers::Triggers;
 use coldpress_storage::StorageKind;
@@ -41,6 +42,8 @@ pub struct Settings {
     pub quiet: Option<bool>,
     /// Whether the summary has details.
     pub verbose: Option<bool>,
+    /// Values of the engine's tunables.
+    pub tune: Option<Tune>,
 }
 
 /// A row of the table: a setting that can be read from text.
@@ -76,6 +79,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "trace": trace = parse_path,
     "quiet": quiet = choice::parse_switch,
     "verbose": verbose = choice::parse_switch,
+    "tune": tune = tune::parse,
 };
 
 fn parse_path(text: &str) -> Result<PathBuf, String> {
@@ -115,6 +119,11 @@ impl Settings {
             trace: self.trace.or(lower.trace),
             quiet: self.quiet.or(lower.quiet),
             verbose: self.verbose.or(lower.verbose),
+            // One by one: the file may say one thing and the command line another.
+            tune: match (self.tune, lower.tune) {
+                (Some(upper), Some(lower)) => Some(upper.over(lower)),
+                (upper, lower) => upper.or(lower),
+            },
         }
     }
 

@@ -4,6 +4,7 @@
 //! stranger who damaged the file) cannot change what has been checked.
 
 use crate::process::Identity;
+use coldpress_interface::figures::Figures;
 use coldpress_interface::mappings::Mappings;
 use coldpress_interface::page::{self, Page};
 use coldpress_interface::run_file::{FILE_BYTES, Head, Owner, SLOTS_AT, slot_at};
@@ -71,6 +72,11 @@ impl Copy {
     /// The table of mappings, whatever it holds.
     pub fn mappings(&self) -> &Mappings {
         &self.page().mappings
+    }
+
+    /// The engine's figures and tunables, whatever they hold: nothing, if the writer is an older one.
+    pub fn figures(&self) -> &Figures {
+        &self.page().figures
     }
 
     /// The page, if it was completed by a writer of our layout for the process `pid`.

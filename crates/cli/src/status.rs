@@ -16,6 +16,7 @@ use crate::statistics_file::{Live, Run, Unusable};
 use crate::streams::{print, say};
 use clap::Args;
 use coldpress_interface::control::{MAPPINGS, Request};
+use coldpress_interface::figures::Figures;
 use coldpress_interface::statistics::Statistics;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -119,6 +120,11 @@ fn statistics(file: &Live) -> Result<&Statistics, String> {
     copy.statistics(file.pid).map_err(|error| error.to_string())
 }
 
+fn figures(file: &Live) -> Result<&Figures, String> {
+    let copy = file.copy.as_ref().map_err(Unusable::to_string)?;
+    Ok(copy.figures())
+}
+
 fn one(file: &Live, arguments: &StatusArguments) -> Result<(), Refusal> {
     let pid = file.pid;
     let unusable = |error| Refusal::new(format!("{}: not usable: {error}", file.path.display()));
@@ -130,12 +136,19 @@ fn one(file: &Live, arguments: &StatusArguments) -> Result<(), Refusal> {
     let mappings = by_mapping(file);
     let program = process::name(pid);
     if arguments.json {
-        let mut object = report::to_json(&program, seen);
+        let mut object = report::to_json(&program, seen, figures(file).map_err(unusable)?);
         let lines = mappings.as_deref().map_or(Value::Null, by_mapping::to_json);
         object.insert("mappings".to_owned(), lines);
         print(&format!("{:#}\n", Value::from(object)))
     } else {
-        print(&detail::detail(&program, seen, mappings, arguments.bytes))
+        let figures = figures(file).map_err(unusable)?;
+        print(&detail::detail(
+            &program,
+            seen,
+            figures,
+            mappings,
+            arguments.bytes,
+        ))
     }
 }
 
@@ -161,9 +174,10 @@ fn all(live: &[Live], arguments: &StatusArguments) -> Result<(), Refusal> {
     }
     let columns = arguments.columns();
     if arguments.json && columns.is_none() {
-        let objects = seen.iter().map(|s| {
-            let pid = s.pid.load(std::sync::atomic::Ordering::Relaxed);
-            Value::from(report::to_json(&process::name(pid as u32), s))
+        let objects = live.iter().filter_map(|file| {
+            let (seen, figures) = (statistics(file).ok()?, figures(file).ok()?);
+            let program = process::name(file.pid);
+            Some(Value::from(report::to_json(&program, seen, figures)))
         });
         print(&format!("{:#}\n", objects.collect::<Value>()))
     } else if seen.is_empty() && !arguments.json {

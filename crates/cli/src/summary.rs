@@ -3,9 +3,10 @@
 use crate::budget::BudgetInForce;
 use crate::output_file;
 use crate::refusal::Refusal;
-use crate::report;
+use crate::report::{self, SCHEMA_VERSION};
 use crate::sums::Sums;
 use crate::supervise::Ending;
+use coldpress_interface::figures::Figures;
 use coldpress_interface::statistics::Statistics;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -15,12 +16,14 @@ use std::time::Duration;
 pub fn to_json(
     program: &str,
     pid: u32,
-    statistics: Option<&Statistics>,
+    statistics: Option<(&Statistics, &Figures)>,
     budget: &BudgetInForce,
     ending: Ending,
 ) -> Value {
-    let mut object =
-        statistics.map_or_else(Map::new, |statistics| report::to_json(program, statistics));
+    let mut object = match statistics {
+        Some((statistics, figures)) => report::to_json(program, statistics, figures),
+        None => Map::from_iter([("schema_version".to_owned(), json!(SCHEMA_VERSION))]),
+    };
     let (status, signal) = match ending {
         Ending::Exited(status) => (Some(status), None),
         Ending::Killed(signal) => (None, Some(signal)),
@@ -37,7 +40,7 @@ pub fn to_json(
             "summary",
             json!(
                 statistics
-                    .map(Sums::of)
+                    .map(|(statistics, _)| Sums::of(statistics))
                     .map(|sums| sums.to_json(sums.managed_ns))
             ),
         ),

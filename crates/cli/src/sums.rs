@@ -88,6 +88,14 @@ impl Sums {
         self.base_ns += managed_ns.max(get(&s.program_cpu_ns) + waited);
     }
 
+    /// Adds the child of a fork that did next to nothing: what it holds is its parent's.
+    pub fn add_idle(&mut self, s: &Statistics) {
+        self.evictions += get(&s.evictions);
+        self.faults += get(&s.faults);
+        self.longest_wait_ns = self.longest_wait_ns.max(get(&s.longest_fault_wait_ns));
+        self.pager_cpu_ns += pager_cpu_ns(s);
+    }
+
     /// Memory held on average over so much time, by all together.
     pub fn average_total_bytes(&self, over_ns: u64) -> u64 {
         self.total.checked_div(over_ns.into()).unwrap_or(0) as u64

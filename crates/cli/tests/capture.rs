@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Directory, coldpress, coldpress_as_nobody, root, stderr, stdout};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
@@ -134,6 +135,20 @@ fn every_page_is_captured_once_and_same_filled_ones_are_counted() {
         "{text}"
     );
     assert!(!common::exists(&directory.path("all.pages.partial")));
+    // What was left out stands beside it.
+    let note = |name: &str| -> Value {
+        let text = fs::read_to_string(directory.path(name)).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let told = note("all.pages.json");
+    assert_eq!(told["zero_pages"], count(" zero"));
+    assert_eq!(told["same_filled_pages"], count(" otherwise same-filled"));
+    assert_eq!(told["written_pages"], told["content_pages"]);
+    assert_eq!(
+        told["written_pages"],
+        fs::metadata(&file).unwrap().len() / 4096
+    );
+    assert!(told["inactive_ms"].is_null());
 
     let limited = directory.path("limited.pages");
     let output = subject.capture(&limited, &["--limit", "400K"]);
@@ -145,6 +160,9 @@ fn every_page_is_captured_once_and_same_filled_ones_are_counted() {
         "{sample:?}"
     );
     assert!(stdout(&output).contains("beyond the limit"));
+    let told = note("limited.pages.json");
+    assert_eq!(told["written_pages"], 100);
+    assert!(told["content_pages"].as_u64() >= Some(PAGES * 3 / 5));
 }
 
 /// In one test, since there is one DAMON in a system.

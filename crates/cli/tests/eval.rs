@@ -151,7 +151,11 @@ fn without_times(value: &mut Value) {
             !is_time
                 && !matches!(
                     key.as_str(),
-                    "ratios" | "percent_of_press" | "method" | "same_filled_test"
+                    "ratios"
+                        | "percent_of_press"
+                        | "method"
+                        | "same_filled_test"
+                        | "same_filled_gain"
                 )
         });
         object.values_mut().for_each(without_times);
@@ -322,4 +326,94 @@ fn bad_input_is_refused_in_one_line_that_names_it() {
             "{message}"
         );
     }
+}
+
+/// The note that a capture leaves beside its file.
+fn note(file: &Path, written: u64, content: u64, zero: u64, same: u64) {
+    let note = serde_json::json!({
+        "schema_version": 1, "program": "prog", "written_pages": written, "content_pages": content,
+        "zero_pages": zero, "same_filled_pages": same, "inactive_ms": 30_000,
+    });
+    let mut path = file.as_os_str().to_owned();
+    path.push(".json");
+    std::fs::write(path, note.to_string()).unwrap();
+}
+
+#[test]
+fn the_tables_of_the_rfc_are_computed_as_there() {
+    let directory = Directory::new("eval-seed-tables");
+    let file = pages(&directory, "one.pages", 96);
+    let options = ["--rounds", "1", "--pin", "none"];
+    let table = |name: &str| json(&[&file], &[&["--table", name], &options[..]].concat());
+    let rfc1 = table("rfc1");
+    assert_eq!(
+        (&rfc1["schema_version"], &rfc1["table"]),
+        (&1.into(), &"rfc1".into())
+    );
+    let rows = rfc1["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| text(row, "algorithm")).collect();
+    assert_eq!(names, ["Zstd(-7)", "minilzo", "lz4(1)", "lz4(11)", "WKdm"]);
+    let all = number(&rfc1, "pages") * 4096.0;
+    for row in rows {
+        assert!(number(row, "compress_mib_s") > 0.0 && number(row, "decompress_mib_s") > 0.0);
+        assert!(number(row, "decompress_worst_ns") > 0.0);
+        assert!((1.0..=all).contains(&number(row, "total_bytes")), "{row}");
+    }
+    // Two slots, three slots; what failed has its full size in both.
+    let rfc2 = table("rfc2");
+    let rows = rfc2["rows"].as_array().unwrap();
+    let pages_of = |row: &Value| number(row, "storage_pages") * 4096.0;
+    let failed = number(&rows[0], "total_bytes") - pages_of(&rows[0]);
+    assert!(failed > 0.0, "some of the pages are random");
+    for (row, name) in rows.iter().zip(["Two-slot", "Three-slot"]) {
+        assert_eq!(text(row, "slots"), name);
+        let total = number(row, "total_bytes");
+        assert_eq!(total, pages_of(row) + failed);
+        assert_eq!(number(row, "savings_bytes"), all - total);
+        assert!((number(row, "ratio") - all / total).abs() < 1e-9);
+    }
+    assert!(pages_of(&rows[1]) <= pages_of(&rows[0]));
+    // In words, with their age, which only the note knows.
+    let shown = |name: &str| {
+        let output = eval(&[&file], &[&["--table", name], &options[..]].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output)
+    };
+    assert!(shown("rfc1").contains("of any age: for the RFC's table of inactive pages"));
+    note(&file, 96, 96, 0, 0);
+    let words = shown("rfc2");
+    assert!(
+        words.contains("that nobody had touched for 30 s"),
+        "{words}"
+    );
+    assert!(words.contains("Pages for storage") && words.contains("left uncompressed"));
+    let wrong = eval(&[&file], &["--table", "rfc3"]);
+    assert!(stderr(&wrong).contains("there are rfc1, rfc2, same-filled"));
+    assert_eq!(wrong.status.code(), Some(125));
+}
+
+#[test]
+fn same_filled_pages_are_counted_also_where_a_capture_left_them_out() {
+    let directory = Directory::new("eval-same-filled");
+    // Of 48 pages two are zero and four hold another word.
+    let file = pages(&directory, "one.pages", 48);
+    let options = ["--rounds", "1", "--pin", "none", "--table", "same-filled"];
+    let kinds = || {
+        let found = json(&[&file], &options);
+        let gains = found["rows"]["gain"].as_array().unwrap().len();
+        assert_eq!(gains, 6, "three codecs, two kinds");
+        let row = &found["rows"]["kinds"][0];
+        ["file_pages", "zero_pages", "same_filled_pages"].map(|key| row[key].as_u64().unwrap())
+    };
+    assert_eq!(kinds(), [48, 2, 4]);
+    // The file is a sample of 100 pages with content; 50 zero pages and 10 others were left out.
+    note(&file, 48, 100, 50, 10);
+    assert_eq!(kinds(), [160, 52, 14]);
+    // A note to another file is no note to this.
+    note(&file, 47, 100, 50, 10);
+    let refused = eval(&[&file], &options);
+    assert_eq!(refused.status.code(), Some(125));
+    assert!(
+        stderr(&refused).contains("is no note of coldpress capture to the file of pages beside it")
+    );
 }

@@ -335,3 +335,44 @@ fn who_asks_at_the_same_time_is_answered_one_after_the_other() {
     assert!(now["cold_after_ms"].as_u64().unwrap() >= 3_600_000);
     assert_eq!(now["control_answered"], 16, "eight requests, no more");
 }
+
+#[test]
+fn tunables_are_set_in_a_program_that_runs() {
+    let directory = Directory::new("set-tunables");
+    let options = ["-q", "--budget", "none", "--cold-after", "none"];
+    let options = [&options[..], &["--tune", "read_ahead_pages=3"]].concat();
+    let Some(program) = Managed::start(&directory, &options, &["16"]) else {
+        return;
+    };
+    let pid = program.pid;
+    let tunables = || status(&directory, pid)["tunables"].clone();
+    assert_eq!(tunables()["coldpress.page-scanner.read-ahead"], "3");
+    assert_eq!(tunables()["kernel.compression.threshold"], "70");
+    let changes = [
+        "tune.threshold=50",
+        "tune.kernel.page-scanner.lru_action=none",
+    ];
+    let expected = "kernel.compression.threshold  70 → 50\n\
+                    kernel.page-scanner.lru-action  evict_and_compress → none\n";
+    assert_eq!(told(&directory, pid, &changes), expected);
+    assert_eq!(tunables()["kernel.compression.threshold"], "50");
+    // What the tunables switch off is off, and is told so.
+    assert_eq!(status(&directory, pid)["triggers"], "pressure,critical");
+    told(&directory, pid, &["tune.lru_action=evict_and_compress"]);
+    assert_eq!(
+        status(&directory, pid)["triggers"],
+        "eager,pressure,critical"
+    );
+    for (change, words) in [
+        ("tune.same_filled=off", "at the start of a program only"),
+        ("tune.hold=1", "there is no tunable \"hold\": did you mean"),
+        ("tune.threshold=200", "it takes per cent, 1 to 100"),
+        ("tune.reclaim_anonymous=off", "not together with the others"),
+    ] {
+        let output = set(&directory, pid, &[change]);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(125), "{change}: {text}");
+        assert!(text.contains(words), "{change}: {text}");
+        assert_eq!(tunables()["kernel.compression.threshold"], "50");
+    }
+}

@@ -1,4 +1,5 @@
 //! What can be set: one table, from which the fields, the parser and `docs/tunables.md` are made.
+//! The command `coldpress` reads values by it (`--tune`) and hands them to the pager of a program.
 //!
 //! Names are those of RFC-0219's implementation where it has the like (`kernel.`), ours (`coldpress.`)
 //! else. A line `name=value` sets one ([`Tunables::set`]); a set of values is checked as a whole
@@ -77,6 +78,8 @@ pub(crate) trait Value: Copy {
     fn write(self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
     fn to_word(self) -> u64;
     fn from_word(word: u64) -> Self;
+    /// Whether a word, which may come from anywhere, is a value of this type.
+    fn is_word(word: u64) -> bool;
 }
 
 impl Value for bool {
@@ -99,6 +102,10 @@ impl Value for bool {
     fn from_word(word: u64) -> Self {
         word != 0
     }
+
+    fn is_word(word: u64) -> bool {
+        word <= 1
+    }
 }
 
 impl Value for u64 {
@@ -119,6 +126,10 @@ impl Value for u64 {
 
     fn from_word(word: u64) -> Self {
         word
+    }
+
+    fn is_word(_: u64) -> bool {
+        true
     }
 }
 
@@ -153,6 +164,10 @@ macro_rules! choice {
 
             fn from_word(word: u64) -> Self {
                 Self::ALL[word as usize]
+            }
+
+            fn is_word(word: u64) -> bool {
+                word < Self::ALL.len() as u64
             }
         }
     };
@@ -222,6 +237,28 @@ impl LruAction {
     }
 }
 
+/// When a tunable can be set in a Linux program (`coldpress run --tune`, `coldpress set`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linux {
+    /// At the start of the program only.
+    AtStart,
+    /// At the start, and while the program runs.
+    Running,
+    /// Never: it is for hosts that have what it is about.
+    Never,
+}
+
+impl Linux {
+    /// As it stands in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AtStart => "at the start",
+            Self::Running => "at any time",
+            Self::Never => "–",
+        }
+    }
+}
+
 /// A line of the table of tunables.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -231,19 +268,21 @@ pub struct Row {
     pub field: &'static str,
     /// What its values are.
     pub unit: &'static str,
+    /// When a pager in a Linux program takes it.
+    pub linux: Linux,
     /// Its meaning.
     pub meaning: &'static str,
 }
 
 macro_rules! tunables {
-    ($($field:ident: $type:ty = $default:expr, $name:literal, $unit:literal, $allowed:expr, $meaning:literal;)*) => {
+    ($($field:ident: $type:ty = $default:expr, $name:literal, $unit:literal, $allowed:expr, $linux:ident, $meaning:literal;)*) => {
         /// All that can be set.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Tunables { $(#[doc = $meaning] pub $field: $type,)* }
 
         /// The table.
         pub const TABLE: &[Row] = &[$(Row {
-            name: $name, field: stringify!($field), unit: $unit, meaning: $meaning,
+            name: $name, field: stringify!($field), unit: $unit, linux: Linux::$linux, meaning: $meaning,
         },)*];
 
         impl Tunables {
@@ -265,6 +304,33 @@ macro_rules! tunables {
                     _ => return Err(TunableError::Unknown(name)),
                 }
                 self.refuse_what_is_not_built()
+            }
+
+            /// The value of the tunable of this name as one word: a number, 0 or 1, or which of the
+            /// choices it is. `None`: there is no such tunable.
+            pub fn word(&self, name: &str) -> Option<u64> {
+                match name {
+                    $($name => Some(self.$field.to_word()),)*
+                    _ => None,
+                }
+            }
+
+            /// Sets the tunable of this name to a [word](Self::word). `false`: there is none, or it
+            /// cannot be that, and nothing has changed.
+            pub fn set_word(&mut self, name: &str, word: u64) -> bool {
+                let before = *self;
+                let done = match name {
+                    $($name => <$type as Value>::is_word(word) && {
+                        let allowed: fn(&$type) -> bool = $allowed;
+                        self.$field = <$type as Value>::from_word(word);
+                        allowed(&self.$field)
+                    },)*
+                    _ => false,
+                } && self.refuse_what_is_not_built().is_ok();
+                if !done {
+                    *self = before;
+                }
+                done
             }
 
             /// Writes the value of the tunable of this name, as [`set_value`](Self::set_value) takes it.
@@ -307,88 +373,91 @@ macro_rules! tunables {
 
 tunables! {
     strategy: Strategy = Strategy::Best, "kernel.compression.strategy",
-        "none, lz4, lz4-rust, zstd, lzo, wkdm, press or best", |_| true,
+        "none, lz4, lz4-rust, zstd, lzo, wkdm, press or best", |_| true, AtStart,
         "How pages are compressed. `none`: they are not, and the storage strategy is `none` too. `best` is what the host finds best. Chosen once, before the first page is compressed. Zircon: `none`.";
     storage_strategy: StorageStrategy = StorageStrategy::Press, "kernel.compression.storage-strategy",
-        "none, two-slot, three-slot, size-class or press", |_| true,
+        "none, two-slot, three-slot, size-class or press", |_| true, AtStart,
         "How compressed pages are packed into frames. Chosen once. Zircon: `none`.";
     threshold: u64 = 70, "kernel.compression.threshold",
-        "per cent, 1 to 100", |value| (1..=100).contains(value),
+        "per cent, 1 to 100", |value| (1..=100).contains(value), Running,
         "The target size: a page whose compressed form, its header included, is larger than this share of a page stays as it is and waits among the failed.";
     lz4_acceleration: u64 = 1, "kernel.compression.lz4.acceleration",
-        "a factor, 1 to 65537", |value| (1..=65_537).contains(value),
+        "a factor, 1 to 65537", |value| (1..=65_537).contains(value), AtStart,
         "How much LZ4 skips in search of repetitions. Chosen once. Zircon: 11; why ours is 1 says ADR 0009.";
+    same_filled: bool = true, "coldpress.compression.same-filled",
+        "true or false", |_| true, AtStart,
+        "Whether a page is tested for being one word of eight bytes, repeated, before it is compressed: zeros above all. Such pages are kept as markers, without storage. If not, the codec has them as any other page. Chosen once, by the host that builds the codec. zswap: `same_filled_pages_enabled`.";
     at_memory_pressure: bool = true, "kernel.compression.at_memory_pressure",
-        "true or false", |_| true,
+        "true or false", |_| true, Running,
         "The trigger *memory pressure*: whether pages are compressed because memory is short. Zircon: `false`.";
     at_critical: bool = true, "coldpress.compression.at_critical",
-        "true or false", |_| true,
+        "true or false", |_| true, Running,
         "The trigger *critical*: whether pages are compressed because there is none left, or nearly none.";
     reclaim_anonymous: bool = true, "kernel.compression.reclaim_anonymous",
-        "true or false", |_| true,
+        "true or false", |_| true, Running,
         "Whether anonymous pages age at all. If not, they stand aside and are never compressed; those that stand aside come in when it is set. Zircon: `false`.";
     reclaim_zero_forks: bool = true, "kernel.compression.reclaim_zero_forks",
-        "true or false", |_| true,
+        "true or false", |_| true, Running,
         "Whether pages that were copied from the zero page age like others, so that compression finds those that are zero still: there is no scanner for zero pages. If not, they stand aside. Needs kernel.compression.reclaim_anonymous. Zircon: `false`.";
     random_debug_compress: u64 = 0, "kernel.compression.random-debug-compress",
-        "per cent of pages, 0 to 100", |value| *value <= 100,
+        "per cent of pages, 0 to 100", |value| *value <= 100, Never,
         "For tests: so many of the pages that are queued are picked at random and compressed at once, however young. Zircon: a switch, for 10 per cent.";
     keep_until_pressure: bool = false, "coldpress.compression.keep-until-pressure",
-        "true or false", |_| true,
+        "true or false", |_| true, Never,
         "An extension of the RFC that is not built, see ADR 0017: the eager trigger would compress a page and keep it, too, until memory is short or the page is written, so that under pressure the page goes without a codec. `true` is refused with an error.";
     compress_pager_backed: bool = false, "coldpress.compression.before-eviction",
-        "true or false", |_| true,
+        "true or false", |_| true, Never,
         "An extension of the RFC: a clean pager-backed page is compressed when its turn comes first, and evicted, compressed, when memory is critical.";
     enable_eviction: bool = true, "kernel.page-scanner.enable-eviction",
-        "true or false", |_| true,
+        "true or false", |_| true, Running,
         "Whether anything is reclaimed at all, by evicting or by compressing.";
     lru_action: LruAction = LruAction::EvictAndCompress, "kernel.page-scanner.lru-action",
-        "none, evict_only, compress_only or evict_and_compress", |_| true,
+        "none, evict_only, compress_only or evict_and_compress", |_| true, Running,
         "The trigger *eager*: what is done with old pages although memory is not short. Zircon: `none`.";
     eager_walks_older: bool = true, "coldpress.page-scanner.eager-walks-older",
-        "true or false", |_| true,
+        "true or false", |_| true, Running,
         "An extension of the RFC: the eager trigger goes through all inactive generations, oldest first. If not, it takes only what has left the last generation, or stands in it. Zircon: the latter.";
     min_aging_interval_ms: u64 = 2000, "kernel.page-scanner.min-aging-interval-ms",
-        "milliseconds", |_| true,
+        "milliseconds", |_| true, Never,
         "At least this long between two generations, unless one is opened by hand. Used by hosts that let the engine age as tuned; the Linux runtime follows its own clock.";
     max_aging_interval_ms: u64 = 15000, "kernel.page-scanner.max-aging-interval-ms",
-        "milliseconds", |value| *value < u64::MAX / 1_000_000,
+        "milliseconds", |value| *value < u64::MAX / 1_000_000, Never,
         "At most this long between two generations. As above.";
     active_ratio_multiplier: u64 = 2, "kernel.page-scanner.active-ratio-multiplier",
-        "a factor", |value| *value <= u32::MAX as u64,
+        "a factor", |value| *value <= u32::MAX as u64, Never,
         "Between the two intervals a generation is opened if so many times the active pages are more than the inactive ones; 0: never for that reason. As above.";
     accessed_scan_interval_ms: u64 = 3000, "kernel.page-scanner.accessed-scan-interval-ms",
-        "milliseconds", |value| *value < u64::MAX / 1_000_000,
+        "milliseconds", |value| *value < u64::MAX / 1_000_000, Never,
         "How often accessed bits are harvested, by hosts that have such.";
     retry_failed_ms: u64 = 0, "coldpress.page-scanner.retry-failed-ms",
-        "milliseconds; 0: never", |value| *value < u64::MAX / 1_000_000,
-        "Pages that could not be compressed or taken are tried again after half this time to this time. With 0 only once they are accessed, which is the RFC's rule and asks for a host that sees accesses. The Linux runtime sees none and gives its own time.";
+        "milliseconds; 0: never", |value| *value < u64::MAX / 1_000_000, Never,
+        "Pages that could not be compressed or taken are tried again after half this time to this time. With 0 only once they are accessed, which is the RFC's rule and asks for a host that sees accesses. The Linux runtime sees none and goes by how often they were refused.";
     second_chances: u64 = 0, "coldpress.page-scanner.second-chances",
-        "times, 0 to 15", |value| *value <= crate::patience::MOST as u64,
+        "times, 0 to 15", |value| *value <= crate::patience::MOST as u64, Running,
         "For hosts that see no accesses: a page that comes back sooner than others go is passed over once when its turn comes; if it does so again and again, up to so many times. 0: never. The Linux runtime sets 15.";
     read_ahead_pages: u64 = 16, "coldpress.page-scanner.read-ahead",
-        "pages, 0 to 16", |value| *value <= crate::read_ahead::MOST,
+        "pages, 0 to 16", |value| *value <= crate::read_ahead::MOST, Running,
         "For hosts that read ahead: the most pages that are restored ahead of a thread whose faults go through memory in even steps. 0: none.";
     read_ahead_first: bool = false, "coldpress.page-scanner.read-ahead-first",
-        "true or false", |_| true,
+        "true or false", |_| true, Running,
         "For hosts that read ahead: whether, once pages that were restored ahead of a thread have been wanted, those that follow are restored before it is woken, and not after.";
     warning_mb: u64 = 300, "kernel.oom.warning-mb",
-        "MiB free", |value| *value < 1 << 40,
+        "MiB free", |value| *value < 1 << 40, Never,
         "Memory pressure is *warning* below this.";
     critical_mb: u64 = 150, "kernel.oom.critical-mb",
-        "MiB free", |value| *value < 1 << 40,
+        "MiB free", |value| *value < 1 << 40, Never,
         "Memory pressure is *critical* below this, and pages are reclaimed.";
     out_of_memory_mb: u64 = 50, "kernel.oom.outofmemory-mb",
-        "MiB free", |value| *value < 1 << 40,
+        "MiB free", |value| *value < 1 << 40, Never,
         "Memory pressure is *out of memory* below this: the trigger *critical*; allocations that can wait do so.";
     debounce_mb: u64 = 1, "kernel.oom.debounce-mb",
-        "MiB free", |value| *value < 1 << 40,
+        "MiB free", |value| *value < 1 << 40, Never,
         "A level of pressure is left for a better one only this far above its bound.";
     hysteresis_s: u64 = 10, "kernel.oom.hysteresis-seconds",
-        "seconds", |value| *value < u64::MAX / 1_000_000_000,
+        "seconds", |value| *value < u64::MAX / 1_000_000_000, Never,
         "A level of pressure is left for a better one only after this time. It is left for a worse one at once.";
     evict_at_warning: bool = false, "kernel.oom.evict-at-warning",
-        "true or false", |_| true,
+        "true or false", |_| true, Never,
         "Pages are reclaimed from *warning* on, not only from *critical* on.";
 }
 
@@ -396,6 +465,13 @@ impl Default for Tunables {
     fn default() -> Self {
         Self::DEFAULT
     }
+}
+
+/// The row that `text` names: by its name, or by its field; `-` and `_` are alike.
+pub fn named(text: &str) -> Option<&'static Row> {
+    let letter = |byte: u8| if byte == b'-' { b'_' } else { byte };
+    let alike = |name: &str| name.bytes().map(letter).eq(text.bytes().map(letter));
+    TABLE.iter().find(|row| alike(row.name) || alike(row.field))
 }
 
 impl Tunables {

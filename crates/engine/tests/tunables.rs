@@ -2,7 +2,9 @@
 //! `docs/tunables.md` says what the table says.
 
 use coldpress_engine::Tunables;
-use coldpress_engine::tunables::{LruAction, StorageStrategy, Strategy, TABLE, TunableError};
+use coldpress_engine::tunables::{
+    LruAction, StorageStrategy, Strategy, TABLE, TunableError, named,
+};
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::fs;
@@ -18,18 +20,22 @@ fn document() -> String {
          ```console\n\
          $ COLDPRESS_WRITE_DOCS=1 cargo test -p coldpress-engine --test tunables\n\
          ```\n\n\
-         Names that begin with `kernel.` are those of Zircon, where RFC-0219 was implemented. The Linux runtime\n\
-         works by the defaults; its options and `COLDPRESS_*` variables set budget, codec and storage.\n\n\
-         | name | field of `Tunables` | values | default | meaning |\n|---|---|---|---|---|\n",
+         Names that begin with `kernel.` are those of Zircon, where RFC-0219 was implemented. The column *Linux* says when a\n\
+         program under `coldpress run` takes a value: `coldpress run --tune NAME=VALUE` (several times, or `tune` in the file of\n\
+         `--config`), and at any time `coldpress set PID tune.NAME=VALUE`. The name of the field will do for NAME, and `-` and `_`\n\
+         are alike. `kernel.compression.strategy`, `kernel.compression.storage-strategy` and `kernel.compression.lz4.acceleration`\n\
+         are `--codec` and `--storage` by other names.\n\n\
+         | name | field of `Tunables` | values | default | Linux | meaning |\n|---|---|---|---|---|---|\n",
     );
     for row in TABLE {
         writeln!(
             text,
-            "| `{}` | `{}` | {} | {} | {} |",
+            "| `{}` | `{}` | {} | {} | {} | {} |",
             row.name,
             row.field,
             row.unit,
             Tunables::DEFAULT.value(row.name),
+            row.linux.name(),
             row.meaning,
         )
         .unwrap();
@@ -77,6 +83,38 @@ fn names_and_fields_are_distinct_and_every_default_can_be_read_again() {
     ] {
         assert!(seen.contains(name), "{name}");
     }
+}
+
+#[test]
+fn every_row_is_found_by_name_and_field_and_its_value_is_a_word() {
+    for row in TABLE {
+        for text in [row.name, row.field] {
+            assert_eq!(named(text).unwrap().name, row.name);
+            assert_eq!(named(&text.replace('-', "_")).unwrap().name, row.name);
+            assert_eq!(named(&text.replace('_', "-")).unwrap().name, row.name);
+        }
+        let word = Tunables::DEFAULT.word(row.name).unwrap();
+        let mut tunables = Tunables::DEFAULT;
+        assert!(tunables.set_word(row.name, word));
+        assert_eq!(tunables, Tunables::DEFAULT);
+    }
+    assert!(named("threshold ").is_none() && named("").is_none());
+    // What comes from somebody else is looked at.
+    let mut tunables = Tunables::DEFAULT;
+    for (name, word) in [
+        ("kernel.compression.threshold", 0),
+        ("kernel.compression.threshold", 101),
+        ("kernel.compression.at_memory_pressure", 2),
+        ("kernel.page-scanner.lru-action", 4),
+        ("kernel.page-scanner.lru-action", u64::MAX),
+        ("coldpress.compression.keep-until-pressure", 1),
+        ("nothing", 1),
+    ] {
+        assert!(!tunables.set_word(name, word), "{name} {word}");
+        assert_eq!(tunables, Tunables::DEFAULT);
+    }
+    assert!(tunables.set_word("kernel.compression.threshold", 55));
+    assert_eq!(tunables.threshold, 55);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! ```
 
 use crate::Error;
+use crate::captured::Captured;
 use crate::random::Random;
 use coldpress_codec::same_filled::same_filled;
 use coldpress_codec::{PAGE_SIZE, Page};
@@ -34,6 +35,8 @@ pub struct Corpus {
     pub(crate) zero_pages: usize,
     /// Same-filled with another word than zero.
     pub(crate) same_filled_pages: usize,
+    /// What its capture says. What that left out is in the three counts above.
+    pub(crate) captured: Option<Captured>,
 }
 
 impl Corpus {
@@ -82,13 +85,28 @@ impl Corpus {
         }
         let name = path.file_name().unwrap_or(path.as_os_str());
         let name = name.to_string_lossy();
-        let corpus = Self::of_pages(&name, pages, sample_pages, seed);
+        let captured = Captured::of(path, pages.len())?;
+        let mut corpus = Self::of_pages(&name, pages, sample_pages, seed);
+        if let Some(captured) = captured {
+            corpus.take_note(captured);
+        }
         match corpus.evaluated.is_empty() {
             true => Err(Error::OnlySameFilled {
                 path: path.to_owned(),
             }),
             false => Ok(corpus),
         }
+    }
+
+    /// Counts what a capture left out. Where the file has a sample of the pages with content, the counts are of all
+    /// of them.
+    fn take_note(&mut self, captured: Captured) {
+        let sampled = captured.content_pages - captured.written_pages;
+        let left_out = captured.zero_pages + captured.same_filled_pages;
+        self.file_pages += (sampled + left_out) as usize;
+        self.zero_pages += captured.zero_pages as usize;
+        self.same_filled_pages += captured.same_filled_pages as usize;
+        self.captured = Some(captured);
     }
 
     /// Sorts pages that are in memory already.
@@ -130,6 +148,7 @@ impl Corpus {
             file_pages,
             zero_pages,
             same_filled_pages,
+            captured: None,
         }
     }
 

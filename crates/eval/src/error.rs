@@ -37,6 +37,15 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// What a capture says of a file is of another file, or of another version.
+    #[error(
+        "{} is no note of coldpress capture to the file of pages beside it: remove it to take the pages as they are",
+        path.display()
+    )]
+    OtherNote {
+        /// The note.
+        path: PathBuf,
+    },
     /// No codec, or storage, has that name.
     #[error("there is no {kind} {name:?}: choose among {}", known.join(", "))]
     Unknown {

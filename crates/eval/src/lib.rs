@@ -14,13 +14,13 @@
 //!
 //! | concept | file |
 //! |---|---|
-//! | a file of pages, what is left out of it | `corpus.rs` |
+//! | a file of pages, what is left out of it, what its capture left out | `corpus.rs`, `captured.rs` |
 //! | time: the processor's clock, less what reading it costs | `clock.rs`, `undisturbed.rs`, `pin.rs` |
 //! | codecs behind one object-safe trait; one line each | `dyn_codec.rs`, `codecs.rs` |
 //! | speed and size | `measure.rs`, `cold.rs`, `rows.rs` |
 //! | storages behind one object-safe trait; one line each | `dyn_storage.rs`, `storages.rs`, `host.rs` |
 //! | packing under churn | `churn.rs` |
-//! | what is printed | `report.rs`, `tables.rs`, `plot.rs` |
+//! | what is printed | `report.rs`, `tables.rs`, `seed_tables.rs`, `plot.rs` |
 //!
 //! Invariants:
 //! * I1 Every codec sees the same pages, in the same order, in the same caches: block by block,
@@ -33,6 +33,7 @@
 //! What is not here: capturing pages (the command does), and any opinion on which is best.
 #![deny(missing_docs)]
 
+mod captured;
 mod churn;
 mod clock;
 mod codecs;
@@ -51,18 +52,23 @@ mod report;
 mod rows;
 mod run;
 mod same_filled;
+mod seed_tables;
 mod statistics;
 mod storages;
 mod synthetic;
 mod tables;
 mod undisturbed;
 
+pub use captured::Captured;
 pub use codecs::codec_names;
 pub use corpus::{Corpus, TRAINING_PAGES};
 pub use error::Error;
 pub use options::{Options, Pin, Simd};
 pub use plot::plot;
-pub use report::{CodecRow, RatioRow, Report, SameFilledRow, StorageRow};
+pub use report::{
+    CodecRow, CorpusRow, RatioRow, Report, SameFilledGain, SameFilledRow, StorageRow,
+};
 pub use run::{Progress, run};
+pub use seed_tables::SeedTable;
 pub use storages::storage_names;
 pub use tables::tables;

@@ -17,6 +17,8 @@ pub struct Options {
     pub rounds: usize,
     /// Pages of each file to evaluate; `None`: all.
     pub sample_pages: Option<usize>,
+    /// Whether made-up pages and sizes are measured, too.
+    pub made_up: bool,
     /// Processor to run on.
     pub pin: Pin,
     /// Where samples, orders and synthetic data come from.
@@ -46,6 +48,7 @@ impl Default for Options {
             threshold_bytes: coldpress_codec::DEFAULT_TARGET_BYTES,
             rounds: 3,
             sample_pages: None,
+            made_up: true,
             pin: Pin::Here,
             seed: 1,
             against: None,

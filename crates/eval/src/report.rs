@@ -7,6 +7,8 @@ use serde::Serialize;
 pub struct Report {
     /// How it was measured.
     pub method: Method,
+    /// What was evaluated.
+    pub corpora: Vec<CorpusRow>,
     /// The RFC's first table: by codec and corpus, and pooled.
     pub codecs: Vec<CodecRow>,
     /// Codecs against their peers.
@@ -17,6 +19,8 @@ pub struct Report {
     pub storages: Vec<StorageRow>,
     /// Same-filled pages: how many there are, and what telling them costs.
     pub same_filled: Vec<SameFilledRow>,
+    /// What the test saves where pages are same-filled.
+    pub same_filled_gain: Vec<SameFilledGain>,
     /// The cost of the same-filled test, apart from any corpus.
     pub same_filled_test: SameFilledTest,
 }
@@ -38,6 +42,45 @@ pub struct Method {
     pub seed: u64,
     /// What reading the clock costs; subtracted from every latency.
     pub clock_overhead_ns: f64,
+}
+
+/// A file of pages.
+#[derive(Clone, Debug, Serialize)]
+pub struct CorpusRow {
+    /// Its name.
+    pub corpus: String,
+    /// Pages of the program that were looked at for it, same-filled ones included; of a file without a note,
+    /// those in it.
+    pub pages: usize,
+    /// Pages that are evaluated.
+    pub evaluated_pages: usize,
+    /// Whether its capture has said what it left out.
+    pub captured: bool,
+    /// For how long nobody had touched its pages; `null`: that is not known.
+    pub inactive_ms: Option<u64>,
+}
+
+/// Storing and loading a same-filled page with the test for it and without.
+#[derive(Clone, Debug, Serialize)]
+pub struct SameFilledGain {
+    /// The codec that has the page otherwise.
+    pub codec: String,
+    /// "zero", or "one word": another, repeated.
+    pub kind: &'static str,
+    /// Bytes that the codec makes of it.
+    pub stored_bytes: usize,
+    /// Compressing it.
+    pub store_without_ns: f64,
+    /// Telling that it is same-filled.
+    pub store_with_ns: f64,
+    /// What that saves.
+    pub store_gain_percent: f64,
+    /// Decompressing it.
+    pub load_without_ns: f64,
+    /// Filling a page with the word.
+    pub load_with_ns: f64,
+    /// What that saves.
+    pub load_gain_percent: f64,
 }
 
 /// One codec on one corpus, or on all of them.

@@ -7,7 +7,7 @@ use crate::corpus::{AlignedPage, Corpus};
 use crate::host::Frames;
 use crate::measure::{Measured, Subject, measure};
 use crate::options::{Options, Pin, Simd};
-use crate::report::{CodecRow, Method, Report, StorageRow};
+use crate::report::{CodecRow, CorpusRow, Method, Report, StorageRow};
 use crate::rows::{POOLED, codec_row, ratio_rows};
 use crate::{Error, cold, pin, same_filled, storages, synthetic};
 use std::path::PathBuf;
@@ -59,6 +59,11 @@ pub fn run(
         clock: &clock,
     };
 
+    // Of codecs that were named all are stored, where none of the usual is among them.
+    let usual = |strategy: &Strategy| STORED_CODECS.contains(&strategy.name);
+    let none_is_usual = strategies.iter().all(|strategy| !usual(strategy));
+    let is_stored =
+        |strategy: &Strategy| usual(strategy) || none_is_usual && strategy.name != codecs::MEMCPY;
     let mut pooled = vec![Measured::default(); strategies.len()];
     let mut rows: Vec<CodecRow> = Vec::new();
     let mut sizes: Vec<Sizes> = Vec::new();
@@ -67,7 +72,7 @@ pub fn run(
         for (at, strategy) in strategies.iter().enumerate() {
             let measured = &mut measured[at];
             pooled[at].add(measured);
-            if STORED_CODECS.contains(&strategy.name) {
+            if is_stored(strategy) {
                 sizes.push(Sizes::stored(strategy.name, &corpus.name, measured));
             }
             rows.push(codec_row(strategy.name, &corpus.name, measured));
@@ -76,7 +81,7 @@ pub fn run(
     let mut pooled_rows = Vec::new();
     let mut pooled_sizes = Vec::new();
     for (strategy, measured) in strategies.iter().zip(&mut pooled) {
-        if STORED_CODECS.contains(&strategy.name) {
+        if is_stored(strategy) {
             pooled_sizes.push(Sizes::stored(strategy.name, POOLED, measured));
         }
         pooled_rows.push(codec_row(strategy.name, POOLED, measured));
@@ -86,14 +91,18 @@ pub fn run(
     let made_up_count = options
         .sample_pages
         .map_or(MADE_UP_COUNT, |n| n.min(MADE_UP_COUNT));
-    for (from, to) in MADE_UP_SIZES {
+    for (from, to) in MADE_UP_SIZES.into_iter().filter(|_| options.made_up) {
         sizes.push(Sizes::made_up(from, to, made_up_count, options.seed));
     }
 
     let mut synthetic_rows = Vec::new();
     // Codecs with tables meet made-up pages with the tables of a real program.
     let training = corpora.first().map_or(&[][..], |corpus| &corpus.training);
-    for corpus in &synthetic::corpora(options.seed, options.sample_pages) {
+    let synthetic = match options.made_up {
+        true => synthetic::corpora(options.seed, options.sample_pages),
+        false => Vec::new(),
+    };
+    for corpus in &synthetic {
         let mut measured = measuring.corpus(corpus, training, progress)?;
         for (strategy, measured) in strategies.iter().zip(&mut measured) {
             synthetic_rows.push(codec_row(strategy.name, &corpus.name, measured));
@@ -114,11 +123,13 @@ pub fn run(
             seed: options.seed,
             clock_overhead_ns: clock.overhead_ns(),
         },
+        corpora: corpora.iter().map(corpus_row).collect(),
         ratios: ratio_rows(&rows, options.against.as_deref()),
         codecs: rows,
         synthetic: synthetic_rows,
         storages: storage_rows,
         same_filled: same_filled_rows,
+        same_filled_gain: same_filled::gains(&clock, simd),
         same_filled_test: same_filled::made_up(&clock),
     })
 }
@@ -199,6 +210,16 @@ fn store(
         }
     }
     Ok(rows)
+}
+
+fn corpus_row(corpus: &Corpus) -> CorpusRow {
+    CorpusRow {
+        corpus: corpus.name.clone(),
+        pages: corpus.file_pages,
+        evaluated_pages: corpus.evaluated.len(),
+        captured: corpus.captured.is_some(),
+        inactive_ms: corpus.captured.as_ref().and_then(|note| note.inactive_ms),
+    }
 }
 
 /// Two files of one name get numbers.

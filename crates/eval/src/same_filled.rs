@@ -2,11 +2,14 @@
 
 use crate::clock::Clock;
 use crate::corpus::{AlignedPage, Corpus};
-use crate::report::{CodecRow, SameFilledRow, SameFilledTest};
+use crate::dyn_codec::{Boxed, DynCodec};
+use crate::options::Simd;
+use crate::report::{CodecRow, SameFilledGain, SameFilledRow, SameFilledTest};
 use crate::rows::POOLED;
 use crate::statistics::{Spread, median};
-use coldpress_codec::PAGE_SIZE;
+use coldpress_codec::press::Press;
 use coldpress_codec::same_filled::{fill, same_filled};
+use coldpress_codec::{Compressed, Lz4, Lzo, PAGE_SIZE};
 use std::hint::black_box;
 
 /// Times of the test on the pages of one corpus.
@@ -83,6 +86,65 @@ pub(crate) fn made_up(clock: &Clock) -> SameFilledTest {
         all_but_last_word_ns: test(&last),
         worst_case_ns: test(&last_but_one),
         fill_ns: typical(clock, || fill(black_box(&mut page.0), 7)),
+    }
+}
+
+/// What the test saves: pages of zeros, and of another word, through the codecs with it and without.
+pub(crate) fn gains(clock: &Clock, simd: Simd) -> Vec<SameFilledGain> {
+    let mut rows = Vec::new();
+    for codec in ["lzo", "lz4:1", "press"] {
+        for (kind, word) in [("zero", 0), ("one word", 0x0123_4567_89ab_cdef)] {
+            let mut page = AlignedPage([0; PAGE_SIZE]);
+            fill(&mut page.0, word);
+            let (mut out, mut back) = (vec![0; PAGE_SIZE], AlignedPage([1; PAGE_SIZE]));
+            let mut store = |detect_same_filled: bool| {
+                let mut codec = codec_of(codec, detect_same_filled, simd);
+                let ns = typical(clock, || {
+                    black_box(codec.compress(black_box(&page.0), &mut out));
+                });
+                (ns, codec.compress(&page.0, &mut out))
+            };
+            let (store_with_ns, _) = store(true);
+            let (store_without_ns, stored) = store(false);
+            // A codec that has no form for it keeps the page as it is, and copies it.
+            let stored_bytes = match stored {
+                Compressed::Stored(bytes) => bytes,
+                _ => PAGE_SIZE,
+            };
+            let mut codec_without = codec_of(codec, false, simd);
+            let load_without_ns = typical(clock, || {
+                let _ = codec_without.decompress(black_box(&out[..stored_bytes]), &mut back.0);
+            });
+            let load_with_ns = typical(clock, || fill(black_box(&mut back.0), word));
+            let gain = |without: f64, with: f64| 100.0 * (1.0 - with / without.max(1.0));
+            rows.push(SameFilledGain {
+                codec: codec.to_owned(),
+                kind,
+                stored_bytes,
+                store_without_ns,
+                store_with_ns,
+                store_gain_percent: gain(store_without_ns, store_with_ns),
+                load_without_ns,
+                load_with_ns,
+                load_gain_percent: gain(load_without_ns, load_with_ns),
+            });
+        }
+    }
+    rows
+}
+
+fn codec_of(name: &str, detect_same_filled: bool, simd: Simd) -> Box<dyn DynCodec> {
+    match name {
+        "lzo" => Boxed::of(Lzo { detect_same_filled }),
+        "lz4:1" => Boxed::of(Lz4 {
+            acceleration: 1,
+            detect_same_filled,
+        }),
+        _ => {
+            let mut press = Press::with_simd(simd);
+            press.detect_same_filled = detect_same_filled;
+            Boxed::of(press)
+        }
     }
 }
 

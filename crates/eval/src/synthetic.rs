@@ -28,6 +28,7 @@ pub(crate) fn corpora(seed: u64, sample_pages: Option<usize>) -> Vec<Corpus> {
             file_pages: count,
             zero_pages: 0,
             same_filled_pages: 0,
+            captured: None,
         }
     };
     let nearly = |different: usize, alike: bool| {

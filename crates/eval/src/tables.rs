@@ -77,7 +77,7 @@ fn section(text: &mut String, title: &str) {
 }
 
 /// A table whose first `left` columns are left-aligned, the others right-aligned.
-fn table(headings: &[&str], left: usize) -> Table {
+pub(crate) fn table(headings: &[&str], left: usize) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table.set_header(headings);
@@ -90,7 +90,7 @@ fn table(headings: &[&str], left: usize) -> Table {
     table
 }
 
-fn mib(bytes: usize) -> String {
+pub(crate) fn mib(bytes: usize) -> String {
     format!("{:.1}", bytes as f64 / (1 << 20) as f64)
 }
 

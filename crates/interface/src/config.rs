@@ -53,6 +53,9 @@ pub mod handed {
     /// pager chooses.
     pub const RECODE_AFTER_MS: &str = "_COLDPRESS_RECODE_AFTER_MS";
 
+    /// Values of the engine's tunables, as `name=value`, with blanks between them. Absent: none is set.
+    pub const TUNABLES: &str = "_COLDPRESS_TUNABLES";
+
     /// Path of the [run file](crate::run_file), in which each managed process has a slot.
     pub const RUN_FILE: &str = "_COLDPRESS_RUN_FILE";
 

@@ -46,7 +46,13 @@ pub const TRIGGERS: u64 = 4;
 /// `keys`: the table of mappings is to be filled in ([`mappings`](crate::mappings)).
 pub const MAPPINGS: u64 = 8;
 
-const KNOWN: u64 = BUDGET | COLD_AFTER | TRIGGERS | MAPPINGS;
+/// `keys`: tunables of the engine are to be changed.
+pub const TUNABLES: u64 = 16;
+
+const KNOWN: u64 = BUDGET | COLD_AFTER | TRIGGERS | MAPPINGS | TUNABLES;
+
+/// Tunables that one request can change.
+pub const MOST_TUNABLES: usize = 8;
 
 /// What is asked for, out of the asker's hands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +65,9 @@ pub struct Request {
     pub cold_after_ms: u64,
     /// Bits of [`Triggers`].
     pub triggers: u64,
+    /// Tunables: the [hash](crate::figures::name_hash) of the name, and the value as one word. A hash of
+    /// 0: none.
+    pub tunables: [(u64, u64); MOST_TUNABLES],
 }
 
 /// Why a request was refused: the number in `control_refusal`.
@@ -73,15 +82,24 @@ pub enum Refusal {
     LongColdAge = 3,
     /// There is no such trigger.
     UnknownTrigger = 4,
+    /// There is no such tunable.
+    UnknownTunable = 5,
+    /// The tunable cannot be set while the program runs.
+    FixedTunable = 6,
+    /// The tunable cannot have this value, or not beside those in force.
+    TunableValue = 7,
 }
 
 impl Refusal {
     /// Every reason.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 7] = [
         Self::UnknownKey,
         Self::SmallBudget,
         Self::LongColdAge,
         Self::UnknownTrigger,
+        Self::UnknownTunable,
+        Self::FixedTunable,
+        Self::TunableValue,
     ];
 
     /// In words.
@@ -91,6 +109,11 @@ impl Refusal {
             Self::SmallBudget => "the budget is too small for the pager itself",
             Self::LongColdAge => "the cold age is too long",
             Self::UnknownTrigger => "its pager is of another version and has no such trigger",
+            Self::UnknownTunable => "its pager is of another version and has no such tunable",
+            Self::FixedTunable => "the tunable can be set at the start of a program only",
+            Self::TunableValue => {
+                "a tunable cannot have this value, or not together with the others that are in force"
+            }
         }
     }
 
@@ -142,6 +165,8 @@ pub struct Control {
     pub asked_pid: AtomicU64,
     /// Its start time in clock ticks since boot.
     pub asked_start_ticks: AtomicU64,
+    /// [`Request::tunables`].
+    pub tunables: [[AtomicU64; 2]; MOST_TUNABLES],
 }
 
 /// Whether the request with this number was written to its end.
@@ -160,6 +185,7 @@ impl Control {
             triggers: AtomicU64::new(0),
             asked_pid: AtomicU64::new(0),
             asked_start_ticks: AtomicU64::new(0),
+            tunables: [const { [const { AtomicU64::new(0) }; 2] }; MOST_TUNABLES],
         }
     }
 
@@ -181,6 +207,10 @@ impl Control {
             budget_bytes: self.budget_bytes.load(Relaxed),
             cold_after_ms: self.cold_after_ms.load(Relaxed),
             triggers: self.triggers.load(Relaxed),
+            tunables: core::array::from_fn(|n| {
+                let [name, value] = &self.tunables[n];
+                (name.load(Relaxed), value.load(Relaxed))
+            }),
         };
         let asked = (
             self.asked_pid.load(Relaxed),
@@ -203,6 +233,10 @@ impl Control {
         self.triggers.store(request.triggers, Relaxed);
         self.asked_pid.store(process.0, Relaxed);
         self.asked_start_ticks.store(process.1, Relaxed);
+        for ([name, value], tunable) in self.tunables.iter().zip(request.tunables) {
+            name.store(tunable.0, Relaxed);
+            value.store(tunable.1, Relaxed);
+        }
         let sequence = odd.wrapping_add(1);
         self.sequence.store(sequence, Release);
         sequence
@@ -218,6 +252,7 @@ mod tests {
         budget_bytes: 64 << 20,
         cold_after_ms: u64::MAX - 1,
         triggers: u64::MAX,
+        tunables: [(3, 4); MOST_TUNABLES],
     };
 
     const ME: (u64, u64) = (7, 1234);
@@ -256,6 +291,7 @@ mod tests {
                 budget_bytes: word,
                 cold_after_ms: word,
                 triggers: word,
+                ..Request::default()
             };
             request.check().unwrap_err()
         };

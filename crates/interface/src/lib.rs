@@ -5,6 +5,7 @@
 //! * [`page`]: a slot of it: the statistics page, which every managed process keeps up to date; how it
 //!   grows.
 //! * [`statistics`]: the figures in it; [`histogram`]: the latency histogram among them.
+//! * [`figures`]: the engine's figures and tunables in it, by name.
 //! * [`mappings`]: the table of mappings in it, filled in on request.
 //! * [`control`]: the block in it by which the pager is asked for something while it runs.
 //! * [`triggers`]: what may make the pager compress.
@@ -17,6 +18,7 @@
 
 pub mod config;
 pub mod control;
+pub mod figures;
 pub mod histogram;
 pub mod mappings;
 pub mod page;

@@ -3,6 +3,8 @@
 //! ```text
 //!      0 ┌──────────────┐
 //!        │ statistics   │ written by the pager, read by everybody
+//!   4096 ├──────────────┤
+//!        │ figures      │ written by the pager, read by everybody
 //!   8192 ├──────────────┤
 //!        │ mappings     │ written by the pager when it is asked to
 //!  12288 ├──────────────┤
@@ -18,9 +20,12 @@
 //! had no `filled_bytes`: zero.)
 
 use crate::control::Control;
+use crate::figures::Figures;
 use crate::mappings::Mappings;
 use crate::statistics::Statistics;
 
+/// Where the figures of the engine begin.
+pub const FIGURES_AT: usize = 4096;
 /// Where the table of mappings begins.
 pub const MAPPINGS_AT: usize = 8192;
 /// Where the request block begins.
@@ -28,7 +33,8 @@ pub const CONTROL_AT: usize = 12288;
 /// Bytes of the page.
 pub const FILE_BYTES: usize = 16384;
 
-const STATISTICS_PADDING: usize = MAPPINGS_AT - size_of::<Statistics>();
+const STATISTICS_PADDING: usize = FIGURES_AT - size_of::<Statistics>();
+const FIGURES_PADDING: usize = MAPPINGS_AT - FIGURES_AT - size_of::<Figures>();
 const MAPPINGS_PADDING: usize = CONTROL_AT - MAPPINGS_AT - size_of::<Mappings>();
 const CONTROL_PADDING: usize = FILE_BYTES - CONTROL_AT - size_of::<Control>();
 
@@ -38,7 +44,10 @@ const CONTROL_PADDING: usize = FILE_BYTES - CONTROL_AT - size_of::<Control>();
 pub struct Page {
     /// The figures.
     pub statistics: Statistics,
-    padding_1: [u8; STATISTICS_PADDING],
+    padding_0: [u8; STATISTICS_PADDING],
+    /// The engine's figures and tunables, by name.
+    pub figures: Figures,
+    padding_1: [u8; FIGURES_PADDING],
     /// What is remembered of each mapping.
     pub mappings: Mappings,
     padding_2: [u8; MAPPINGS_PADDING],
@@ -58,7 +67,9 @@ impl Page {
     pub const fn new() -> Self {
         Self {
             statistics: Statistics::new(),
-            padding_1: [0; STATISTICS_PADDING],
+            padding_0: [0; STATISTICS_PADDING],
+            figures: Figures::new(),
+            padding_1: [0; FIGURES_PADDING],
             mappings: Mappings::new(),
             padding_2: [0; MAPPINGS_PADDING],
             control: Control::new(),
@@ -69,6 +80,7 @@ impl Page {
 
 const _: () = {
     assert!(size_of::<Page>() == FILE_BYTES);
+    assert!(core::mem::offset_of!(Page, figures) == FIGURES_AT);
     assert!(core::mem::offset_of!(Page, mappings) == MAPPINGS_AT);
     assert!(core::mem::offset_of!(Page, control) == CONTROL_AT);
 };

@@ -57,6 +57,16 @@ impl Triggers {
         self.0
     }
 
+    /// The set with those of another.
+    pub const fn with(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    /// What is in this set and in another.
+    pub const fn both(self, others: Self) -> Self {
+        Self(self.0 & others.0)
+    }
+
     /// Whether all of `others` are in the set.
     pub const fn has(self, others: Self) -> bool {
         self.0 & others.0 == others.0

@@ -6,7 +6,7 @@
 //! process that inherits the environment it waits until the program is worth a pager, and where one cannot start the
 //! program goes on without. With `--no-follow` the library only removes itself from the environment there.
 
-use crate::{environment, libc_files, libc_symbols};
+use crate::{environment, libc_files, libc_symbols, sanitizers};
 use coldpress_interface::config::{TRACE_LOCKS, handed as names};
 use coldpress_runtime::config::{Config, variable};
 use coldpress_runtime::{decisions, dormant, fork, message, pager, run_file, start, sys, trace};
@@ -46,6 +46,17 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
     }
     // SAFETY: as above.
     unsafe { run_file::open(variable(environment.cast_const().cast(), names::RUN_FILE)) };
+    // SAFETY: as above.
+    if let Some(why) = unsafe { sanitizers::forbids_a_pager(environment.cast_const().cast()) } {
+        if is_root {
+            start::say_unmanaged_because(why);
+            if !config.follow {
+                // SAFETY: as above.
+                unsafe { environment::leave(environment) };
+            }
+        }
+        return;
+    }
     if let Some(variable) = config.unknown_name {
         if !is_root {
             return;

@@ -6,7 +6,8 @@
 //! is known by what it lacks ([`is_glibc`]); nothing but the environment is then touched.
 
 use core::arch::global_asm;
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::AtomicI32;
 
 macro_rules! weak {
     ($($symbol:literal at $word:ident: $kind:ty;)*) => {
@@ -58,21 +59,41 @@ pub(crate) fn environment() -> *mut *mut c_char {
     }
 }
 
-/// Sets `errno` of the calling thread.
-pub(crate) fn set_errno(errno: c_int) {
-    if let Some(location) = coldpress_libc_errno {
-        // SAFETY: libc's own errno of the calling thread, which is the program's.
-        unsafe { *location() = errno };
+/// Where `errno` of the calling thread is.
+pub(crate) fn errno_location() -> *mut c_int {
+    /// Of a C library that has no such function, and so nothing that reads it.
+    static NOWHERE: AtomicI32 = AtomicI32::new(0);
+    match coldpress_libc_errno {
+        // SAFETY: libc's own, of the calling thread, which is the program's.
+        Some(location) => unsafe { location() },
+        None => NOWHERE.as_ptr(),
     }
 }
 
+/// Sets `errno` of the calling thread.
+pub(crate) fn set_errno(errno: c_int) {
+    // SAFETY: as above.
+    unsafe { errno_location().write(errno) };
+}
+
 /// The definition of `name` behind this library, or null.
-pub(crate) fn next_of(name: &core::ffi::CStr) -> *mut c_void {
+pub(crate) fn next_of(name: &CStr) -> *mut c_void {
     /// `RTLD_NEXT`
     const NEXT: *mut c_void = core::ptr::without_provenance_mut(usize::MAX);
+    look_up(NEXT, name)
+}
+
+/// The definition of `name` that everybody finds, or null.
+pub(crate) fn first_of(name: &CStr) -> *mut c_void {
+    /// `RTLD_DEFAULT`
+    const DEFAULT: *mut c_void = core::ptr::null_mut();
+    look_up(DEFAULT, name)
+}
+
+fn look_up(among: *mut c_void, name: &CStr) -> *mut c_void {
     match coldpress_libc_dlsym {
         // SAFETY: looks up a function; the loader does not keep the name.
-        Some(dlsym) => unsafe { dlsym(NEXT, name.as_ptr()) },
+        Some(dlsym) => unsafe { dlsym(among, name.as_ptr()) },
         None => core::ptr::null_mut(),
     }
 }

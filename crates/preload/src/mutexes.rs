@@ -40,9 +40,11 @@ pub unsafe extern "C" fn pthread_mutex_init(
     };
     // SAFETY: libc's function has this type; the arguments are the program's.
     let result = unsafe { core::mem::transmute::<NonNull<c_void>, Init>(real)(mutex, attributes) };
+    if result != 0 || attributes.is_null() {
+        return result;
+    }
     // SAFETY: libc has just read the same attributes.
-    let is_taken = || unsafe { libc_symbols::kernel_takes_word(attributes) };
-    if result == 0 && !attributes.is_null() && is_taken() {
+    if unsafe { libc_symbols::kernel_takes_word(attributes) } {
         let range = AddressRange::new(mutex as usize, SIZE);
         pager().keep_in_place(range, Reason::RobustMutex);
     }

@@ -126,6 +126,26 @@ fn strict_accounting_counts_little() {
     }
 }
 
+/// Story: memory of the program came to lie behind the data of the pager's library; of the one mapping that they were
+/// the pager evicted its own data, and waited for itself. Where there is room differs from run to run.
+#[test]
+fn memory_may_be_joined_to_the_data_of_libraries() {
+    let place = Workplace::new("hostile-joined");
+    let program = place.compile("hostile_joined");
+    natively(&place, &[], &program, &["5"]);
+    for _ in 0..4 {
+        // At random: what the pager uses is seldom old.
+        let managed = Managed::new(&place).chaos().within(45);
+        managed.survive(&program, ["5"]);
+    }
+    if skip::root_or_skip() {
+        match Managed::new(&place).chaos().as_nobody().with_device() {
+            Ok(managed) => drop(managed.survive(&program, ["5"])),
+            Err(error) => skip::skipped(&format!("/dev/userfaultfd: {error}")),
+        }
+    }
+}
+
 /// Story: the core file of a program of 32 MiB had an apparent size of 27 GB.
 #[test]
 fn core_files_hold_the_program() {

@@ -69,7 +69,10 @@ fn last_words_arrive() {
         return;
     }
     let place = Workplace::new("messages-last");
-    let script = format!("export {}=nonsense; exec /bin/true 2>&-", config::CODEC);
+    let script = format!(
+        "export {}=nonsense; exec /bin/true 2>&-",
+        config::handed::CODEC
+    );
     let (outcome, _) = Managed::new(&place).run("/bin/sh".as_ref(), ["-c", &script]);
     assert_eq!(outcome.status.code(), Some(125), "{outcome}");
     assert!(

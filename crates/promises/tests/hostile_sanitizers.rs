@@ -25,7 +25,7 @@ fn compile(place: &Workplace, compiler: &str, flags: &[&str]) -> Option<PathBuf>
         .arg(source("hostile_sanitized.c"));
     if !command.status().is_ok_and(|status| status.success()) {
         skip::skipped(&format!(
-            "{compiler} {flags:?} (apt-get install clang libclang-rt-dev)"
+            "{compiler} {flags:?} (apt-get install gcc clang libclang-rt-dev)"
         ));
         return None;
     }

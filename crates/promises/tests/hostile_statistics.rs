@@ -44,7 +44,8 @@ fn children_leave_nothing() {
     let parent = statistics.get("evictions");
     assert!(parent > 1_000, "{}", statistics.summary());
     let all = statistics.part("follow");
-    assert!(all.get("forked_children") >= 310, "{outcome}");
+    // Those that are over at once have no figures; those that live on have.
+    assert!(all.get("forked_children") >= 10, "{outcome}");
     // Each child may have some of its own taken.
     let evictions = all.get("evictions");
     assert!(

@@ -43,7 +43,7 @@ fn what_stays_compressed_becomes_smaller_and_reads_back() {
     let Some(statistics) = run("recoded", "48M", "500ms", false, "15000") else {
         return;
     };
-    let recoded = statistics.get("recoded_pages");
+    let recoded = statistics.get("recoded");
     let saved = statistics.get("recode_saved_bytes");
     eprintln!(
         "{recoded} of {} pages tried, {saved} bytes saved, {} ms",
@@ -64,7 +64,7 @@ fn nobody_waits_for_an_age_where_storage_is_most_of_the_budget() {
         return;
     };
     let peak = statistics.get("peak_total_bytes") >> 10;
-    let recoded = statistics.get("recoded_pages");
+    let recoded = statistics.get("recoded");
     eprintln!("{recoded} pages, peak {peak} KiB");
     assert!(recoded >= 1000, "{recoded} pages");
     assert!(peak <= 40 << 10, "{peak} KiB");
@@ -73,8 +73,8 @@ fn nobody_waits_for_an_age_where_storage_is_most_of_the_budget() {
 #[test]
 fn content_is_kept_under_random_eviction() {
     if let Some(statistics) = run("recoded_chaos", "48M", "30ms", true, "10000") {
-        eprintln!("{} pages", statistics.get("recoded_pages"));
-        statistics.at_least("recoded_pages", 100);
+        eprintln!("{} pages", statistics.get("recoded"));
+        statistics.at_least("recoded", 100);
     }
 }
 

@@ -44,6 +44,7 @@ const IMPORTED: &[(&str, &str)] = &[
 
 /// All by which the library stands in for the program's C library, or which a program may call.
 const EXPORTED: &[&str] = &[
+    "TCMalloc_ListAllProcessThreads",
     "__asan_default_options",
     "__lsan_is_turned_off",
     "_Fork",
@@ -56,6 +57,7 @@ const EXPORTED: &[&str] = &[
     "mremap",
     "prctl",
     "pthread_create",
+    "prctl",
     "pthread_mutex_init",
     "setns",
     "sigaltstack",

@@ -15,7 +15,7 @@
 //! * *Windows*. Each window is judged for itself: faults that cost more than the share make the age longer, less than
 //!   half of it makes it shorter. Windows are a second long at first, an eighth of the time later, and ten seconds at most.
 //!
-//! In the first minute the age becomes longer by half or doubles, later by a quarter; shorter always by an eighth.
+//! In the first minute the age becomes longer by half or doubles, up to a minute; later by a quarter; shorter always by an eighth.
 //!
 //! Times in which the budget, or the machine's want, made pages go say nothing of the age, and change nothing.
 
@@ -256,7 +256,12 @@ impl ColdAge {
 
     fn lengthen(&mut self, part: u64) {
         self.is_learnt = true;
-        self.age_ns = (self.age_ns + self.age_ns / part).min(MOST_AGE_NS);
+        // A program that is busy at first may be idle afterwards.
+        let most_ns = match self.is_early() {
+            true => SMALL_FIRST_NS.max(self.age_ns),
+            false => MOST_AGE_NS,
+        };
+        self.age_ns = (self.age_ns + self.age_ns / part).min(most_ns);
     }
 
     fn shorten(&mut self) {

@@ -236,6 +236,7 @@ fn a_program_that_uses_all_of_it_loses_little() {
     assert!(seconds[0] < 0.02, "of ten seconds: {seconds:?}");
     assert!(seconds[5] < 0.01, "of a minute: {seconds:?}");
     assert!(seconds[11] < 0.007, "of two minutes: {seconds:?}");
+    assert!(program.age.in_force_ns() <= 2 * SMALL_FIRST_NS);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Configuration from the environment block of the program.
 
 use coldpress_codec::CodecKind;
-use coldpress_engine::Trigger;
+use coldpress_engine::{Trigger, Tunables};
 use coldpress_interface::config::STALL_FIRST_FAULT_MS;
 use coldpress_interface::config::handed as names;
 use coldpress_interface::triggers::Triggers;
@@ -24,6 +24,8 @@ pub struct Config {
     /// Milliseconds after which what is still compressed is stored anew, denser; 0: never. `None`: the pager
     /// chooses.
     pub recode_after_ms: Option<u64>,
+    /// What the engine works by.
+    pub tunables: Tunables,
     /// A variable that names a codec, a storage or a trigger which this library does not have: the
     /// program must not go on.
     pub unknown_name: Option<&'static str>,
@@ -69,6 +71,23 @@ fn number(text: &[u8]) -> Option<u64> {
     core::str::from_utf8(text).ok()?.trim().parse().ok()
 }
 
+/// What the engine works by in a Linux program where nobody says otherwise. There are no accessed bits: a page
+/// that comes back soon is what tells that it is hot. A thread that goes through memory in even steps waits ten times longer, a tenth as often.
+pub const TUNABLES: Tunables = Tunables {
+    second_chances: 15,
+    read_ahead_first: true,
+    ..Tunables::DEFAULT
+};
+
+/// Those, with what a list of `name=value` sets. `None`: it says what cannot be.
+fn tuned(base: Tunables, list: &str) -> Option<Tunables> {
+    let mut tunables = base;
+    for line in list.split_ascii_whitespace() {
+        tunables.set(line).ok()?;
+    }
+    tunables.check().is_ok().then_some(tunables)
+}
+
 impl Config {
     /// Whether this trigger may take pages.
     pub fn allows(&self, trigger: Trigger) -> bool {
@@ -91,10 +110,21 @@ impl Config {
         let codec = name(names::CODEC).map(|name| CodecKind::from_name(name).ok());
         let storage = name(names::STORAGE).map(StorageKind::from_name);
         let triggers = name(names::TRIGGER).map(|list| Triggers::from_text(list).ok());
+        let chaos = get(names::CHAOS).filter(|&seed| seed != 0);
+        let base = Tunables {
+            second_chances: if chaos.is_some() {
+                0
+            } else {
+                TUNABLES.second_chances
+            },
+            ..TUNABLES
+        };
+        let tunables = tuned(base, name(names::TUNABLES).unwrap_or(""));
         let unknown_name = match (codec, storage, triggers) {
             (Some(None), ..) => Some(names::CODEC),
             (_, Some(None), _) => Some(names::STORAGE),
             (.., Some(None)) => Some(names::TRIGGER),
+            _ if tunables.is_none() => Some(names::TUNABLES),
             _ => None,
         };
         Some(Self {
@@ -107,9 +137,10 @@ impl Config {
             codec: codec.flatten().unwrap_or_else(CodecKind::best),
             storage: storage.flatten().unwrap_or_default(),
             recode_after_ms: get(names::RECODE_AFTER_MS),
+            tunables: tunables.unwrap_or(base),
             unknown_name,
             device: get(names::DEVICE_FD).map(|fd| fd as i32),
-            chaos: get(names::CHAOS).filter(|&seed| seed != 0),
+            chaos,
             stall_first_fault_ms: get(STALL_FIRST_FAULT_MS).unwrap_or(0),
         })
     }

@@ -10,10 +10,11 @@
 use crate::config::Config;
 use crate::windows::parts;
 use crate::{Pager, pager, statistics};
-use coldpress_engine::{Entry, LEAF_PAGES};
+use coldpress_engine::{Entry, LEAF_PAGES, Trigger, tunables};
 use coldpress_interface::control::{
-    BUDGET, COLD_AFTER, COLD_AFTER_AUTO, MAPPINGS, NO_BUDGET, Request, TRIGGERS,
+    BUDGET, COLD_AFTER, COLD_AFTER_AUTO, MAPPINGS, NO_BUDGET, Refusal, Request, TRIGGERS, TUNABLES,
 };
+use coldpress_interface::figures::name_hash;
 use coldpress_interface::mappings::Mapping;
 use coldpress_interface::page::Page;
 use coldpress_interface::triggers::Triggers;
@@ -81,7 +82,7 @@ impl Control {
         config.budget_bytes = self.budget_bytes.load(Relaxed);
         config.cold_after_ms = self.cold_after_ms.load(Relaxed);
         let triggers = Triggers::from_bits(self.triggers.load(Relaxed));
-        config.triggers = triggers.unwrap_or(Triggers::ALL);
+        config.triggers = triggers.unwrap_or(Triggers::ALL).both(tuned_triggers());
     }
 
     /// Takes requests from this page from now on, which is new.
@@ -108,7 +109,8 @@ impl Control {
         self.page().is_some()
     }
 
-    fn page(&self) -> Option<&Page> {
+    /// The page, if there is one.
+    pub(crate) fn page(&self) -> Option<&Page> {
         // SAFETY: null, or a mapping that stays (see `set_page`), of nothing but atomics and padding.
         unsafe { self.page.load(Acquire).as_ref() }
     }
@@ -120,8 +122,12 @@ impl Control {
             .is_some_and(|page| page.control.is_pending(answered))
     }
 
-    fn carry_out(&self, request: &Request, page: &Page) {
+    /// Does all of it, or nothing.
+    fn carry_out(&self, request: &Request, page: &Page) -> Result<(), Refusal> {
         let has = |key| request.keys & key != 0;
+        if has(TUNABLES) {
+            tune(&request.tunables)?;
+        }
         if has(BUDGET) {
             self.budget_bytes.store(request.budget_bytes, Relaxed);
         }
@@ -135,7 +141,39 @@ impl Control {
             page.mappings
                 .fill(pager().discovery.mappings().map(look_at));
         }
+        Ok(())
     }
+}
+
+/// The triggers that the engine's tunables leave on.
+fn tuned_triggers() -> Triggers {
+    let on = |trigger, bit| match pager().engine.compresses(trigger) {
+        true => bit,
+        false => Triggers::NONE,
+    };
+    on(Trigger::Eager, Triggers::EAGER)
+        .with(on(Trigger::Pressure, Triggers::PRESSURE))
+        .with(on(Trigger::Critical, Triggers::CRITICAL))
+}
+
+/// Sets tunables of the engine by the hashes of their names: all of them or none.
+fn tune(asked: &[(u64, u64)]) -> Result<(), Refusal> {
+    let engine = &pager().engine;
+    let mut tunables = engine.tunables().load();
+    for &(hash, word) in asked.iter().filter(|(hash, _)| *hash != 0) {
+        let mut rows = tunables::TABLE.iter();
+        let row = rows.find(|row| name_hash(row.name) == hash);
+        let row = row.ok_or(Refusal::UnknownTunable)?;
+        if row.linux != tunables::Linux::Running {
+            return Err(Refusal::FixedTunable);
+        }
+        if !tunables.set_word(row.name, word) {
+            return Err(Refusal::TunableValue);
+        }
+    }
+    engine
+        .configure(&tunables)
+        .map_err(|_| Refusal::TunableValue)
 }
 
 impl Default for Control {
@@ -156,13 +194,9 @@ impl Pager {
         let Some((sequence, request)) = page.control.take(answered, own) else {
             return;
         };
-        let refusal = match request.check() {
-            Ok(()) => {
-                self.control.carry_out(&request, page);
-                0
-            }
-            Err(reason) => reason as u64,
-        };
+        let checked = request.check();
+        let done = checked.and_then(|()| self.control.carry_out(&request, page));
+        let refusal = done.map_or_else(|reason| reason as u64, |()| 0);
         self.control.answered.store(sequence, Relaxed);
         statistics::publish_settings();
         s.control_refusal.store(refusal, Relaxed);

@@ -10,7 +10,7 @@
 //! * what [`exclusions`](crate::exclusions) lists, the pager's own memory, the main stack;
 //! * mappings below [`SMALL_BYTES`]: they hold next to nothing, and the special ones that a
 //!   process may not lose across a fork (vgetrandom state, for one) are of that size;
-//! * data segments of libraries: anonymous memory that directly follows a file's mapping;
+//! * data segments of libraries: the first MiB of anonymous memory that directly follows a file's mapping;
 //! * the first page of each 64 MiB (libc keeps the state of its arenas there and writes to it
 //!   in the child of a fork before any hook runs).
 
@@ -29,7 +29,8 @@ use rustix::fs::{Mode, OFlags};
 /// Mappings smaller than this are left alone.
 pub const SMALL_BYTES: usize = 128 << 10;
 
-/// Anonymous memory that follows a file's mapping and is no larger than this is a data segment.
+/// So much of anonymous memory that follows a file's mapping may be a data segment: the pager's own for one. The kernel joins
+/// memory of the program to it.
 const DATA_SEGMENT_BYTES: usize = 1 << 20;
 
 /// libc's arenas begin at multiples of this; their first page is never taken out.
@@ -162,7 +163,7 @@ impl Discovery {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let own = match self.files.get() {
             Some(_) => None,
-            None => Some(rustix::fs::open(c"/proc/self/maps", flags, Mode::empty())?),
+            None => Some(rustix::fs::open(maps::PATH, flags, Mode::empty())?),
         };
         let opened = self.files.get().map(|files| &files.maps).or(own.as_ref());
         let maps = opened.ok_or(Errno::BADF)?;
@@ -192,16 +193,17 @@ impl Discovery {
             let Some(mapping) = maps::parse(line) else {
                 return;
             };
-            let range = mapping.range;
-            let follows_file = range.start == file_end;
+            let mut range = mapping.range;
+            if range.start == file_end {
+                range.start = range.end.min(range.start + DATA_SEGMENT_BYTES);
+            }
             if mapping.is_file() {
                 file_end = range.end;
             }
-            let data_segment = follows_file && range.len() <= DATA_SEGMENT_BYTES;
             let unfit = !mapping.is_evictable()
                 || (range.len() < SMALL_BYTES && !found.is_remainder(range))
                 || range.end > ADDRESS_LIMIT
-                || data_segment;
+                || range.is_empty();
             if unfit || !range.intersect(own).is_empty() || found.len == MAPPINGS {
                 return;
             }

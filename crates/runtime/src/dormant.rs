@@ -45,6 +45,9 @@ const LEAST_BYTES: u64 = 4 << 20;
 /// What it holds is not looked at before this time, in which fresh memory grows by 30 MiB at most.
 const FIRST_LOOK_NS: u64 = 15_000_000;
 const LOOK_NS: u64 = 5_000_000;
+/// The child of a fork is not looked at until it has run for so long, or lived for so long.
+const YOUTH_RUN_NS: u64 = 10_000_000;
+const YOUTH_NS: u64 = 500_000_000;
 /// How often it is looked at when it has lived for that long.
 const LATER_LOOK_NS: u64 = 50_000_000;
 /// It is worth one sooner if it holds this share of its budget.
@@ -110,6 +113,7 @@ pub(crate) fn begin() -> Result<(), StartError> {
 /// In the child of a fork, in which nothing is away: it waits as a program does that has just been started. The thread is
 /// made by [`after_fork_in_child`].
 pub(crate) fn wait_in_child() {
+    start::forget_parent();
     let dormant = &pager().dormant;
     dormant.stale.store(true, SeqCst);
     dormant.state.store(WAITING, SeqCst);
@@ -125,6 +129,9 @@ pub(crate) fn wait_again() -> bool {
 extern "C" fn wait(_: usize) -> ! {
     let dormant = &pager().dormant;
     sys::sleep_ns(FIRST_LOOK_NS);
+    if dormant.stale.load(SeqCst) {
+        stay_young();
+    }
     if !sys::unshare_descriptors() {
         dormant.end();
         sys::exit_thread();
@@ -142,13 +149,24 @@ extern "C" fn wait(_: usize) -> ! {
             sys::exit_thread();
         }
         if dormant.forks.load(SeqCst) == 0 {
-            if dormant.stale.swap(false, SeqCst) {
+            let is_forked = dormant.stale.swap(false, SeqCst);
+            if is_forked {
                 crate::leave::forget_everything();
             }
-            start::start_here();
+            start::start_here(is_forked);
         }
         set_and_wake(&dormant.state, WAITING);
         sys::sleep_ns(LOOK_NS / 5);
+    }
+}
+
+/// Most children end soon, and all that a process has opened of `/proc` costs when it has ended: nothing is looked at
+/// before the child has run for a while, or lived for longer.
+fn stay_young() {
+    let mut slept = FIRST_LOOK_NS;
+    while slept < YOUTH_NS && reclaim::ran_ns() < YOUTH_RUN_NS && pager().dormant.is_waiting() {
+        sys::sleep_ns(LOOK_NS);
+        slept += LOOK_NS;
     }
 }
 

@@ -103,6 +103,8 @@ pub struct Fork {
     /// 1: reclaim has stopped.
     pub paused: AtomicU32,
     journal: Journal,
+    /// Whether this is the child of a fork that has inherited what is stored.
+    pub(crate) inherited: AtomicBool,
     /// Whether huge pages are kept out of the process for the fork. Guarded by `lock`.
     no_huge_pages: AtomicBool,
     /// What the parent has seen of code that it made (see `put_back`).
@@ -127,6 +129,7 @@ impl Fork {
                 fork: AtomicUsize::new(0),
                 overflow: AtomicBool::new(false),
             },
+            inherited: AtomicBool::new(false),
             no_huge_pages: AtomicBool::new(false),
             code: Code::new(),
             appending: lock_api::Mutex::const_new(FutexLock::INIT, ()),
@@ -568,27 +571,24 @@ pub(crate) fn register_again() {
             }
         }
     });
+    // Those that were not away, but new.
     for operation in pager.fork.journal() {
-        if let Operation::Restored(address) = operation {
-            acknowledge_if_in_place(address);
+        if let Operation::Restored(address) = operation
+            && sys::resident(AddressRange::new(address, PAGE_SIZE)) != 0
+            && let Some(segment) = host.windows.find(&host.memory, address)
+        {
+            let index = (address - host.windows.get(segment).base()) / PAGE_SIZE;
+            pager
+                .engine
+                .acknowledge_present(host, segment, index as u32);
         }
     }
-    // Restored in the moment in which the kernel copied, before it was noted.
-    put_back::for_each_remembered(|segment, index| {
-        acknowledge_if_in_place(host.windows.get(segment).address(index));
+    // Noted or not: the kernel copies in the midst of it.
+    put_back::for_each_remembered(|segment, index, is_in_place| {
+        if is_in_place {
+            pager.engine.acknowledge_present(host, segment, index);
+        }
     });
-}
-
-fn acknowledge_if_in_place(address: usize) {
-    let host = &pager().host;
-    if sys::resident(AddressRange::new(address, PAGE_SIZE)) != 0
-        && let Some(segment) = host.windows.find(&host.memory, address)
-    {
-        let index = (address - host.windows.get(segment).base()) / PAGE_SIZE;
-        pager()
-            .engine
-            .acknowledge_present(host, segment, index as u32);
-    }
 }
 
 fn acknowledge(segment: u32, range: AddressRange) {

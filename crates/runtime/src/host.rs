@@ -37,10 +37,7 @@ use coldpress_engine::{
 use coldpress_interface::statistics::{Failure, Statistics};
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Pagemap, Region, Userfaultfd};
 use core::ptr::NonNull;
-use core::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU64,
-    Ordering::{Acquire, Relaxed},
-};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 /// This machine and process.
 pub struct Linux {
@@ -58,9 +55,6 @@ pub struct Linux {
     pub exclusions: Exclusions,
     /// What the program keeps from its children itself.
     pub not_inherited: NotInherited,
-    /// No page is taken and no memory registered any more (`stand_down`). Set once; who is inside the gate after it was
-    /// closed since then sees it.
-    pub stood_down: AtomicBool,
     /// Pages in staging now.
     pub staged_pages: AtomicU64,
     statistics: AtomicPtr<Statistics>,
@@ -80,7 +74,6 @@ impl Linux {
             pagemap: Late::new(),
             exclusions: Exclusions::new(),
             not_inherited: NotInherited::new(),
-            stood_down: AtomicBool::new(false),
             staged_pages: AtomicU64::new(0),
             statistics: AtomicPtr::new(core::ptr::null_mut()),
         }
@@ -273,9 +266,6 @@ impl Linux {
         segment: SegmentId,
         range: AddressRange,
     ) -> Result<(), Errno> {
-        if self.stood_down.load(Acquire) {
-            return Err(Errno::BUSY);
-        }
         // Not while a thread is about to move memory that must not be split (`requests`).
         let Some(_registering) = pager().registering.try_lock() else {
             return Err(Errno::AGAIN);
@@ -430,7 +420,7 @@ unsafe impl Host for Linux {
             start: window.address(first),
             end: window.address(first + count),
         };
-        if self.stood_down.load(Acquire) || self.exclusions.first_overlap(run).is_some() {
+        if self.exclusions.first_overlap(run).is_some() {
             // A thread's stack, or something the program has told of, has come to lie here.
             taken.refused = wanted;
             return taken;

@@ -37,6 +37,7 @@ use core::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
+use linux_raw_sys::general as nr;
 use rustix::event::EventfdFlags;
 use rustix::fd::{AsRawFd, OwnedFd};
 
@@ -161,6 +162,23 @@ impl Pager {
 }
 
 impl Pager {
+    /// Leaves, and closes what it had reserved: what comes then reads all memory that can be read, gigabytes
+    /// of nothing among it. There is no way back.
+    pub fn leave_nothing_to_read(&self) -> bool {
+        let left = self.leave();
+        let reserved = self.host.memory.range();
+        if left && !reserved.is_empty() {
+            // SAFETY: no thread of the pager is left, and what threads of the program ask it ends before its tables.
+            unsafe {
+                sys::syscall(
+                    nr::__NR_mprotect,
+                    [reserved.start, reserved.len(), 0, 0, 0, 0],
+                )
+            };
+        }
+        left
+    }
+
     /// Calls `act`, which needs a process of one thread, without the pager, which comes back afterwards where it can.
     /// Called by the program's only thread. `None`: the pager could not leave.
     pub fn absent<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
@@ -332,6 +350,7 @@ pub(crate) fn forget_everything() {
     let pager = pager();
     let host = &pager.host;
     let _closed = host.gate.close();
+    pager.fork.inherited.store(false, Relaxed);
     for (segment, window) in host.windows.iter() {
         window.set_registered(0, SEGMENT_PAGES, false);
         pager.engine.decommit(host, segment, 0, SEGMENT_PAGES);

@@ -73,7 +73,6 @@ pub mod requests;
 pub mod run_file;
 mod shortage;
 mod squeeze;
-pub mod stand_down;
 pub mod start;
 pub mod statistics;
 pub mod sys;
@@ -83,7 +82,7 @@ pub mod windows;
 pub mod workplace;
 
 use coldpress_codec::{AnyCodec, CodecKind};
-use coldpress_engine::{Engine, Tunables};
+use coldpress_engine::Engine;
 use coldpress_interface::triggers::Triggers;
 use coldpress_storage::{AnyStorage, StorageKind};
 use coldpress_uffd::PAGE_SIZE;
@@ -186,6 +185,7 @@ static PAGER: Pager = Pager {
         codec: CodecKind::THOROUGH_LZ4,
         storage: StorageKind::ThreeSlot,
         recode_after_ms: None,
+        tunables: config::TUNABLES,
         unknown_name: None,
         device: None,
         root_pid: 0,
@@ -213,17 +213,11 @@ impl Pager {
         unsafe { *self.config.get() = config };
         self.control.begin_with(&config);
         // Nothing was compressed or stored yet, so both are free to choose.
-        let _ = self.engine.codec().select(config.codec, true);
+        let same_filled = config.tunables.same_filled;
+        let _ = self.engine.codec().select(config.codec, same_filled);
         self.engine
             .with_storage_locked(|storage| storage.select(config.storage));
-        // No accessed bits here: a page that comes back soon is what tells that it is hot.
-        let tunables = Tunables {
-            second_chances: if config.chaos.is_some() { 0 } else { 15 },
-            // Who goes through memory in even steps waits ten times longer, a tenth as often.
-            read_ahead_first: true,
-            ..Tunables::DEFAULT
-        };
-        let _ = self.engine.configure(&tunables);
+        let _ = self.engine.configure(&config.tunables);
         self.stall_first_fault_ms
             .store(config.stall_first_fault_ms, Relaxed);
     }

@@ -29,9 +29,9 @@ use rustix::mm::MprotectFlags as Protection;
 /// Puts everything in place that is away. The only thread of a process without a pager.
 pub(crate) fn everything() {
     let mut ways = Ways::default();
-    for_each_remembered(|segment, index| {
-        let address = pager().host.windows.get(segment).address(index);
-        if !is_in_place(address) {
+    for_each_remembered(|segment, index, is_in_place| {
+        if !is_in_place {
+            let address = pager().host.windows.get(segment).address(index);
             ways.put_back(segment, index, address);
         }
     });
@@ -39,26 +39,55 @@ pub(crate) fn everything() {
 
 /// Whether anything was away in the parent, when its process was copied.
 pub(crate) fn is_anything_away() -> bool {
-    let mut any = false;
-    for_each_remembered(|_, _| any = true);
-    any
+    let host = &pager().host;
+    host.windows.iter().any(|(segment, _)| {
+        let mut leaves = (0..SEGMENT_PAGES).step_by(LEAF_PAGES as usize);
+        leaves.any(|leaf| remembered(segment, leaf) != 0)
+    })
 }
 
-/// Calls `with` for every page of which something is remembered: away, or restored in the moment of the fork.
-pub(crate) fn for_each_remembered(mut with: impl FnMut(u32, u32)) {
-    let engine = &pager().engine;
-    for (segment, _) in pager().host.windows.iter() {
+/// Calls `with` for every page of which something is remembered: away, or restored in the moment of the fork, which is
+/// its third argument: in place.
+pub(crate) fn for_each_remembered(mut with: impl FnMut(u32, u32, bool)) {
+    for (segment, window) in pager().host.windows.iter() {
         for leaf in (0..SEGMENT_PAGES).step_by(LEAF_PAGES as usize) {
-            if !engine.has_leaf(segment, leaf) {
+            let mut rest = remembered(segment, leaf);
+            if rest == 0 {
                 continue;
             }
-            for index in leaf..leaf + LEAF_PAGES {
-                if !matches!(engine.entry(segment, index), Entry::Empty | Entry::Page(_)) {
-                    with(segment, index);
-                }
+            let first = leaf + rest.trailing_zeros();
+            let behind = leaf + LEAF_PAGES - rest.leading_zeros();
+            let resident = sys::resident_if_mapped(AddressRange {
+                start: window.address(first),
+                end: window.address(behind - 1) + PAGE_SIZE,
+            });
+            while rest != 0 {
+                let index = leaf + rest.trailing_zeros();
+                rest &= rest - 1;
+                let is_in_place = match resident {
+                    Ok(pages) => pages >> (index - first) & 1 != 0,
+                    Err(_) => is_in_place(window.address(index)),
+                };
+                with(segment, index, is_in_place);
             }
         }
     }
+}
+
+/// Bit n: of page n of a leaf something is remembered.
+fn remembered(segment: u32, leaf: u32) -> u64 {
+    let engine = &pager().engine;
+    if !engine.has_leaf(segment, leaf) {
+        return 0;
+    }
+    (0..LEAF_PAGES)
+        .filter(|n| {
+            !matches!(
+                engine.entry(segment, leaf + n),
+                Entry::Empty | Entry::Page(_)
+            )
+        })
+        .fold(0, |pages, n| pages | 1 << n)
 }
 
 /// Puts one page in place that no userfaultfd can have. The program's only thread waits.
@@ -162,7 +191,7 @@ fn close(address: usize) -> bool {
 fn protection_of(address: usize) -> Option<(AddressRange, Protection)> {
     let mut buffer = [0u8; 4096];
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let maps = rustix::fs::open(c"/proc/self/maps", flags, Mode::empty()).ok()?;
+    let maps = rustix::fs::open(maps::PATH, flags, Mode::empty()).ok()?;
     let mut found = None;
     maps::for_each_line(maps.as_fd(), &mut buffer, |line| {
         let mapping =

@@ -43,6 +43,8 @@ const MEASURE_FAR_NS: u64 = 25_000_000;
 const MEASURE_FARTHEST_NS: u64 = 100_000_000;
 const MEASURE_CLOSE_NS: u64 = 2_000_000;
 const MEASURE_CLOSEST_NS: u64 = 1_000_000;
+/// A program that ran for less than this since the last look idles.
+const IDLE_RUN_NS: u64 = 50_000;
 /// A program that fills fresh memory grows no faster than about this.
 const FASTEST_GROWTH_BYTES_A_MS: u64 = 2 << 20;
 const DISCOVER_IDLE_NS: u64 = 250_000_000;
@@ -98,6 +100,9 @@ struct Reclaim {
     fence: Fence,
     hope: Hope,
     futility: Futility,
+    /// For how long the program had run at the last look, and how long it rested after it if it idles.
+    ran_ns: u64,
+    idle_rest_ns: u64,
     /// How seldom memory is looked for while nothing happens, and how much there was then.
     idle_discovery_ns: u64,
     idle_bytes: u64,
@@ -146,13 +151,14 @@ pub(crate) fn stay_young(reclaimer: &mut Reclaimer<Codec>) {
 }
 
 /// For how long the program has run, its pager's handlers included.
-fn ran_ns() -> u64 {
+pub(crate) fn ran_ns() -> u64 {
     sys::process_cpu_ns().saturating_sub(sys::own_cpu_ns())
 }
 
-/// A child that lives for so long, or runs for so long before, is worth a whole pager.
-const YOUTH_NS: u64 = 50_000_000;
-const YOUTH_RUN_NS: u64 = 20_000_000;
+/// A child that lives for so long, or runs for so long before, is worth a whole pager. (On a machine with much to do one
+/// that only ends lives for a tenth of a second.)
+const YOUTH_NS: u64 = 500_000_000;
+const YOUTH_RUN_NS: u64 = 10_000_000;
 const YOUTH_LOOK_NS: u64 = 10_000_000;
 
 /// Runs for ever. Called by the pager's first thread once everything is open.
@@ -165,6 +171,8 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         fence: Fence::default(),
         hope: Hope::new(sys::now_ns()),
         futility: Futility::new(),
+        ran_ns: 0,
+        idle_rest_ns: 0,
         idle_discovery_ns: DISCOVER_IDLE_NS,
         idle_bytes: 0,
         last_total_bytes: 0,
@@ -421,16 +429,31 @@ impl Reclaim {
         self.pause_ns = 0;
         self.watch_hope(false, Some(true));
         let need = self.recode_need(&config, &marks, total);
-        if !short || need == Need::Squeezed {
+        // What a child has inherited it shares: stored anew it would be there twice.
+        let shared = pager().fork.inherited.load(Relaxed);
+        if !shared && (!short || need == Need::Squeezed) {
             self.recode.turn(&config, need);
         }
-        let rest = rest_ns(marks.budget - total.min(marks.budget));
+        let rest = self.rest_longer_where_idle(rest_ns(marks.budget - total.min(marks.budget)));
         let goes_on =
             took || short || self.passes.are_under_way() || pager().host.memory.has_too_many();
         match goes_on {
             true => rest.min(MEASURE_NS),
             false => rest,
         }
+    }
+
+    /// A program that has hardly run since the last look does not grow from one millisecond to the next: close to its
+    /// budget it is looked at ever more seldom, up to as often as farther away from it.
+    fn rest_longer_where_idle(&mut self, rest: u64) -> u64 {
+        let ran = ran_ns();
+        let is_idle = ran - self.ran_ns.min(ran) < IDLE_RUN_NS;
+        self.ran_ns = ran;
+        self.idle_rest_ns = match is_idle {
+            true => (2 * self.idle_rest_ns.max(rest / 2)).min(MEASURE_NS),
+            false => 0,
+        };
+        rest.max(self.idle_rest_ns)
     }
 
     /// How much re-coding is needed; what leaves is compressed accordingly.

@@ -28,7 +28,7 @@ const LEAVE: u32 = 3;
 const HANDLERS: u32 = 4;
 
 /// How often a range is registered whole before its call is made all the same.
-pub(crate) const ATTEMPTS: usize = 16;
+const ATTEMPTS: usize = 16;
 
 /// How often one looks whether what was just excluded is in place: for a third of a second in all.
 const PATIENCE: u32 = 40;
@@ -326,7 +326,7 @@ impl Pager {
     }
 
     /// Has the kernel fault in what is away of a range, or being taken. Whether anything was.
-    pub(crate) fn touch_what_is_away(&self, range: AddressRange) -> bool {
+    fn touch_what_is_away(&self, range: AddressRange) -> bool {
         let _signals = SignalsBlocked::new();
         let mut any = false;
         for part in parts(range) {
@@ -346,7 +346,7 @@ impl Pager {
     }
 
     /// Lets the reclaim thread do something, and waits for it.
-    pub(crate) fn ask(&self, what: u32, range: AddressRange) -> bool {
+    fn ask(&self, what: u32, range: AddressRange) -> bool {
         let _signals = SignalsBlocked::new();
         let request = &self.request;
         request.lock.lock();

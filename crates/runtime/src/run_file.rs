@@ -30,7 +30,7 @@ static HEAD: AtomicPtr<Head> = AtomicPtr::new(core::ptr::null_mut());
 /// The page of a process without a slot: a forked child has its own copy.
 struct Private(UnsafeCell<Page>);
 
-// SAFETY: shared as what it is made of, atomics; only `renew` writes it otherwise, when nobody uses it.
+// SAFETY: shared as what it is made of, atomics; only `claim` writes it otherwise, when nobody uses it.
 unsafe impl Sync for Private {}
 
 static PRIVATE: Private = Private(UnsafeCell::new(Page::new()));

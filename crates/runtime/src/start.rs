@@ -61,22 +61,29 @@ impl StartError {
 /// without a pager, and why.
 pub fn say_unmanaged(error: StartError) {
     let name = sys::process_name();
-    let len = name
-        .iter()
-        .position(|&byte| byte < b' ')
-        .unwrap_or(name.len());
-    let name = core::str::from_utf8(&name[..len]).unwrap_or("the program");
+    let name = printable(&name);
     let user = rustix::process::geteuid().as_raw();
     match error {
         StartError::Userfaultfd => message::say(format_args!(
             "{name} is not managed: it was started as user {user}, who may not use userfaultfd; it runs as without \
              Coldpress (to manage it, hand the device down: coldpress run … 9</dev/userfaultfd)"
         )),
-        _ => message::say(format_args!(
-            "{name} is not managed: {}; it runs as without Coldpress",
-            error.explain()
-        )),
+        _ => say_unmanaged_because(error.explain()),
     }
+}
+
+/// The same, for any reason.
+pub fn say_unmanaged_because(why: &str) {
+    let name = sys::process_name();
+    message::say(format_args!(
+        "{} is not managed: {why}; it runs as without Coldpress",
+        printable(&name)
+    ));
+}
+
+fn printable(name: &[u8]) -> &str {
+    let end = name.iter().position(|&byte| byte < b' ');
+    core::str::from_utf8(&name[..end.unwrap_or(name.len())]).unwrap_or("the program")
 }
 
 /// The pager's threads.
@@ -221,15 +228,18 @@ pub fn start_in_child() -> Result<(), StartError> {
     launch(Start::Child)
 }
 
+/// In the child of a fork: traces and counters are the parent's.
+pub(crate) fn forget_parent() {
+    trace::stop();
+    statistics::begin_in_child();
+    crate::decisions::begin_in_child();
+}
+
 fn launch(start: Start) -> Result<(), StartError> {
     let pager = pager();
     match start {
         Start::First => make_page(0),
-        Start::Child => {
-            trace::stop();
-            statistics::begin_in_child();
-            crate::decisions::begin_in_child();
-        }
+        Start::Child => forget_parent(),
         Start::Again(_) => {}
     }
     let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;
@@ -285,9 +295,9 @@ fn make_page(fork_child_mode: u64) {
 }
 
 /// Starts the pager in a thread that has waited with it, and is the first.
-pub(crate) fn start_here() -> ! {
+pub(crate) fn start_here(is_forked: bool) -> ! {
     let pager = pager();
-    make_page(0);
+    make_page(is_forked.into());
     sys::set_thread_name(c"coldpress/main");
     pager.threads.add(sys::thread_id());
     match reserve().and_then(|()| open_all(Start::First)) {
@@ -397,6 +407,7 @@ fn open_young() -> Result<(), StartError> {
         return Err(StartError::Thread);
     }
     fork::register_again();
+    pager.fork.inherited.store(true, Relaxed);
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::message::Text;
 use crate::reclaim::Marks;
 use crate::{pager, run_file, sys};
+use coldpress_engine::tunables::{Linux, TABLE};
 use coldpress_engine::{HEADER_BYTES, Trigger};
 use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
 use coldpress_interface::page::Page;
@@ -254,6 +255,7 @@ pub fn publish_settings() {
     let chosen = config.cold_after_ms == COLD_AFTER_AUTO;
     s.cold_age_is_chosen.store(chosen.into(), Relaxed);
     s.triggers.store(config.triggers.bits(), Relaxed);
+    publish_tunables();
     let total_bytes = pager().pressure.total_bytes.load(Relaxed);
     s.rule.store(rule(&config, total_bytes) as u64, Relaxed);
 }
@@ -281,10 +283,29 @@ fn rule(config: &Config, total_bytes: u64) -> Rule {
     }
 }
 
-/// Brings the figures up to date that take more than a few loads: latencies, ages.
+/// Brings what the engine works by up to date.
+fn publish_tunables() {
+    let Some(page) = pager().control.page() else {
+        return;
+    };
+    let tunables = pager().engine.tunables().load();
+    let values = TABLE
+        .iter()
+        .filter(|row| row.linux != Linux::Never)
+        .filter_map(|row| Some((row.name, tunables.word(row.name)?)));
+    page.figures.tunables.fill(values);
+}
+
+/// Brings the figures up to date that take more than a few loads: latencies, ages, and all that the engine tells
+/// of itself under its own names.
 pub fn publish_slow_figures() {
     let (s, engine, host) = (pager().host.statistics(), &pager().engine, &pager().host);
     let c = engine.counters();
+    if let Some(page) = pager().control.page() {
+        let figures = engine.figures();
+        let values = figures.map(|figure| (figure.name, figure.value));
+        page.figures.engine.fill(values);
+    }
     let set = |field: &AtomicU64, value: u64| field.store(value, Relaxed);
     let (waited, longest) = fault_waits();
     set(&s.fault_wait_ns, waited);

@@ -511,19 +511,29 @@ pub unsafe fn madvise(address: usize, len: usize, advice: c_int) -> isize {
     unsafe { syscall(nr::__NR_madvise, [address, len, advice as usize, 0, 0, 0]) }
 }
 
-/// Which of the first 64 pages of our own `range` are resident (`mincore`).
+/// Which of the first 64 pages of our own `range` are resident (`mincore`): as far as it is mapped.
 pub fn resident(range: coldpress_uffd::AddressRange) -> u64 {
+    resident_if_mapped(range).unwrap_or_else(|pages| pages)
+}
+
+/// The same. `Err`: some of it is not mapped, and what lies behind counts as not resident.
+pub fn resident_if_mapped(range: coldpress_uffd::AddressRange) -> Result<u64, u64> {
     let mut pages = [0u8; 64];
     let len = range.len().min(64 * coldpress_uffd::PAGE_SIZE);
     // SAFETY: the kernel writes one byte a page into the array.
-    unsafe {
+    let result = unsafe {
         syscall(
             nr::__NR_mincore,
             [range.start, len, pages.as_mut_ptr() as usize, 0, 0, 0],
         )
     };
     let bits = pages.iter().enumerate();
-    bits.fold(0, |mask, (n, &page)| mask | u64::from(page & 1) << n)
+    let resident = bits.fold(0, |mask, (n, &page)| mask | u64::from(page & 1) << n);
+    if result == 0 {
+        Ok(resident)
+    } else {
+        Err(resident)
+    }
 }
 
 /// Whether a page lies in any mapping.

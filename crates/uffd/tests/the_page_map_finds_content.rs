@@ -98,3 +98,28 @@ fn a_full_vector_tells_how_far_it_came() {
     }
     assert_eq!(seen, [0, 2, 4, 6, 8, 10, 12, 14]);
 }
+
+/// The first page with content is found behind a terabyte without any, and only inside the range.
+#[test]
+fn the_first_page_is_found_behind_a_terabyte_of_nothing() {
+    let _begun = common::begin("the_page_map_and_holes");
+    const BYTES: usize = 1 << 40;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a fresh mapping at a place of the kernel's choice.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, rights, flags, -1, 0) };
+    assert_ne!(start, libc::MAP_FAILED, "mmap: {}", common::errno());
+    let start = start as usize;
+    let (one, other) = (start + BYTES / 2 + 7 * PAGE, start + BYTES - PAGE);
+    for page in [one, other] {
+        // SAFETY: inside the mapping.
+        unsafe { (page as *mut u8).write_volatile(1) };
+    }
+    let pagemap = Pagemap::open().expect("the page map");
+    let first = |start: usize, end: usize| pagemap.first_populated(AddressRange { start, end });
+    assert_eq!(first(start, start + BYTES), Ok(Some(one)));
+    assert_eq!(first(one + PAGE, start + BYTES), Ok(Some(other)));
+    assert_eq!(first(one + PAGE, other), Ok(None));
+    // SAFETY: nobody uses the mapping.
+    unsafe { libc::munmap(start as *mut libc::c_void, BYTES) };
+}

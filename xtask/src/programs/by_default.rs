@@ -66,7 +66,9 @@ pub fn run(
             .iter()
             .all(|p| p.native.done.output == p.managed.done.output);
         failed |= !same;
-        table.row(&row(subject.name, &pairs, same));
+        let cells = row(subject.name, &pairs, same);
+        eprintln!("{}", cells.join(" | "));
+        table.row(&cells);
         objects.push(object(subject.name, &pairs, same));
     }
     println!("\n{table}");

@@ -93,7 +93,7 @@ pub fn write_within(target: &Path, bytes: &[u8], patience: Duration) -> Result<(
 /// The regular file that `target` leads to, or could; `None`: something else.
 pub fn regular(target: &Path) -> Result<Option<PathBuf>, Refusal> {
     match Place::of(target).map_err(|error| refusal(target, &error))? {
-        Place::New(path) | Place::Replace(path, _) | Place::InPlace(path) => Ok(Some(path)),
+        Place::New(path) | Place::Replace(path, _) | Place::Kept(path) => Ok(Some(path)),
         _ => Ok(None),
     }
 }
@@ -174,7 +174,7 @@ fn open_place(place: Place, patience: Option<Duration>) -> io::Result<Opened> {
         Place::Socket(path) => {
             direct(UnixStream::connect(path).map(|socket| OwnedFd::from(socket).into()))
         }
-        Place::InPlace(path) => direct(existing().truncate(true).open(path)),
+        Place::Kept(path) => direct(existing().truncate(true).open(path)),
         Place::New(path) => beside(&path, None),
         Place::Replace(path, old) => match beside(&path, Some(&old)) {
             // There may be no new file, or none of this owner: the old one stays what it is.

@@ -23,7 +23,7 @@ pub enum Place {
     /// A regular file that may be replaced by another one beside it.
     Replace(PathBuf, Metadata),
     /// A regular file that must stay the one it is: it has several names, or attributes that a new one would lack.
-    InPlace(PathBuf),
+    Kept(PathBuf),
     /// A FIFO, which may have to be waited for.
     Fifo(PathBuf),
     /// A socket, to be connected to.
@@ -87,7 +87,7 @@ impl Place {
             () if kind.is_fifo() => Place::Fifo(path),
             () if kind.is_socket() => Place::Socket(path),
             () if !kind.is_file() => Place::Special(path),
-            () if metadata.nlink() > 1 || has_attributes(&path) => Place::InPlace(path),
+            () if metadata.nlink() > 1 || has_attributes(&path) => Place::Kept(path),
             () => Place::Replace(path, metadata),
         })
     }

@@ -100,62 +100,76 @@ fn latency_figures(
         })
 }
 
+/// What an engine holds.
+const HELD: [(&str, Unit, &str); 7] = [
+    (
+        "storage_bytes",
+        Unit::Bytes,
+        "Frames held by compressed storage.",
+    ),
+    (
+        "payload_bytes",
+        Unit::Bytes,
+        "Compressed data alone: bytes of stored objects without their headers.",
+    ),
+    (
+        "object_header_bytes",
+        Unit::Bytes,
+        "Headers of stored objects.",
+    ),
+    (
+        "fragmentation_bytes",
+        Unit::Bytes,
+        "Bytes of storage's frames that are in no object.",
+    ),
+    (
+        "metadata_bytes",
+        Unit::Bytes,
+        "Tables of the engine and of storage.",
+    ),
+    (
+        "resident_pages",
+        Unit::Pages,
+        "Pages that are tracked and in place.",
+    ),
+    (
+        "failed_pages",
+        Unit::Pages,
+        "Pages on the list of those that could not be compressed or taken.",
+    ),
+];
+
+fn gauges(values: [usize; HELD.len()]) -> impl Iterator<Item = Figure> {
+    let rows = HELD.into_iter().zip(values);
+    rows.map(|((name, unit, help), value)| Figure {
+        name,
+        kind: Kind::Gauge,
+        unit,
+        help,
+        value: value as u64,
+    })
+}
+
+/// Every figure that an engine has, all zero: for readers that have the values from elsewhere.
+pub fn every() -> impl Iterator<Item = Figure> {
+    static NONE: Counters = Counters::new();
+    NONE.figures().chain(gauges([0; HELD.len()]))
+}
+
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// All that can be said of this engine in numbers: what it counts, then what it holds.
     pub fn figures(&self) -> impl Iterator<Item = Figure> {
         let usage = self.storage_usage();
-        let gauge = |name, unit, help, value: usize| Figure {
-            name,
-            kind: Kind::Gauge,
-            unit,
-            help,
-            value: value as u64,
-        };
         let headers = usage.objects * HEADER_BYTES;
         let held = [
-            gauge(
-                "storage_bytes",
-                Unit::Bytes,
-                "Frames held by compressed storage.",
-                usage.storage_bytes,
-            ),
-            gauge(
-                "payload_bytes",
-                Unit::Bytes,
-                "Compressed data alone: bytes of stored objects without their headers.",
-                usage.payload_bytes - headers,
-            ),
-            gauge(
-                "object_header_bytes",
-                Unit::Bytes,
-                "Headers of stored objects.",
-                headers,
-            ),
-            gauge(
-                "fragmentation_bytes",
-                Unit::Bytes,
-                "Bytes of storage's frames that are in no object.",
-                usage.fragmentation_bytes,
-            ),
-            gauge(
-                "metadata_bytes",
-                Unit::Bytes,
-                "Tables of the engine and of storage.",
-                self.metadata_bytes(),
-            ),
-            gauge(
-                "resident_pages",
-                Unit::Pages,
-                "Pages that are tracked and in place.",
-                self.resident_pages() as usize,
-            ),
-            gauge(
-                "failed_pages",
-                Unit::Pages,
-                "Pages on the list of those that could not be compressed or taken.",
-                self.failed_pages() as usize,
-            ),
+            usage.storage_bytes,
+            usage.payload_bytes - headers,
+            headers,
+            usage.fragmentation_bytes,
+            self.metadata_bytes(),
+            self.resident_pages() as usize,
+            self.failed_pages() as usize,
         ];
-        self.counters().figures().chain(held)
+        self.counters().figures().chain(gauges(held))
     }
 }

@@ -1,0 +1,226 @@
+//! Test: `docs/metrics.md` has every key of the JSON of `run --stats` and `status --json`, and no other. With
+//! `COLDPRESS_WRITE_DOCS=1` it writes the table anew, with what the code says of each key.
+
+use crate::budget::BudgetInForce;
+use crate::report::{self, SCHEMA_VERSION};
+use crate::summary;
+use crate::supervise::Ending;
+use coldpress_engine::metrics::figure;
+use coldpress_engine::tunables::TABLE;
+use coldpress_interface::figures::Figures;
+use coldpress_interface::statistics::Statistics;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+const HEADING: &str = "## JSON";
+const COMMAND: &str = "COLDPRESS_WRITE_DOCS=1 cargo test -p coldpress-cli --bin coldpress schema";
+
+/// Keys that are no words of the statistics page, with their type and meaning.
+const OTHERS: &[(&str, &str, &str)] = &[
+    (
+        "schema_version",
+        "number",
+        "Version of this table: larger where a key goes or changes its meaning; it stays where keys come.",
+    ),
+    ("program", "text", "Name of the program."),
+    ("version", "number", "Layout of the statistics file."),
+    ("pid", "number", "Its process."),
+    (
+        "start_time_ticks",
+        "number",
+        "When it began: field 22 of `/proc/PID/stat`.",
+    ),
+    ("codec", "text", "How pages are compressed."),
+    ("storage", "text", "How compressed pages are kept."),
+    (
+        "tunables",
+        "object",
+        "The engine's tunables in force, by name, as they are written ([tunables.md](tunables.md)).",
+    ),
+    (
+        "generations",
+        "array",
+        "Pages in place by age, the newest first: `pages`, `untouched_for_ms`.",
+    ),
+    (
+        "failures",
+        "object",
+        "Pages that were not taken, and refusals of the kernel, by reason. `incompressible`, `no_storage`, `raced`, `corrupt`, `copy_again` and `no_metadata` are the figures of those names.",
+    ),
+    (
+        "fault_service",
+        "object",
+        "Time that restoring faults took, from message to page: `count`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns` (null: there was none).",
+    ),
+    (
+        "pager_started",
+        "switch",
+        "`--stats` only: whether there was a pager; if not, none of the figures is there.",
+    ),
+    (
+        "exit_status",
+        "number",
+        "`--stats` only: the program's own, or null.",
+    ),
+    (
+        "signal",
+        "number",
+        "`--stats` only: the signal that ended it, or null.",
+    ),
+    (
+        "budget_asked_bytes",
+        "number",
+        "`--stats` only: the budget of `--budget`, or null.",
+    ),
+    (
+        "memory_group_limit_bytes",
+        "number",
+        "`--stats` only: the limit of its memory group, or null.",
+    ),
+    (
+        "summary",
+        "object",
+        "`--stats` only: the sums of the closing summary, for the first process.",
+    ),
+    (
+        "follow",
+        "object",
+        "`--stats` only: all processes together, and what was not managed.",
+    ),
+    (
+        "mappings",
+        "array",
+        "`status PID` only: memory by mapping, or null.",
+    ),
+];
+
+/// What the code prints where everything is known, with the types.
+fn printed() -> BTreeMap<String, &'static str> {
+    let statistics = Statistics::new();
+    statistics.filled_bytes.store(u64::MAX, Relaxed);
+    let figures = Figures::default();
+    figures
+        .engine
+        .fill(figure::every().map(|figure| (figure.name, 1)));
+    figures.tunables.fill(TABLE.iter().map(|row| (row.name, 1)));
+    let budget = BudgetInForce::of(1 << 30, None).unwrap();
+    let seen = Some((&statistics, &figures));
+    let value = summary::to_json("prog", 7, seen, &budget, Ending::Exited(0));
+    let status = report::to_json("prog", &statistics, &figures);
+    assert_eq!(status["schema_version"], SCHEMA_VERSION);
+    let mut keys = BTreeMap::new();
+    for (key, value) in value.as_object().unwrap() {
+        assert!(status.contains_key(key) || OTHERS.iter().any(|(other, ..)| other == key));
+        let kind = match value {
+            Value::String(_) => "text",
+            Value::Null if key == "rule" => "text",
+            Value::Object(_) => "object",
+            Value::Array(_) => "array",
+            Value::Bool(_) => "switch",
+            _ => "number",
+        };
+        keys.insert(key.clone(), kind);
+    }
+    // Put in by who has them.
+    keys.insert("follow".to_owned(), "object");
+    keys.insert("mappings".to_owned(), "array");
+    keys
+}
+
+/// The comment of a word of the statistics page, as one line.
+fn comment(source: &str, field: &str) -> String {
+    let lines: Vec<&str> = source.lines().map(str::trim).collect();
+    let at = lines.iter().position(|line| *line == format!("{field},"));
+    let mut words: Vec<&str> = Vec::new();
+    for line in lines[..at.unwrap_or(0)].iter().rev() {
+        let Some(text) = line.strip_prefix("///") else {
+            break;
+        };
+        words.insert(0, text.trim());
+    }
+    let mut text = words.join(" ");
+    // Links are for who reads the code.
+    while let Some(start) = text.find("([`") {
+        let Some(end) = text[start..].find("])").or(text[start..].find("))")) else {
+            break;
+        };
+        text.replace_range(start..start + end + 2, "");
+    }
+    text.replace(" .", ".")
+        .replace("  ", " ")
+        .replace(" ;", ";")
+        .trim()
+        .to_owned()
+}
+
+/// The section, made from the code.
+fn section(engine: &[&str]) -> String {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../interface/src/statistics.rs");
+    let source = fs::read_to_string(source).unwrap();
+    let mut text = format!(
+        "{HEADING}\n\n\
+         `coldpress run --stats FILE`, `coldpress status --json` (all processes) and `coldpress status --json PID` print objects of\n\
+         these keys and of all names of the table above, each for the same thing everywhere; so do, as text, `coldpress status PID` \n\
+         and, for the values of tunables, `coldpress set`. `schema_version` is {SCHEMA_VERSION}. What an older pager does not know is left\n\
+         out. The table is written by `{COMMAND}`, and that test fails where it says anything else than the command prints.\n\n\
+         | key | type | meaning |\n|---|---|---|\n"
+    )
+    .replace(" \n", "\n");
+    for (key, kind) in printed() {
+        if engine.contains(&key.as_str()) {
+            continue;
+        }
+        let other = OTHERS.iter().find(|(other, ..)| *other == key);
+        let meaning = other.map_or_else(|| comment(&source, &key), |row| row.2.to_owned());
+        assert!(!meaning.is_empty(), "{key} has no comment");
+        text += &format!("| `{key}` | {kind} | {meaning} |\n");
+    }
+    text
+}
+
+fn keys_of_table<'a>(text: &'a str, header: &str) -> Vec<&'a str> {
+    let lines = text.lines().skip_while(|line| !line.starts_with(header));
+    let rows = lines.skip(2).take_while(|line| line.starts_with('|'));
+    rows.map(|row| row.split('`').nth(1).unwrap()).collect()
+}
+
+#[test]
+fn the_document_has_the_keys_that_the_command_prints_and_no_other() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+    let mut text = fs::read_to_string(&path).unwrap();
+    let engine: Vec<&str> = figure::every().map(|figure| figure.name).collect();
+    if std::env::var_os("COLDPRESS_WRITE_DOCS").is_some() {
+        let start = text
+            .find(HEADING)
+            .unwrap_or_else(|| text.find("## `zx_info_kmem").unwrap());
+        let rest = text[start..].match_indices("\n## ").find(|(at, _)| *at > 0);
+        let is_there = text[start..].starts_with(HEADING);
+        let end = match (is_there, rest) {
+            (false, _) => start,
+            (true, Some((at, _))) => start + at + 1,
+            (true, None) => text.len(),
+        };
+        text.replace_range(start..end, &(section(&engine) + "\n"));
+        fs::write(&path, &text).unwrap();
+    }
+    let mut documented = keys_of_table(&text, "| name | unit | kind |");
+    assert_eq!(documented.len(), engine.len(), "the table of figures");
+    documented.extend(keys_of_table(&text, "| key | type |"));
+    let printed = printed();
+    for key in printed.keys() {
+        let times = documented.iter().filter(|known| **known == key).count();
+        // Some figures of the engine are kept by the process under the same name and meaning.
+        assert!(times == 1, "{key} is documented {times} times: {COMMAND}");
+    }
+    for key in &documented {
+        assert!(
+            printed.contains_key(*key),
+            "{key} is not printed: {COMMAND}"
+        );
+    }
+    let version = format!("`schema_version` is {SCHEMA_VERSION}.");
+    assert!(text.contains(&version), "{COMMAND}");
+}

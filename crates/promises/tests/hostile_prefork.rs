@@ -1,0 +1,70 @@
+//! What children cost: idle ones next to nothing, those that only end little more than natively.
+
+use coldpress_promises::{Managed, Workplace, process, skip};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// The first number of a verdict.
+fn figure(verdict: &str) -> u64 {
+    let word = verdict.split_whitespace().nth(1).expect("a figure");
+    word.parse()
+        .unwrap_or_else(|_| panic!("no number: {verdict}"))
+}
+
+fn managed(place: &Workplace, budget: &str, program: &Path, arguments: &[&str]) -> u64 {
+    let managed = Managed::new(place).budget(budget);
+    let (outcome, _) = managed.run(program, arguments);
+    let verdict = outcome.verdict().expect("a verdict");
+    eprintln!("managed: {verdict}");
+    figure(&verdict)
+}
+
+fn natively(place: &Workplace, program: &Path, arguments: &[&str]) -> u64 {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let outcome = process::run(place, command, Duration::from_secs(60));
+    let verdict = outcome.verdict().expect("a verdict");
+    eprintln!("natively: {verdict}");
+    figure(&verdict)
+}
+
+/// Story: each looked for pages every few milliseconds, and eight took up to eight tenths of a processor.
+#[test]
+fn idle_children_rest() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("prefork");
+    let program = place.compile("hostile_prefork");
+    natively(&place, &program, &["75", "16", "2", "0", "1"]);
+    let least = (0..2)
+        .map(|_| managed(&place, "64M", &program, &["75", "256", "8", "3", "2"]))
+        .min();
+    assert!(
+        least < Some(50),
+        "{least:?} per mille of a processor for eight idle children"
+    );
+}
+
+/// Story: 1,500 subshells took twenty times as long as natively. Processor time is compared, run beside run.
+#[test]
+fn children_that_only_end_cost_little() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("subshells");
+    let program = place.compile("hostile_subshells");
+    let arguments = ["77", "24", "200"];
+    let mut ratios = [0; 3].map(|_: u64| {
+        let native = natively(&place, &program, &arguments);
+        managed(&place, "14M", &program, &arguments) * 100 / native.max(1)
+    });
+    ratios.sort_unstable();
+    let [_, median, _] = ratios;
+    eprintln!("{median} % of what a child costs natively");
+    assert!(
+        median < 165,
+        "a child costs {median} % of what it does natively"
+    );
+}
