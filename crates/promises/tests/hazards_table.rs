@@ -91,3 +91,39 @@ fn each_program_is_run_by_a_test() {
         assert!(by_name || by_program, "no test runs `{}`", hazard.name);
     }
 }
+
+/// Rows of the table of programs that came to harm: what is natively, was, and is now, and tests that exist.
+#[test]
+fn each_program_that_came_to_harm_has_its_test() {
+    let text = std::fs::read_to_string(root().join("docs/limits.md")).expect("docs/limits.md");
+    let (_, table) = text
+        .split_once("## Programs that came to harm")
+        .expect("the table");
+    let all: Vec<_> = rows(table)
+        .into_iter()
+        .filter(|row| row[0] != "program")
+        .collect();
+    let mut tested = 0;
+    for row in &all {
+        let [_, _, _, _, test] = row[..] else {
+            panic!("not five cells: {row:?}");
+        };
+        let mut names = test.split('`').skip(1).step_by(2);
+        let Some(file) = names.next() else {
+            continue;
+        };
+        let path = root().join(format!("crates/promises/tests/{file}.rs"));
+        let code = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{file}: {error}"));
+        for name in names {
+            let name = name.trim_end_matches('*');
+            assert!(code.contains(name), "{file} has no {name}");
+        }
+        tested += 1;
+    }
+    assert!(
+        all.len() >= 90 && tested >= 85,
+        "{} of {}",
+        tested,
+        all.len()
+    );
+}

@@ -5,7 +5,7 @@
 //! before `coldpress set` nor one from after it is held against another budget.
 //!
 //! A budget that was lowered is met as fast as pages can go. While memory comes down it is not above
-//! the budget in the sense that is told here; when it has not come further down for [`SETTLED_NS`], it is.
+//! the budget in the sense that is told here; when it has not come further down for `SETTLED_NS`, it is.
 //!
 //! I1: an interval is counted once, by who takes its beginning (`last_ns`): the reclaim thread, or the thread
 //! that ends the program. No lock: figures of one moment may be one interval apart from each other.

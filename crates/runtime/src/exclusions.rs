@@ -15,7 +15,7 @@
 //! hold when the call that makes it returns waits for runs that were found clear before it came
 //! ([`Pager::keep_in_place`](crate::Pager::keep_in_place)).
 //!
-//! What belongs to a thread that has ended is looked at again and again ([`Table::is_over`]): libc gives stacks back too, without
+//! What belongs to a thread that has ended is looked at again and again (`Table::is_over`): libc gives stacks back too, without
 //! an event where they were never registered, and their addresses become heap.
 //!
 //! The rest of the rule stands where mappings are read (`discovery`).
@@ -400,7 +400,7 @@ impl Exclusions {
         true
     }
 
-    /// Forgets what lay in memory that is no longer mapped. Robust mutexes wait for [`forget_unmapped`](Self::forget_unmapped):
+    /// Forgets what lay in memory that is no longer mapped. Robust mutexes wait for `forget_unmapped`:
     /// there may be a new one at the same place by now.
     pub fn unmapped(&self, range: AddressRange) {
         let mut table = self.table.lock();

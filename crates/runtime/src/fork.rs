@@ -12,7 +12,7 @@
 //! * [`child`] does the same with its copy, opens a userfaultfd of its own, registers what was
 //!   registered, and starts new threads: at first the two without which nothing that is away comes back
 //!   (`start`). Where nothing is away it only waits until it is worth a pager ([`dormant`]). Where it cannot
-//!   have one it puts every page that is away back into place instead, and goes on without ([`put_back`]).
+//!   have one it puts every page that is away back into place instead, and goes on without (`put_back`).
 //!
 //! The preload library puts the same hooks around libc's `clone` and `syscall`. A child made behind
 //! libc's back (by an instruction of the program's own) runs none. Registered memory is therefore

@@ -1,4 +1,4 @@
-//! The pager's own memory: areas of the address space that grow as they are needed ([`areas`](crate::areas)).
+//! The pager's own memory: areas of the address space that grow as they are needed (`areas`).
 //!
 //! Nothing is reserved ahead: the kernel gives pages as they are touched, and address space a little ahead of that, in
 //! steps that are made where waiting is allowed. All lies in one *home*, which makes "is this ours?" a comparison,

@@ -81,7 +81,7 @@ impl Workplace {
     /// Worker `number` with its workspace.
     ///
     /// # Safety
-    /// No two workers with one number exist at a time, and there is [room](Self::has_room_for) for it.
+    /// No two workers with one number exist at a time, and there is room for it (`has_room_for`).
     pub unsafe fn worker(&self, number: usize) -> Worker<Codec> {
         assert!(number < WORKERS);
         let at = core::mem::offset_of!(Layout, workspaces);
