@@ -1,7 +1,7 @@
 /* Hazard: a debugger. It stops all threads, the pager's too, and reads memory that is not there: it must get an
  * error or the right bytes and not wait for those it has stopped; when it goes, everything goes on. The
  * program has gdb look at itself: cold pages, the stacks of all threads, a call by name of a variable that
- * was written just before. Arguments: seed, MiB, rounds. */
+ * was written just before. gdb itself has no pager. Arguments: seed, MiB, rounds. */
 #include "common.h"
 
 static _Atomic int stop;
@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
         while (managed() && page < bytes / PAGE - 1 && !absent_pages(region + page * PAGE, PAGE)) page++;
         away += absent_pages(region + page * PAGE, PAGE);
         snprintf(command, sizeof command,
-                 "timeout 25 gdb -nx -batch -p %d -ex 'p/x debugger_sees' -ex 'x/1gx %p' -ex 'thread apply all bt 3' "
+                 "env -u LD_PRELOAD timeout 25 gdb -nx -batch -p %d -ex 'p/x debugger_sees' -ex 'x/1gx %p' -ex 'thread apply all bt 3' "
                  "-ex detach 2>&1",
                  getpid(), region + page * PAGE);
         snprintf(expected, sizeof expected, "%#llx", (unsigned long long)debugger_sees);

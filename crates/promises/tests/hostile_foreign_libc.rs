@@ -48,8 +48,8 @@ fn musl_children_run() {
     let Some(program) = compile(&place).filter(|_| skip::root_or_skip()) else {
         return;
     };
-    assert_runs(&Managed::new(&place), &program, WITHOUT);
-    let nobody = Managed::new(&place).as_nobody();
+    assert_runs(&Managed::new(&place).flag("--no-follow"), &program, WITHOUT);
+    let nobody = Managed::new(&place).flag("--no-follow").as_nobody();
     match nobody.with_device() {
         Ok(nobody) => assert_runs(&nobody, &program, WITHOUT),
         Err(error) => skip::skipped(&format!("/dev/userfaultfd: {error}")),
@@ -67,7 +67,7 @@ fn musl_children_hand_the_library_on() {
     let library = library.canonicalize().unwrap();
     let library = library.display();
     let expected = format!("OK {library}\nstatus 0\nOK {library}\nthen {library}\n");
-    let followed = Managed::new(&place).flag("--follow");
+    let followed = Managed::new(&place);
     assert_runs(&followed, &program, &expected);
     // And what it starts has a pager.
     let larger = place.compile("larger_than_limit");
@@ -89,7 +89,8 @@ fn the_program_may_become_one_of_musl() {
         return;
     };
     let script = format!("exec {}", program.display());
-    let (outcome, _) = Managed::new(&place).run(Path::new("/bin/sh"), ["-c", &script]);
+    let managed = Managed::new(&place).flag("--no-follow");
+    let (outcome, _) = managed.run(Path::new("/bin/sh"), ["-c", &script]);
     assert_eq!(outcome.status.code(), Some(0), "{outcome}");
     assert_eq!(outcome.stdout, "OK no LD_PRELOAD\n", "{outcome}");
 }

@@ -407,10 +407,10 @@ fn a_run_inside_a_run_is_the_users() {
     }
     let place = Workplace::new("nested");
     let program = place.compile("hostile_outputs");
-    for follow in ["", "--follow"] {
+    for follow in ["--no-follow", "--follow"] {
         let line = format!(
             "COLDPRESS_COLD_AFTER=7s $COLDPRESS run -q {follow} --budget 40M --codec zstd:1 --storage two-slot \
-             --trigger pressure -- $COLDPRESS run -q --stats inner.json -- {} seen 7",
+             --trigger pressure -- $COLDPRESS run -q --no-follow --stats inner.json -- {} seen 7",
             program.display()
         );
         let outcome = shell(&place, &line);

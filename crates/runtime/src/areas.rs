@@ -1,7 +1,7 @@
 //! Areas of address space that grow in place: what the pager's memory is made of.
 //!
 //! ```text
-//!  home                                                                     home + HOME_BYTES
+//!  home                                                                     home + its size
 //! │ stacks ▒▒▒▒│      │ staging │   │ bitmaps ▒▒│   │ workplace ▒│  │ tables ▒▒▒│   │ frames ▒▒▒▒▒▒  │
 //! ```
 //!
@@ -56,18 +56,47 @@ const PLACES: [(usize, usize); AREAS] = [
     (64 * MIB, 32 * MIB),
     (128 * MIB, 32 * MIB),
     (256 * MIB, 256 * MIB),
-    (GIB, 60 * GIB),
-    (64 * GIB, 1024 * GIB),
+    (GIB, 15 * GIB),
+    (16 * GIB, 1024 * GIB),
 ];
-/// Bytes of the home.
-const HOME_BYTES: usize = 64 * GIB + 1024 * GIB;
+/// Where frames begin in the home.
+const BEFORE_FRAMES: usize = 16 * GIB;
 
-/// The home lies somewhere from here on. Below are programs with a fixed place, heaps of languages that like round
-/// addresses, and the kernel's first choice where the stack is unlimited; above are programs without a fixed place, then
-/// libraries.
-const FIRST_HOME: usize = 0x3000_0000_0000;
-const HOMES: usize = 0x1e00_0000_0000;
+/// A part of the address space in which a home may lie, somewhere.
+struct Country {
+    first: usize,
+    end: usize,
+    /// The most that frames may grow to in it.
+    most_storage: usize,
+}
+
+/// Directly below programs without a fixed place, which begin at 0x5555_5555_4000 at the lowest. The run-time libraries of
+/// ThreadSanitizer and MemorySanitizer want most of the address space for their shadow memory and leave this
+/// to the program.
+const USUAL: Country = Country {
+    first: 0x5500_0000_0000,
+    end: 0x5555_5500_0000,
+    most_storage: 240 * GIB,
+};
+/// For machines with more memory. Below are programs with a fixed place, heaps of languages that like round addresses,
+/// and the kernel's first choice where the stack is unlimited.
+const LARGE: Country = Country {
+    first: 0x3000_0000_0000,
+    end: 0x5000_0000_0000,
+    most_storage: 1024 * GIB,
+};
 const HOME_STEP: usize = 2 * MIB;
+
+impl Country {
+    fn home_bytes(&self) -> usize {
+        BEFORE_FRAMES + self.most_storage
+    }
+
+    fn home(&self, attempt: usize) -> usize {
+        let places = (self.end - self.first - self.home_bytes()) / HOME_STEP;
+        self.first + random(attempt) % places * HOME_STEP
+    }
+}
 const TRIES: usize = 8;
 
 /// Of a limit of the address space or of data the pager maps no more than this part, but for what it cannot do without.
@@ -77,6 +106,7 @@ const LEAST: usize = 24 * MIB;
 /// The areas.
 pub(crate) struct Areas {
     home: AtomicUsize,
+    home_bytes: AtomicUsize,
     mapped: [AtomicUsize; AREAS],
     /// Bytes that may be mapped in all.
     most: AtomicUsize,
@@ -90,6 +120,7 @@ impl Areas {
     pub(crate) const fn new() -> Self {
         Self {
             home: AtomicUsize::new(0),
+            home_bytes: AtomicUsize::new(0),
             mapped: [const { AtomicUsize::new(0) }; AREAS],
             most: AtomicUsize::new(usize::MAX),
             locked: AtomicBool::new(false),
@@ -97,13 +128,16 @@ impl Areas {
         }
     }
 
-    /// Finds a home, in which `bytes` of the first area are mapped.
-    pub(crate) fn settle(&self, area: Area, bytes: usize) -> bool {
+    /// Finds a home, in which `bytes` of the first area are mapped, for storage of so many bytes at the most.
+    pub(crate) fn settle(&self, area: Area, bytes: usize, storage_bytes: usize) -> bool {
         self.most.store(most(), Relaxed);
+        let country = match storage_bytes <= USUAL.most_storage {
+            true => USUAL,
+            false => LARGE,
+        };
+        self.home_bytes.store(country.home_bytes(), Relaxed);
         (0..TRIES).any(|attempt| {
-            let places = HOMES / HOME_STEP;
-            let home = FIRST_HOME + random(attempt) % places * HOME_STEP;
-            self.home.store(home, Relaxed);
+            self.home.store(country.home(attempt), Relaxed);
             self.grow(area, bytes)
         })
     }
@@ -112,7 +146,7 @@ impl Areas {
     pub(crate) fn home(&self) -> AddressRange {
         match self.home.load(Relaxed) {
             0 => AddressRange { start: 0, end: 0 },
-            home => AddressRange::new(home, HOME_BYTES),
+            home => AddressRange::new(home, self.home_bytes.load(Relaxed)),
         }
     }
 
@@ -219,7 +253,7 @@ fn random(attempt: usize) -> usize {
     // SAFETY: asked only; the kernel writes one word.
     unsafe {
         if sys::syscall(nr::__NR_personality, [ASK, 0, 0, 0, 0, 0]) & ADDR_NO_RANDOMIZE != 0 {
-            return attempt * (HOME_BYTES / HOME_STEP);
+            return attempt * 4096;
         }
         let mut word = sys::now_ns() as usize;
         let args = [
@@ -245,15 +279,19 @@ mod tests {
         let starts = PLACES.iter().skip(1).map(|(at, _)| *at);
         assert!(ends.zip(starts).all(|(end, start)| end <= start));
         let (at, most) = PLACES[AREAS - 1];
-        assert_eq!(at + most, HOME_BYTES);
-        const { assert!(FIRST_HOME + HOMES + HOME_BYTES < 0x5500_0000_0000) };
+        assert_eq!(at, BEFORE_FRAMES);
+        assert_eq!(most, LARGE.most_storage);
+        for country in [USUAL, LARGE] {
+            let last = country.end - country.home_bytes();
+            assert!((0..100).all(|n| (country.first..last).contains(&country.home(n))));
+        }
     }
 
     #[test]
     fn an_area_grows_in_place_and_no_further_than_it_may() {
         let areas = Areas::new();
         assert!(areas.home().is_empty());
-        assert!(areas.settle(Area::Stacks, 1));
+        assert!(areas.settle(Area::Stacks, 1, GIB));
         assert_eq!(areas.mapped(Area::Stacks), PAGE_SIZE);
         let at = areas.start(Area::Stacks) as *mut u8;
         // SAFETY: mapped above, and nobody else's.
@@ -279,7 +317,7 @@ mod tests {
     #[test]
     fn what_another_has_mapped_is_not_replaced() {
         let areas = Areas::new();
-        assert!(areas.settle(Area::Stacks, PAGE_SIZE));
+        assert!(areas.settle(Area::Stacks, PAGE_SIZE, 512 * GIB));
         let behind = areas.start(Area::Stacks) + 2 * PAGE_SIZE;
         assert!(map(behind, PAGE_SIZE));
         assert!(areas.grow(Area::Stacks, 2 * PAGE_SIZE));

@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn frames_that_are_free_here_and_there_are_given_back() {
         let memory = Memory::new();
-        memory.settle().unwrap();
+        memory.settle(1 << 30).unwrap();
         memory.reserve(FRAMES as usize * PAGE_SIZE).unwrap();
         let allocate = |n: u32| {
             assert!(

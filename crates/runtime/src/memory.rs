@@ -72,9 +72,10 @@ impl Memory {
         }
     }
 
-    /// Finds a home, with room for one thread's stack.
-    pub fn settle(&self) -> Result<(), Errno> {
-        let settled = self.areas.settle(Area::Stacks, sys::STACK_BYTES);
+    /// Finds a home, with room for one thread's stack, and for storage of so many bytes at the most.
+    pub fn settle(&self, storage_bytes: usize) -> Result<(), Errno> {
+        let stack = sys::STACK_BYTES;
+        let settled = self.areas.settle(Area::Stacks, stack, storage_bytes);
         settled.then_some(()).ok_or(Errno::NOMEM)
     }
 
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn the_window_index_grows_with_what_is_looked_up() {
         let memory = Memory::new();
-        memory.settle().unwrap();
+        memory.settle(1 << 30).unwrap();
         let [low, high] = [0x5555_0000_0000, 0x7fff_0000_0000];
         assert!(memory.window_slot(low).is_none());
         memory.make_window_slot(low).unwrap().store(1, Relaxed);

@@ -206,7 +206,7 @@ pub fn start_dormant() -> Result<(), StartError> {
 
 fn settle() -> Result<(), StartError> {
     pager().host.exclusions.learn_layout();
-    let settled = pager().host.memory.settle();
+    let settled = pager().host.memory.settle(memory_of_the_machine());
     settled.map_err(|_| StartError::Memory)
 }
 
