@@ -297,7 +297,7 @@ fn a_trace_that_is_not_whole_is_told() {
     }
     // The first process itself, and one that it starts.
     for (options, program) in [("", "PROGRAM"), ("--follow", "sh -c 'PROGRAM; exit $?'")] {
-        let called = format!("{} seen 7 48", executable.display());
+        let called = format!("{} seen 7 256", executable.display());
         let program = program.replace("PROGRAM", &called);
         let line = format!(
             "$COLDPRESS run -q {options} --trace m/t --budget 16M -- {program}; S=$?; $COLDPRESS trace m/t; exit $S"
