@@ -101,7 +101,12 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     let signals = Signals::take();
     let child = spawn::start(&launch, &signals).map_err(|error| refuse_start(&program, error))?;
     let unmanaged = Unmanaged::new(child.pid, &library, follow, budget.bytes);
-    let members = Members::new(child, run_file, unmanaged, Notices::new(quiet || chaos.is_some()));
+    let members = Members::new(
+        child,
+        run_file,
+        unmanaged,
+        Notices::new(quiet || chaos.is_some()),
+    );
     let (ending, outcome) = supervise::supervise(child, &signals, members);
     let end = End {
         pid: child.pid,
