@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use std::fs;
 
 /// Files of `crates/promises/tests` that need the machine for themselves.
-const ALONE: [&str; 16] = [
+const ALONE: [&str; 17] = [
     // Held memory, faults and cold ages are compared with what they are natively, or with a limit.
     "a_cold_age_does_not_stop_the_budget",
     "decisions_are_traced",
@@ -22,6 +22,8 @@ const ALONE: [&str; 16] = [
     "scans_find_their_pages_in_place",
     "the_working_set_is_found",
     "what_is_restored_is_not_kept_twice",
+    // Processor times are compared with native ones.
+    "hostile_prefork",
     // Differences of times.
     "neighbours_learn_nothing",
     // When a program is found, and when it counts as stuck.

@@ -22,6 +22,7 @@ fn shell(place: &Workplace, script: &str) -> Outcome {
     let binary = managed::binary();
     command.args(["-c", script]);
     for name in [
+        "COLDPRESS_BIN",
         "COLDPRESS_BUDGET",
         "COLDPRESS_CODEC",
         "COLDPRESS_STATS",
