@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args, Debug)]
 pub struct Options {
     /// Records that the job reads
-    #[arg(long, default_value_t = 130_000)]
+    #[arg(long, default_value_t = 165_000)]
     records: u64,
     /// Limit of the memory group, in MiB
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(32..))]
@@ -38,6 +38,9 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
+
+/// The system's own: one on the path may be a script that starts another.
+const PYTHON: &str = "/usr/bin/python3";
 
 /// How the job runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,10 +98,10 @@ impl Place<'_> {
         let mut command = match how {
             How::Coldpress => {
                 let mut command = Command::new(&self.coldpress);
-                command.args(["run", "--", "python3"]);
+                command.args(["run", "--", PYTHON]);
                 command
             }
-            _ => Command::new("python3"),
+            _ => Command::new(PYTHON),
         };
         if let Some(group) = &group {
             let joining = group.joining()?;
