@@ -483,8 +483,10 @@ unsafe impl Host for Linux {
                 Some(errno) => {
                     statistics.fail(Failure::MoveOther);
                     taken.refused |= bit;
-                    if errno == Errno::EXIST {
-                        // Not ours: the program has populated all that is mapped, staging too.
+                    let place = AddressRange::new(source + done, PAGE_SIZE);
+                    if errno == Errno::EXIST && (wanted & bit == 0 || sys::resident(place) != 0) {
+                        // Not ours: the program has populated all that is mapped, staging too. Where the page is no
+                        // longer in its place it is the one in the slot: the kernel has moved it and told of less.
                         strays |= bit;
                     }
                 }
