@@ -607,7 +607,7 @@ fn most_bridged(trigger: Trigger) -> u32 {
 }
 
 /// The run of cold pages around page `at`, as a set: neighbours that are cold, with pages between
-/// them that are `away` (missing, their content remembered: the host passes over them), and up to
+/// them that are `away` (missing, their content remembered: the host leaves them out), and up to
 /// `most` tracked ones in a row, which are taken along.
 fn bridge(cold: u64, tracked: u64, away: u64, at: u32, most: u32) -> u64 {
     let mut run = 1u64 << at;

@@ -91,8 +91,7 @@ pub unsafe trait Host: ChunkSource + Sync {
 
     /// Takes pages out of the program, at most 64 from `first`, those whose bit is set in
     /// `wanted` (its lowest bit is set), into the slots from `slot`. Pages between them whose
-    /// bit is not set are missing; where one has come back in this moment it stays, or is put
-    /// back before the call returns. Called in a stable section.
+    /// bit is not set are missing; where one has come back in this moment it stays. Called in a stable section.
     fn take(&self, segment: SegmentId, first: PageIndex, wanted: u64, slot: StagingSlot) -> Taken;
 
     /// The page in a slot.

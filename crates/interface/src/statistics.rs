@@ -34,7 +34,7 @@ pub enum Failure {
     MoveAgain = 2,
     /// `UFFDIO_MOVE` answered EINVAL: read-only, locked or otherwise unmovable memory.
     MoveInvalid = 3,
-    /// `UFFDIO_MOVE` gave another error.
+    /// `UFFDIO_MOVE` gave another error, or EEXIST for a page that it had moved: that one is taken all the same.
     MoveOther = 4,
     /// `UFFDIO_REGISTER` was refused (for example EBUSY: the program's own userfaultfd).
     RegisterRefused = 5,

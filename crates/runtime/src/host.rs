@@ -208,22 +208,61 @@ impl Linux {
         true
     }
 
-    /// Pages that were met where none was expected: in staging now, and their owner knows nothing
-    /// of it. Claims make sure that there are none; if there is one all the same, its content must
-    /// not be lost. Inside the gate.
-    fn put_back_at_once(&self, unwanted: u64, source: usize, staging: usize) {
-        for n in (0..64).filter(|n| unwanted & 1 << n != 0) {
-            let (from, to) = (staging + n * PAGE_SIZE, source + n * PAGE_SIZE);
-            // SAFETY: a filled slot, which is ours and readable.
-            let copied = unsafe { self.uffd().copy(to, from as *const u8, PAGE_SIZE) };
-            let put_back = self.installed(copied, AddressRange::new(to, PAGE_SIZE));
-            if matches!(put_back, Installed::Changing | Installed::Refused) {
-                crate::message::say(format_args!(
-                    "page {to:#x} cannot be put back; the program ends here rather than lose it"
-                ));
-                sys::abort();
+    /// Moves `pages` neighbours, each of which holds something as far as is known, and tells what became of
+    /// each. Inside the gate.
+    fn move_run(&self, source: usize, destination: usize, pages: u32) -> MovedRun {
+        let statistics = self.statistics();
+        let len = pages as usize * PAGE_SIZE;
+        let mut run = MovedRun::default();
+        let (mut done, mut again) = (0, 0);
+        while done < len {
+            // SAFETY: I1; the content is given back by the fault handlers.
+            let moved = unsafe {
+                self.uffd()
+                    .move_pages(destination + done, source + done, len - done)
+            };
+            for n in done / PAGE_SIZE..(done + moved.bytes) / PAGE_SIZE {
+                run.reached |= 1 << n;
             }
+            done += moved.bytes;
+            let bit = 1u64 << ((done / PAGE_SIZE) & 63);
+            match moved.stopped {
+                None => break,
+                Some(Errno::AGAIN) if moved.bytes > 0 => continue,
+                Some(errno @ (Errno::AGAIN | Errno::NOENT))
+                    if errno == Errno::AGAIN || self.is_changing() =>
+                {
+                    statistics.fail(Failure::MoveAgain);
+                    again += 1;
+                    if again > 2 {
+                        run.gave_up = true;
+                        break;
+                    }
+                    continue;
+                }
+                Some(Errno::BUSY) => {
+                    statistics.fail(Failure::MoveBusy);
+                    run.refused |= bit;
+                }
+                Some(Errno::NOENT) => run.holes |= bit,
+                Some(Errno::INVAL) => {
+                    statistics.fail(Failure::MoveInvalid);
+                    run.refused |= bit;
+                }
+                // The kernel has moved the page and told nothing of it. Where it is still in its place, what lies in
+                // the slot is not ours: the program has populated all that is mapped, staging too.
+                Some(Errno::EXIST) if !sys::is_resident(source + done) => {
+                    statistics.fail(Failure::MoveOther);
+                    run.reached |= bit;
+                }
+                Some(_) => {
+                    statistics.fail(Failure::MoveOther);
+                    run.refused |= bit;
+                }
+            }
+            done += PAGE_SIZE;
         }
+        run
     }
 
     /// Registers the managed memory around pages `first..end` of a window, and tracks what is
@@ -382,6 +421,17 @@ pub(crate) fn tell_of_doubt(at: AddressRange, doubt: Doubt) {
     ));
 }
 
+/// What became of the pages of a run: bit n stands for its page n.
+#[derive(Default)]
+struct MovedRun {
+    /// In its slot now, unless there was nothing but the page of zeros.
+    reached: u64,
+    holes: u64,
+    refused: u64,
+    /// The address space changes without end: what comes behind was not tried.
+    gave_up: bool,
+}
+
 // SAFETY: see `Memory`.
 unsafe impl ChunkSource for Linux {
     fn chunk(&self) -> Option<NonNull<u8>> {
@@ -437,67 +487,31 @@ unsafe impl Host for Linux {
                 }
             }
         }
-        let (source, destination) = (window.address(first), self.slot(slot));
-        let len = count as usize * PAGE_SIZE;
-        let mut done = 0;
-        if source % ARENA_BYTES == 0 {
+        let mut rest = wanted;
+        if run.start % ARENA_BYTES == 0 {
             // libc writes to the head of an arena in the child of a fork before any hook runs.
             taken.refused = 1;
-            done = PAGE_SIZE;
+            rest &= !1;
         }
-        let (mut reached, mut strays) = (0u64, 0u64);
-        let mut again = 0;
-        while done < len {
-            // SAFETY: I1; the content is given back by the fault handlers.
-            let moved = unsafe {
-                self.uffd()
-                    .move_pages(destination + done, source + done, len - done)
-            };
-            for n in done / PAGE_SIZE..(done + moved.bytes) / PAGE_SIZE {
-                reached |= 1 << n;
+        let mut reached = 0;
+        // One move for each stretch of neighbours: none passes over holes (see `Userfaultfd::move_pages`).
+        while rest != 0 {
+            let at = rest.trailing_zeros();
+            let pages = (rest >> at).trailing_ones();
+            let offset = at as usize * PAGE_SIZE;
+            let moved = self.move_run(run.start + offset, self.slot(slot) + offset, pages);
+            reached |= moved.reached << at;
+            taken.holes |= moved.holes << at;
+            taken.refused |= moved.refused << at;
+            if moved.gave_up {
+                break;
             }
-            done += moved.bytes;
-            let bit = 1u64 << ((done / PAGE_SIZE) & 63);
-            match moved.stopped {
-                None => break,
-                Some(Errno::AGAIN) if moved.bytes > 0 => continue,
-                Some(errno @ (Errno::AGAIN | Errno::NOENT))
-                    if errno == Errno::AGAIN || self.is_changing() =>
-                {
-                    statistics.fail(Failure::MoveAgain);
-                    again += 1;
-                    if again > 2 {
-                        break;
-                    }
-                    continue;
-                }
-                Some(Errno::BUSY) => {
-                    statistics.fail(Failure::MoveBusy);
-                    taken.refused |= bit;
-                }
-                Some(Errno::NOENT) => taken.holes |= bit,
-                Some(Errno::INVAL) => {
-                    statistics.fail(Failure::MoveInvalid);
-                    taken.refused |= bit;
-                }
-                Some(errno) => {
-                    statistics.fail(Failure::MoveOther);
-                    taken.refused |= bit;
-                    let place = AddressRange::new(source + done, PAGE_SIZE);
-                    if errno == Errno::EXIST && (wanted & bit == 0 || sys::resident(place) != 0) {
-                        // Not ours: the program has populated all that is mapped, staging too. Where the page is no
-                        // longer in its place it is the one in the slot: the kernel has moved it and told of less.
-                        strays |= bit;
-                    }
-                }
-            }
-            done += PAGE_SIZE;
+            rest &= rest.checked_add(1 << at).unwrap_or(0);
         }
-        let filled = self.filled_slots(slot, count as usize) & !strays;
-        self.put_back_at_once(filled & !wanted, source, destination);
-        taken.moved = filled & wanted;
-        taken.holes = (taken.holes | reached & !filled) & wanted & !filled;
-        taken.refused &= wanted;
+        // What has only ever been read is the kernel's page of zeros: a hole in staging.
+        let filled = self.filled_slots(slot, count as usize);
+        taken.moved = reached & filled;
+        taken.holes |= reached & !filled;
         self.staged_pages
             .fetch_add(u64::from(taken.moved.count_ones()), Relaxed);
         for n in 0..count {

@@ -100,7 +100,7 @@ pub(crate) fn one(segment: u32, index: u32) {
 
 /// Whether it was restored while the pager was still: then it may have been written since.
 fn is_in_place(address: usize) -> bool {
-    sys::resident(AddressRange::new(address, PAGE_SIZE)) != 0
+    sys::is_resident(address)
 }
 
 /// What has been opened and found out on the way.

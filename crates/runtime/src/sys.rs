@@ -536,6 +536,14 @@ pub fn resident_if_mapped(range: coldpress_uffd::AddressRange) -> Result<u64, u6
     }
 }
 
+/// Whether our own page at `address` is resident.
+pub fn is_resident(address: usize) -> bool {
+    resident(coldpress_uffd::AddressRange::new(
+        address,
+        coldpress_uffd::PAGE_SIZE,
+    )) != 0
+}
+
 /// Whether a page lies in any mapping.
 pub fn is_mapped(address: usize) -> bool {
     let mut page = 0u8;

@@ -28,7 +28,6 @@ const IOC_NEW: Opcode = opcode::none(UFFDIO, 0x00);
 const API_VERSION: u64 = 0xAA;
 const REGISTER_MODE_MISSING: u64 = 1;
 const MOVE_MODE_DONTWAKE: u64 = 1;
-const MOVE_MODE_ALLOW_SRC_HOLES: u64 = 2;
 
 const EVENT_PAGEFAULT: u8 = 0x12;
 const EVENT_FORK: u8 = 0x13;
@@ -120,7 +119,8 @@ pub enum Message {
 /// What a move brought about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// Bytes handled from the start of the range, holes that were passed over included.
+    /// Bytes moved from the start of the range; more may have been (see
+    /// [`move_pages`](Userfaultfd::move_pages), `EEXIST`).
     pub bytes: usize,
     /// Why the move stopped before the end, if it did.
     pub stopped: Option<Errno>,
@@ -363,11 +363,17 @@ impl Userfaultfd {
     }
 
     /// Moves the pages of `source..source+len` to `destination`, which is missing there and
-    /// registered with this userfaultfd. Holes in the source are passed over. What was moved is
-    /// missing in the source at once, in the eyes of every thread: no write can be lost.
+    /// registered with this userfaultfd. What was moved is missing in the source at once, in the
+    /// eyes of every thread: no write can be lost.
     ///
-    /// Errors are outcomes: `EBUSY` a pinned or shared page, `EINVAL` a mapping that cannot be
-    /// moved from, `EAGAIN` a changing address space, `EEXIST` a destination that is not empty.
+    /// Errors are outcomes: `ENOENT` a hole in the source, `EBUSY` a pinned or shared page,
+    /// `EINVAL` a mapping that cannot be moved from, `EAGAIN` a changing address space, `EEXIST` a
+    /// destination that is not empty, *or a page that this very call has moved*.
+    ///
+    /// The last is a fault of Linux 6.18's `move_pages` (`mm/userfaultfd.c`): once it has tried a
+    /// page again, because a thread wrote to it in that moment, it forgets to count what it moves,
+    /// and comes to the same page a second time. With `ALLOW_SRC_HOLES` a hole there would keep it
+    /// in the kernel for ever; therefore holes stop a move here.
     ///
     /// # Safety
     /// The source pages disappear for their owner: the caller gives their content back on a
@@ -377,7 +383,7 @@ impl Userfaultfd {
             dst: destination as u64,
             src: source as u64,
             len: len as u64,
-            mode: MOVE_MODE_DONTWAKE | MOVE_MODE_ALLOW_SRC_HOLES,
+            mode: MOVE_MODE_DONTWAKE,
             move_: 0,
         };
         // SAFETY: as the caller promises; the structure is the one of UFFDIO_MOVE.
