@@ -488,7 +488,7 @@ unsafe impl Host for Linux {
             }
         }
         let mut rest = wanted;
-        if run.start % ARENA_BYTES == 0 {
+        if run.start.is_multiple_of(ARENA_BYTES) {
             // libc writes to the head of an arena in the child of a fork before any hook runs.
             taken.refused = 1;
             rest &= !1;
