@@ -1,6 +1,6 @@
 //! `cargo xtask bench group`: a job that needs more than its memory group allows.
 //!
-//! The job (`programs/records.py`, CPython) runs without a limit, then in a memory group with a limit: as it is, with
+//! The job (`programs/table.py` or `programs/records.py`, CPython) runs without a limit, then in a memory group with a limit: as it is, with
 //! `coldpress run --` in front and no option, and with swap on a zram device of our own. zram's pool is charged to nobody;
 //! what it took is told beside it.
 
@@ -25,9 +25,13 @@ use std::time::{Duration, Instant};
 /// Options of the measurement.
 #[derive(clap::Args, Debug)]
 pub struct Options {
-    /// Records that the job reads
-    #[arg(long, default_value_t = 165_000)]
-    records: u64,
+    /// The job: a table that is built and gone through once in order, or records that are grouped
+    /// and visited at random
+    #[arg(long, value_enum, default_value_t = Job::Table)]
+    job: Job,
+    /// Records that the job holds [default: as many as take 310 MiB]
+    #[arg(long)]
+    records: Option<u64>,
     /// Limit of the memory group, in MiB
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(32..))]
     limit: u64,
@@ -41,6 +45,37 @@ pub struct Options {
 
 /// The system's own: one on the path may be a script that starts another.
 const PYTHON: &str = "/usr/bin/python3";
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Job {
+    Table,
+    Records,
+}
+
+impl Job {
+    /// Its name and its text.
+    fn script(self) -> (&'static str, &'static str) {
+        match self {
+            Job::Table => ("table.py", include_str!("programs/table.py")),
+            Job::Records => ("records.py", include_str!("programs/records.py")),
+        }
+    }
+
+    /// So many take 310 MiB.
+    fn records(self) -> u64 {
+        match self {
+            Job::Table => 750_000,
+            Job::Records => 165_000,
+        }
+    }
+}
+
+impl Options {
+    fn records(&self) -> u64 {
+        self.records.unwrap_or(self.job.records())
+    }
+}
 
 /// How the job runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +146,7 @@ impl Place<'_> {
         let output = self.dir.join("output");
         command
             .arg(&self.script)
-            .arg(self.options.records.to_string())
+            .arg(self.options.records().to_string())
             .stdin(Stdio::null())
             .stdout(File::create(&output)?)
             .stderr(Stdio::inherit());
@@ -161,8 +196,9 @@ pub fn run(options: &Options) -> Result<u8> {
     install::packages(&[install::PYTHON])?;
     let machine = Machine::now();
     let (dir, _guard) = workspace::temporary_dir("group")?;
-    let script = dir.join("records.py");
-    fs::write(&script, include_str!("programs/records.py"))?;
+    let (name, text) = options.job.script();
+    let script = dir.join(name);
+    fs::write(&script, text)?;
     let coldpress = workspace::build_release()?;
     let place = Place {
         options,
@@ -207,8 +243,10 @@ pub fn run(options: &Options) -> Result<u8> {
     }
     println!("\n{table}");
     println!(
-        "\n{} records, a memory group of {} MiB; medians of {} round(s). {wrong} outputs differed.\n{machine}",
-        options.records, options.limit, options.rounds
+        "\n{name}, {} records, a memory group of {} MiB; medians of {} round(s). {wrong} outputs differed.\n{machine}",
+        options.records(),
+        options.limit,
+        options.rounds
     );
     if let Some(path) = &options.json {
         let sides = HOWS.into_iter().zip(&seen).map(|(how, seen)| {
@@ -216,7 +254,7 @@ pub fn run(options: &Options) -> Result<u8> {
             json!({"how": how.name(), "runs": runs})
         });
         let all = json!({
-            "records": options.records, "limit_bytes": options.limit << 20,
+            "job": name, "records": options.records(), "limit_bytes": options.limit << 20,
             "sides": sides.collect::<Vec<_>>(), "machine": machine.json(),
         });
         output::json(path, &all)?;

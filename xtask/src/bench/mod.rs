@@ -9,6 +9,7 @@
 //! | [`deadline`] | a thread with deadlines beside memory that is compressed, and the pager's locks |
 //! | [`fork`] | what it costs that memory is shared with a child |
 //! | [`group`] | a job that needs more than its memory group allows |
+//! | [`watch`] | a compiler that waits for files to change |
 //! | [`stepwise`], [`machine`] | their programs, steered and watched from outside; what they ran on |
 //! | [`mod@run`] | real programs: coldpress and kernel zram in turns, at the same memory |
 //! | [`calibrate`] | the limit at which zram holds as much as coldpress |
@@ -30,6 +31,7 @@ mod pages;
 mod report;
 mod run;
 mod stepwise;
+mod watch;
 mod zram;
 
 /// The measurements.
@@ -49,6 +51,8 @@ pub enum Which {
     Fork(fork::Options),
     /// A job that needs more than its memory group allows: killed, or saved.
     Group(group::Options),
+    /// What a compiler holds that waits for files to change.
+    Watch(watch::Options),
 }
 
 /// Runs a measurement; 1 if it found wrong content.
@@ -61,5 +65,6 @@ pub fn run(which: &Which) -> anyhow::Result<u8> {
         Which::Deadline(options) => deadline::run(options),
         Which::Fork(options) => fork::run(options),
         Which::Group(options) => group::run(options),
+        Which::Watch(options) => watch::run(options),
     }
 }

@@ -1,4 +1,4 @@
-"""A job as they run in containers: reads records, indexes them, aggregates, and prints a digest of the results."""
+"""A job as they run in containers: reads records, indexes them, goes through them group by group, which is at random in memory."""
 import collections
 import hashlib
 import json
