@@ -15,7 +15,9 @@ use crate::follow::Totals;
 use crate::report;
 use crate::rule;
 use crate::size::{format_bytes, format_count};
-use crate::sums::{Above, Sums, as_option, named_budget, pager_cpu_ns, percent};
+use crate::sums::{
+    Above, Sums, as_option, is_incompressible, named_budget, next_to_try, pager_cpu_ns, percent,
+};
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::{Failure, Statistics};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -137,12 +139,12 @@ fn nothing_taken(s: &Statistics, elapsed_ns: u64) -> String {
     let age_ms = get(&s.cold_after_ms);
     if budget != NO_BUDGET && get(&s.peak_total_bytes) <= budget {
         return format!(
-            "nothing to compress: {peak} at most, budget {}",
+            "nothing compressed: {peak} at most, which its budget of {} allows",
             format_bytes(budget)
         );
     }
-    match age_ms > 0 && elapsed_ns / 1_000_000 > 2 * age_ms {
-        true => format!("nothing to compress: none of its {peak} was cold in {time}"),
+    match elapsed_ns / 1_000_000 > (2 * age_ms).max(4_000) {
+        true => format!("nothing compressed: none of its {peak} was cold in {time}"),
         false => format!("nothing to compress: the program ended after {time}"),
     }
 }
@@ -174,17 +176,25 @@ fn missed(s: &Statistics) -> Vec<String> {
             )],
         };
     }
-    let enough = get(&s.peak_total_bytes) / 31 * 32;
-    vec![
-        format!(
+    let (peak, content) = (get(&s.peak_total_bytes), get(&s.peak_content_bytes));
+    // What lies above the peak was measured against a smaller budget, of before it was changed.
+    let was_smaller = above.most_bytes > peak.saturating_sub(budget) + (1 << 20);
+    let missed = match was_smaller {
+        true => format!(
+            "BUDGET MISSED: above it {share} of the time, before it was {}",
+            named_budget(budget)
+        ),
+        false => format!(
             "BUDGET MISSED: above {} {share} of the time, by up to {most}",
             named_budget(budget)
         ),
-        format!(
-            "a budget that it would have kept: --budget {}",
-            as_option(enough)
-        ),
-    ]
+    };
+    let next = match is_incompressible(get(&s.failed_pages), content) {
+        _ if was_smaller => return vec![missed],
+        Some(_) => as_option(peak / 31 * 32),
+        None => next_to_try(budget, content),
+    };
+    vec![missed, format!("a budget to try: --budget {next}")]
 }
 
 fn cost(sums: &Sums, over_ns: u64) -> String {
@@ -351,14 +361,34 @@ mod tests {
             [
                 "at most 82.0 MiB instead of 76.0 MiB",
                 "BUDGET MISSED: above 40.0 MiB 97 % of the time, by up to 42.0 MiB",
-                "a budget that it would have kept: --budget 88M",
+                "a budget to try: --budget 60M",
             ]
         );
         fits(&lines);
+        s.failed_pages.store(50 * 256, Relaxed);
+        let lines = of_program("python3", &s, 10_000 * MS);
+        assert_eq!(lines[3], "a budget to try: --budget 88M");
         s.evictions.store(0, Relaxed);
         let lines = of_program("python3", &s, 10_000 * MS);
         assert!(lines[1].starts_with("BUDGET MISSED"), "{lines:?}");
         assert_eq!(lines.len(), 3);
+    }
+
+    #[test]
+    fn an_excess_over_an_earlier_budget_is_not_told_of_the_last_one() {
+        let s = page();
+        s.budget_bytes.store(204 * MIB, Relaxed);
+        s.above_budget_ns.store(2_400 * MS, Relaxed);
+        s.most_above_budget_bytes.store(232 * MIB, Relaxed);
+        s.peak_total_bytes.store(252 * MIB, Relaxed);
+        s.peak_content_bytes.store(315 * MIB, Relaxed);
+        let lines = of_program("python3", &s, 10_000 * MS);
+        assert_eq!(
+            lines[2],
+            "BUDGET MISSED: above it 24 % of the time, before it was 204.0 MiB"
+        );
+        assert!(lines[3].starts_with("cost: "), "{lines:?}");
+        fits(&lines);
     }
 
     #[test]
@@ -385,7 +415,7 @@ mod tests {
         let told = |s, ms| of_program("p", s, ms * MS);
         assert_eq!(
             told(&s, 10_000),
-            ["p: nothing to compress: 59.0 MiB at most, budget 60.0 MiB"]
+            ["p: nothing compressed: 59.0 MiB at most, which its budget of 60.0 MiB allows"]
         );
         s.budget_bytes.store(NO_BUDGET, Relaxed);
         s.cold_after_ms.store(2_000, Relaxed);
@@ -395,7 +425,7 @@ mod tests {
         );
         assert_eq!(
             told(&s, 12_000),
-            ["p: nothing to compress: none of its 59.0 MiB was cold in 12 s"]
+            ["p: nothing compressed: none of its 59.0 MiB was cold in 12 s"]
         );
     }
 

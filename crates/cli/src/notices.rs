@@ -1,5 +1,5 @@
 //! What `run` says while the program runs: that its budget cannot be kept, or is kept at a price that nobody
-//! wants, and which command ends it.
+//! wants, and which command to try.
 //!
 //! The parent looks at the statistics page and compares it with the look before. What is wrong at
 //! [`CONVINCED`] looks in a row is said, and said again a minute later if it has not ended, then four minutes after that,
@@ -7,7 +7,7 @@
 
 use crate::follow;
 use crate::size::format_bytes;
-use crate::sums::{FAULT_KERNEL_NS, as_option, percent};
+use crate::sums::{FAULT_KERNEL_NS, as_option, is_incompressible, next_to_try, percent};
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::Statistics;
 use std::collections::HashMap;
@@ -165,34 +165,36 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
     let get = |word: &AtomicU64| word.load(Relaxed);
     let (pid, total, content) = (get(&s.pid), get(&s.total_bytes), get(&s.content_bytes));
     let budget = format_bytes(get(&s.budget_bytes));
-    // The pager begins to take pages a thirty-second below the budget.
-    let set = |bytes: u64| {
-        format!(
-            "to end this: coldpress set {pid} budget={}",
-            as_option(bytes / 31 * 32)
-        )
-    };
-    match wrong {
-        Wrong::OutOfReach => {
-            let failed = get(&s.failed_pages) * 4096;
-            let share = (failed as f64 / content.max(1) as f64).min(1.0);
-            let why = match share >= 0.2 {
-                true => format!("{} of its memory does not compress", percent(share)),
-                false => "its pages come back as fast as they go".to_owned(),
-            };
-            vec![
-                format!("budget of {budget} out of reach"),
-                format!("{why}; least possible now: {}", format_bytes(total)),
-                set(total),
-            ]
-        }
-        Wrong::Dear(times) => vec![
-            format!("budget of {budget} makes it {times:.0} times slower or more"),
+    let set = |budget: String| format!("to try: coldpress set {pid} budget={budget}");
+    let natively = format!(
+        "natively it would hold {}; the nearer to that, the faster",
+        format_bytes(content)
+    );
+    let next = next_to_try(get(&s.budget_bytes), content);
+    let incompressible = is_incompressible(get(&s.failed_pages), content);
+    match (wrong, incompressible) {
+        (Wrong::OutOfReach, Some(share)) => vec![
+            format!("budget of {budget} out of reach"),
             format!(
-                "it works with more than that; natively it would hold {}",
-                format_bytes(content)
+                "{} of its memory does not compress; least possible now: {}",
+                percent(share),
+                format_bytes(total)
             ),
-            set(content),
+            // The pager begins to take pages a thirty-second below the budget.
+            set(as_option(total / 31 * 32)),
+        ],
+        (Wrong::OutOfReach, None) => vec![
+            format!(
+                "holds {} now: its budget of {budget} is too small",
+                format_bytes(total)
+            ),
+            natively,
+            set(next),
+        ],
+        (Wrong::Dear(times), _) => vec![
+            format!("budget of {budget} makes it {times:.0} times slower now, or more"),
+            natively,
+            set(next),
         ],
     }
 }
@@ -287,17 +289,24 @@ mod tests {
             [
                 "budget of 40.0 MiB out of reach",
                 "89 % of its memory does not compress; least possible now: 82.0 MiB",
-                "to end this: coldpress set 4242 budget=88M",
+                "to try: coldpress set 4242 budget=88M",
             ]
         );
         s.failed_pages.store(0, Relaxed);
-        assert!(say(Wrong::OutOfReach, &s)[1].starts_with("its pages come back"));
+        assert_eq!(
+            say(Wrong::OutOfReach, &s),
+            [
+                "holds 82.0 MiB now: its budget of 40.0 MiB is too small",
+                "natively it would hold 88.0 MiB; the nearer to that, the faster",
+                "to try: coldpress set 4242 budget=64M",
+            ]
+        );
         assert_eq!(
             say(Wrong::Dear(15.1), &s),
             [
-                "budget of 40.0 MiB makes it 15 times slower or more",
-                "it works with more than that; natively it would hold 88.0 MiB",
-                "to end this: coldpress set 4242 budget=92M",
+                "budget of 40.0 MiB makes it 15 times slower now, or more",
+                "natively it would hold 88.0 MiB; the nearer to that, the faster",
+                "to try: coldpress set 4242 budget=64M",
             ]
         );
     }

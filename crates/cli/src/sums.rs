@@ -212,6 +212,18 @@ pub fn as_option(bytes: u64) -> String {
     }
 }
 
+/// A budget to try next where this one was too small: in the middle between it and what the program holds natively.
+/// What the least is that works, nobody knows before it was tried.
+pub fn next_to_try(budget: u64, content: u64) -> String {
+    as_option(budget.midpoint(content.max(budget)))
+}
+
+/// Whether so much of the memory does not compress that this is why it is above the budget.
+pub fn is_incompressible(failed_pages: u64, content: u64) -> Option<f64> {
+    let share = (failed_pages as f64 * 4096.0 / content.max(1) as f64).min(1.0);
+    (share >= 0.2).then_some(share)
+}
+
 /// "60.0 MiB", or what there is to say where there is none.
 pub fn named_budget(bytes: u64) -> String {
     match bytes {
