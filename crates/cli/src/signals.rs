@@ -1,13 +1,16 @@
 //! Signals of the waiting parent.
 //!
-//! The parent must look to its caller like the program itself, so it blocks every signal it is
-//! concerned with and takes them one by one with `sigtimedwait`; no handler ever runs.
+//! The parent must look to its caller like the program itself, so it blocks every signal that can be
+//! blocked and takes them one by one with `sigtimedwait`; no handler ever runs.
 //!
-//! | signal | from the terminal (kernel) | sent to the parent alone (`kill`) |
+//! | signal | from the kernel (the terminal, a broken pipe) | from a process (`kill`, `sigqueue`) |
 //! |---|---|---|
 //! | INT, QUIT, TSTP, WINCH | dropped: the program, in the same process group, has it too | forwarded |
-//! | TERM, HUP, USR1, USR2 | forwarded | forwarded |
-//! | CONT | forwarded if the program is stopped | the same |
+//! | CHLD, PIPE, XFSZ, TTIN, TTOU and what a fault raises | ours | CHLD and PIPE forwarded, the rest ours |
+//! | all others, real-time signals with their values among them | forwarded | forwarded |
+//!
+//! What a process sends to the whole process group arrives at the program twice: nothing tells it from what was sent to us
+//! alone.
 //!
 //! The child restores the mask and the dispositions as they were when `coldpress` started: what
 //! the caller ignored (`nohup`, systemd's ignored SIGPIPE) the program ignores too.
@@ -18,22 +21,26 @@ use std::mem;
 use std::ptr;
 use std::time::Duration;
 
-/// The signals that the parent takes.
-const TAKEN: [libc::c_int; 10] = [
-    libc::SIGCHLD,
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGWINCH,
-    libc::SIGCONT,
-    libc::SIGTSTP,
+/// The signals that the parent does not take: faults of its own, what cannot be taken, what stops it for using the
+/// terminal, and those of the C library (32, 33).
+const OURS: [libc::c_int; 13] = [
+    libc::SIGKILL,
+    libc::SIGSTOP,
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGXFSZ,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    32,
+    33,
 ];
 
-/// `si_code` of signals that the kernel itself sends, those of the terminal among them.
-const SI_KERNEL: libc::c_int = 0x80;
+/// Number of the last signal.
+const LAST: libc::c_int = 64;
 
 /// What the signal does.
 pub fn disposition(signal: libc::c_int) -> libc::sighandler_t {
@@ -77,18 +84,38 @@ pub struct Signals {
 }
 
 /// A signal that arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Arrival {
     /// Its number.
     pub signal: libc::c_int,
-    /// Whether the kernel (the terminal) sent it.
-    pub from_kernel: bool,
+    /// Whether another process sent it, and not the kernel (the terminal) or we.
+    pub from_process: bool,
+    info: libc::siginfo_t,
+}
+
+impl Arrival {
+    /// Sends it to a process, with the value that came with it.
+    pub fn send(&self, pid: libc::pid_t) {
+        // SAFETY: a signal harms no memory; the structure is one that the kernel has filled in.
+        unsafe {
+            match self.info.si_code < 0 {
+                true => libc::syscall(
+                    libc::SYS_rt_sigqueueinfo,
+                    pid,
+                    self.signal,
+                    &raw const self.info,
+                ),
+                false => libc::kill(pid, self.signal).into(),
+            }
+        };
+    }
 }
 
 impl Signals {
     /// Blocks the signals. SIGCHLD becomes default: ignored, it would discard exit statuses.
     pub fn take() -> Self {
-        let taken = set_of(&TAKEN);
+        let taken: Vec<_> = (1..=LAST).filter(|signal| !OURS.contains(signal)).collect();
+        let taken = set_of(&taken);
         let mut original_mask = set_of(&[]);
         // SAFETY: both sets are valid; the process has one thread.
         unsafe { libc::sigprocmask(libc::SIG_BLOCK, &taken, &mut original_mask) };
@@ -122,10 +149,13 @@ impl Signals {
             // SAFETY: the set, the answer and the time (or null: no limit) are valid.
             let signal = unsafe { libc::sigtimedwait(&self.taken, &mut info, time) };
             if signal > 0 {
-                let from_kernel = info.si_code == SI_KERNEL;
+                // SAFETY: what `kill` and `sigqueue` send has a sender.
+                let from_process = info.si_code <= 0
+                    && unsafe { info.si_pid() } != std::process::id().cast_signed();
                 return Some(Arrival {
                     signal,
-                    from_kernel,
+                    from_process,
+                    info,
                 });
             }
             if io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) || timeout.is_some() {
@@ -136,12 +166,47 @@ impl Signals {
 }
 
 /// Whether the program is to be sent the signal that the parent received.
-pub fn is_forwarded(arrival: Arrival, program_is_stopped: bool) -> bool {
-    match arrival.signal {
-        libc::SIGCHLD => false,
-        libc::SIGINT | libc::SIGQUIT | libc::SIGTSTP | libc::SIGWINCH => !arrival.from_kernel,
-        libc::SIGCONT => program_is_stopped,
+pub fn is_forwarded(signal: libc::c_int, from_process: bool) -> bool {
+    match signal {
+        libc::SIGCHLD
+        | libc::SIGPIPE
+        | libc::SIGINT
+        | libc::SIGQUIT
+        | libc::SIGTSTP
+        | libc::SIGWINCH => from_process,
         _ => true,
+    }
+}
+
+/// Stops this process as the program was stopped, until somebody continues it.
+pub fn stop_by(signal: libc::c_int) {
+    let own = set_of(&[signal]);
+    let before = disposition(signal);
+    set_disposition(signal, libc::SIG_DFL);
+    // SAFETY: the sets are valid; a signal to ourselves harms nobody else.
+    unsafe {
+        libc::kill(libc::getpid(), signal);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &own, ptr::null_mut());
+        // We were stopped here.
+        libc::sigprocmask(libc::SIG_BLOCK, &own, ptr::null_mut());
+    }
+    set_disposition(signal, before);
+}
+
+/// Whether a shell waits for us in the foreground of a terminal.
+pub fn is_in_the_foreground() -> bool {
+    // SAFETY: the calls ask, and change nothing.
+    unsafe {
+        let terminal = libc::open(
+            c"/dev/tty".as_ptr(),
+            libc::O_RDONLY | libc::O_NOCTTY | libc::O_CLOEXEC,
+        );
+        if terminal < 0 {
+            return false;
+        }
+        let foreground = libc::tcgetpgrp(terminal);
+        libc::close(terminal);
+        foreground == libc::getpgrp()
     }
 }
 
@@ -169,20 +234,19 @@ mod tests {
 
     #[test]
     fn what_the_terminal_sends_reaches_the_program_once() {
-        let arrival = |signal, from_kernel| Arrival {
-            signal,
-            from_kernel,
-        };
         for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGWINCH] {
-            assert!(!is_forwarded(arrival(signal, true), false));
-            assert!(is_forwarded(arrival(signal, false), false));
+            assert!(!is_forwarded(signal, false));
+            assert!(is_forwarded(signal, true));
         }
-        for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
-            assert!(is_forwarded(arrival(signal, true), false));
-            assert!(is_forwarded(arrival(signal, false), false));
+        for signal in [
+            libc::SIGTERM,
+            libc::SIGHUP,
+            libc::SIGUSR1,
+            libc::SIGCONT,
+            36,
+        ] {
+            assert!(is_forwarded(signal, false) && is_forwarded(signal, true));
         }
-        assert!(is_forwarded(arrival(libc::SIGCONT, false), true));
-        assert!(!is_forwarded(arrival(libc::SIGCONT, false), false));
-        assert!(!is_forwarded(arrival(libc::SIGCHLD, false), true));
+        assert!(!is_forwarded(libc::SIGCHLD, false), "our own child's");
     }
 }

@@ -2,7 +2,6 @@
 //! processes of the run, and waits for its end.
 
 use crate::follow::{Members, Outcome};
-use crate::process::Identity;
 use crate::signals::{self, Signals};
 use crate::spawn::Child;
 use std::mem;
@@ -26,20 +25,14 @@ pub fn supervise(child: Child, signals: &Signals, mut members: Members) -> (Endi
         let next = members.look();
         if let Some(arrival) = signals.wait(Some(next)) {
             // The child is not reaped before the end, so its id is still its own.
-            let stopped = Identity::of(child.pid).is_some_and(|process| process.state == 'T');
-            if signals::is_forwarded(arrival, stopped) {
-                send(child.pid, arrival.signal);
+            if signals::is_forwarded(arrival.signal, arrival.from_process) {
+                arrival.send(child.pid.cast_signed());
             }
         }
     };
     let outcome = members.finish();
     reap(child.pid);
     (ending, outcome)
-}
-
-fn send(pid: u32, signal: libc::c_int) {
-    // SAFETY: `pid` is our own child, which has not been reaped.
-    unsafe { libc::kill(pid.cast_signed(), signal) };
 }
 
 /// Whether the child has ended. Follows it where the terminal has stopped it.
@@ -57,11 +50,11 @@ fn look_at(child: u32) -> Option<Ending> {
     if let Some(info) = wait_for(libc::P_PID, child, libc::WSTOPPED) {
         // SAFETY: as above.
         let signal = unsafe { info.si_status() };
-        // Job control only: a tool that stops the program with SIGSTOP will continue the program
-        // and not us, and we would sleep for ever.
-        if [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal) {
-            // SAFETY: a signal to ourselves.
-            unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+        // A tool that stops the program with SIGSTOP will continue the program and not us, and we would sleep
+        // for ever. But a shell that waits for us in the foreground has to get its terminal back.
+        let by_terminal = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal);
+        if by_terminal || signals::is_in_the_foreground() {
+            signals::stop_by(signal);
         }
     }
     None

@@ -6,14 +6,18 @@
 //! the two could disturb.)
 //!
 //! Everything else is handed on with its arguments, registers and stack as they came: a thread that
-//! is made by `syscall(SYS_clone, …)` returns on a stack of its own.
+//! is made by `syscall(SYS_clone, …)` returns on a stack of its own. Two things are seen to before ([`sharing`]): a process
+//! that shares the memory may outlive this one, whose threads the pager's are; and the word that the kernel clears when a thread
+//! ends has to be in place then.
 //!
 //! An instruction of the program's own, of which nobody knows, makes a child that gets SIGSEGV where content is away
 //! (`docs/adr/0003-fork.md`).
 
 use crate::entry;
 use crate::wrappers::{Wrapped, answer};
-use coldpress_runtime::{pager, sys};
+use coldpress_runtime::exclusions::Reason;
+use coldpress_runtime::{message, pager, sys};
+use coldpress_uffd::AddressRange;
 use core::arch::{asm, naked_asm};
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
@@ -79,6 +83,7 @@ pub unsafe extern "C" fn clone(
         let Some(real) = REAL.find() else {
             return answer(-38) as c_int;
         };
+        sharing(bits, child_tid as usize);
         // SAFETY: libc's function with the program's arguments; on x86_64 it finds those that it was given where
         // any function with seven arguments does.
         return unsafe {
@@ -109,6 +114,28 @@ pub unsafe extern "C" fn clone(
         unsafe { run_on(stack, body, argument) }
     }
     answer(result) as c_int
+}
+
+/// What shares the program's memory is about to be made.
+extern "C" fn sharing(flags: usize, child_tid: usize) {
+    const THREAD: usize = nr::CLONE_THREAD as usize;
+    const WAITS: usize = nr::CLONE_VFORK as usize;
+    const CLEARS: usize = nr::CLONE_CHILD_CLEARTID as usize;
+    if flags & (THREAD | WAITS) == 0 && pager().is_expected() {
+        let left = pager().leave();
+        message::say(format_args!(
+            "the program has made a process that shares its memory, and {}",
+            match left {
+                true => "goes on without compression: that process may outlive it",
+                false => "the pager cannot leave: that process must not outlive it",
+            }
+        ));
+    }
+    if flags & CLEARS != 0 && child_tid != 0 {
+        // The dead wait for no page.
+        let word = AddressRange::new(child_tid, size_of::<c_int>());
+        pager().keep_in_place(word, Reason::RobustMutex);
+    }
 }
 
 /// Runs the child's function as libc does: its result is the status of the thread.
@@ -258,6 +285,26 @@ pub(crate) unsafe extern "C" fn by_number() {
         "40:",
         "test rsi, {vm}",
         "jz 30b",
+        "mov r10, r8",
+        "mov rax, rsi",
+        "50:",
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "push rcx",
+        "push r8",
+        "push r9",
+        "sub rsp, 8",
+        "mov rdi, rax",
+        "mov rsi, r10",
+        "call {sharing}",
+        "add rsp, 8",
+        "pop r9",
+        "pop r8",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
         // As libc's, which uses no stack: a thread returns on its own.
         "90:",
         "mov rax, rdi",
@@ -281,13 +328,16 @@ pub(crate) unsafe extern "C" fn by_number() {
         "test rsi, rsi",
         "jz 90b",
         "test dword ptr [rsi], {vm}",
-        "jnz 90b",
-        "jmp 30b",
+        "jz 30b",
+        "mov rax, [rsi]",
+        "mov r10, [rsi + 16]",
+        "jmp 50b",
         clone = const nr::__NR_clone,
         clone3 = const nr::__NR_clone3,
         vm = const nr::CLONE_VM,
         least = const LEAST_CLONE_ARGUMENTS,
         failed = sym failed,
         copied = sym copied,
+        sharing = sym sharing,
     )
 }

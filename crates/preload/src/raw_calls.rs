@@ -15,7 +15,7 @@ use crate::{environment, libc_symbols};
 use coldpress_runtime::filter::{self, Instruction, Verdict};
 use coldpress_runtime::{message, pager, sys};
 use coldpress_uffd::PAGE_SIZE;
-use core::ffi::{c_int, c_long, c_void};
+use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 use linux_raw_sys::general as nr;
 
 /// `syscall`. In C it takes any number of arguments; that is the same in registers and on the stack.
@@ -45,6 +45,10 @@ pub unsafe extern "C" fn syscall(
         "cmp rdi, {seccomp}",
         "je {special}",
         "cmp rdi, {madvise}",
+        "je {special}",
+        "cmp rdi, {process_madvise}",
+        "je {special}",
+        "cmp rdi, {ioctl}",
         "je {special}",
         "cmp rdi, {mremap}",
         "je {special}",
@@ -83,6 +87,8 @@ pub unsafe extern "C" fn syscall(
         futex = const nr::__NR_futex,
         seccomp = const nr::__NR_seccomp,
         madvise = const nr::__NR_madvise,
+        process_madvise = const nr::__NR_process_madvise,
+        ioctl = const nr::__NR_ioctl,
         mremap = const nr::__NR_mremap,
         sigaltstack = const nr::__NR_sigaltstack,
         mlockall = const nr::__NR_mlockall,
@@ -116,6 +122,16 @@ unsafe extern "C" fn special(
             nr::__NR_seccomp => answer(seccomp(a, b, c)),
             nr::__NR_prctl => prctl(a as c_int, b, c, d, e) as isize,
             nr::__NR_madvise => crate::wrappers::madvise(a as *mut c_void, b, c as c_int) as isize,
+            nr::__NR_process_madvise => crate::wrappers::process_madvise(
+                a as c_int,
+                b as *const _,
+                c,
+                d as c_int,
+                e as c_uint,
+            ),
+            nr::__NR_ioctl => {
+                crate::wrappers::ioctl(a as c_int, b as c_ulong, c as *mut c_void) as isize
+            }
             nr::__NR_mremap => {
                 let (old, new) = (a as *mut c_void, e as *mut c_void);
                 crate::wrappers::mremap(old, b, c, d as c_int, new) as isize

@@ -8,10 +8,11 @@ use coldpress_runtime::exclusions::Reason;
 use coldpress_runtime::fork::Operation;
 use coldpress_runtime::{pager, sys};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
-use core::ffi::{CStr, c_int, c_ulong, c_void};
+use core::ffi::{CStr, c_int, c_uint, c_ulong, c_void};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use linux_raw_sys::general as nr;
+use rustix::fs::{Mode, OFlags};
 
 const EFAULT: isize = -14;
 const EBUSY: isize = -16;
@@ -107,21 +108,107 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int
     // SAFETY: the program's own call.
     let result = unsafe { sys::madvise(address as usize, len, advice) };
     if result == 0 && len > 0 {
-        let range = AddressRange::new(address as usize, len);
-        match advice {
-            sys::MADV_DONTFORK => pager().keep_from_children(range),
-            sys::MADV_WIPEONFORK => pager().exclude(range, Reason::WipedInChild),
-            sys::MADV_DOFORK => pager().let_children_inherit(range),
-            sys::MADV_KEEPONFORK => pager().keep_in_children(range),
-            // The kernel drops the pages without telling a userfaultfd.
-            MADV_GUARD_INSTALL => pager().dropped_unannounced(Operation::Remove(AddressRange {
-                start: range.start,
-                end: range.end.next_multiple_of(4096),
-            })),
-            _ => {}
-        }
+        was_advised(AddressRange::new(address as usize, len), advice);
     }
     answer(result) as c_int
+}
+
+/// What the kernel tells no userfaultfd of.
+fn was_advised(range: AddressRange, advice: c_int) {
+    match advice {
+        sys::MADV_DONTFORK => pager().keep_from_children(range),
+        sys::MADV_WIPEONFORK => pager().exclude(range, Reason::WipedInChild),
+        sys::MADV_DOFORK => pager().let_children_inherit(range),
+        sys::MADV_KEEPONFORK => pager().keep_in_children(range),
+        // The kernel drops the pages without telling a userfaultfd.
+        MADV_GUARD_INSTALL => pager().dropped_unannounced(Operation::Remove(AddressRange {
+            start: range.start,
+            end: range.end.next_multiple_of(PAGE_SIZE),
+        })),
+        _ => {}
+    }
+}
+
+/// `struct iovec`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Part {
+    start: usize,
+    len: usize,
+}
+
+/// `process_madvise`, which may be about the process itself.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn process_madvise(
+    process: c_int,
+    parts: *const Part,
+    count: usize,
+    advice: c_int,
+    flags: c_uint,
+) -> isize {
+    let args = [
+        process as usize,
+        parts as usize,
+        count,
+        advice as usize,
+        flags as usize,
+        0,
+    ];
+    // SAFETY: the program's own call.
+    let result = unsafe { sys::syscall(nr::__NR_process_madvise, args) };
+    if result > 0 && is_this_process(process) {
+        let mut rest = result as usize;
+        for n in 0..count {
+            // SAFETY: the kernel has read as many.
+            let part = unsafe { parts.add(n).read() };
+            let len = part.len.min(rest);
+            if len > 0 {
+                was_advised(AddressRange::new(part.start, len), advice);
+            }
+            rest -= len;
+        }
+    }
+    answer(result)
+}
+
+/// Whether a descriptor of a process stands for this one.
+fn is_this_process(descriptor: c_int) -> bool {
+    // PIDFD_SELF_THREAD, PIDFD_SELF_THREAD_GROUP
+    if matches!(descriptor, -10000 | -10001) {
+        return true;
+    }
+    let mut path = [0u8; 40];
+    let mut text = [0u8; 512];
+    let begin = b"/proc/self/fdinfo/";
+    path[..begin.len()].copy_from_slice(begin);
+    let digits = decimal(descriptor as u32, &mut path[begin.len()..]);
+    let Ok(path) = CStr::from_bytes_until_nul(&path[..=begin.len() + digits]) else {
+        return false;
+    };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let told = rustix::fs::open(path, flags, Mode::empty())
+        .and_then(|file| rustix::io::read(&file, &mut text));
+    let Ok(len) = told else { return false };
+    let pid = text[..len]
+        .split(|&byte| byte == b'\n')
+        .find_map(|line| line.strip_prefix(b"Pid:\t"));
+    let mut own = [0u8; 12];
+    let digits = decimal(sys::process_id(), &mut own);
+    pid == Some(&own[..digits])
+}
+
+/// Writes a number in decimal. Returns how many digits it has.
+fn decimal(number: u32, into: &mut [u8]) -> usize {
+    let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
+    let mut rest = number;
+    for digit in into[..digits].iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    digits
 }
 
 /// `ioctl`, for one request: a program's own userfaultfd asks for memory that the pager has

@@ -56,6 +56,7 @@ const EXPORTED: &[&str] = &[
     "mlockall",
     "mremap",
     "prctl",
+    "process_madvise",
     "pthread_create",
     "prctl",
     "pthread_mutex_init",

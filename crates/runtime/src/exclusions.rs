@@ -37,7 +37,7 @@ pub enum Reason {
     AlternateStack,
     /// Wiped in forked children by the program.
     WipedInChild,
-    /// A mutex that the kernel marks when the thread dies that holds it.
+    /// A word that the kernel writes when a thread dies: in a mutex that it holds, or where it was asked to clear one.
     RobustMutex,
     /// Told by the program.
     Asked,

@@ -1,0 +1,147 @@
+//! `coldpress run` is to its caller what the program is: signals reach the program, and who waits for it sees it stop.
+
+use coldpress_promises::{Workplace, managed, skip};
+use std::ffi::CString;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Sends a signal to a fresh program. What it has seen, and its status.
+fn told(line: &[&str], signal: i32, value: Option<i32>) -> (String, Option<i32>) {
+    let mut child = Command::new(line[0])
+        .args(&line[1..])
+        .arg(signal.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut text = String::new();
+    output.read_line(&mut text).expect("its first line");
+    let pid = child.id().cast_signed();
+    // SAFETY: a signal to a child of ours that has not been waited for.
+    let sent = unsafe {
+        match value {
+            None => libc::kill(pid, signal),
+            Some(value) => {
+                let value = value as usize as *mut libc::c_void;
+                libc::sigqueue(pid, signal, libc::sigval { sival_ptr: value })
+            }
+        }
+    };
+    assert_eq!(sent, 0, "signal {signal}");
+    output.read_to_string(&mut text).expect("its output");
+    (text, child.wait().expect("its end").code())
+}
+
+fn signals_arrive(coldpress: &Path, program: &Path) {
+    let program = program.to_str().expect("a name");
+    let managed = [
+        coldpress.to_str().expect("a name"),
+        "run",
+        "-q",
+        "--",
+        program,
+    ];
+    let all = [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGABRT,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGPIPE,
+        libc::SIGALRM,
+        libc::SIGTERM,
+        libc::SIGCHLD,
+        libc::SIGCONT,
+        libc::SIGTSTP,
+        libc::SIGURG,
+        libc::SIGXCPU,
+        libc::SIGVTALRM,
+        libc::SIGPROF,
+        libc::SIGWINCH,
+        libc::SIGIO,
+        libc::SIGPWR,
+        36,
+        64,
+    ];
+    for signal in all {
+        let seen = told(&managed, signal, None);
+        assert_eq!(
+            seen,
+            ("ready\n1 times, value 0\n".to_owned(), Some(0)),
+            "signal {signal}"
+        );
+    }
+    for signal in [libc::SIGUSR1, 36] {
+        assert_eq!(
+            told(&managed, signal, Some(77)),
+            told(&[program], signal, Some(77))
+        );
+        assert!(
+            told(&managed, signal, Some(77))
+                .0
+                .contains("1 times, value 77")
+        );
+    }
+}
+
+#[test]
+fn every_signal_that_can_be_taken_reaches_the_program() {
+    let place = Workplace::new("signals-sent");
+    let program = place.compile("hostile_signals");
+    signals_arrive(&managed::binary(), &program);
+}
+
+/// A program in the foreground of a terminal stops itself, and is continued. The signals that were seen of it, and its
+/// status.
+fn stopped_and_continued(line: &[&str]) -> (i32, i32) {
+    let words: Vec<CString> = line
+        .iter()
+        .map(|word| CString::new(*word).expect("no zero"))
+        .collect();
+    let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    // SAFETY: between fork and exec the child calls nothing else.
+    unsafe {
+        let mut terminal = 0;
+        let nothing = std::ptr::null_mut();
+        let pid = libc::forkpty(&mut terminal, nothing, nothing.cast(), nothing.cast());
+        if pid == 0 {
+            libc::execvp(pointers[0], pointers.as_ptr());
+            libc::_exit(127);
+        }
+        assert!(pid > 0, "forkpty");
+        let mut status = 0;
+        assert_eq!(libc::waitpid(pid, &mut status, libc::WUNTRACED), pid);
+        assert!(
+            libc::WIFSTOPPED(status),
+            "{line:?} did not stop: {status:#x}"
+        );
+        let signal = libc::WSTOPSIG(status);
+        libc::kill(pid, libc::SIGCONT);
+        assert_eq!(libc::waitpid(pid, &mut status, 0), pid);
+        libc::close(terminal);
+        (signal, libc::WEXITSTATUS(status))
+    }
+}
+
+#[test]
+fn who_waits_for_a_program_sees_it_stop_and_go_on() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let binary = managed::binary();
+    let script = ["sh", "-c", "kill -STOP $$; exit 5"];
+    let managed = [
+        &[binary.to_str().expect("a name"), "run", "-q", "--"],
+        &script[..],
+    ]
+    .concat();
+    assert_eq!(
+        stopped_and_continued(&script),
+        (libc::SIGSTOP, 5),
+        "natively"
+    );
+    assert_eq!(stopped_and_continued(&managed), (libc::SIGSTOP, 5));
+}
