@@ -1,12 +1,13 @@
 //! `coldpress status PID`: one process in detail.
 
 use crate::by_mapping::{self, Line};
+use crate::closing;
 use crate::columns::Value;
 use crate::duration::{format_cold_after, format_nanoseconds};
 use crate::grid;
 use crate::report::{self, PERCENTILES};
 use crate::rule;
-use crate::size::{format_budget, format_count};
+use crate::size::{format_budget, format_bytes, format_count};
 use crate::tune;
 use coldpress_interface::figures::Figures;
 use coldpress_interface::statistics::{Failure, Rule, Statistics};
@@ -29,7 +30,8 @@ pub fn detail(
     plain_bytes: bool,
 ) -> String {
     let parts = [
-        in_force(program, s, figures),
+        at_a_glance(program, s),
+        in_force(s, figures),
         memory(s, mappings, plain_bytes),
         ages(s, plain_bytes),
         latencies(s),
@@ -39,19 +41,30 @@ pub fn detail(
     parts.join("\n")
 }
 
+/// What a person wants to know: memory now, and what `run` would say if the program ended here.
+fn at_a_glance(program: &str, s: &Statistics) -> String {
+    let (total, content) = (get(&s.total_bytes), get(&s.content_bytes));
+    let mut text = format!(
+        "{program} ({}): {} now, natively {}\n",
+        get(&s.pid),
+        format_bytes(total),
+        format_bytes(content)
+    );
+    if get(&s.evictions) > 0 {
+        let lines = closing::of_program("so far", s, get(&s.managed_ns));
+        lines.iter().for_each(|line| text += &format!("{line}\n"));
+    }
+    text
+}
+
 fn row(text: &mut String, name: &str, value: &str) {
     let _ = writeln!(text, "{name:<34} {value}");
 }
 
-fn in_force(program: &str, s: &Statistics, figures: &Figures) -> String {
+fn in_force(s: &Statistics, figures: &Figures) -> String {
     let mut text = String::new();
     let (codec, storage) = report::names(s);
     let unknown = || "-".to_owned();
-    row(
-        &mut text,
-        "process",
-        &format!("{program} ({})", get(&s.pid)),
-    );
     row(
         &mut text,
         "rule in force",
@@ -310,7 +323,7 @@ mod tests {
             let line = |line: &str| words.iter().all(|word| line.contains(word));
             assert!(text.lines().any(line), "{words:?}: {text}");
         };
-        has(&["process", "prog (4242)"]);
+        has(&["prog (4242): 0 B now", "natively 0 B"]);
         has(&["rule in force", "the coldest: near budget"]);
         has(&[
             "7f000000-7f400000",

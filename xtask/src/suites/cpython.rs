@@ -23,7 +23,8 @@ impl Suite for CPython {
                 probe: Probe::Program("python3"),
             },
             Package {
-                name: "libpython3-testsuite",
+                // Of Debian 12; the name has the version in it.
+                name: "libpython3.11-testsuite",
                 probe: Probe::Command(&["/usr/bin/python3", "-c", "import test.test_signal"]),
             },
         ]

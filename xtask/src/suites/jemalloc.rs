@@ -88,7 +88,7 @@ impl Suite for Jemalloc {
         source::build(
             &source,
             "./configure",
-            &["--quiet", "--with-version=5.3.0-0-gunknown"],
+            &["--quiet", "--with-version=5.3.0-0-g0"],
         )?;
         source::build(&source, "make", &["-j2", "tests_unit", "tests_integration"])
     }
