@@ -29,7 +29,7 @@ pub struct Options {
     #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u32).range(20..10_000))]
     files: u32,
     /// Seconds that the compiler waits before it is looked at
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
     /// How often both take turns
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
