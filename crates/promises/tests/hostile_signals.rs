@@ -3,17 +3,27 @@
 use coldpress_promises::{Workplace, managed, skip};
 use std::ffi::CString;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Sends a signal to a fresh program. What it has seen, and its status.
 fn told(line: &[&str], signal: i32, value: Option<i32>) -> (String, Option<i32>) {
-    let mut child = Command::new(line[0])
+    let mut command = Command::new(line[0]);
+    command
         .args(&line[1..])
         .arg(signal.to_string())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
+        .stdout(Stdio::piped());
+    // SAFETY: between fork and exec this only sets the mask. Who runs this test may have blocked some.
+    unsafe {
+        command.pre_exec(|| {
+            let mut none: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut none);
+            libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+            Ok(())
+        });
+    }
+    let mut child = command.spawn().expect("it starts");
     let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
     let mut text = String::new();
     output.read_line(&mut text).expect("its first line");
