@@ -16,12 +16,17 @@ use std::time::{Duration, Instant};
 
 /// So many populated pages that moving them, one by one, takes a while.
 const POPULATED: usize = 16 << 10;
-/// Tries, each with a missing page of its own.
+/// Tries, each with a page of its own.
 const TRIES: usize = 300;
 
-/// Calls `call` for a missing page of memory that is being moved, again and again, until it was once
-/// told ENOENT.
-fn told_gone(name: &'static str, call: impl Fn(&Userfaultfd, Pages) -> Result<usize, Errno>) {
+/// Calls `call` for a page of memory that is being moved, again and again, until it was once told
+/// ENOENT. Each call has a page of its own, behind the first [`POPULATED`] pages, and the number of
+/// the attempt. Only the first `populated` of all pages hold something.
+fn told_gone(
+    name: &'static str,
+    populated: usize,
+    call: impl Fn(&Userfaultfd, Pages, usize) -> Result<usize, Errno>,
+) {
     let _begun = common::begin(name);
     let Some(uffd) = common::open(Features::PAGER) else {
         return;
@@ -29,7 +34,7 @@ fn told_gone(name: &'static str, call: impl Fn(&Userfaultfd, Pages) -> Result<us
     let count = POPULATED + TRIES;
     // One is a page off, so that tables of pages cannot be moved as a whole.
     let (mut here, mut there) = (Pages::map(count), Pages::map(count + 1).part(1, count));
-    here.part(0, POPULATED)
+    here.part(0, populated)
         .advise(libc::MADV_POPULATE_WRITE)
         .expect("memory");
     common::register(&uffd, here);
@@ -49,7 +54,7 @@ fn told_gone(name: &'static str, call: impl Fn(&Userfaultfd, Pages) -> Result<us
         let delay = attempt * 7919 % longest_us.load(Relaxed);
         let began = Instant::now();
         while began.elapsed() < Duration::from_micros(delay as u64) {}
-        let answer = call(&uffd, here.page(POPULATED + attempt));
+        let answer = call(&uffd, here.page(POPULATED + attempt), attempt);
         let again = uffd.is_registered(here.range());
         let event = common::next(&uffd);
         longest_us.fetch_max(began.elapsed().as_micros().min(20_000) as usize, Relaxed);
@@ -68,18 +73,24 @@ fn told_gone(name: &'static str, call: impl Fn(&Userfaultfd, Pages) -> Result<us
 
 #[test]
 fn copying_to_where_it_was() {
-    told_gone("copying_while_moving", |uffd, at| {
+    // A page is copied to where none is.
+    told_gone("copying_while_moving", POPULATED, |uffd, at, _| {
         common::copy(uffd, at, 0, 1)
     });
 }
 
 #[test]
 fn taking_from_where_it_was() {
-    let staging = Pages::map(1);
+    let staging = Pages::map(TRIES);
     let registered = std::sync::Once::new();
-    told_gone("taking_while_moving", |uffd, at| {
-        registered.call_once(|| common::register(uffd, staging));
-        let moved = common::move_pages(uffd, staging, at);
-        moved.stopped.map_or(Ok(moved.bytes), Err)
-    });
+    // A page is taken from where one is: a hole answers ENOENT, too, change or no change.
+    told_gone(
+        "taking_while_moving",
+        POPULATED + TRIES,
+        |uffd, at, attempt| {
+            registered.call_once(|| common::register(uffd, staging));
+            let moved = common::move_pages(uffd, staging.page(attempt), at);
+            moved.stopped.map_or(Ok(moved.bytes), Err)
+        },
+    );
 }
