@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -69,6 +70,52 @@ impl Status {
         let length = self.0.read_at(&mut buffer, 0)?;
         parse_status(&buffer[..length])
     }
+}
+
+/// `pid` and every process that it or a child of it has started, as far as they live.
+pub fn family(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut at = 0;
+    while let Some(&pid) = all.get(at) {
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.unwrap_or_default();
+        all.extend(
+            children
+                .split_whitespace()
+                .filter_map(|id| id.parse::<u32>().ok()),
+        );
+        at += 1;
+    }
+    all
+}
+
+/// The process of [`family`] that holds most private anonymous memory.
+pub fn largest(pid: u32) -> Result<u32> {
+    let held = |&pid: &u32| {
+        let resident = Status::open(pid).and_then(|status| status.resident());
+        resident.map_or(0, |resident| resident.anonymous)
+    };
+    family(pid)
+        .into_iter()
+        .max_by_key(held)
+        .context("all of them are gone")
+}
+
+/// The process of [`family`] that executes `program`; it may be about to be started.
+pub fn executing(pid: u32, program: &Path) -> Result<u32> {
+    let program = program.canonicalize()?;
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(5) {
+        let executes = |pid: &u32| {
+            std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program)
+        };
+        if let Some(found) = family(pid).into_iter().find(executes) {
+            return Ok(found);
+        }
+        Identity::of(pid)?;
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    bail!("process {pid} has not started {}", program.display())
 }
 
 fn parse_status(text: &[u8]) -> Result<Resident> {
@@ -189,6 +236,23 @@ mod tests {
         assert_eq!(resident.anonymous, 12 * 1024);
         assert_eq!(resident.shared, 4 * 1024);
         assert!(parse_status(b"Name:\tzombie\n").is_err());
+    }
+
+    #[test]
+    fn what_a_shell_has_started_is_found_by_what_it_executes() {
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "sleep 60 & echo begun; wait"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let sleep = crate::install::find_program("sleep").unwrap();
+        let found = executing(shell.id(), &sleep).unwrap();
+        assert!(family(shell.id()).contains(&found) && found != shell.id());
+        assert!(family(shell.id()).contains(&largest(shell.id()).unwrap()));
+        assert!(executing(found, Path::new("/no/such/program")).is_err());
+        Identity::of(found).unwrap().kill();
+        shell.wait().unwrap();
+        assert!(executing(shell.id(), &sleep).is_err(), "it has ended");
     }
 
     #[test]

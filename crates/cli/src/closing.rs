@@ -133,20 +133,25 @@ fn saved(sums: &Sums, over_ns: u64) -> String {
 
 /// Why nothing was compressed.
 fn nothing_taken(s: &Statistics, elapsed_ns: u64) -> String {
-    let peak = format_bytes(get(&s.peak_total_bytes));
+    /// A program that held less, or ended sooner, had nothing to compress, whatever its budget.
+    const SMALL: u64 = 1 << 20;
+    const SHORT_MS: u64 = 100;
+    let peak_bytes = get(&s.peak_total_bytes);
+    let peak = format_bytes(peak_bytes);
     let budget = get(&s.budget_bytes);
     let time = format_nanoseconds(elapsed_ns);
-    let age_ms = get(&s.cold_after_ms);
-    if budget != NO_BUDGET && get(&s.peak_total_bytes) <= budget {
+    let elapsed_ms = elapsed_ns / 1_000_000;
+    if peak_bytes >= SMALL && elapsed_ms >= SHORT_MS && budget != NO_BUDGET && peak_bytes <= budget
+    {
         return format!(
             "nothing compressed: {peak} at most, which its budget of {} allows",
             format_bytes(budget)
         );
     }
-    match elapsed_ns / 1_000_000 > (2 * age_ms).max(4_000) {
-        true => format!("nothing compressed: none of its {peak} was cold in {time}"),
-        false => format!("nothing to compress: the program ended after {time}"),
+    if elapsed_ms > (2 * get(&s.cold_after_ms)).max(4_000) {
+        return format!("nothing compressed: none of its {peak} was cold in {time}");
     }
+    format!("nothing to compress: the program ended after {time}")
 }
 
 /// What the second line says of the budget.
@@ -417,6 +422,16 @@ mod tests {
             told(&s, 10_000),
             ["p: nothing compressed: 59.0 MiB at most, which its budget of 60.0 MiB allows"]
         );
+        assert_eq!(
+            told(&s, 99),
+            ["p: nothing to compress: the program ended after 99 ms"]
+        );
+        s.peak_total_bytes.store(MIB - 1, Relaxed);
+        assert_eq!(
+            told(&s, 200),
+            ["p: nothing to compress: the program ended after 200 ms"]
+        );
+        s.peak_total_bytes.store(59 * MIB, Relaxed);
         s.budget_bytes.store(NO_BUDGET, Relaxed);
         s.cold_after_ms.store(2_000, Relaxed);
         assert_eq!(

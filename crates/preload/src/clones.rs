@@ -261,10 +261,6 @@ unsafe fn clone3(arguments: *const CloneArguments, size: usize) -> (isize, usize
     }
 }
 
-extern "C" fn failed(result: isize) -> isize {
-    answer(result)
-}
-
 /// `syscall` with the number of `fork`, `clone` or `clone3`, jumped to from there.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn by_number() {
@@ -305,28 +301,13 @@ pub(crate) unsafe extern "C" fn by_number() {
         "pop rdx",
         "pop rsi",
         "pop rdi",
-        // As libc's, which uses no stack: a thread returns on its own.
-        "90:",
-        "mov rax, rdi",
-        "mov rdi, rsi",
-        "mov rsi, rdx",
-        "mov rdx, rcx",
-        "mov r10, r8",
-        "mov r8, r9",
-        "mov r9, [rsp + 8]",
-        "syscall",
-        "cmp rax, -4095",
-        "jae 80f",
-        "ret",
-        "80:",
-        "mov rdi, rax",
-        "jmp {failed}",
+        "jmp {as_libc}",
         // The kernel refuses what is shorter, or nowhere.
         "20:",
         "cmp rdx, {least}",
-        "jb 90b",
+        "jb {as_libc}",
         "test rsi, rsi",
-        "jz 90b",
+        "jz {as_libc}",
         "test dword ptr [rsi], {vm}",
         "jz 30b",
         "mov rax, [rsi]",
@@ -336,7 +317,7 @@ pub(crate) unsafe extern "C" fn by_number() {
         clone3 = const nr::__NR_clone3,
         vm = const nr::CLONE_VM,
         least = const LEAST_CLONE_ARGUMENTS,
-        failed = sym failed,
+        as_libc = sym crate::raw_calls::as_libc,
         copied = sym copied,
         sharing = sym sharing,
     )

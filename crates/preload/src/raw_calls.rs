@@ -62,6 +62,32 @@ pub unsafe extern "C" fn syscall(
         "je {special}",
         "cmp rdi, {prctl}",
         "je {special}",
+        "jmp {as_libc}",
+        fork = const nr::__NR_fork,
+        clone = const nr::__NR_clone,
+        clone3 = const nr::__NR_clone3,
+        futex = const nr::__NR_futex,
+        seccomp = const nr::__NR_seccomp,
+        madvise = const nr::__NR_madvise,
+        process_madvise = const nr::__NR_process_madvise,
+        ioctl = const nr::__NR_ioctl,
+        mremap = const nr::__NR_mremap,
+        sigaltstack = const nr::__NR_sigaltstack,
+        mlockall = const nr::__NR_mlockall,
+        unshare = const nr::__NR_unshare,
+        setns = const nr::__NR_setns,
+        prctl = const nr::__NR_prctl,
+        special = sym special,
+        copies = sym crate::clones::by_number,
+        as_libc = sym as_libc,
+    )
+}
+
+/// The call as libc's `syscall` makes it, jumped to from there. It uses no stack: a thread that it makes returns on
+/// its own.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn as_libc() {
+    core::arch::naked_asm!(
         "mov rax, rdi",
         "mov rdi, rsi",
         "mov rsi, rdx",
@@ -81,22 +107,6 @@ pub unsafe extern "C" fn syscall(
         "add rsp, 8",
         "mov rax, -1",
         "ret",
-        fork = const nr::__NR_fork,
-        clone = const nr::__NR_clone,
-        clone3 = const nr::__NR_clone3,
-        futex = const nr::__NR_futex,
-        seccomp = const nr::__NR_seccomp,
-        madvise = const nr::__NR_madvise,
-        process_madvise = const nr::__NR_process_madvise,
-        ioctl = const nr::__NR_ioctl,
-        mremap = const nr::__NR_mremap,
-        sigaltstack = const nr::__NR_sigaltstack,
-        mlockall = const nr::__NR_mlockall,
-        unshare = const nr::__NR_unshare,
-        setns = const nr::__NR_setns,
-        prctl = const nr::__NR_prctl,
-        special = sym special,
-        copies = sym crate::clones::by_number,
         set_errno = sym set_errno,
     )
 }

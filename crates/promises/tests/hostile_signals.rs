@@ -14,7 +14,7 @@ fn told(line: &[&str], signal: i32, value: Option<i32>) -> (String, Option<i32>)
         .args(&line[1..])
         .arg(signal.to_string())
         .stdout(Stdio::piped());
-    // SAFETY: between fork and exec this only sets the mask. Who runs this test may have blocked some.
+    // SAFETY: between fork and exec this only sets the mask: the test's own parent may have blocked signals.
     unsafe {
         command.pre_exec(|| {
             let mut none: libc::sigset_t = std::mem::zeroed();

@@ -10,10 +10,10 @@ use super::stepwise::median;
 use super::zram::Zram;
 use crate::child::Running;
 use crate::output;
-use crate::process::{Identity, Sampler};
+use crate::process::{Sampler, executing};
 use crate::text::{Table, mib};
 use crate::{install, workspace};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::Write;
@@ -153,7 +153,7 @@ impl Place<'_> {
         let began = Instant::now();
         let job = Running::start(&mut command, "the job")?;
         let program = match how {
-            How::Coldpress => child_of(job.id()).context("coldpress run has started nothing")?,
+            How::Coldpress => executing(job.id(), Path::new(PYTHON))?,
             _ => job.id(),
         };
         let _ = job.program(program);
@@ -175,20 +175,6 @@ impl Place<'_> {
             pool_bytes: samples.0.iter().map(|s| s.other).max().unwrap_or(0),
         })
     }
-}
-
-/// The program that `coldpress run` has started.
-fn child_of(pid: u32) -> Option<u32> {
-    let path = format!("/proc/{pid}/task/{pid}/children");
-    for _ in 0..500 {
-        let children = fs::read_to_string(&path).unwrap_or_default();
-        if let Some(child) = children.split_whitespace().next() {
-            return child.parse().ok();
-        }
-        Identity::of(pid).ok()?;
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    None
 }
 
 /// Runs all of it; 1 if an output differs from the native one.

@@ -9,7 +9,7 @@ use super::stepwise::{coldpress, median};
 use crate::child::Running;
 use crate::install::{self, Package, program};
 use crate::output;
-use crate::process::{Identity, Status};
+use crate::process::{Status, largest};
 use crate::text::{Table, mib};
 use crate::workspace;
 use anyhow::{Context, Result, bail};
@@ -203,12 +203,9 @@ fn watch(dir: &Path, command: Option<&Path>, seconds: u64) -> Result<Seen> {
     let changed = dir.join("src/m0.ts");
     let text = fs::read_to_string(&changed)?;
     let began = Instant::now();
-    fs::write(&changed, text + "export const changed = 1;\n")?;
+    fs::write(&changed, format!("{text}export const changed = 1;\n"))?;
     let again = answer(&job, &log, 2, began)?;
-    fs::write(
-        &changed,
-        module(0, fs::read_dir(dir.join("src"))?.count() as u32)?,
-    )?;
+    fs::write(&changed, text)?;
     Ok(Seen {
         first,
         waiting_bytes,
@@ -231,32 +228,6 @@ fn answer(job: &Running, log: &Path, times: usize, began: Instant) -> Result<Dur
         }
         sleep(Duration::from_millis(10));
     }
-}
-
-/// The process that holds most, of `pid` and what it has started.
-fn largest(pid: u32) -> Result<u32> {
-    let mut all = vec![pid];
-    let mut at = 0;
-    while let Some(&pid) = all.get(at) {
-        let children =
-            fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-        all.extend(
-            children
-                .split_whitespace()
-                .filter_map(|id| id.parse::<u32>().ok()),
-        );
-        at += 1;
-    }
-    let held = |pid: &u32| {
-        Status::open(*pid)
-            .and_then(|s| s.resident())
-            .map_or(0, |r| r.anonymous)
-    };
-    let found = all
-        .into_iter()
-        .max_by_key(held)
-        .context("nobody is there")?;
-    Identity::of(found).map(|identity| identity.pid)
 }
 
 #[cfg(test)]
