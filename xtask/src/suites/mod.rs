@@ -23,6 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Options of the task.
@@ -37,6 +39,9 @@ pub struct Options {
     /// Budget of each process, as coldpress run takes it
     #[arg(long, default_value = "16M")]
     budget: String,
+    /// Units that run at once, where the suite allows it
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    jobs: u32,
     /// Where sources are unpacked and built, and kept for the next time
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
@@ -60,11 +65,13 @@ impl How {
     }
 }
 
+const HOWS: [How; 3] = [How::Native, How::Chaos, How::Budget];
+
 /// How each test ended: true if it passed. Tests that were skipped are not in it.
 type Verdicts = BTreeMap<String, bool>;
 
 /// A suite of tests.
-trait Suite {
+trait Suite: Sync {
     /// Its name.
     fn name(&self) -> &'static str;
     /// Packages that it needs.
@@ -77,6 +84,10 @@ trait Suite {
     fn command(&self, dir: &Path, unit: &str, scratch: &Path) -> Vec<String>;
     /// Where it runs.
     fn place(&self, dir: &Path, scratch: &Path) -> PathBuf;
+    /// Whether two units cannot run at once.
+    fn units_disturb_each_other(&self) -> bool {
+        false
+    }
     /// How the tests of a unit ended.
     fn verdicts(&self, unit: &str, output: &str, scratch: &Path) -> Verdicts;
 }
@@ -148,60 +159,108 @@ fn failed(verdicts: &Verdicts) -> BTreeSet<String> {
     failed.map(|(name, _)| name.clone()).collect()
 }
 
-/// Runs one suite all ways, and adds its rows. Returns the tests that differ.
+/// One unit, run one way.
+struct Ended {
+    how: How,
+    tests: usize,
+    failures: BTreeSet<String>,
+    /// Of them those that fail neither natively nor only now and then.
+    only_here: BTreeSet<String>,
+    seconds: f64,
+}
+
+/// Runs one unit all ways.
+fn all_ways(suite: &dyn Suite, runner: &Runner, unit: &str) -> Result<Vec<Ended>> {
+    let mut native = BTreeSet::new();
+    let mut all = Vec::new();
+    for how in HOWS {
+        let began = Instant::now();
+        let verdicts = runner.run(suite, unit, how)?;
+        let seconds = began.elapsed().as_secs_f64();
+        let mut failures = failed(&verdicts);
+        if how == How::Native {
+            native = failures.clone();
+        } else if !failures.is_subset(&native) {
+            // Again, both ways: what fails natively, too, or not again, says nothing of the pager.
+            let natively = failed(&runner.run(suite, unit, How::Native)?);
+            let again = failed(&runner.run(suite, unit, how)?);
+            native.extend(natively);
+            failures.retain(|name| native.contains(name) || again.contains(name));
+        }
+        all.push(Ended {
+            how,
+            tests: verdicts.len(),
+            only_here: failures.difference(&native).cloned().collect(),
+            failures,
+            seconds,
+        });
+    }
+    Ok(all)
+}
+
+/// Runs one suite all ways, a unit at a time with each of `runners`, and adds its rows. Returns the tests that differ.
 fn one(
     suite: &dyn Suite,
-    runner: &Runner,
+    runners: &[Runner],
     units: &[&str],
     table: &mut Table,
 ) -> Result<Vec<String>> {
-    let mut differ = Vec::new();
-    let mut rows: BTreeMap<usize, (usize, BTreeSet<String>, f64)> = BTreeMap::new();
-    for (number, unit) in units.iter().enumerate() {
-        let mut native = BTreeSet::new();
-        for (order, how) in [How::Native, How::Chaos, How::Budget]
-            .into_iter()
-            .enumerate()
-        {
-            let began = Instant::now();
-            let verdicts = runner.run(suite, unit, how)?;
-            let seconds = began.elapsed().as_secs_f64();
-            let mut failures = failed(&verdicts);
-            if how == How::Native {
-                native = failures.clone();
-            } else if !failures.is_subset(&native) {
-                // Again, both ways: what fails natively, too, or not again, says nothing of the pager.
-                let natively = failed(&runner.run(suite, unit, How::Native)?);
-                let again = failed(&runner.run(suite, unit, how)?);
-                native.extend(natively);
-                failures.retain(|name| native.contains(name) || again.contains(name));
+    let next = AtomicUsize::new(0);
+    let done = AtomicUsize::new(0);
+    let all = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let work = |runner| -> Result<()> {
+            while let Some(unit) = units.get(next.fetch_add(1, Relaxed)) {
+                let ended = all_ways(suite, runner, unit)?;
+                let seconds: Vec<String> = ended
+                    .iter()
+                    .map(|e| format!("{:.0} s", e.seconds))
+                    .collect();
+                eprintln!(
+                    "{} {}/{}: {unit}: {}",
+                    suite.name(),
+                    done.fetch_add(1, Relaxed) + 1,
+                    units.len(),
+                    seconds.join(", ")
+                );
+                all.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .extend(ended);
             }
-            for name in failures.difference(&native) {
-                differ.push(format!("{} {}: {name}", suite.name(), how.name()));
-            }
-            let row = rows.entry(order).or_default();
-            row.0 += verdicts.len();
-            row.1.extend(failures);
-            row.2 += seconds;
-        }
-        eprintln!("{} {}/{}: {unit}", suite.name(), number + 1, units.len());
-    }
-    for (order, (tests, failures, seconds)) in rows {
-        let how = [How::Native, How::Chaos, How::Budget][order];
-        let only_here = differ
+            Ok(())
+        };
+        let workers: Vec<_> = runners
             .iter()
-            .filter(|line| line.starts_with(&format!("{} {}: ", suite.name(), how.name())));
+            .map(|runner| scope.spawn(move || work(runner)))
+            .collect();
+        let joined = workers.into_iter().map(|worker| match worker.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.collect::<Result<()>>()
+    })?;
+    let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for how in HOWS {
+        let of = || all.iter().filter(|ended| ended.how == how);
         table.row(&[
             suite.name().to_owned(),
             how.name().to_owned(),
             units.len().to_string(),
-            tests.to_string(),
-            failures.len().to_string(),
-            only_here.count().to_string(),
-            format!("{seconds:.0} s"),
+            of().map(|ended| ended.tests).sum::<usize>().to_string(),
+            of().map(|ended| ended.failures.len())
+                .sum::<usize>()
+                .to_string(),
+            of().map(|ended| ended.only_here.len())
+                .sum::<usize>()
+                .to_string(),
+            format!("{:.0} s", of().map(|ended| ended.seconds).sum::<f64>()),
         ]);
     }
-    Ok(differ)
+    let differ = all.iter().flat_map(|ended| {
+        let named = |name| format!("{} {}: {name}", suite.name(), ended.how.name());
+        ended.only_here.iter().map(named)
+    });
+    Ok(differ.collect())
 }
 
 /// Runs all suites; 1 if a test fails only under `coldpress run`.
@@ -260,13 +319,22 @@ pub fn run(options: &Options) -> Result<u8> {
             missing.push(suite.name());
             continue;
         }
-        let runner = Runner {
-            coldpress: coldpress.clone(),
-            budget: &options.budget,
-            dir,
-            scratch: scratch.clone(),
+        let runner = |number| {
+            let scratch = scratch.join(format!("{}-{number}", suite.name()));
+            std::fs::create_dir_all(&scratch)?;
+            Ok(Runner {
+                coldpress: coldpress.clone(),
+                budget: &options.budget,
+                dir: dir.clone(),
+                scratch,
+            })
         };
-        differ.extend(one(suite, &runner, &units, &mut table)?);
+        let runners = match suite.units_disturb_each_other() {
+            true => 1,
+            false => options.jobs,
+        };
+        let runners: Vec<Runner> = (0..runners).map(runner).collect::<Result<_>>()?;
+        differ.extend(one(suite, &runners, &units, &mut table)?);
     }
     println!("\n{table}");
     println!(

@@ -120,6 +120,11 @@ impl Suite for Redis {
         dir.join("source")
     }
 
+    // They share a directory of the sources.
+    fn units_disturb_each_other(&self) -> bool {
+        true
+    }
+
     fn verdicts(&self, unit: &str, output: &str, _scratch: &Path) -> Verdicts {
         lines(unit, output)
     }
