@@ -155,6 +155,10 @@ pub struct RunArguments {
     /// For tests: evict pages at random, whatever their heat and the budget
     #[arg(long, verbatim_doc_comment, value_name = "SEED", num_args = 0..=1, require_equals = true, value_parser = chaos::parse_seed)]
     pub chaos: Option<Option<u64>>,
+    /// With --chaos: leave the program alone for this long after each round, so that
+    /// it gets on; 10ms makes most programs a few times slower
+    #[arg(long, verbatim_doc_comment, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_milliseconds)]
+    pub chaos_rest: Option<u64>,
     /// Kill the program when coldpress is killed; else it goes on
     #[arg(long, verbatim_doc_comment)]
     pub die_with_coldpress: bool,
@@ -268,7 +272,14 @@ mod tests {
             assert!(help.contains(&setting.variable()), "{}", setting.name);
         }
         // Chaos, and with whom the program ends, are for one run.
-        let others = ["config", "help", "chaos", "die-with-coldpress", "no-follow"];
+        let others = [
+            "config",
+            "help",
+            "chaos",
+            "chaos-rest",
+            "die-with-coldpress",
+            "no-follow",
+        ];
         let positional = |a: &&clap::Arg| a.get_long().is_some_and(|l| !others.contains(&l));
         let options = run.get_arguments().filter(positional).count();
         assert_eq!(options, crate::settings::SETTINGS.len());

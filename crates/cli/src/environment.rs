@@ -38,6 +38,8 @@ pub struct Settings<'a> {
     pub tunables: &'a str,
     /// Pages are evicted at random: the seed.
     pub chaos: Option<u64>,
+    /// Milliseconds between two rounds of that; 0: as few as can be.
+    pub chaos_rest_ms: u64,
     /// Whether programs that the program starts are managed too.
     pub follow: bool,
     /// Where a trace of decisions goes.
@@ -77,6 +79,9 @@ impl Settings<'_> {
         }
         if let Some(seed) = self.chaos {
             set(handed::CHAOS, &number(seed));
+            if self.chaos_rest_ms > 0 {
+                set(handed::CHAOS_REST_MS, &number(self.chaos_rest_ms));
+            }
         }
         if let Some(age_ms) = self.recode_after_ms {
             set(handed::RECODE_AFTER_MS, &number(age_ms));
@@ -194,6 +199,7 @@ mod tests {
             ("_COLDPRESS_COLD_AFTER_MS", "1"),
             ("_COLDPRESS_DEVICE_FD", "1"),
             ("_COLDPRESS_CHAOS", "2"),
+            ("_COLDPRESS_CHAOS_REST_MS", "9"),
             ("_COLDPRESS_RECODE_AFTER_MS", "1"),
             ("_COLDPRESS_FOLLOW", "1"),
             ("_COLDPRESS_TRACE_DECISIONS", "/x"),
@@ -211,6 +217,7 @@ mod tests {
             recode_after_ms: Some(0),
             tunables: "",
             chaos: Some(1),
+            chaos_rest_ms: 5,
             follow: false,
             trace: None,
             codec: CodecKind::Zstd { level: -7 },
@@ -232,6 +239,7 @@ mod tests {
             "LD_PRELOAD=/l.so:a.so",
             "_COLDPRESS_BUDGET_BYTES=67108864",
             "_COLDPRESS_CHAOS=1",
+            "_COLDPRESS_CHAOS_REST_MS=5",
             "_COLDPRESS_CODEC=zstd:-7",
             "_COLDPRESS_DEVICE_FD=9",
             "_COLDPRESS_FIRST_PROGRAM=1",

@@ -72,6 +72,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         recode_after_ms: chosen.recode_after_ms.filter(|&age| age != COLD_AFTER_AUTO),
         tunables: &tunables,
         chaos,
+        chaos_rest_ms: arguments.chaos_rest.unwrap_or(0),
         follow,
         trace: trace.as_ref().map(TraceTarget::path),
         run_file: run_file.path(),

@@ -87,6 +87,9 @@ pub mod handed {
     /// Evict pages at random and regardless of the budget: the seed, 1 or more.
     pub const CHAOS: &str = "_COLDPRESS_CHAOS";
 
+    /// Milliseconds between two rounds of [`CHAOS`]. Absent: as few as can be.
+    pub const CHAOS_REST_MS: &str = "_COLDPRESS_CHAOS_REST_MS";
+
     /// Anything: the library shall only say that it was loaded ([`TRIAL_ANSWER`], and its version behind it) on
     /// standard output, and end the process before the program begins.
     pub const TRIAL: &str = "_COLDPRESS_TRIAL";

@@ -39,6 +39,8 @@ pub struct Config {
     pub follow: bool,
     /// Evict at random, without regard to heat or budget: the seed.
     pub chaos: Option<u64>,
+    /// Nanoseconds between two rounds of that, at least.
+    pub chaos_rest_ns: u64,
     /// Delay of the first fault, in milliseconds (the watchdog's test).
     pub stall_first_fault_ms: u64,
 }
@@ -141,6 +143,9 @@ impl Config {
             unknown_name,
             device: get(names::DEVICE_FD).map(|fd| fd as i32),
             chaos,
+            chaos_rest_ns: get(names::CHAOS_REST_MS)
+                .unwrap_or(0)
+                .saturating_mul(1_000_000),
             stall_first_fault_ms: get(STALL_FIRST_FAULT_MS).unwrap_or(0),
         })
     }

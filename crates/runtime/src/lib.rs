@@ -192,6 +192,7 @@ static PAGER: Pager = Pager {
         first: false,
         follow: false,
         chaos: None,
+        chaos_rest_ns: 0,
         stall_first_fault_ms: 0,
     }),
     workplace: workplace::Workplace::new(),

@@ -633,10 +633,11 @@ impl Reclaim {
         self.discover(DISCOVER_PRESSED_NS);
         let touched_before_ns = self.chaos.prepare(&self.ageing(1, 1));
         let batch = self.batch(touched_before_ns, Trigger::Pressure);
-        match batch.taken > BATCH_PAGES / 2 {
+        let rest_ns = match batch.taken > BATCH_PAGES / 2 {
             true => 100_000,
             false => 1_000_000,
-        }
+        };
+        rest_ns.max(pager().config().chaos_rest_ns)
     }
 
     fn batch(&mut self, touched_before_ns: u64, trigger: Trigger) -> coldpress_engine::Batch {

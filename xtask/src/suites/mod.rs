@@ -39,6 +39,9 @@ pub struct Options {
     /// Budget of each process, as coldpress run takes it
     #[arg(long, default_value = "16M")]
     budget: String,
+    /// How long chaos leaves a program alone between two rounds, as coldpress run takes it
+    #[arg(long, value_name = "DURATION", default_value = "10ms")]
+    chaos_rest: String,
     /// Units that run at once, where the suite allows it
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     jobs: u32,
@@ -98,6 +101,7 @@ const LIMIT: Duration = Duration::from_secs(900);
 struct Runner<'a> {
     coldpress: PathBuf,
     budget: &'a str,
+    chaos_rest: &'a str,
     dir: PathBuf,
     scratch: PathBuf,
 }
@@ -117,7 +121,7 @@ impl Runner<'_> {
                 let mut command = Command::new(&self.coldpress);
                 command.args(["run", "--follow", "--budget", self.budget]);
                 if how == How::Chaos {
-                    command.arg("--chaos=1");
+                    command.args(["--chaos=1", "--chaos-rest", self.chaos_rest]);
                 }
                 command.arg("--stats").arg(self.scratch.join("stats.json"));
                 command.arg("--").arg(&line[0]);
@@ -325,6 +329,7 @@ pub fn run(options: &Options) -> Result<u8> {
             Ok(Runner {
                 coldpress: coldpress.clone(),
                 budget: &options.budget,
+                chaos_rest: &options.chaos_rest,
                 dir: dir.clone(),
                 scratch,
             })
