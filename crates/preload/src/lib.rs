@@ -34,6 +34,7 @@ mod environment;
 mod libc_files;
 mod libc_symbols;
 mod locking;
+mod main_program;
 mod memory_functions;
 mod mutexes;
 mod namespaces;

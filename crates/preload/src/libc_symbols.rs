@@ -6,7 +6,7 @@
 //! is known by what it lacks ([`is_glibc`]); nothing but the environment is then touched.
 
 use core::arch::global_asm;
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use core::sync::atomic::AtomicI32;
 
 macro_rules! weak {
@@ -34,6 +34,7 @@ weak! {
     "environ" at coldpress_libc_environ: &'static *mut *mut c_char;
     "__errno_location" at coldpress_libc_errno: unsafe extern "C" fn() -> *mut c_int;
     "dlsym" at coldpress_libc_dlsym: unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+    "getauxval" at coldpress_libc_getauxval: unsafe extern "C" fn(c_ulong) -> c_ulong;
     "__register_atfork" at coldpress_libc_atfork: unsafe extern "C" fn(Hook, Hook, Hook, *mut c_void) -> c_int;
     "pthread_mutexattr_getrobust" at coldpress_libc_getrobust:
         unsafe extern "C" fn(*const c_void, *mut c_int) -> c_int;
@@ -96,6 +97,12 @@ fn look_up(among: *mut c_void, name: &CStr) -> *mut c_void {
         Some(dlsym) => unsafe { dlsym(among, name.as_ptr()) },
         None => core::ptr::null_mut(),
     }
+}
+
+/// What the kernel told the program at its start under this `AT_…` key, or 0.
+pub(crate) fn auxiliary_value(key: c_ulong) -> c_ulong {
+    // SAFETY: looks into a list that the C library keeps.
+    coldpress_libc_getauxval.map_or(0, |get| unsafe { get(key) })
 }
 
 /// Registers the hooks of a fork.

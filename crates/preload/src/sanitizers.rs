@@ -5,6 +5,7 @@
 //! which asks the next behind it.
 
 use crate::libc_symbols::{first_of, next_of};
+use crate::main_program::Referred;
 use coldpress_runtime::config::variable;
 use coldpress_runtime::{message, pager};
 use core::arch::{asm, naked_asm};
@@ -122,7 +123,8 @@ pub(crate) unsafe fn forbids_a_pager(environment: *const *const c_char) -> Optio
         return Some("Valgrind runs it, on a processor that has no userfaultfd");
     }
     let asked = first_of(LEAK_SANITIZER) as usize;
-    if asked != 0 && asked != __lsan_is_turned_off as *const () as usize {
+    let is_answered_elsewhere = asked != 0 && asked != __lsan_is_turned_off as *const () as usize;
+    if is_answered_elsewhere || is_answered_inside() {
         return Some("it answers LeakSanitizer itself, which would stop the pager's threads");
     }
     // SAFETY: as the caller promises.
@@ -132,6 +134,13 @@ pub(crate) unsafe fn forbids_a_pager(environment: *const *const c_char) -> Optio
     (is_wanted && next_of(HEAP_CHECKER).is_null()).then_some(
         "HEAPCHECK is set, and a heap checker that is linked in would stop the pager's threads",
     )
+}
+
+/// Whether LeakSanitizer is linked into the main program, and so is an answer to its question: it refers to two functions
+/// that a program may define, and only one of them is left to others.
+fn is_answered_inside() -> bool {
+    let left = Referred::of_main_program();
+    left.is_some_and(|left| left.has(c"__lsan_default_suppressions") && !left.has(LEAK_SANITIZER))
 }
 
 /// Whether Valgrind runs this program: it knows these instructions, to a processor they do nothing.

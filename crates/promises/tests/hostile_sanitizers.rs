@@ -113,6 +113,54 @@ fn undefined_behaviour_sanitizer() {
     survives("gcc", &["-fsanitize=undefined"], &["clean", "shift"]);
 }
 
+/// Nobody can be told when LeakSanitizer begins where the program answers its question itself: hidden, or for all to see.
+/// Seen to fail: hidden, it hung.
+#[test]
+fn a_program_that_answers_leak_sanitizer_itself_is_left_alone() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let kinds: [(&str, &[&str]); 4] = [
+        ("clang", &["-fsanitize=address", "-DANSWERS=hidden"]),
+        (
+            "clang",
+            &["-fsanitize=address", "-DANSWERS=default", "-rdynamic"],
+        ),
+        (
+            "gcc",
+            &["-fsanitize=address", "-static-libasan", "-DANSWERS=hidden"],
+        ),
+        ("clang", &["-fsanitize=leak", "-DANSWERS=hidden"]),
+    ];
+    for (number, (compiler, flags)) in kinds.into_iter().enumerate() {
+        let place = Workplace::new(&format!("answers-{number}"));
+        let Some(program) = compile(&place, compiler, flags) else {
+            return;
+        };
+        for what in ["clean", "leak"] {
+            let shown = program.display().to_string();
+            let line = ["env", "-u", "PROMISES_MANAGED", &shown, what];
+            let mut command = Command::new(line[0]);
+            command.args(&line[1..]);
+            let native = process::run(&place, command, Duration::from_secs(SECONDS));
+            assert_eq!(found(&native).is_empty(), what == "clean", "{native}");
+            let managed = Managed::new(&place).within(SECONDS);
+            let (outcome, _) = managed.run(Path::new("/usr/bin/env"), &line[1..]);
+            assert_eq!(
+                outcome.status, native.status,
+                "{outcome}\nnatively {native}"
+            );
+            assert_eq!(found(&outcome), found(&native), "{outcome}");
+            assert!(
+                outcome
+                    .stderr
+                    .contains("is not managed: it answers LeakSanitizer itself"),
+                "{outcome}"
+            );
+        }
+    }
+}
+
 #[test]
 fn as_an_ordinary_user_and_at_random() {
     if !skip::root_or_skip() {

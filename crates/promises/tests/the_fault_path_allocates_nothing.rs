@@ -15,6 +15,7 @@ const IMPORTED: &[(&str, &str)] = &[
         "constructor: tells glibc from others",
     ),
     ("environ", "constructor, where the C library is not glibc"),
+    ("getauxval", "constructor: the main program's headers"),
     ("__register_atfork", "constructor: the hooks of a fork"),
     (
         "dlsym",

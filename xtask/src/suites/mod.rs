@@ -96,7 +96,7 @@ trait Suite: Sync {
 }
 
 /// Longest that a unit may take.
-const LIMIT: Duration = Duration::from_secs(900);
+const LIMIT: Duration = Duration::from_secs(600);
 
 struct Runner<'a> {
     coldpress: PathBuf,
