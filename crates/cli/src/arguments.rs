@@ -223,6 +223,12 @@ pub fn tell(error: &clap::Error) -> Result<u8, Refusal> {
     }
     if error.use_stderr() {
         let _ = error.print();
+        let invalid = error.get(ContextKind::InvalidArg).map(ToString::to_string);
+        if error.kind() == ErrorKind::UnknownArgument && invalid.as_deref() == Some("--json") {
+            crate::streams::say!(
+                "the figures of a run as JSON: coldpress run --stats FILE, or --stats - for standard output"
+            );
+        }
         return Ok(EXIT_REFUSED);
     }
     streams::check_output()?;

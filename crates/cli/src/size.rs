@@ -8,6 +8,13 @@ use crate::refusal::Refusal;
 use coldpress_interface::control::NO_BUDGET;
 pub use coldpress_interface::control::SMALLEST_BUDGET_BYTES;
 
+/// `64M` of `64MB`.
+fn decimal_or_binary(text: &str) -> Option<&str> {
+    let plain = text.strip_suffix(['B', 'b'])?;
+    let number = plain.strip_suffix(|unit: char| "kmgtKMGT".contains(unit))?;
+    Decimal::parse(number).map(|_| plain)
+}
+
 /// A memory budget as given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Budget {
@@ -27,6 +34,12 @@ impl Budget {
         }
         let Some(number) = text.strip_suffix('%') else {
             return parse_bytes(text).map(Budget::Bytes).ok_or_else(|| {
+                if let Some(plain) = decimal_or_binary(text) {
+                    return format!(
+                        "cannot read {text:?} as a size, which means powers of 1000 to some and of 1024 to others: \
+                         write {plain} or {plain}iB, as in 64M, 1.5G or 512MiB, which are powers of 1024"
+                    );
+                }
                 format!(
                     "cannot read {text:?} as a size: write for example 64M, 1.5G, 512MiB, \
                      1048576 (bytes) or 65%; K, M, G and T are powers of 1024"
@@ -153,6 +166,15 @@ mod tests {
             ("18446744073709551615", u64::MAX),
         ] {
             assert_eq!(parse_bytes(text), Some(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn where_two_powers_may_be_meant_it_says_so() {
+        let told = |text| Budget::parse(text).unwrap_err();
+        assert!(told("64MB").contains("write 64M or 64MiB"));
+        for text in ["MB", "64BB", "64iB", "x"] {
+            assert!(told(text).contains("or 65%"), "{text}");
         }
     }
 

@@ -207,6 +207,20 @@ fn a_killed_program_is_seen_as_killed_by_that_signal() {
 }
 
 #[test]
+fn json_is_found_where_it_is_looked_for() {
+    let output = coldpress()
+        .args(["run", "--json", "--", "true"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        stderr(&output).contains("coldpress run --stats FILE"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
 fn arguments_and_environment_reach_the_program() {
     let Some(setup) = Setup::new("environment") else {
         return;
