@@ -86,7 +86,8 @@ pub fn of_all(
             format_bytes(largest.peak_content_bytes),
         ));
     }
-    if budget.bytes != NO_BUDGET && sums.programs > 0 {
+    // Under chaos no program has a budget, whatever was asked for.
+    if budget.bytes != NO_BUDGET && sums.budgeted > 0 {
         let each = format!("budget of {} for each", format_bytes(budget.bytes));
         lines.push(match sums.missed {
             0 => format!("{each}: held"),
@@ -512,6 +513,12 @@ mod tests {
             "BUDGET MISSED by 2 of 1,200 programs: up to 42.0 MiB above 64.0 MiB"
         );
         assert!(lines[4].starts_with("WARNING: 1 page was lost"));
+        (totals.sums.budgeted, totals.sums.missed) = (0, 0);
+        let lines = of_all("make", &totals, &budget, 20_000 * MS);
+        assert!(
+            lines[2].starts_with("cost: "),
+            "under chaos there is no budget: {lines:?}"
+        );
     }
 
     #[test]

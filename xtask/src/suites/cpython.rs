@@ -104,7 +104,7 @@ impl Suite for CPython {
         Ok(())
     }
 
-    fn command(&self, _dir: &Path, unit: &str, scratch: &Path) -> Vec<String> {
+    fn command(&self, _dir: &Path, unit: &str, scratch: &Path, _number: u16) -> Vec<String> {
         let report = scratch.join(REPORT).display().to_string();
         let line = [
             "/usr/bin/python3",

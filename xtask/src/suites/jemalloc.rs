@@ -94,7 +94,7 @@ impl Suite for Jemalloc {
         source::build(&source, "make", &["-j2", "tests_unit", "tests_integration"])
     }
 
-    fn command(&self, dir: &Path, unit: &str, _scratch: &Path) -> Vec<String> {
+    fn command(&self, dir: &Path, unit: &str, _scratch: &Path, _number: u16) -> Vec<String> {
         // As test/test.sh does it: a script may say which options a program wants.
         let script = "conf=\"\"; if [ -e test/$1.sh ]; then enable_fill=1; enable_prof=0; . test/$1.sh; \
                       conf=$MALLOC_CONF; fi; MALLOC_CONF=$conf exec test/$1";

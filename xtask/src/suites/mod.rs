@@ -37,14 +37,14 @@ pub struct Options {
     #[arg(long, value_name = "NAME")]
     test: Vec<String>,
     /// Budget of each process, as coldpress run takes it
-    #[arg(long, default_value = "16M")]
+    #[arg(long, default_value = "24M")]
     budget: String,
     /// How long chaos leaves a program alone between two rounds, as coldpress run takes it
     #[arg(long, value_name = "DURATION", default_value = "10ms")]
     chaos_rest: String,
-    /// Units that run at once, where the suite allows it
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
-    jobs: u32,
+    /// Units that run at once
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=32))]
+    jobs: u16,
     /// Where sources are unpacked and built, and kept for the next time
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
@@ -83,14 +83,11 @@ trait Suite: Sync {
     fn units(&self) -> &'static [&'static str];
     /// Fetches and builds what is to be run, in this directory.
     fn prepare(&self, dir: &Path) -> Result<()>;
-    /// The command that runs a unit in a fresh directory, natively: program, arguments.
-    fn command(&self, dir: &Path, unit: &str, scratch: &Path) -> Vec<String>;
+    /// The command that runs a unit in a fresh directory, natively: program, arguments. `number`: of those that run at
+    /// once.
+    fn command(&self, dir: &Path, unit: &str, scratch: &Path, number: u16) -> Vec<String>;
     /// Where it runs.
     fn place(&self, dir: &Path, scratch: &Path) -> PathBuf;
-    /// Whether two units cannot run at once.
-    fn units_disturb_each_other(&self) -> bool {
-        false
-    }
     /// How the tests of a unit ended.
     fn verdicts(&self, unit: &str, output: &str, scratch: &Path) -> Verdicts;
 }
@@ -99,6 +96,7 @@ trait Suite: Sync {
 const LIMIT: Duration = Duration::from_secs(600);
 
 struct Runner<'a> {
+    number: u16,
     coldpress: PathBuf,
     budget: &'a str,
     chaos_rest: &'a str,
@@ -114,7 +112,7 @@ impl Runner<'_> {
             std::fs::remove_dir_all(&scratch)?;
         }
         std::fs::create_dir_all(&scratch)?;
-        let line = suite.command(&self.dir, unit, &scratch);
+        let line = suite.command(&self.dir, unit, &scratch, self.number);
         let mut command = match how {
             How::Native => Command::new(&line[0]),
             How::Chaos | How::Budget => {
@@ -327,6 +325,7 @@ pub fn run(options: &Options) -> Result<u8> {
             let scratch = scratch.join(format!("{}-{number}", suite.name()));
             std::fs::create_dir_all(&scratch)?;
             Ok(Runner {
+                number,
                 coldpress: coldpress.clone(),
                 budget: &options.budget,
                 chaos_rest: &options.chaos_rest,
@@ -334,11 +333,7 @@ pub fn run(options: &Options) -> Result<u8> {
                 scratch,
             })
         };
-        let runners = match suite.units_disturb_each_other() {
-            true => 1,
-            false => options.jobs,
-        };
-        let runners: Vec<Runner> = (0..runners).map(runner).collect::<Result<_>>()?;
+        let runners: Vec<Runner> = (0..options.jobs).map(runner).collect::<Result<_>>()?;
         differ.extend(one(suite, &runners, &units, &mut table)?);
     }
     println!("\n{table}");

@@ -114,7 +114,7 @@ impl Suite for Sqlite {
         source::build(&built, "make", &["-j2", "testfixture"])
     }
 
-    fn command(&self, dir: &Path, unit: &str, _scratch: &Path) -> Vec<String> {
+    fn command(&self, dir: &Path, unit: &str, _scratch: &Path, _number: u16) -> Vec<String> {
         let program = dir.join("built/testfixture").display().to_string();
         let script = dir.join(format!("source/test/{unit}.test"));
         vec![program, script.display().to_string()]
