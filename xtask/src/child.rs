@@ -8,6 +8,7 @@ use crate::cleanup;
 use crate::group::Group;
 use crate::process::Identity;
 use anyhow::{Context, Result, bail};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -42,6 +43,7 @@ impl Running {
         what: &str,
         watch: impl FnOnce(u32) -> Result<Option<Group>>,
     ) -> Result<Running> {
+        without_our_signals(command);
         let (inner, guard) = cleanup::acquire(
             what,
             || {
@@ -125,6 +127,22 @@ impl Running {
     }
 }
 
+/// Has `command` start with no signal blocked: a mask is inherited, and ours holds back the signals that a thread of
+/// its own waits for ([`cleanup`]).
+fn without_our_signals(command: &mut Command) {
+    // SAFETY: between fork and exec this only sets the mask.
+    unsafe {
+        command.pre_exec(|| {
+            let mut none: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut none);
+            match libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut()) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        });
+    }
+}
+
 /// User CPU time of all processes of ours that have ended and were waited for, and of theirs.
 pub fn user_time_of_ended() -> Duration {
     // SAFETY: `usage` is plain numbers that getrusage writes; it cannot fail for RUSAGE_CHILDREN.
@@ -157,4 +175,30 @@ fn end(inner: &Mutex<Inner>) -> Result<()> {
     }
     inner.group = None;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::process::Stdio;
+
+    #[test]
+    fn what_is_started_has_no_signal_blocked() {
+        // SAFETY: the mask of this test's own thread.
+        unsafe {
+            let mut all: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
+        }
+        let mut command = Command::new("grep");
+        command.args(["SigBlk", "/proc/self/status"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let running = Running::start(&mut command, "grep").unwrap();
+        let mut told = String::new();
+        let (mut output, _) = running.outputs().unwrap();
+        output.read_to_string(&mut told).unwrap();
+        assert!(running.wait().unwrap().success());
+        assert_eq!(told, "SigBlk:\t0000000000000000\n");
+    }
 }

@@ -21,23 +21,38 @@ fn get(word: &AtomicU64) -> u64 {
     word.load(Relaxed)
 }
 
-/// All that is known of a process. `mappings`: its memory by mapping, or why it is not known.
+/// How a process is shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Style {
+    /// Sizes in bytes.
+    pub plain_bytes: bool,
+    /// Tunables, latencies and all figures too.
+    pub verbose: bool,
+}
+
+/// What is known of a process. `mappings`: its memory by mapping, or why it is not known.
 pub fn detail(
     program: &str,
     s: &Statistics,
     figures: &Figures,
     mappings: Result<Vec<Line>, String>,
-    plain_bytes: bool,
+    style: Style,
 ) -> String {
-    let parts = [
+    let mut parts = vec![
         at_a_glance(program, s),
-        in_force(s, figures),
-        memory(s, mappings, plain_bytes),
-        ages(s, plain_bytes),
-        latencies(s),
-        compressed_for(s),
-        counters(s, figures, plain_bytes),
+        in_force(s),
+        memory(s, mappings, style.plain_bytes),
+        ages(s, style.plain_bytes),
     ];
+    match style.verbose {
+        true => parts.extend([
+            tunables(figures),
+            latencies(s),
+            compressed_for(s),
+            counters(s, figures, style.plain_bytes),
+        ]),
+        false => parts.push("tunables, latencies and all figures: with -v\n".to_owned()),
+    }
     parts.join("\n")
 }
 
@@ -61,7 +76,7 @@ fn row(text: &mut String, name: &str, value: &str) {
     let _ = writeln!(text, "{name:<34} {value}");
 }
 
-fn in_force(s: &Statistics, figures: &Figures) -> String {
+fn in_force(s: &Statistics) -> String {
     let mut text = String::new();
     let (codec, storage) = report::names(s);
     let unknown = || "-".to_owned();
@@ -84,8 +99,13 @@ fn in_force(s: &Statistics, figures: &Figures) -> String {
         &rule::driven_by(s).unwrap_or_else(unknown),
     );
     row(&mut text, "codec, storage", &format!("{codec}, {storage}"));
+    text
+}
+
+fn tunables(figures: &Figures) -> String {
+    let mut text = String::new();
     for (name, value) in tune::in_force(figures) {
-        row(&mut text, name, &value);
+        let _ = writeln!(text, "{name:<40} {value}");
     }
     text
 }
@@ -275,6 +295,11 @@ fn for_people(s: &Statistics, name: &str, value: u64, plain_bytes: bool) -> Stri
 mod tests {
     use super::*;
 
+    const ALL: Style = Style {
+        plain_bytes: false,
+        verbose: true,
+    };
+
     fn sample() -> Statistics {
         let s = Statistics::new();
         s.filled_bytes.store(u64::MAX, Relaxed);
@@ -309,7 +334,7 @@ mod tests {
             compressed_bytes: 2 << 20,
             same_filled_bytes: 0,
         };
-        let text = detail("prog", &s, &figures, Ok(vec![line.clone()]), false);
+        let text = detail("prog", &s, &figures, Ok(vec![line.clone()]), ALL);
         for (name, _) in report::fields(&s, &figures) {
             assert!(text.contains(name), "{name}");
         }
@@ -337,17 +362,41 @@ mod tests {
         has(&["decompression", "77", "14 µs"]);
         has(&["fault service", "3.1 µs"]);
         has(&["128 s and more", "5"]);
-        let plain = detail("prog", &s, &figures, Ok(vec![line]), true);
+        let plain = detail(
+            "prog",
+            &s,
+            &figures,
+            Ok(vec![line.clone()]),
+            Style {
+                plain_bytes: true,
+                ..ALL
+            },
+        );
         assert!(plain.contains("67108864") && plain.contains("3145728"));
-        let without = detail("prog", &s, &figures, Err("it is stopped".to_owned()), false);
+        let without = detail("prog", &s, &figures, Err("it is stopped".to_owned()), ALL);
         assert!(without.contains("(not by mapping: it is stopped)"));
+        let short = detail("prog", &s, &figures, Ok(vec![line]), Style::default());
+        for left_out in [
+            "kernel.compression.threshold",
+            "fault service",
+            "peak_total_bytes",
+        ] {
+            assert!(
+                text.contains(left_out) && !short.contains(left_out),
+                "{left_out}"
+            );
+        }
+        assert!(
+            short.contains("rule in force") && short.ends_with("with -v\n"),
+            "{short}"
+        );
     }
 
     #[test]
     fn an_older_pager_says_less() {
         let s = sample();
         s.filled_bytes.store(0, Relaxed);
-        let text = detail("prog", &s, &Figures::default(), Err("x".to_owned()), false);
+        let text = detail("prog", &s, &Figures::default(), Err("x".to_owned()), ALL);
         assert!(
             !text.contains("UNTOUCHED FOR")
                 && text.contains("rule in force                      -")

@@ -33,6 +33,9 @@ pub struct StatusArguments {
     /// Print sizes in bytes
     #[arg(short, long)]
     bytes: bool,
+    /// Print everything that is known of a single process
+    #[arg(short, long)]
+    verbose: bool,
     /// Print no headings
     #[arg(short, long)]
     noheadings: bool,
@@ -147,7 +150,10 @@ fn one(file: &Live, arguments: &StatusArguments) -> Result<(), Refusal> {
             seen,
             figures,
             mappings,
-            arguments.bytes,
+            detail::Style {
+                plain_bytes: arguments.bytes,
+                verbose: arguments.verbose,
+            },
         ))
     }
 }

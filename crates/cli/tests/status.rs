@@ -82,7 +82,12 @@ fn a_live_process_is_shown() {
         "{table}"
     );
 
-    let detail = status(&directory, &[&pid.to_string()]);
+    let short = stdout(&status(&directory, &[&pid.to_string()]));
+    assert!(
+        short.contains("rule in force") && !short.contains("peak_total_bytes"),
+        "{short}"
+    );
+    let detail = status(&directory, &[&pid.to_string(), "-v"]);
     assert_eq!(detail.status.code(), Some(0));
     assert!(
         stdout(&detail).contains("peak_total_bytes") && stdout(&detail).contains("incompressible")
@@ -196,7 +201,7 @@ fn pages_of_older_and_of_newer_pagers_are_read() {
     assert_eq!(row(), format!("{pid} sleep 67108864 62914560 0 - - -\n"));
     assert_eq!(objects(&directory, pid)[0].get("rule"), None);
     assert_eq!(objects(&directory, pid)[0].get("generations"), None);
-    let output = status(&directory, &[&pid.to_string()]);
+    let output = status(&directory, &[&pid.to_string(), "-v"]);
     let text = stdout(&output);
     assert!(
         text.contains("peak_total_bytes") && !text.contains("UNTOUCHED"),
@@ -316,7 +321,7 @@ fn one_process_is_shown_by_mapping_and_by_age() {
     assert!(pages > 1000, "{now}");
     assert!(bytes(&now, "compression_p50_ns") <= bytes(&now, "compression_longest_ns"));
 
-    let text = stdout(&status(&directory, &[&pid]));
+    let text = stdout(&status(&directory, &[&pid, "-v"]));
     for word in [
         "rule in force",
         "COMMITTED",
@@ -329,7 +334,7 @@ fn one_process_is_shown_by_mapping_and_by_age() {
     }
     // A stopped one cannot be asked; the rest is shown all the same, and soon.
     program.stop();
-    let text = stdout(&status(&directory, &[&pid]));
+    let text = stdout(&status(&directory, &[&pid, "-v"]));
     assert!(
         text.contains("(not by mapping:") && text.contains("peak_total_bytes"),
         "{text}"

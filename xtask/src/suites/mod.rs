@@ -219,12 +219,18 @@ fn one(
                     .map(|e| format!("{:.0} s", e.seconds))
                     .collect();
                 eprintln!(
-                    "{} {}/{}: {unit}: {}",
+                    "{} {}/{}: {unit}: {} tests, {} failed, {}",
                     suite.name(),
                     done.fetch_add(1, Relaxed) + 1,
                     units.len(),
+                    ended[0].tests,
+                    ended[0].failures.len(),
                     seconds.join(", ")
                 );
+                for ended in &ended {
+                    let here = ended.only_here.iter();
+                    here.for_each(|name| eprintln!("    only with {}: {name}", ended.how.name()));
+                }
                 all.lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .extend(ended);
