@@ -7,7 +7,7 @@
 
 use crate::follow;
 use crate::size::format_bytes;
-use crate::sums::{FAULT_KERNEL_NS, as_option, is_incompressible, next_to_try, percent};
+use crate::sums::{as_option, is_incompressible, lost_ns, next_to_try, percent};
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::Statistics;
 use std::collections::HashMap;
@@ -154,8 +154,9 @@ fn judge(last: &Look, look: &Look, s: &Statistics) -> Option<Wrong> {
         return Some(Wrong::OutOfReach);
     }
     let waited = since(look.waited_ns, last.waited_ns);
-    let lost = waited + since(look.faults, last.faults) * FAULT_KERNEL_NS;
-    let worked = since(look.program_cpu_ns, last.program_cpu_ns) + waited;
+    let cpu = since(look.program_cpu_ns, last.program_cpu_ns);
+    let lost = lost_ns(waited, since(look.faults, last.faults), cpu);
+    let worked = cpu + waited;
     let base = since(look.managed_ns, last.managed_ns).max(worked) as f64;
     let times = base / (base - lost as f64).max(base / 100.0);
     (base > 0.0 && times >= DEAR).then_some(Wrong::Dear(times))
