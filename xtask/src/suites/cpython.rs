@@ -83,7 +83,6 @@ impl Suite for CPython {
             "test_signal",
             "test_socket",
             "test_sort",
-            "test_sqlite",
             "test_struct",
             "test_subprocess",
             "test_thread",
