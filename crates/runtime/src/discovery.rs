@@ -19,7 +19,7 @@ use crate::late::Late;
 use crate::mapping_count::MappingCount;
 use crate::maps;
 use crate::pager;
-use crate::windows::{ADDRESS_LIMIT, WINDOW_BYTES, parts};
+use crate::windows::{ADDRESS_LIMIT, WINDOW_BYTES, parts, skip_parts};
 use coldpress_engine::LEAF_PAGES;
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
 use lock_api::RawMutex;
@@ -374,23 +374,34 @@ impl Discovery {
 /// sanitizers is terabytes, nearly all of them never touched. Half a million windows of 16 TiB took half a second.
 const SPARSE_BYTES: usize = 4 << 30;
 
-/// Calls `with` for the parts of a range that may hold populated pages: all of it, or its windows that have some.
+/// Calls `with` for the parts of a range that may hold populated pages not known yet: all of it, or its windows that have
+/// some.
 fn for_each_populated_part(range: AddressRange, mut with: impl FnMut(AddressRange)) {
     let pagemap = pager().host.pagemap.get();
     let Some(pagemap) = pagemap.filter(|_| range.len() > SPARSE_BYTES) else {
         return with(range);
     };
-    let mut rest = range;
-    while let Ok(Some(address)) = pagemap.first_populated(rest) {
+    let mut rest = skip_registered(range);
+    while !rest.is_empty()
+        && let Ok(Some(address)) = pagemap.first_populated(rest)
+    {
         let base = address - address % WINDOW_BYTES;
         let end = rest.end.min(base + WINDOW_BYTES);
         let start = rest.start.max(base);
         with(AddressRange { start, end });
         rest.start = end;
-        if rest.is_empty() {
-            break;
-        }
+        rest = skip_registered(rest);
     }
+}
+
+/// The range without the windows at its start that are registered whole: nothing in them is new, and the kernel would go
+/// through every page of theirs that is away.
+fn skip_registered(range: AddressRange) -> AddressRange {
+    let host = &pager().host;
+    skip_parts(range, |part| {
+        let segment = host.windows.find(&host.memory, part.base);
+        segment.is_some_and(|id| host.windows.get(id).are_registered(part.first, part.end))
+    })
 }
 
 /// Whether a mapping is a remainder: what is left beside a part that we have registered.

@@ -164,6 +164,17 @@ pub fn parts(range: AddressRange) -> impl Iterator<Item = Part> {
     })
 }
 
+/// A range without the parts at its start for which `skip` holds.
+pub fn skip_parts(range: AddressRange, skip: impl Fn(&Part) -> bool) -> AddressRange {
+    let kept = parts(range).find(|part| !skip(part));
+    AddressRange {
+        start: kept.map_or(range.end, |part| {
+            part.base + part.first as usize * PAGE_SIZE
+        }),
+        end: range.end,
+    }
+}
+
 impl Windows {
     /// No windows.
     pub const fn new() -> Self {
@@ -240,6 +251,25 @@ mod tests {
         );
         assert_eq!((cut[1].first, cut[1].end), (0, SEGMENT_PAGES));
         assert_eq!((cut[2].base, cut[2].end), (2 * WINDOW_BYTES, 1));
+    }
+
+    #[test]
+    fn parts_at_the_start_are_skipped() {
+        let range = AddressRange {
+            start: WINDOW_BYTES + PAGE_SIZE,
+            end: 4 * WINDOW_BYTES - PAGE_SIZE,
+        };
+        let left = |known: &[usize]| {
+            let left = skip_parts(range, |part| known.contains(&(part.base / WINDOW_BYTES)));
+            assert_eq!(left.end, range.end);
+            left.start
+        };
+        assert_eq!(left(&[]), range.start);
+        assert_eq!(left(&[2, 3]), range.start);
+        assert_eq!(left(&[1]), 2 * WINDOW_BYTES);
+        assert_eq!(left(&[1, 3]), 2 * WINDOW_BYTES);
+        assert_eq!(left(&[1, 2]), 3 * WINDOW_BYTES);
+        assert_eq!(left(&[1, 2, 3]), range.end);
     }
 
     #[test]
