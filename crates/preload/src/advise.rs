@@ -1,7 +1,7 @@
 //! `coldpress_advise`: the program says which of its memory it cannot wait for (`include/coldpress.h`).
 
+use crate::the_pager::pager;
 use crate::wrappers::answer;
-use coldpress_runtime::pager;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::ffi::{c_int, c_void};
 

@@ -14,9 +14,10 @@
 //! (`docs/adr/0003-fork.md`).
 
 use crate::entry;
+use crate::the_pager::pager;
 use crate::wrappers::{Wrapped, answer};
 use coldpress_runtime::exclusions::Reason;
-use coldpress_runtime::{message, pager, sys};
+use coldpress_runtime::{message, sys};
 use coldpress_uffd::AddressRange;
 use core::arch::{asm, naked_asm};
 use core::ffi::{c_int, c_void};

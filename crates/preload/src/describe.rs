@@ -1,6 +1,6 @@
 //! `coldpress_describe_page`: what the pager knows of a page, for programs that verify their memory.
 
-use coldpress_runtime::{describe, pager};
+use crate::the_pager::pager;
 
 /// Writes what the pager knows of the page of `address` to `text`, without a zero at its end. Returns how many
 /// bytes that are, `len` at most.
@@ -16,7 +16,7 @@ pub unsafe extern "C" fn coldpress_describe_page(
     if !pager().is_running() {
         return 0;
     }
-    let described = describe::page::<256>(address as usize);
+    let described = pager().describe::<256>(address as usize);
     let bytes = described.as_bytes();
     let len = bytes.len().min(len);
     // SAFETY: as the caller promises.

@@ -6,10 +6,11 @@
 //! process that inherits the environment it waits until the program is worth a pager, and where one cannot start the
 //! program goes on without. With `--no-follow` the library only removes itself from the environment there.
 
+use crate::the_pager::pager;
 use crate::{environment, libc_files, libc_symbols, sanitizers};
 use coldpress_interface::config::{TRACE_LOCKS, handed as names};
 use coldpress_runtime::config::{Config, variable};
-use coldpress_runtime::{decisions, dormant, fork, message, pager, run_file, start, sys, trace};
+use coldpress_runtime::{message, run_file, start, sys, trace};
 use core::ffi::{c_char, c_int};
 use core::fmt::Write;
 
@@ -71,7 +72,7 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
     // SAFETY: as above.
     unsafe {
         pager.configure(config);
-        decisions::configure(variable(
+        pager.decisions.configure(variable(
             environment.cast_const().cast(),
             names::TRACE_DECISIONS,
         ));
@@ -81,8 +82,8 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
     }
     pager.set_touch_before_fork(libc_files::touch);
     let started = match is_root {
-        true => start::start(),
-        false => start::start_dormant(),
+        true => pager.start(),
+        false => pager.start_dormant(),
     };
     match started {
         // Nothing of what the person asked for has happened yet.
@@ -143,16 +144,16 @@ extern "C" fn destructor() {
 }
 
 pub(crate) extern "C" fn prepare() {
-    dormant::before_fork();
-    fork::prepare();
+    pager().dormant.before_fork();
+    pager().fork_prepare();
 }
 
 pub(crate) extern "C" fn parent() {
-    fork::parent();
-    dormant::after_fork_in_parent();
+    pager().fork_parent();
+    pager().dormant.after_fork_in_parent();
 }
 
 pub(crate) extern "C" fn child() {
-    fork::child();
-    dormant::after_fork_in_child();
+    pager().fork_child();
+    pager().after_fork_in_child();
 }

@@ -7,6 +7,7 @@
 //! | file | concept |
 //! |---|---|
 //! | `entry` | constructor, destructor, the process that is meant |
+//! | `the_pager` | the static that holds the pager |
 //! | `environment` | reading and mending the environment block |
 //! | `wrappers` | `sigaltstack`, `madvise`, `mremap`, `ioctl`, `pthread_create`, `_Fork` |
 //! | `locking` | `mlockall` |
@@ -41,6 +42,7 @@ mod namespaces;
 mod piecewise;
 mod raw_calls;
 mod sanitizers;
+mod the_pager;
 mod wrappers;
 
 /// A defect of the pager: say where, and stop before a page can go wrong.

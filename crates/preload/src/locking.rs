@@ -5,9 +5,10 @@
 //! is asked itself for what is mapped later. This holds from the pager's first mapping on, also while it waits with
 //! starting. (An `mlockall` behind libc's back reaches the pager's memory; that notices, and unlocks it.)
 
+use crate::the_pager::pager;
 use crate::wrappers::answer;
 use coldpress_runtime::windows::ADDRESS_LIMIT;
-use coldpress_runtime::{maps, pager, run_file, sys};
+use coldpress_runtime::{maps, run_file, sys};
 use coldpress_uffd::AddressRange;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -9,9 +9,9 @@
 //! and where its page is away it says EFAULT, for which libc aborts.
 
 use crate::libc_symbols;
+use crate::the_pager::pager;
 use crate::wrappers::Wrapped;
 use coldpress_runtime::exclusions::Reason;
-use coldpress_runtime::pager;
 use coldpress_uffd::AddressRange;
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;

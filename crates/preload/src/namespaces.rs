@@ -5,8 +5,9 @@
 //! ([`Pager::absent`](coldpress_runtime::Pager::absent)). The call is tried before, and the pager leaves only where it was
 //! refused for that reason: a program that has other threads itself is refused as natively.
 
+use crate::the_pager::pager;
 use crate::wrappers::answer;
-use coldpress_runtime::{pager, sys};
+use coldpress_runtime::sys;
 use core::ffi::c_int;
 use linux_raw_sys::general as nr;
 

@@ -10,10 +10,11 @@
 //!
 //! A program that has the instruction itself, without libc, passes all of this by.
 
+use crate::the_pager::pager;
 use crate::wrappers::answer;
 use crate::{environment, libc_symbols};
 use coldpress_runtime::filter::{self, Instruction, Verdict};
-use coldpress_runtime::{message, pager, sys};
+use coldpress_runtime::{message, sys};
 use coldpress_uffd::PAGE_SIZE;
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 use linux_raw_sys::general as nr;

@@ -6,8 +6,9 @@
 
 use crate::libc_symbols::{first_of, next_of};
 use crate::main_program::Referred;
+use crate::the_pager::pager;
 use coldpress_runtime::config::variable;
-use coldpress_runtime::{message, pager};
+use coldpress_runtime::message;
 use core::arch::{asm, naked_asm};
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int};

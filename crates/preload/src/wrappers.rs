@@ -3,10 +3,11 @@
 //! Each makes the system call itself, as libc's does. A program that bypasses libc bypasses
 //! these; what then still holds stands in `docs/adr/0003-fork.md` and HAZARDS' tests.
 
+use crate::the_pager::pager;
 use crate::{libc_symbols, piecewise};
 use coldpress_runtime::exclusions::Reason;
 use coldpress_runtime::fork::Operation;
-use coldpress_runtime::{pager, sys};
+use coldpress_runtime::sys;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::ffi::{CStr, c_int, c_uint, c_ulong, c_void};
 use core::ptr::NonNull;

@@ -10,7 +10,8 @@
 //! | runs | pages here and there, each with its neighbours |
 //! | sweep | all there is, the oldest first: so no page stays for ever |
 
-use crate::{pager, sys};
+use crate::config::Config;
+use crate::{Pager, sys};
 use coldpress_engine::Ageing;
 use coldpress_engine::queues::random::RandomPick;
 
@@ -43,8 +44,7 @@ impl Chaos {
     }
 
     /// With the seed that was asked for. A forked child has one of its own, which follows from it.
-    pub(crate) fn in_this_process() -> Self {
-        let config = pager().config();
+    pub(crate) fn in_this_process(config: &Config) -> Self {
         let own = u64::from(sys::process_id());
         let child = if own == u64::from(config.root_pid) {
             0
@@ -66,12 +66,12 @@ impl Chaos {
 
     /// Makes the queues ready for a round. The next batch takes what was last touched before the time
     /// that is returned; what was picked goes whatever that time is.
-    pub(crate) fn prepare(&mut self, ageing: &Ageing) -> u64 {
+    pub(crate) fn prepare(&mut self, pager: &Pager, ageing: &Ageing) -> u64 {
         let kind = self.kind();
-        let (engine, host) = (&pager().engine, &pager().host);
+        let engine = &pager.engine;
         if kind != Kind::Scattered {
             for _ in 0..AGEINGS {
-                engine.age(host, ageing, true);
+                engine.age(pager, ageing, true);
             }
         }
         let share = match kind {

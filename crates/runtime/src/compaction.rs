@@ -5,7 +5,7 @@
 //! something to be had, it is had first. A step holds the storage lock, for which compression and
 //! the end of a restore wait; so steps are short.
 
-use crate::{pager, sys};
+use crate::{Pager, sys};
 use coldpress_storage::Usage;
 
 /// Bytes copied while the storage lock is held: about 20 microseconds.
@@ -44,14 +44,14 @@ impl Passes {
     }
 
     /// Goes on with the pass under way, or begins one where it is worth while.
-    pub(crate) fn advance(&mut self) {
-        let engine = &pager().engine;
+    pub(crate) fn advance(&mut self, pager: &Pager) {
+        let engine = &pager.engine;
         if !self.under_way && !self.worth_while(&engine.storage_usage(), sys::now_ns()) {
             return;
         }
         self.under_way = true;
         for _ in 0..STEPS {
-            let ended = match engine.compact(&pager().host, STEP_BYTES) {
+            let ended = match engine.compact(pager, STEP_BYTES) {
                 Some(step) => step.pass_ended,
                 None => break,
             };

@@ -9,7 +9,7 @@
 
 use crate::config::Config;
 use crate::windows::parts;
-use crate::{Pager, pager, statistics};
+use crate::{LinuxEngine, Pager};
 use coldpress_engine::{Entry, LEAF_PAGES, Trigger, tunables};
 use coldpress_interface::control::{
     BUDGET, COLD_AFTER, COLD_AFTER_AUTO, MAPPINGS, NO_BUDGET, Refusal, Request, TRIGGERS, TUNABLES,
@@ -78,11 +78,13 @@ impl Control {
     }
 
     /// Puts what is in force now into a copy of what the program was started with.
-    pub(crate) fn overlay(&self, config: &mut Config) {
+    pub(crate) fn overlay(&self, engine: &LinuxEngine, config: &mut Config) {
         config.budget_bytes = self.budget_bytes.load(Relaxed);
         config.cold_after_ms = self.cold_after_ms.load(Relaxed);
         let triggers = Triggers::from_bits(self.triggers.load(Relaxed));
-        config.triggers = triggers.unwrap_or(Triggers::ALL).both(tuned_triggers());
+        config.triggers = triggers
+            .unwrap_or(Triggers::ALL)
+            .both(tuned_triggers(engine));
     }
 
     /// Takes requests from this page from now on, which is new.
@@ -123,10 +125,10 @@ impl Control {
     }
 
     /// Does all of it, or nothing.
-    fn carry_out(&self, request: &Request, page: &Page) -> Result<(), Refusal> {
+    fn carry_out(&self, pager: &Pager, request: &Request, page: &Page) -> Result<(), Refusal> {
         let has = |key| request.keys & key != 0;
         if has(TUNABLES) {
-            tune(&request.tunables)?;
+            tune(&pager.engine, &request.tunables)?;
         }
         if has(BUDGET) {
             self.budget_bytes.store(request.budget_bytes, Relaxed);
@@ -139,15 +141,15 @@ impl Control {
         }
         if has(MAPPINGS) {
             page.mappings
-                .fill(pager().discovery.mappings().map(look_at));
+                .fill(pager.discovery.mappings().map(|range| pager.look_at(range)));
         }
         Ok(())
     }
 }
 
 /// The triggers that the engine's tunables leave on.
-fn tuned_triggers() -> Triggers {
-    let on = |trigger, bit| match pager().engine.compresses(trigger) {
+fn tuned_triggers(engine: &LinuxEngine) -> Triggers {
+    let on = |trigger, bit| match engine.compresses(trigger) {
         true => bit,
         false => Triggers::NONE,
     };
@@ -157,8 +159,7 @@ fn tuned_triggers() -> Triggers {
 }
 
 /// Sets tunables of the engine by the hashes of their names: all of them or none.
-fn tune(asked: &[(u64, u64)]) -> Result<(), Refusal> {
-    let engine = &pager().engine;
+fn tune(engine: &LinuxEngine, asked: &[(u64, u64)]) -> Result<(), Refusal> {
     let mut tunables = engine.tunables().load();
     for &(hash, word) in asked.iter().filter(|(hash, _)| *hash != 0) {
         let mut rows = tunables::TABLE.iter();
@@ -195,45 +196,45 @@ impl Pager {
             return;
         };
         let checked = request.check();
-        let done = checked.and_then(|()| self.control.carry_out(&request, page));
+        let done = checked.and_then(|()| self.control.carry_out(self, &request, page));
         let refusal = done.map_or_else(|reason| reason as u64, |()| 0);
         self.control.answered.store(sequence, Relaxed);
-        statistics::publish_settings();
+        self.publish_settings();
         s.control_refusal.store(refusal, Relaxed);
         s.control_answered.store(sequence, Release);
     }
-}
 
-/// What is known of a mapping: a walk over its page lists, without a lock.
-fn look_at(range: AddressRange) -> Mapping {
-    let (host, engine) = (&pager().host, &pager().engine);
-    let mut found = Mapping {
-        start: range.start as u64,
-        end: range.end as u64,
-        ..Mapping::default()
-    };
-    for part in parts(range) {
-        let Some(id) = host.windows.find(&host.memory, part.base) else {
-            continue;
+    /// What is known of a mapping: a walk over its page lists, without a lock.
+    fn look_at(&self, range: AddressRange) -> Mapping {
+        let (host, engine) = (&self.host, &self.engine);
+        let mut found = Mapping {
+            start: range.start as u64,
+            end: range.end as u64,
+            ..Mapping::default()
         };
-        let mut index = part.first;
-        while index < part.end {
-            if !engine.has_leaf(id, index) {
-                index += LEAF_PAGES - index % LEAF_PAGES;
+        for part in parts(range) {
+            let Some(id) = host.windows.find(&host.memory, part.base) else {
                 continue;
-            }
-            match engine.entry(id, index) {
-                Entry::Page(_) => found.in_place_pages += 1,
-                Entry::Zero | Entry::ZeroInterval(..) | Entry::SameFilled(_) => {
-                    found.same_filled_pages += 1;
+            };
+            let mut index = part.first;
+            while index < part.end {
+                if !engine.has_leaf(id, index) {
+                    index += LEAF_PAGES - index % LEAF_PAGES;
+                    continue;
                 }
-                Entry::Compressed(_) | Entry::Temporary(_) | Entry::Request(_) => {
-                    found.compressed_pages += 1;
+                match engine.entry(id, index) {
+                    Entry::Page(_) => found.in_place_pages += 1,
+                    Entry::Zero | Entry::ZeroInterval(..) | Entry::SameFilled(_) => {
+                        found.same_filled_pages += 1;
+                    }
+                    Entry::Compressed(_) | Entry::Temporary(_) | Entry::Request(_) => {
+                        found.compressed_pages += 1;
+                    }
+                    Entry::Empty | Entry::Poisoned => {}
                 }
-                Entry::Empty | Entry::Poisoned => {}
+                index += 1;
             }
-            index += 1;
         }
+        found
     }
-    found
 }

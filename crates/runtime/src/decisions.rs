@@ -23,8 +23,10 @@
 //! `rule` is the one in force at the end of that time, `rules_ms` says how long each was. The other names are
 //! those of the statistics page.
 
+use crate::config::Config;
+use crate::memory::Memory;
 use crate::message::Text;
-use crate::{pager, sys};
+use crate::{Pager, sys};
 use coldpress_arena::CHUNK_BYTES;
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::{Failure, NAME_BYTES, Rule, Statistics};
@@ -124,7 +126,8 @@ const PATH_BYTES: usize = 288;
 /// At the end whoever writes is waited for, so many milliseconds.
 const MOST_TRIES: u32 = 200;
 
-struct Trace {
+/// The trace of a process.
+pub struct Trace {
     on: AtomicBool,
     /// `CAPACITY` records, once there are any.
     records: AtomicPtr<Record>,
@@ -156,7 +159,7 @@ unsafe impl Sync for Path {}
 
 impl Trace {
     /// One with room for as many records as lie at `records`.
-    const fn new(records: *mut Record) -> Self {
+    pub(crate) const fn new(records: *mut Record) -> Self {
         Self {
             on: AtomicBool::new(false),
             records: AtomicPtr::new(records),
@@ -178,8 +181,6 @@ impl Trace {
     }
 }
 
-static TRACE: Trace = Trace::new(core::ptr::null_mut());
-
 /// Nothing was written yet to any file; to the one that was asked for; to one with the process's number behind it.
 const UNDECIDED: u32 = 0;
 const FIRST: u32 = 1;
@@ -188,43 +189,48 @@ const NUMBERED: u32 = 2;
 /// Nothing was written yet.
 const NEVER: u32 = u32::MAX;
 
-/// Switches the trace on, if a file is named.
-///
-/// # Safety
-/// The program has one thread, and the pager has not started.
-pub unsafe fn configure(file: Option<&[u8]>) {
-    if let Some(file) = file.filter(|file| !file.is_empty()) {
-        // SAFETY: as the caller promises.
-        unsafe { (*TRACE.path.0.get()).push(file) };
-        TRACE.on.store(true, Relaxed);
+impl Trace {
+    /// Switches the trace on, if a file is named.
+    ///
+    /// # Safety
+    /// The program has one thread, and the pager has not started.
+    pub unsafe fn configure(&self, file: Option<&[u8]>) {
+        if let Some(file) = file.filter(|file| !file.is_empty()) {
+            // SAFETY: as the caller promises.
+            unsafe { (*self.path.0.get()).push(file) };
+            self.on.store(true, Relaxed);
+        }
+    }
+
+    /// In the child of a fork: it has none, and its parent's is left alone. (A shell forks thousands.)
+    pub(crate) fn begin_in_child(&self) {
+        self.on.store(false, Relaxed);
+        self.reset();
     }
 }
 
-/// In the child of a fork: it has none, and its parent's is left alone. (A shell forks thousands.)
-pub(crate) fn begin_in_child() {
-    TRACE.on.store(false, Relaxed);
-    TRACE.reset();
-}
-
-/// Takes note of how things stand. By the reclaim thread, after each measurement.
-pub(crate) fn observe() {
-    if TRACE.on.load(Relaxed) {
-        TRACE.observe(sys::now_ns(), pager().host.statistics());
+impl Pager {
+    /// Takes note of how things stand. By the reclaim thread, after each measurement.
+    pub(crate) fn observe_decisions(&self) {
+        if self.decisions.on.load(Relaxed) {
+            let s = self.host.statistics();
+            self.decisions.observe(sys::now_ns(), s, &self.host.memory);
+        }
     }
-}
 
-/// Brings the file up to date. By the watchdog, or at the end.
-pub(crate) fn write() {
-    if TRACE.on.load(Relaxed) {
-        TRACE.write(false);
+    /// Brings the file up to date. By the watchdog, or at the end.
+    pub(crate) fn write_decisions(&self) {
+        if self.decisions.on.load(Relaxed) {
+            self.decisions.write(self, false);
+        }
     }
-}
 
-/// The same with what has happened since the last record: at the end of the program. (The reclaim thread
-/// may take a record in the same moment; one of both is not taken then.)
-pub(crate) fn finish() {
-    if TRACE.on.load(Relaxed) {
-        TRACE.write(true);
+    /// The same with what has happened since the last record: at the end of the program. (The reclaim thread
+    /// may take a record in the same moment; one of both is not taken then.)
+    pub(crate) fn finish_decisions(&self) {
+        if self.decisions.on.load(Relaxed) {
+            self.decisions.write(self, true);
+        }
     }
 }
 
@@ -249,9 +255,9 @@ impl Trace {
         (!records.is_null()).then(|| unsafe { core::slice::from_raw_parts(records, CAPACITY) })
     }
 
-    fn observe(&self, now: u64, s: &Statistics) {
+    fn observe(&self, now: u64, s: &Statistics, memory: &Memory) {
         if self.records().is_none() {
-            let Some(chunks) = pager().host.memory.chunks(CHUNKS) else {
+            let Some(chunks) = memory.chunks(CHUNKS) else {
                 self.on.store(false, Relaxed);
                 return;
             };
@@ -329,7 +335,7 @@ impl Trace {
         self.interval_ns.store(interval * 2, Relaxed);
     }
 
-    fn write(&self, last: bool) {
+    fn write(&self, pager: &Pager, last: bool) {
         let mut tries = if last { MOST_TRIES } else { 1 };
         while !self.take() {
             tries -= 1;
@@ -339,26 +345,31 @@ impl Trace {
             sys::sleep_ns(1_000_000);
         }
         if last && self.began_ns.load(Relaxed) != 0 {
-            let (now, s) = (sys::now_ns(), pager().host.statistics());
+            let (now, s) = (sys::now_ns(), pager.host.statistics());
             self.look(now, s);
             self.record(now, s);
         }
         if let Some(records) = self.records() {
-            self.write_records(&records[..self.len.load(Acquire)]);
+            self.write_records(pager, &records[..self.len.load(Acquire)]);
         }
         self.give();
     }
 
-    fn write_records(&self, records: &[Record]) {
-        let written = self.try_to_write(records);
+    fn write_records(&self, pager: &Pager, records: &[Record]) {
+        let s = pager.host.statistics();
+        let written = self.try_to_write(s, &pager.config(), records);
         let error = written.err().map_or(0, |error| error.raw_os_error() as u64);
-        let s = pager().host.statistics();
         s.trace_error.store(error, Relaxed);
     }
 
     /// Writes what is not in the file yet. After an error the file ends with the last whole line, and the rest follows
     /// the next time.
-    fn try_to_write(&self, records: &[Record]) -> Result<(), Errno> {
+    fn try_to_write(
+        &self,
+        s: &Statistics,
+        config: &Config,
+        records: &[Record],
+    ) -> Result<(), Errno> {
         let thinned = self.thinned.load(Relaxed);
         let anew = self.written_thinned.load(Relaxed) != thinned;
         let from = if anew { 0 } else { self.written.load(Relaxed) };
@@ -366,11 +377,11 @@ impl Trace {
             return Ok(());
         }
         // Locked until it is closed: while it is empty nobody else takes it for a new one.
-        let file = self.open()?;
+        let file = self.open(config)?;
         let mut end = rustix::fs::fstat(&file)?.st_size as u64;
         if anew {
             rustix::fs::ftruncate(&file, 0)?;
-            end = append(&file, 0, head().as_bytes())?;
+            end = append(&file, 0, head(s).as_bytes())?;
             self.written.store(0, Relaxed);
             self.written_thinned.store(thinned, Relaxed);
         }
@@ -385,8 +396,7 @@ impl Trace {
         Ok(())
     }
 
-    fn open(&self) -> Result<OwnedFd, Errno> {
-        let config = pager().config();
+    fn open(&self, config: &Config) -> Result<OwnedFd, Errno> {
         let is_root = config.root_pid == sys::process_id();
         if self.file.load(Relaxed) != NUMBERED && (is_root || config.follow) {
             let file = open(self.path_with(None))?;
@@ -445,8 +455,7 @@ fn append(file: &OwnedFd, end: u64, bytes: &[u8]) -> Result<u64, Errno> {
 }
 
 /// The first line.
-fn head() -> Text<512> {
-    let s = pager().host.statistics();
+fn head(s: &Statistics) -> Text<512> {
     let mut line = Text::<512>::default();
     let _ = write!(
         line,
@@ -509,6 +518,8 @@ mod tests {
     use std::string::String;
     use std::vec::Vec;
 
+    static MEMORY: Memory = Memory::new();
+
     fn trace() -> Trace {
         let records: Vec<Record> = (0..CAPACITY)
             .map(|_| [const { AtomicU64::new(0) }; WORDS])
@@ -537,17 +548,17 @@ mod tests {
         s.rule.store(Rule::WithinBudget as u64, Relaxed);
         s.budget_bytes.store(NO_BUDGET, Relaxed);
         s.total_bytes.store(900, Relaxed);
-        trace.observe(ms, &s);
+        trace.observe(ms, &s, &MEMORY);
         s.total_bytes.store(100, Relaxed);
         s.evictions.store(40, Relaxed);
-        trace.observe(31 * ms, &s);
+        trace.observe(31 * ms, &s, &MEMORY);
         assert_eq!(trace.len.load(Relaxed), 0, "not yet");
         s.rule.store(Rule::NearBudget as u64, Relaxed);
-        trace.observe(51 * ms, &s);
+        trace.observe(51 * ms, &s, &MEMORY);
         s.evictions.store(45, Relaxed);
         s.fail(Failure::Incompressible);
         s.budget_bytes.store(7, Relaxed);
-        trace.observe(151 * ms, &s);
+        trace.observe(151 * ms, &s, &MEMORY);
         let first = line(&trace, 0);
         has(
             &first,
@@ -569,12 +580,12 @@ mod tests {
         let (trace, s) = (trace(), Statistics::new());
         s.rule.store(Rule::ColdAge as u64, Relaxed);
         let mut now = 1;
-        trace.observe(now, &s);
+        trace.observe(now, &s, &MEMORY);
         for n in 1..=CAPACITY as u64 + 1 {
             now += INTERVAL_NS;
             s.evictions.store(3 * n, Relaxed);
             s.total_bytes.store(n % 2 * 1000 + n, Relaxed);
-            trace.observe(now, &s);
+            trace.observe(now, &s, &MEMORY);
         }
         assert_eq!(trace.len.load(Relaxed), CAPACITY / 2 + 1);
         assert_eq!(trace.interval_ns.load(Relaxed), 2 * INTERVAL_NS);
@@ -584,7 +595,7 @@ mod tests {
         has(&tenth, "\"evictions\":6,");
         has(&tenth, "\"peak_bytes\":1021,\"total_bytes\":22,");
         now += INTERVAL_NS;
-        trace.observe(now, &s);
+        trace.observe(now, &s, &MEMORY);
         assert_eq!(trace.len.load(Relaxed), CAPACITY / 2 + 1, "half as often");
     }
 

@@ -14,7 +14,7 @@
 //! * I1: the process is ended only when no thread is listed but the leader, a zombie, and the pager's.
 
 use crate::message::Text;
-use crate::{pager, sys};
+use crate::{Pager, sys};
 use core::fmt::Write;
 use core::mem::MaybeUninit;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -35,6 +35,7 @@ const SOON: usize = 10;
 
 /// Watches the program's threads end.
 pub struct Departure {
+    pager: &'static Pager,
     process: u32,
     /// The calling thread.
     watching: u32,
@@ -48,11 +49,12 @@ pub struct Departure {
 
 impl Departure {
     /// Begins to watch. In a thread that has descriptors of its own.
-    pub fn watch() -> Self {
+    pub fn watch(pager: &'static Pager) -> Self {
         let process = sys::process_id();
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let statm = rustix::fs::open(c"/proc/self/statm", flags, Mode::empty()).ok();
         Self {
+            pager,
             process,
             watching: sys::thread_id(),
             statm,
@@ -87,7 +89,7 @@ impl Departure {
             tv_sec: (ns / 1_000_000_000) as i64,
             tv_nsec: (ns % 1_000_000_000) as i64,
         };
-        let Some(event) = pager().leaving.event() else {
+        let Some(event) = self.pager.leaving.event() else {
             return sys::sleep_ns(ns);
         };
         let mut set: [PollFd<'_>; HELD + 1] =
@@ -115,7 +117,7 @@ impl Departure {
         let mut unlisted = [true; HELD];
         let told = for_each_thread(|thread| {
             let own = [self.process, self.watching].contains(&thread);
-            if own || pager().threads.ids().any(|own| own == thread) {
+            if own || self.pager.threads.ids().any(|own| own == thread) {
                 return;
             }
             listed += 1;
@@ -158,7 +160,7 @@ impl Departure {
     /// Ends the process as its last thread has ended.
     fn end(&self) -> ! {
         let status = self.last.or_else(|| self.leaders_status()).unwrap_or(0);
-        pager().publish_finally();
+        self.pager.publish_finally();
         match status & 0x7F {
             0 => sys::exit_process(status >> 8 & 0xFF),
             signal => sys::die_by(signal as u32),

@@ -2,38 +2,40 @@
 //!
 //! No lock is taken, nothing is changed; the figures may be a moment apart.
 
+use crate::Pager;
 use crate::message::Text;
-use crate::pager;
 use coldpress_uffd::PAGE_SIZE;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Describes the page of an address.
-pub fn page<const N: usize>(address: usize) -> Text<N> {
-    let mut text = Text::default();
-    let (host, page) = (&pager().host, address & !(PAGE_SIZE - 1));
-    let Some(segment) = host.windows.find(&host.memory, page) else {
-        let _ = text.write_str("no window: never managed");
-        return text;
-    };
-    let window = host.windows.get(segment);
-    let index = ((page - window.base()) / PAGE_SIZE) as u32;
-    let _ = write!(
-        text,
-        "{:?}, {}registered, segment {segment} page {index}",
-        pager().engine.entry(segment, index),
-        if window.is_registered(index) {
-            ""
-        } else {
-            "not "
-        },
-    );
-    for (number, handler) in pager().handlers.iter().enumerate() {
-        let there = handler.address.load(Relaxed) & !(PAGE_SIZE - 1) == page;
-        if there && handler.since_ns.load(Relaxed) != 0 {
-            let thread = handler.thread.load(Relaxed);
-            let _ = write!(text, ", handler {number} answers thread {thread}");
+impl Pager {
+    /// Describes the page of an address.
+    pub fn describe<const N: usize>(&self, address: usize) -> Text<N> {
+        let mut text = Text::default();
+        let (host, page) = (&self.host, address & !(PAGE_SIZE - 1));
+        let Some(segment) = host.windows.find(&host.memory, page) else {
+            let _ = text.write_str("no window: never managed");
+            return text;
+        };
+        let window = host.windows.get(segment);
+        let index = ((page - window.base()) / PAGE_SIZE) as u32;
+        let _ = write!(
+            text,
+            "{:?}, {}registered, segment {segment} page {index}",
+            self.engine.entry(segment, index),
+            if window.is_registered(index) {
+                ""
+            } else {
+                "not "
+            },
+        );
+        for (number, handler) in self.handlers.iter().enumerate() {
+            let there = handler.address.load(Relaxed) & !(PAGE_SIZE - 1) == page;
+            if there && handler.since_ns.load(Relaxed) != 0 {
+                let thread = handler.thread.load(Relaxed);
+                let _ = write!(text, ", handler {number} answers thread {thread}");
+            }
         }
+        text
     }
-    text
 }

@@ -14,11 +14,13 @@
 //! * the first page of each 64 MiB (libc keeps the state of its arenas there and writes to it
 //!   in the child of a fork before any hook runs).
 
+use crate::Pager;
+use crate::exclusions::Exclusions;
 use crate::futex::FutexLock;
+use crate::host::Linux;
 use crate::late::Late;
 use crate::mapping_count::MappingCount;
 use crate::maps;
-use crate::pager;
 use crate::windows::{ADDRESS_LIMIT, WINDOW_BYTES, parts, skip_parts};
 use coldpress_engine::LEAF_PAGES;
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
@@ -55,12 +57,12 @@ pub(crate) struct Found {
 
 impl Found {
     /// Whether a small mapping is the remainder of a larger one that we have registered a part of.
-    fn is_remainder(&self, range: AddressRange) -> bool {
+    fn is_remainder(&self, host: &Linux, range: AddressRange) -> bool {
         let previous = &self.previous[..self.previous_len];
         let at = previous.partition_point(|m| m.end <= range.start);
         let whole = previous.get(at);
         whole.is_some_and(|m| m.start <= range.start && range.end <= m.end)
-            && adjoins_registered(range)
+            && host.adjoins_registered(range)
     }
 }
 
@@ -176,10 +178,10 @@ impl Discovery {
     }
 
     /// Reads the mappings anew, and brings the exclusions of threads up to date.
-    fn read_mappings(&self) -> Option<()> {
+    fn read_mappings(&self, host: &Linux) -> Option<()> {
         let files = self.files.get()?;
-        let exclusions = &pager().host.exclusions;
-        let own = pager().host.memory.range();
+        let exclusions = &host.exclusions;
+        let own = host.memory.range();
         let mut buffer = self.buffer.lock();
         let mut guard = self.found.lock();
         let found = &mut *guard;
@@ -201,7 +203,7 @@ impl Discovery {
                 file_end = range.end;
             }
             let unfit = !mapping.is_evictable()
-                || (range.len() < SMALL_BYTES && !found.is_remainder(range))
+                || (range.len() < SMALL_BYTES && !found.is_remainder(host, range))
                 || range.end > ADDRESS_LIMIT
                 || range.is_empty();
             if unfit || !range.intersect(own).is_empty() || found.len == MAPPINGS {
@@ -225,33 +227,17 @@ impl Discovery {
             mappings.get(at).is_some_and(|m| m.start <= range.start)
         });
         exclusions.add_threads(files.tasks.as_fd(), mappings);
-        exclusions.forget_what_is_over(LOOKED_AT_EXCLUSIONS);
+        exclusions.forget_what_is_over(host, LOOKED_AT_EXCLUSIONS);
         Some(())
     }
 
     /// Finds threads that have come since, without reading the mappings.
-    pub fn exclude_threads(&self) {
+    pub fn exclude_threads(&self, exclusions: &Exclusions) {
         let Some(files) = self.files.get() else {
             return;
         };
-        let exclusions = &pager().host.exclusions;
         let found = self.found.lock();
         exclusions.add_threads(files.tasks.as_fd(), &found.mappings[..found.len]);
-    }
-
-    /// Tracks what is populated and not registered. Returns the number of pages newly tracked.
-    pub fn discover(&self) -> u64 {
-        if self.read_mappings().is_none() {
-            return 0;
-        }
-        if self.count.is_joining_due() {
-            self.join();
-        }
-        let mut tracked = 0;
-        self.for_each_manageable(|range| {
-            for_each_populated_part(range, |part| tracked += self.discover_range(part));
-        });
-        tracked
     }
 
     /// The evictable mappings, as last read. Each is looked up by itself: the caller may be long over
@@ -264,7 +250,7 @@ impl Discovery {
     }
 
     /// Calls `with` for each part of the known mappings that is not excluded.
-    fn for_each_manageable(&self, mut with: impl FnMut(AddressRange)) {
+    fn for_each_manageable(&self, exclusions: &Exclusions, mut with: impl FnMut(AddressRange)) {
         let len = self.found.lock().len;
         for n in 0..len {
             let mapping = self.found.lock().mappings[n];
@@ -274,7 +260,7 @@ impl Discovery {
                     start: at,
                     end: mapping.end,
                 };
-                let excluded = pager().host.exclusions.first_overlap(rest);
+                let excluded = exclusions.first_overlap(rest);
                 let end = excluded.map_or(mapping.end, |e| e.start.max(at));
                 if end > at {
                     with(AddressRange { start: at, end });
@@ -283,74 +269,95 @@ impl Discovery {
             }
         }
     }
+}
+
+impl Pager {
+    /// Tracks what is populated and not registered. Returns the number of pages newly tracked.
+    pub(crate) fn discover(&self) -> u64 {
+        if self.discovery.read_mappings(&self.host).is_none() {
+            return 0;
+        }
+        if self.discovery.count.is_joining_due() {
+            self.join();
+        }
+        let mut tracked = 0;
+        self.discovery
+            .for_each_manageable(&self.host.exclusions, |range| {
+                self.host
+                    .for_each_populated_part(range, |part| tracked += self.discover_range(part));
+            });
+        tracked
+    }
 
     /// Registers what is not registered yet of all mappings (of each its first `FENCE_BYTES`),
     /// touched or not. They are read anew. Whether there was anything.
-    pub fn fence(&self) -> bool {
-        if self.read_mappings().is_none() {
+    pub(crate) fn fence(&self) -> bool {
+        if self.discovery.read_mappings(&self.host).is_none() {
             return false;
         }
         let mut registered = false;
-        self.for_each_manageable(|range| {
-            let range = AddressRange {
-                start: range.start,
-                end: range.end.min(range.start + FENCE_BYTES),
-            };
-            for part in parts(range) {
-                let Some(segment) = window_for(part.base) else {
-                    return;
+        self.discovery
+            .for_each_manageable(&self.host.exclusions, |range| {
+                let range = AddressRange {
+                    start: range.start,
+                    end: range.end.min(range.start + FENCE_BYTES),
                 };
-                let window = pager().host.windows.get(segment);
-                if window.are_registered(part.first, part.end) {
-                    continue;
+                for part in parts(range) {
+                    let Some(segment) = self.window_for(part.base) else {
+                        return;
+                    };
+                    let window = self.host.windows.get(segment);
+                    if window.are_registered(part.first, part.end) {
+                        continue;
+                    }
+                    let _inside = self.host.gate.enter_in_turn();
+                    let whole = AddressRange {
+                        start: window.address(part.first),
+                        end: part.base + part.end as usize * PAGE_SIZE,
+                    };
+                    // A refusal is met again, and counted, when a page of it is to be taken.
+                    registered |= self.register_in_window(segment, whole).is_ok();
                 }
-                let _inside = pager().host.gate.enter_in_turn();
-                let whole = AddressRange {
-                    start: window.address(part.first),
-                    end: part.base + part.end as usize * PAGE_SIZE,
-                };
-                // A refusal is met again, and counted, when a page of it is to be taken.
-                registered |= pager().host.register_in_window(segment, whole).is_ok();
-            }
-        });
+            });
         registered
     }
 
     /// Registers whole what is registered in part of windows, so that the pieces are one mapping again.
     fn join(&self) {
-        let host = &pager().host;
-        self.for_each_manageable(|range| {
-            for part in parts(range) {
-                let Some(segment) = host.windows.find(&host.memory, part.base) else {
-                    continue;
-                };
-                let window = host.windows.get(segment);
-                let mut pages = part.first..part.end;
-                if window.are_registered(part.first, part.end)
-                    || !pages.any(|index| window.is_registered(index))
-                {
-                    continue;
+        let host = &self.host;
+        self.discovery
+            .for_each_manageable(&self.host.exclusions, |range| {
+                for part in parts(range) {
+                    let Some(segment) = host.windows.find(&host.memory, part.base) else {
+                        continue;
+                    };
+                    let window = host.windows.get(segment);
+                    let mut pages = part.first..part.end;
+                    if window.are_registered(part.first, part.end)
+                        || !pages.any(|index| window.is_registered(index))
+                    {
+                        continue;
+                    }
+                    let _inside = host.gate.enter_in_turn();
+                    let whole = AddressRange {
+                        start: window.address(part.first),
+                        end: part.base + part.end as usize * PAGE_SIZE,
+                    };
+                    // What is refused stays in pieces.
+                    let _ = self.register_in_window(segment, whole);
                 }
-                let _inside = host.gate.enter_in_turn();
-                let whole = AddressRange {
-                    start: window.address(part.first),
-                    end: part.base + part.end as usize * PAGE_SIZE,
-                };
-                // What is refused stays in pieces.
-                let _ = host.register_in_window(segment, whole);
-            }
-        });
+            });
     }
 
     fn discover_range(&self, range: AddressRange) -> u64 {
         let mut tracked = 0;
         for part in parts(range) {
-            let window = pager().host.windows.find(&pager().host.memory, part.base);
+            let window = self.host.windows.find(&self.host.memory, part.base);
             let mut first = part.first;
             while first < part.end {
                 let chunk_end = (first - first % LEAF_PAGES + LEAF_PAGES).min(part.end);
                 let unregistered = window.is_none_or(|id| {
-                    let window = pager().host.windows.get(id);
+                    let window = self.host.windows.get(id);
                     !window.are_registered(first, chunk_end)
                 });
                 let mut end = chunk_end;
@@ -358,7 +365,7 @@ impl Discovery {
                     end = part.end;
                 }
                 if unregistered {
-                    tracked += track_populated(AddressRange {
+                    tracked += self.track_populated(AddressRange {
                         start: part.base + first as usize * PAGE_SIZE,
                         end: part.base + end as usize * PAGE_SIZE,
                     });
@@ -374,83 +381,85 @@ impl Discovery {
 /// sanitizers is terabytes, nearly all of them never touched. Half a million windows of 16 TiB took half a second.
 const SPARSE_BYTES: usize = 4 << 30;
 
-/// Calls `with` for the parts of a range that may hold populated pages not known yet: all of it, or its windows that have
-/// some.
-fn for_each_populated_part(range: AddressRange, mut with: impl FnMut(AddressRange)) {
-    let pagemap = pager().host.pagemap.get();
-    let Some(pagemap) = pagemap.filter(|_| range.len() > SPARSE_BYTES) else {
-        return with(range);
-    };
-    let mut rest = skip_registered(range);
-    while !rest.is_empty()
-        && let Ok(Some(address)) = pagemap.first_populated(rest)
-    {
-        let base = address - address % WINDOW_BYTES;
-        let end = rest.end.min(base + WINDOW_BYTES);
-        let start = rest.start.max(base);
-        with(AddressRange { start, end });
-        rest.start = end;
-        rest = skip_registered(rest);
-    }
-}
-
-/// The range without the windows at its start that are registered whole: nothing in them is new, and the kernel would go
-/// through every page of theirs that is away.
-fn skip_registered(range: AddressRange) -> AddressRange {
-    let host = &pager().host;
-    skip_parts(range, |part| {
-        let segment = host.windows.find(&host.memory, part.base);
-        segment.is_some_and(|id| host.windows.get(id).are_registered(part.first, part.end))
-    })
-}
-
-/// Whether a mapping is a remainder: what is left beside a part that we have registered.
-fn adjoins_registered(range: AddressRange) -> bool {
-    let host = &pager().host;
-    let registered = |address: usize| {
-        host.windows.find(&host.memory, address).is_some_and(|id| {
-            let window = host.windows.get(id);
-            window.is_registered(((address - window.base()) / PAGE_SIZE) as u32)
-        })
-    };
-    registered(range.start) || registered(range.start - PAGE_SIZE) || registered(range.end)
-}
-
-/// Tracks the populated pages of a range inside one window that are not registered.
-fn track_populated(range: AddressRange) -> u64 {
-    let host = &pager().host;
-    let mut window = None;
-    let mut tracked = 0;
-    // Inside the gate: no memory is moved onto these addresses meanwhile.
-    let inside = || host.gate.enter_in_turn();
-    host.for_each_populated(range, inside, |address| {
-        let Some(segment) = window.or_else(|| window_for(range.start)) else {
-            return;
+impl Linux {
+    /// Calls `with` for the parts of a range that may hold populated pages not known yet: all of it, or its windows that
+    /// have some.
+    fn for_each_populated_part(&self, range: AddressRange, mut with: impl FnMut(AddressRange)) {
+        let pagemap = self.pagemap.get();
+        let Some(pagemap) = pagemap.filter(|_| range.len() > SPARSE_BYTES) else {
+            return with(range);
         };
-        window = Some(segment);
-        let window = host.windows.get(segment);
-        let index = ((address - window.base()) / PAGE_SIZE) as u32;
-        if address % ARENA_BYTES != 0
-            && !window.is_registered(index)
-            && pager().engine.track_known(host, segment, index, true)
+        let mut rest = self.skip_registered(range);
+        while !rest.is_empty()
+            && let Ok(Some(address)) = pagemap.first_populated(rest)
         {
-            tracked += 1;
+            let base = address - address % WINDOW_BYTES;
+            let end = rest.end.min(base + WINDOW_BYTES);
+            let start = rest.start.max(base);
+            with(AddressRange { start, end });
+            rest.start = end;
+            rest = self.skip_registered(rest);
         }
-    });
-    tracked
+    }
+
+    /// The range without the windows at its start that are registered whole: nothing in them is new, and the kernel would
+    /// go through every page of theirs that is away.
+    fn skip_registered(&self, range: AddressRange) -> AddressRange {
+        skip_parts(range, |part| {
+            let segment = self.windows.find(&self.memory, part.base);
+            segment.is_some_and(|id| self.windows.get(id).are_registered(part.first, part.end))
+        })
+    }
+
+    /// Whether a mapping is a remainder: what is left beside a part that we have registered.
+    fn adjoins_registered(&self, range: AddressRange) -> bool {
+        let registered = |address: usize| {
+            self.windows.find(&self.memory, address).is_some_and(|id| {
+                let window = self.windows.get(id);
+                window.is_registered(((address - window.base()) / PAGE_SIZE) as u32)
+            })
+        };
+        registered(range.start) || registered(range.start - PAGE_SIZE) || registered(range.end)
+    }
 }
 
-/// The window of an address, made where there is none yet.
-pub fn window_for(address: usize) -> Option<u32> {
-    let host = &pager().host;
-    if let Some(id) = host.windows.find(&host.memory, address) {
-        return Some(id);
+impl Pager {
+    /// Tracks the populated pages of a range inside one window that are not registered.
+    fn track_populated(&self, range: AddressRange) -> u64 {
+        let host = &self.host;
+        let mut window = None;
+        let mut tracked = 0;
+        // Inside the gate: no memory is moved onto these addresses meanwhile.
+        let inside = || host.gate.enter_in_turn();
+        host.for_each_populated(range, inside, |address| {
+            let Some(segment) = window.or_else(|| self.window_for(range.start)) else {
+                return;
+            };
+            window = Some(segment);
+            let window = host.windows.get(segment);
+            let index = ((address - window.base()) / PAGE_SIZE) as u32;
+            if address % ARENA_BYTES != 0
+                && !window.is_registered(index)
+                && self.engine.track_known(self, segment, index, true)
+            {
+                tracked += 1;
+            }
+        });
+        tracked
     }
-    let _new = pager().new_windows.lock();
-    if let Some(id) = host.windows.find(&host.memory, address) {
-        return Some(id);
+
+    /// The window of an address, made where there is none yet.
+    pub fn window_for(&self, address: usize) -> Option<u32> {
+        let host = &self.host;
+        if let Some(id) = host.windows.find(&host.memory, address) {
+            return Some(id);
+        }
+        let _new = self.new_windows.lock();
+        if let Some(id) = host.windows.find(&host.memory, address) {
+            return Some(id);
+        }
+        let base = address - address % WINDOW_BYTES;
+        let id = self.engine.create_segment(self)?;
+        host.windows.insert(&host.memory, base, id).then_some(id)
     }
-    let base = address - address % WINDOW_BYTES;
-    let id = pager().engine.create_segment(host)?;
-    host.windows.insert(&host.memory, base, id).then_some(id)
 }

@@ -28,7 +28,7 @@
 use crate::departure::Departure;
 use crate::futex::{set_and_wake, wait_while};
 use crate::start::StartError;
-use crate::{pager, reclaim, start, sys};
+use crate::{Pager, reclaim, start, sys};
 use core::sync::atomic::{
     AtomicBool, AtomicU32,
     Ordering::{Acquire, SeqCst},
@@ -96,51 +96,52 @@ impl Dormant {
     }
 }
 
-/// Begins to wait. The pager's memory has a place, and none of its threads exists.
-pub(crate) fn begin() -> Result<(), StartError> {
-    let pager = pager();
-    let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;
-    pager.dormant.state.store(WAITING, SeqCst);
-    // SAFETY: a stack that nobody else has.
-    let thread = unsafe { sys::start_thread(stack, sys::Role::Reclaim, true, wait, 0) };
-    match thread {
-        Ok(thread) => pager.dormant.thread.store(thread, SeqCst),
-        Err(_) => pager.dormant.end(),
+impl Pager {
+    /// Begins to wait. The pager's memory has a place, and none of its threads exists.
+    pub(crate) fn begin_to_wait(&'static self) -> Result<(), StartError> {
+        let stack = self.host.memory.stack().ok_or(StartError::Memory)?;
+        self.dormant.state.store(WAITING, SeqCst);
+        // SAFETY: a stack that nobody else has.
+        let thread = unsafe { sys::start_thread(stack, sys::Role::Reclaim, true, wait, self, 0) };
+        match thread {
+            Ok(thread) => self.dormant.thread.store(thread, SeqCst),
+            Err(_) => self.dormant.end(),
+        }
+        thread.map(|_| ()).map_err(|_| StartError::Thread)
     }
-    thread.map(|_| ()).map_err(|_| StartError::Thread)
-}
 
-/// In the child of a fork, in which nothing is away: it waits as a program does that has just been started. The thread is
-/// made by [`after_fork_in_child`].
-pub(crate) fn wait_in_child() {
-    start::forget_parent();
-    let dormant = &pager().dormant;
-    dormant.stale.store(true, SeqCst);
-    dormant.state.store(WAITING, SeqCst);
-}
+    /// In the child of a fork, in which nothing is away: it waits as a program does that has just been started. The
+    /// thread is made by [`Pager::after_fork_in_child`].
+    pub(crate) fn wait_in_child(&self) {
+        self.forget_parent();
+        let dormant = &self.dormant;
+        dormant.stale.store(true, SeqCst);
+        dormant.state.store(WAITING, SeqCst);
+    }
 
-/// Waits again, where the pager has left while it waited.
-pub(crate) fn wait_again() -> bool {
-    pager().host.memory.reset_stacks();
-    begin().is_ok()
+    /// Waits again, where the pager has left while it waited.
+    pub(crate) fn wait_again(&'static self) -> bool {
+        self.host.memory.reset_stacks();
+        self.begin_to_wait().is_ok()
+    }
 }
 
 /// The thread: sleeps, then starts the pager and is its reclaim thread.
-extern "C" fn wait(_: usize) -> ! {
-    let dormant = &pager().dormant;
+extern "C" fn wait(pager: &'static Pager, _: usize) -> ! {
+    let dormant = &pager.dormant;
     sys::sleep_ns(FIRST_LOOK_NS);
     if dormant.stale.load(SeqCst) {
-        stay_young();
+        dormant.stay_young();
     }
     if !sys::unshare_descriptors() {
         dormant.end();
         sys::exit_thread();
     }
-    start::close_descriptors(start::inherited_device());
+    start::close_descriptors(pager.inherited_device());
     start::stay_out_of_the_way();
     // SAFETY: this is the only thread of the pager.
-    unsafe { pager().leaving.reset() };
-    sleep_on();
+    unsafe { pager.leaving.reset() };
+    pager.sleep_on();
     loop {
         let starting = dormant
             .state
@@ -151,43 +152,47 @@ extern "C" fn wait(_: usize) -> ! {
         if dormant.forks.load(SeqCst) == 0 {
             let is_forked = dormant.stale.swap(false, SeqCst);
             if is_forked {
-                crate::leave::forget_everything();
+                pager.forget_everything();
             }
-            start::start_here(is_forked);
+            pager.start_here(is_forked);
         }
         set_and_wake(&dormant.state, WAITING);
         sys::sleep_ns(LOOK_NS / 5);
     }
 }
 
-/// Most children end soon, and all that a process has opened of `/proc` costs when it has ended: nothing is looked at
-/// before the child has run for a while, or lived for longer.
-fn stay_young() {
-    let mut slept = FIRST_LOOK_NS;
-    while slept < YOUTH_NS && reclaim::ran_ns() < YOUTH_RUN_NS && pager().dormant.is_waiting() {
-        sys::sleep_ns(LOOK_NS);
-        slept += LOOK_NS;
+impl Dormant {
+    /// Most children end soon, and all that a process has opened of `/proc` costs when it has ended: nothing is looked
+    /// at before the child has run for a while, or lived for longer.
+    fn stay_young(&self) {
+        let mut slept = FIRST_LOOK_NS;
+        while slept < YOUTH_NS && reclaim::ran_ns() < YOUTH_RUN_NS && self.is_waiting() {
+            sys::sleep_ns(LOOK_NS);
+            slept += LOOK_NS;
+        }
     }
 }
 
-/// Until the program is worth a pager.
-fn sleep_on() {
-    let Some(statm) = reclaim::open_statm() else {
-        return; // Starting fails for the same reason.
-    };
-    let enough = pager().config().budget_bytes / BUDGET_SHARE;
-    let mut departure = Departure::watch();
-    let mut slept = FIRST_LOOK_NS;
-    while !is_worth_it(slept, reclaim::private_anonymous_bytes(&statm), enough) {
-        if !pager().dormant.is_waiting() {
-            return; // The pager has left.
-        }
-        let pause = match slept < PATIENCE_NS {
-            true => LOOK_NS,
-            false => LATER_LOOK_NS,
+impl Pager {
+    /// Until the program is worth a pager.
+    fn sleep_on(&'static self) {
+        let Some(statm) = reclaim::open_statm() else {
+            return; // Starting fails for the same reason.
         };
-        departure.wait(pause);
-        slept += pause;
+        let enough = self.config().budget_bytes / BUDGET_SHARE;
+        let mut departure = Departure::watch(self);
+        let mut slept = FIRST_LOOK_NS;
+        while !is_worth_it(slept, reclaim::private_anonymous_bytes(&statm), enough) {
+            if !self.dormant.is_waiting() {
+                return; // The pager has left.
+            }
+            let pause = match slept < PATIENCE_NS {
+                true => LOOK_NS,
+                false => LATER_LOOK_NS,
+            };
+            departure.wait(pause);
+            slept += pause;
+        }
     }
 }
 
@@ -195,56 +200,57 @@ fn is_worth_it(lived_ns: u64, holds_bytes: u64, enough_bytes: u64) -> bool {
     holds_bytes >= enough_bytes || lived_ns >= PATIENCE_NS && holds_bytes >= LEAST_BYTES
 }
 
-/// Before a fork, in the forking thread: the pager does not start until it is over.
-pub fn before_fork() {
-    let dormant = &pager().dormant;
-    dormant.forks.fetch_add(1, SeqCst);
-    while dormant.state.load(SeqCst) == STARTING {
-        wait_while(&dormant.state, STARTING);
+impl Dormant {
+    /// Before a fork, in the forking thread: the pager does not start until it is over.
+    pub fn before_fork(&self) {
+        self.forks.fetch_add(1, SeqCst);
+        while self.state.load(SeqCst) == STARTING {
+            wait_while(&self.state, STARTING);
+        }
+    }
+
+    /// Ends waiting: there will be no pager. Called with forks counted, so that none starts. Whether it waited.
+    pub(crate) fn leave(&self) -> bool {
+        let state = &self.state;
+        if state
+            .compare_exchange(WAITING, OVER, SeqCst, SeqCst)
+            .is_err()
+        {
+            return false;
+        }
+        // It looks often enough: what would wake it stands in a table of descriptors that is not this thread's.
+        let thread = self.thread.load(SeqCst);
+        while sys::is_thread(thread) {
+            sys::sleep_ns(100_000);
+        }
+        true
+    }
+
+    /// After a fork, in the parent.
+    pub fn after_fork_in_parent(&self) {
+        self.forks.fetch_sub(1, SeqCst);
     }
 }
 
-/// Ends waiting: there will be no pager. Called with forks counted, so that none starts. Whether it waited.
-pub(crate) fn leave() -> bool {
-    let dormant = &pager().dormant;
-    let state = &dormant.state;
-    if state
-        .compare_exchange(WAITING, OVER, SeqCst, SeqCst)
-        .is_err()
-    {
-        return false;
+impl Pager {
+    /// After a fork, in the child: its only thread.
+    pub fn after_fork_in_child(&'static self) {
+        self.dormant.forks.store(0, SeqCst);
+        // Who wanted to start has found the fork under way, and has just not said yet that it waits.
+        if !matches!(self.dormant.state.load(SeqCst), WAITING | STARTING) {
+            return;
+        }
+        self.host.gate.reset();
+        self.host.memory.reset_stacks();
+        // SAFETY: this is the only thread of the process.
+        unsafe {
+            self.host.exclusions.reset_lock();
+            self.host.not_inherited.reset();
+            self.leaving.forget();
+        }
+        // Without a pager the child goes on: none of its memory is away.
+        let _ = self.begin_to_wait();
     }
-    // It looks often enough: what would wake it stands in a table of descriptors that is not this thread's.
-    let thread = dormant.thread.load(SeqCst);
-    while sys::is_thread(thread) {
-        sys::sleep_ns(100_000);
-    }
-    true
-}
-
-/// After a fork, in the parent.
-pub fn after_fork_in_parent() {
-    pager().dormant.forks.fetch_sub(1, SeqCst);
-}
-
-/// After a fork, in the child: its only thread.
-pub fn after_fork_in_child() {
-    let pager = pager();
-    pager.dormant.forks.store(0, SeqCst);
-    // Who wanted to start has found the fork under way, and has just not said yet that it waits.
-    if !matches!(pager.dormant.state.load(SeqCst), WAITING | STARTING) {
-        return;
-    }
-    pager.host.gate.reset();
-    pager.host.memory.reset_stacks();
-    // SAFETY: this is the only thread of the process.
-    unsafe {
-        pager.host.exclusions.reset_lock();
-        pager.host.not_inherited.reset();
-        pager.leaving.forget();
-    }
-    // Without a pager the child goes on: none of its memory is away.
-    let _ = begin();
 }
 
 #[cfg(test)]
@@ -253,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_that_hold_much_or_live_long_are_worth_a_pager() {
+    fn programs_are_worth_a_pager_that_hold_much_or_live_long() {
         const ENOUGH: u64 = 256 << 20;
         for (lived_ns, holds_bytes, worth) in [
             (FIRST_LOOK_NS, ENOUGH, true),
@@ -266,26 +272,25 @@ mod tests {
         }
     }
 
-    /// The state of this process's pager is nobody else's in this test.
     #[test]
     fn nothing_starts_while_a_fork_is_under_way() {
-        let dormant = &pager().dormant;
+        static PAGER: Pager = Pager::new();
+        let dormant = &PAGER.dormant;
         assert!(!dormant.is_waiting());
         dormant.state.store(STARTING, SeqCst);
-        let forked = std::thread::spawn(before_fork);
+        let forked = std::thread::spawn(|| PAGER.dormant.before_fork());
         std::thread::sleep(std::time::Duration::from_millis(20));
         assert!(!forked.is_finished(), "it starts: the fork waits");
         set_and_wake(&dormant.state, WAITING);
         forked.join().unwrap();
         assert_eq!(dormant.forks.load(SeqCst), 1);
         assert!(dormant.is_waiting());
-        after_fork_in_parent();
+        dormant.after_fork_in_parent();
         assert_eq!(dormant.forks.load(SeqCst), 0);
         dormant.end();
-        before_fork();
-        after_fork_in_child();
+        dormant.before_fork();
+        PAGER.after_fork_in_child();
         assert_eq!(dormant.forks.load(SeqCst), 0);
         assert!(!dormant.is_waiting(), "a pager that ran, or could not");
-        dormant.state.store(NONE, SeqCst);
     }
 }

@@ -21,6 +21,7 @@
 //! The rest of the rule stands where mappings are read (`discovery`).
 
 use crate::futex::FutexLock;
+use crate::host::Linux;
 use crate::sys;
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
 use core::mem::MaybeUninit;
@@ -117,7 +118,7 @@ impl Table {
     fn make_room(&mut self) {
         self.forget(CAPACITY, |table, exclusion| {
             table.is_unmapped(exclusion)
-                || exclusion.why == Reason::AlternateStack && table.is_over(exclusion)
+                || exclusion.why == Reason::AlternateStack && table.is_over(exclusion, |_| false)
         });
     }
 
@@ -129,7 +130,7 @@ impl Table {
 
     /// Whether the thread has ended, and with it what the range was excluded for. The stack of a thread that has ended
     /// may be kept by libc for another: then its control block stays what it was.
-    fn is_over(&self, exclusion: &Exclusion) -> bool {
+    fn is_over(&self, exclusion: &Exclusion, is_no_control_block: impl Fn(usize) -> bool) -> bool {
         let Exclusion {
             why,
             came_in,
@@ -147,12 +148,10 @@ impl Table {
 
 /// Whether something else, or nothing, lies where a control block was: each begins with its own address, and none is
 /// ever away. By a thread of the pager, outside the gate.
-fn is_no_control_block(block: usize) -> bool {
+fn is_no_control_block(host: &Linux, block: usize) -> bool {
     let page = AddressRange::new(block & !(PAGE_SIZE - 1), PAGE_SIZE);
     let mut is_there = false;
-    let known = crate::pager()
-        .host
-        .for_each_populated(page, || (), |_| is_there = true);
+    let known = host.for_each_populated(page, || (), |_| is_there = true);
     known && (!is_there || sys::differs(block, block as u32))
 }
 
@@ -276,9 +275,10 @@ impl Exclusions {
     /// Forgets ranges that are no longer mapped, or were a thread's that has ended: memory that was never registered goes
     /// without an event, as the stacks of threads do. Looks at `count` of them, and goes on there
     /// the next time. By a thread of the pager, outside the gate.
-    pub fn forget_what_is_over(&self, count: usize) {
+    pub fn forget_what_is_over(&self, host: &Linux, count: usize) {
+        let is_no_control_block = |block| is_no_control_block(host, block);
         self.table.lock().forget(count, |table, exclusion| {
-            table.is_unmapped(exclusion) || table.is_over(exclusion)
+            table.is_unmapped(exclusion) || table.is_over(exclusion, is_no_control_block)
         });
     }
 
@@ -687,7 +687,8 @@ mod tests {
             end: stays.end - PAGE_SIZE,
             ..stays
         });
-        exclusions.forget_what_is_over(CAPACITY);
+        static HOST: Linux = Linux::new();
+        exclusions.forget_what_is_over(&HOST, CAPACITY);
         assert_eq!(exclusions.first_overlap(stays), Some(stays), "partly there");
         // Another test may have mapped something where one of them was.
         assert!(exclusions.table.lock().len < 8);

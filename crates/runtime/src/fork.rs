@@ -4,14 +4,14 @@
 //! the registration of its memory: a compressed page would read as zeros. Three hooks of libc's
 //! `fork` mend that, without privilege:
 //!
-//! * [`prepare`], in the forking thread, makes the pager *still*: reclaim is paused between
+//! * [`prepare`](Pager::fork_prepare), in the forking thread, makes the pager *still*: reclaim is paused between
 //!   batches, and handlers go on serving faults without changing anything: what they restore and
 //!   what events tell is only noted in the [`Journal`]. So the copy is whole at whatever moment
 //!   the kernel takes it, and the forking thread may still touch compressed memory on its way.
-//! * [`parent`] carries the journal out and lets everything go on.
-//! * [`child`] does the same with its copy, opens a userfaultfd of its own, registers what was
+//! * [`parent`](Pager::fork_parent) carries the journal out and lets everything go on.
+//! * [`child`](Pager::fork_child) does the same with its copy, opens a userfaultfd of its own, registers what was
 //!   registered, and starts new threads: at first the two without which nothing that is away comes back
-//!   (`start`). Where nothing is away it only waits until it is worth a pager ([`dormant`]). Where it cannot
+//!   (`start`). Where nothing is away it only waits until it is worth a pager ([`dormant`](crate::dormant)). Where it cannot
 //!   have one it puts every page that is away back into place instead, and goes on without (`put_back`).
 //!
 //! The preload library puts the same hooks around libc's `clone` and `syscall`. A child made behind
@@ -29,10 +29,11 @@
 
 use crate::exclusions::Reason;
 use crate::futex::{FutexLock, set_and_wake, wait_while};
-use crate::host::{outcome, tell_of_doubt};
-use crate::put_back::{self, Code};
+use crate::host::{Linux, outcome};
+use crate::memory::Memory;
+use crate::put_back::Code;
 use crate::windows::{ADDRESS_LIMIT, Window, parts};
-use crate::{Codec, dormant, handler, pager, sys};
+use crate::{Codec, Pager, sys};
 use coldpress_arena::ChunkSource;
 use coldpress_engine::{Content, Doubt, Entry, Installed, SEGMENT_PAGES, Worker};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
@@ -89,7 +90,7 @@ pub struct Journal {
 
 /// The state of forking.
 pub struct Fork {
-    /// One fork at a time: held from `prepare` to `parent` or `child`.
+    /// One fork at a time: held from `fork_prepare` to `fork_parent` or `fork_child`.
     lock: FutexLock,
     /// Signal mask of the forking thread, whose signals are blocked between the hooks: a handler
     /// could touch memory that nobody answers for. Guarded by `lock`.
@@ -137,8 +138,8 @@ impl Fork {
     }
 
     /// Gets the journal's memory, at the start.
-    pub fn reserve(&self) -> Option<()> {
-        let chunk = pager().host.memory.chunk()?;
+    pub fn reserve(&self, memory: &Memory) -> Option<()> {
+        let chunk = memory.chunk()?;
         self.journal.entries.store(chunk.as_ptr().cast(), Relaxed);
         Some(())
     }
@@ -183,140 +184,145 @@ impl Default for Fork {
     }
 }
 
-/// Notes what happened while the pager is still.
-pub(crate) fn note(operation: Operation) {
-    let fork = &pager().fork;
-    let _appending = fork.appending.lock();
-    let len = fork.journal.len.load(Relaxed);
-    let is_change = !matches!(operation, Operation::Restored(_));
-    let limit = CAPACITY - if is_change { 0 } else { KEPT_FOR_CHANGES };
-    if len >= limit {
-        fork.journal.overflow.store(true, Relaxed);
-        if is_change {
-            crate::message::say(format_args!(
-                "more than {len} changes of the address space during one fork; a child may see \
-                 memory that was dropped meanwhile"
-            ));
-        }
-        return;
-    }
-    let noted = Noted {
-        operation,
-        fork: fork.journal.fork.load(Relaxed),
-    };
-    // SAFETY: the chunk has CAPACITY entries, and the lock serialises.
-    unsafe { fork.journal.entries.load(Relaxed).add(len).write(noted) };
-    fork.journal.len.store(len + 1, Release);
-    if is_change {
-        fork.journal.changes.fetch_add(1, Release);
-    }
-}
-
-/// Where the content of `address` stands in the page lists, in view of the noted changes.
-/// `None`: it was dropped.
-fn resolve(mut address: usize) -> Option<usize> {
-    let fork = &pager().fork;
-    if fork.journal.changes.load(Acquire) == 0 {
-        return Some(address);
-    }
-    for operation in fork.journal().rev() {
-        let within = |range: AddressRange| range.start <= address && address < range.end;
-        match operation {
-            Operation::Remove(range) | Operation::Unmap(range) if within(range) => return None,
-            Operation::Remap { from, to, len } => {
-                if within(AddressRange::new(to, len)) {
-                    address = address - to + from;
-                } else if within(AddressRange::new(from, len)) {
-                    return None;
-                }
+impl Fork {
+    /// Notes what happened while the pager is still.
+    pub(crate) fn note(&self, operation: Operation) {
+        let _appending = self.appending.lock();
+        let len = self.journal.len.load(Relaxed);
+        let is_change = !matches!(operation, Operation::Restored(_));
+        let limit = CAPACITY - if is_change { 0 } else { KEPT_FOR_CHANGES };
+        if len >= limit {
+            self.journal.overflow.store(true, Relaxed);
+            if is_change {
+                crate::message::say(format_args!(
+                    "more than {len} changes of the address space during one fork; a child may see \
+                     memory that was dropped meanwhile"
+                ));
             }
-            _ => {}
-        }
-    }
-    Some(address)
-}
-
-/// Answers a fault while the pager is still: only reads what is remembered.
-pub(crate) fn serve_still(worker: &mut Worker<Codec>, address: usize) {
-    let pager = pager();
-    let host = &pager.host;
-    let Some(uffd) = host.uffd.get() else { return };
-    let at = AddressRange::new(address, PAGE_SIZE);
-    loop {
-        let inside = host.gate.enter();
-        let content = match resolve(address) {
-            None => Content::Nothing,
-            Some(place) => match host.windows.find(&host.memory, place) {
-                None => Content::Nothing,
-                Some(segment) => {
-                    let index = (place - host.windows.get(segment).base()) / PAGE_SIZE;
-                    pager.engine.peek(host, worker, segment, index as u32)
-                }
-            },
-        };
-        let mut doubt = None;
-        let mut installed = match content {
-            // Where it really is in place the answer is EEXIST, and a wake.
-            Content::Present | Content::Nothing => outcome(uffd.zero(at)),
-            // SAFETY: the worker's spare page is ours and readable.
-            Content::Bytes(page) => unsafe {
-                outcome(uffd.copy(address, page.as_ptr(), PAGE_SIZE))
-            },
-            Content::Doubtful => {
-                doubt = Some(Doubt::Damaged);
-                host.poison_page(at)
-            }
-        };
-        if installed == Installed::Refused {
-            doubt = Some(Doubt::Refused);
-            installed = host.poison_page(at);
-        }
-        match (installed, doubt) {
-            (Installed::Changing, _) => {
-                drop(inside);
-                handler::read_changes();
-                continue;
-            }
-            (Installed::Done, Some(doubt)) => tell_of_doubt(at, doubt),
-            (Installed::Done, None) => note(Operation::Restored(address)),
-            _ => {
-                let _ = uffd.wake(at);
-            }
-        }
-        return;
-    }
-}
-
-/// Waits until no handler is in the middle of anything, then calls `then` with the gate closed.
-fn with_idle_handlers(then: impl FnOnce()) {
-    let pager = pager();
-    pager.fork.hold.store(1, Release);
-    loop {
-        let closed = pager.host.gate.close();
-        if pager.handlers.iter().all(|h| !h.busy.load(Acquire)) {
-            then();
-            drop(closed);
-            set_and_wake(&pager.fork.hold, 0);
             return;
         }
-        drop(closed);
-        sys::sleep_ns(20_000);
+        let noted = Noted {
+            operation,
+            fork: self.journal.fork.load(Relaxed),
+        };
+        // SAFETY: the chunk has CAPACITY entries, and the lock serialises.
+        unsafe { self.journal.entries.load(Relaxed).add(len).write(noted) };
+        self.journal.len.store(len + 1, Release);
+        if is_change {
+            self.journal.changes.fetch_add(1, Release);
+        }
+    }
+
+    /// Where the content of `address` stands in the page lists, in view of the noted changes.
+    /// `None`: it was dropped.
+    fn resolve(&self, mut address: usize) -> Option<usize> {
+        if self.journal.changes.load(Acquire) == 0 {
+            return Some(address);
+        }
+        for operation in self.journal().rev() {
+            let within = |range: AddressRange| range.start <= address && address < range.end;
+            match operation {
+                Operation::Remove(range) | Operation::Unmap(range) if within(range) => return None,
+                Operation::Remap { from, to, len } => {
+                    if within(AddressRange::new(to, len)) {
+                        address = address - to + from;
+                    } else if within(AddressRange::new(from, len)) {
+                        return None;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Some(address)
     }
 }
 
-/// Calls `with` for every registered run of pages.
-fn for_each_registered(mut with: impl FnMut(u32, AddressRange)) {
-    for (id, window) in pager().host.windows.iter() {
-        for_each_registered_of(window, 0, SEGMENT_PAGES, |range| with(id, range));
+impl Pager {
+    /// Answers a fault while the pager is still: only reads what is remembered.
+    pub(crate) fn serve_still(&self, worker: &mut Worker<Codec>, address: usize) {
+        let host = &self.host;
+        let Some(uffd) = host.uffd.get() else { return };
+        let at = AddressRange::new(address, PAGE_SIZE);
+        loop {
+            let inside = host.gate.enter();
+            let content = match self.fork.resolve(address) {
+                None => Content::Nothing,
+                Some(place) => match host.windows.find(&host.memory, place) {
+                    None => Content::Nothing,
+                    Some(segment) => {
+                        let index = (place - host.windows.get(segment).base()) / PAGE_SIZE;
+                        self.engine.peek(self, worker, segment, index as u32)
+                    }
+                },
+            };
+            let mut doubt = None;
+            let mut installed = match content {
+                // Where it really is in place the answer is EEXIST, and a wake.
+                Content::Present | Content::Nothing => outcome(uffd.zero(at)),
+                // SAFETY: the worker's spare page is ours and readable.
+                Content::Bytes(page) => unsafe {
+                    outcome(uffd.copy(address, page.as_ptr(), PAGE_SIZE))
+                },
+                Content::Doubtful => {
+                    doubt = Some(Doubt::Damaged);
+                    host.poison_page(at)
+                }
+            };
+            if installed == Installed::Refused {
+                doubt = Some(Doubt::Refused);
+                installed = host.poison_page(at);
+            }
+            match (installed, doubt) {
+                (Installed::Changing, _) => {
+                    drop(inside);
+                    self.read_changes();
+                    continue;
+                }
+                (Installed::Done, Some(doubt)) => host.tell_of_doubt(at, doubt),
+                (Installed::Done, None) => self.fork.note(Operation::Restored(address)),
+                _ => {
+                    let _ = uffd.wake(at);
+                }
+            }
+            return;
+        }
+    }
+
+    /// Waits until no handler is in the middle of anything, then calls `then` with the gate closed.
+    fn with_idle_handlers(&self, then: impl FnOnce()) {
+        self.fork.hold.store(1, Release);
+        loop {
+            let closed = self.host.gate.close();
+            if self.handlers.iter().all(|h| !h.busy.load(Acquire)) {
+                then();
+                drop(closed);
+                set_and_wake(&self.fork.hold, 0);
+                return;
+            }
+            drop(closed);
+            sys::sleep_ns(20_000);
+        }
     }
 }
 
-/// Calls `with` for every registered run of pages among those of `range`.
-pub(crate) fn for_each_registered_in(range: AddressRange, mut with: impl FnMut(AddressRange)) {
-    let host = &pager().host;
-    for part in parts(range) {
-        if let Some(id) = host.windows.find(&host.memory, part.base) {
-            for_each_registered_of(host.windows.get(id), part.first, part.end, &mut with);
+impl Linux {
+    /// Calls `with` for every registered run of pages.
+    fn for_each_registered(&self, mut with: impl FnMut(u32, AddressRange)) {
+        for (id, window) in self.windows.iter() {
+            for_each_registered_of(window, 0, SEGMENT_PAGES, |range| with(id, range));
+        }
+    }
+
+    /// Calls `with` for every registered run of pages among those of `range`.
+    pub(crate) fn for_each_registered_in(
+        &self,
+        range: AddressRange,
+        mut with: impl FnMut(AddressRange),
+    ) {
+        for part in parts(range) {
+            if let Some(id) = self.windows.find(&self.memory, part.base) {
+                for_each_registered_of(self.windows.get(id), part.first, part.end, &mut with);
+            }
         }
     }
 }
@@ -341,268 +347,265 @@ fn for_each_registered_of(
     }
 }
 
-/// Before a fork: all private anonymous memory is inherited, but for what the program itself has
-/// excepted. (Not only what is known as registered: the mark passes to memory by which a marked
-/// mapping grows.) By the reclaim thread, which has the list of mappings open: the forking thread may have
-/// neither a free descriptor nor a `/proc`, and that of a process whose first thread has ended is empty.
-pub(crate) fn inherit() {
-    let code = &pager().fork.code;
-    code.forget();
-    let mut seen = false;
-    let read = pager().discovery.for_each_mapping(|m| {
-        seen = true;
-        let is_private = m.permissions[3] == b'p';
-        let special = m.name.starts_with(b"[v") || m.name.starts_with(b"[stack");
-        if !is_private || m.is_file() || special || m.range.end > ADDRESS_LIMIT {
-            return;
-        }
-        if m.permissions[1..3] == *b"-x" {
-            code.note(m.range);
-        }
-        inherit_range(m.range);
-    });
-    if read.is_err() || !seen {
-        for_each_registered(|_, range| inherit_range(range));
-    }
-}
-
-fn inherit_range(range: AddressRange) {
-    pager().host.not_inherited.for_each_inherited(range, |r| {
-        // SAFETY: no content changes; the range is the program's and stays mapped, or the call
-        // fails.
-        unsafe { sys::madvise(r.start, r.len(), sys::MADV_DOFORK) };
-    });
-}
-
-/// After a fork: registered memory is again kept from children made behind libc's back.
-fn disinherit() {
-    for_each_registered(|_, range| pager().host.keep_from_raw_clones(range));
-}
-
-/// Before the fork, in the forking thread.
-pub fn prepare() {
-    let pager = pager();
-    if !pager.is_running() {
-        return;
-    }
-    let signals = sys::block_signals();
-    pager.fork.lock.lock();
-    if !pager.is_running() {
-        // It has left meanwhile.
-        pager.fork.let_in();
-        sys::set_signals(signals);
-        return;
-    }
-    pager.fork.signals.store(signals, Relaxed);
-    pager.fork.pause.store(1, Release);
-    pager.ring();
-    wait_while(&pager.fork.paused, 0);
-    if !pager.is_running() {
-        // It has left of its own accord (a young child's, that could not grow up).
-        pager.fork.pause.store(0, Release);
-        pager.fork.let_in();
-        sys::set_signals(signals);
-        return;
-    }
-    // Reclaim rests, so what is touched now is in place when the kernel copies.
-    // SAFETY: set by the preload library to a function that only reads libc's list of files.
-    if let Some(touch) = unsafe { pager.touch_before_fork() } {
-        touch();
-    }
-    with_idle_handlers(|| {
-        pager.fork.begin_journal();
-        pager.fork.still.store(true, Release);
-    });
-    pager
-        .fork
-        .no_huge_pages
-        .store(sys::keep_huge_pages_out(true), Relaxed);
-}
-
-/// The fork is over: the process has huge pages again, if it had any.
-fn let_huge_pages_in() {
-    if pager().fork.no_huge_pages.swap(false, Relaxed) {
-        sys::keep_huge_pages_out(false);
-    }
-}
-
-/// After the fork, in the parent.
-pub fn parent() {
-    let pager = pager();
-    if !pager.is_running() {
-        return;
-    }
-    with_idle_handlers(|| {
-        carry_out();
-        disinherit();
-        pager.fork.still.store(false, Release);
-    });
-    let_huge_pages_in();
-    pager.host.statistics().forks.fetch_add(1, Relaxed);
-    pager.fork.pause.store(0, Release);
-    set_and_wake(&pager.fork.paused, 0);
-    let signals = pager.fork.signals.load(Relaxed);
-    // SAFETY: locked in `prepare` by this thread.
-    unsafe { pager.fork.lock.unlock() };
-    sys::set_signals(signals);
-}
-
-/// Carries the journal out. The gate is closed, or nobody else is there.
-fn carry_out() {
-    let pager = pager();
-    let host = &pager.host;
-    for operation in pager.fork.journal() {
-        match operation {
-            Operation::Restored(address) => {
-                if let Some(segment) = host.windows.find(&host.memory, address) {
-                    let index = (address - host.windows.get(segment).base()) / PAGE_SIZE;
-                    pager
-                        .engine
-                        .acknowledge_present(host, segment, index as u32);
-                }
+impl Pager {
+    /// Before a fork: all private anonymous memory is inherited, but for what the program itself has
+    /// excepted. (Not only what is known as registered: the mark passes to memory by which a marked
+    /// mapping grows.) By the reclaim thread, which has the list of mappings open: the forking thread may have
+    /// neither a free descriptor nor a `/proc`, and that of a process whose first thread has ended is empty.
+    pub(crate) fn inherit(&self) {
+        let code = &self.fork.code;
+        code.forget();
+        let mut seen = false;
+        let read = self.discovery.for_each_mapping(|m| {
+            seen = true;
+            let is_private = m.permissions[3] == b'p';
+            let special = m.name.starts_with(b"[v") || m.name.starts_with(b"[stack");
+            if !is_private || m.is_file() || special || m.range.end > ADDRESS_LIMIT {
+                return;
             }
-            change => handler::change(change),
-        }
-    }
-    pager.fork.empty_journal();
-    if pager.fork.journal.overflow.swap(false, Relaxed) {
-        for_each_registered(acknowledge);
-    }
-}
-
-/// After the fork, in the child: its only thread.
-pub fn child() {
-    let pager = pager();
-    if !pager.is_running() {
-        return;
-    }
-    pager.host.gate.reset();
-    // SAFETY: this is the only thread of the process.
-    unsafe {
-        pager.engine.reset_locks_after_fork();
-        pager.deferred.reset();
-        pager.host.exclusions.reset_lock();
-        pager.host.not_inherited.reset();
-        pager.host.pagemap.unset();
-        pager.host.uffd.unset();
-        pager.host.set_statistics(core::ptr::null_mut());
-        pager.discovery.reset();
-        pager.leaving.forget();
-        pager.fork.appending.raw().reset();
-        pager.new_windows.raw().reset();
-        pager.registering.raw().reset();
-        pager.request.reset();
-    }
-    for handler in &pager.handlers {
-        handler.busy.store(false, Relaxed);
-        handler.since_ns.store(0, Relaxed);
-    }
-    // Nor does the child have the threads that held faults back.
-    pager.pressure.waiting.store(0, Relaxed);
-    pager.host.memory.reset_stacks();
-    pager.threads.reset();
-    pager.fork.hold.store(0, Relaxed);
-    // What the journal calls restored may or may not be in place in this copy; presence is
-    // looked up below. Changes hold.
-    for operation in pager.fork.journal() {
-        if !matches!(operation, Operation::Restored(_)) {
-            handler::change(operation);
-        }
-    }
-    pager
-        .host
-        .exclusions
-        .for_each(Reason::WipedInChild, |range| {
-            handler::change(Operation::Remove(range));
+            if m.permissions[1..3] == *b"-x" {
+                code.note(m.range);
+            }
+            self.host.inherit_range(m.range);
         });
-    pager.fork.still.store(false, Relaxed);
-    pager.fork.pause.store(0, Relaxed);
-    pager.fork.paused.store(0, Relaxed);
-    let signals = pager.fork.signals.load(Relaxed);
-    // SAFETY: locked in `prepare` by the thread this one is the copy of.
-    unsafe { pager.fork.lock.unlock() };
-    pager.control.leave_page();
-    if !put_back::is_anything_away() {
-        pager.stop();
-        dormant::wait_in_child();
-    } else if crate::start::start_in_child().is_err() {
-        pager.stop();
-        put_back::everything();
-        pager.host.memory.drop_storage();
+        if read.is_err() || !seen {
+            self.host
+                .for_each_registered(|_, range| self.host.inherit_range(range));
+        }
     }
-    let_huge_pages_in();
-    sys::set_signals(signals);
 }
 
-/// Registers, in the child, what was registered in the parent, and brings the page lists in
-/// step with what is in place. Called by the child's pager before it answers faults; the
-/// program's only thread waits.
-pub(crate) fn register_again() {
-    let pager = pager();
-    let host = &pager.host;
-    let Some(uffd) = host.uffd.get() else { return };
-    for_each_registered(|segment, range| {
-        // SAFETY: the handlers that answer start before the program goes on.
-        let _ = unsafe { uffd.register(range) };
-        host.keep_from_raw_clones(range);
-        // What is known of it is as true here as in the parent.
-        if uffd.is_registered(range) == Ok(true) {
+impl Linux {
+    fn inherit_range(&self, range: AddressRange) {
+        self.not_inherited.for_each_inherited(range, |r| {
+            // SAFETY: no content changes; the range is the program's and stays mapped, or the call
+            // fails.
+            unsafe { sys::madvise(r.start, r.len(), sys::MADV_DOFORK) };
+        });
+    }
+
+    /// After a fork: registered memory is again kept from children made behind libc's back.
+    fn disinherit(&self) {
+        self.for_each_registered(|_, range| self.keep_from_raw_clones(range));
+    }
+}
+
+impl Pager {
+    /// Before the fork, in the forking thread.
+    pub fn fork_prepare(&self) {
+        if !self.is_running() {
             return;
         }
-        let window = host.windows.get(segment);
-        let page = |address: usize| ((address - window.base()) / PAGE_SIZE) as u32;
-        window.set_registered(page(range.start), page(range.end), false);
-        let mut whole = Ok(());
-        host.note_registered(segment, range, &mut whole);
-        if whole.is_err() {
-            // Some of it is not there: left out of the child by the program itself.
-            for index in page(range.start)..page(range.end) {
-                if window.is_registered(index) {
-                    continue;
-                }
-                let away = !matches!(
-                    pager.engine.entry(segment, index),
-                    Entry::Empty | Entry::Page(_)
-                );
-                if away && sys::is_mapped(window.address(index)) {
-                    put_back::one(segment, index);
-                }
-                pager.engine.decommit(host, segment, index, index + 1);
-            }
+        let signals = sys::block_signals();
+        self.fork.lock.lock();
+        if !self.is_running() {
+            // It has left meanwhile.
+            self.fork.let_in();
+            sys::set_signals(signals);
+            return;
         }
-    });
-    // Those that were not away, but new.
-    for operation in pager.fork.journal() {
-        if let Operation::Restored(address) = operation
-            && sys::resident(AddressRange::new(address, PAGE_SIZE)) != 0
-            && let Some(segment) = host.windows.find(&host.memory, address)
-        {
-            let index = (address - host.windows.get(segment).base()) / PAGE_SIZE;
-            pager
-                .engine
-                .acknowledge_present(host, segment, index as u32);
+        self.fork.signals.store(signals, Relaxed);
+        self.fork.pause.store(1, Release);
+        self.ring();
+        wait_while(&self.fork.paused, 0);
+        if !self.is_running() {
+            // It has left of its own accord (a young child's, that could not grow up).
+            self.fork.pause.store(0, Release);
+            self.fork.let_in();
+            sys::set_signals(signals);
+            return;
         }
+        // Reclaim rests, so what is touched now is in place when the kernel copies.
+        // SAFETY: set by the preload library to a function that only reads libc's list of files.
+        if let Some(touch) = unsafe { self.touch_before_fork() } {
+            touch();
+        }
+        self.with_idle_handlers(|| {
+            self.fork.begin_journal();
+            self.fork.still.store(true, Release);
+        });
+        self.fork
+            .no_huge_pages
+            .store(sys::keep_huge_pages_out(true), Relaxed);
     }
-    // Noted or not: the kernel copies in the midst of it.
-    put_back::for_each_remembered(|segment, index, is_in_place| {
-        if is_in_place {
-            pager.engine.acknowledge_present(host, segment, index);
-        }
-    });
 }
 
-fn acknowledge(segment: u32, range: AddressRange) {
-    let pager = pager();
-    let host = &pager.host;
-    let base = host.windows.get(segment).base();
-    host.for_each_populated(
-        range,
-        || (),
-        |address| {
-            let index = (address - base) / PAGE_SIZE;
-            pager
-                .engine
-                .acknowledge_present(host, segment, index as u32);
-        },
-    );
+impl Fork {
+    /// The fork is over: the process has huge pages again, if it had any.
+    fn let_huge_pages_in(&self) {
+        if self.no_huge_pages.swap(false, Relaxed) {
+            sys::keep_huge_pages_out(false);
+        }
+    }
+}
+
+impl Pager {
+    /// After the fork, in the parent.
+    pub fn fork_parent(&self) {
+        if !self.is_running() {
+            return;
+        }
+        self.with_idle_handlers(|| {
+            self.carry_out();
+            self.host.disinherit();
+            self.fork.still.store(false, Release);
+        });
+        self.fork.let_huge_pages_in();
+        self.host.statistics().forks.fetch_add(1, Relaxed);
+        self.fork.pause.store(0, Release);
+        set_and_wake(&self.fork.paused, 0);
+        let signals = self.fork.signals.load(Relaxed);
+        // SAFETY: locked in `fork_prepare` by this thread.
+        unsafe { self.fork.lock.unlock() };
+        sys::set_signals(signals);
+    }
+
+    /// Carries the journal out. The gate is closed, or nobody else is there.
+    fn carry_out(&self) {
+        let host = &self.host;
+        for operation in self.fork.journal() {
+            match operation {
+                Operation::Restored(address) => {
+                    if let Some(segment) = host.windows.find(&host.memory, address) {
+                        let index = (address - host.windows.get(segment).base()) / PAGE_SIZE;
+                        self.engine.acknowledge_present(self, segment, index as u32);
+                    }
+                }
+                change => self.change(change),
+            }
+        }
+        self.fork.empty_journal();
+        if self.fork.journal.overflow.swap(false, Relaxed) {
+            host.for_each_registered(|segment, range| self.acknowledge(segment, range));
+        }
+    }
+
+    /// After the fork, in the child: its only thread.
+    pub fn fork_child(&'static self) {
+        if !self.is_running() {
+            return;
+        }
+        self.host.gate.reset();
+        // SAFETY: this is the only thread of the process.
+        unsafe {
+            self.engine.reset_locks_after_fork();
+            self.deferred.reset();
+            self.host.exclusions.reset_lock();
+            self.host.not_inherited.reset();
+            self.host.pagemap.unset();
+            self.host.uffd.unset();
+            self.host.set_statistics(core::ptr::null_mut());
+            self.discovery.reset();
+            self.leaving.forget();
+            self.fork.appending.raw().reset();
+            self.new_windows.raw().reset();
+            self.registering.raw().reset();
+            self.request.reset();
+        }
+        for handler in &self.handlers {
+            handler.busy.store(false, Relaxed);
+            handler.since_ns.store(0, Relaxed);
+        }
+        // Nor does the child have the threads that held faults back.
+        self.pressure.waiting.store(0, Relaxed);
+        self.host.memory.reset_stacks();
+        self.threads.reset();
+        self.fork.hold.store(0, Relaxed);
+        // What the journal calls restored may or may not be in place in this copy; presence is
+        // looked up below. Changes hold.
+        for operation in self.fork.journal() {
+            if !matches!(operation, Operation::Restored(_)) {
+                self.change(operation);
+            }
+        }
+        self.host
+            .exclusions
+            .for_each(Reason::WipedInChild, |range| {
+                self.change(Operation::Remove(range));
+            });
+        self.fork.still.store(false, Relaxed);
+        self.fork.pause.store(0, Relaxed);
+        self.fork.paused.store(0, Relaxed);
+        let signals = self.fork.signals.load(Relaxed);
+        // SAFETY: locked in `fork_prepare` by the thread this one is the copy of.
+        unsafe { self.fork.lock.unlock() };
+        self.control.leave_page();
+        if !self.is_anything_away() {
+            self.stop();
+            self.wait_in_child();
+        } else if self.start_in_child().is_err() {
+            self.stop();
+            self.put_everything_back();
+            self.host.memory.drop_storage();
+        }
+        self.fork.let_huge_pages_in();
+        sys::set_signals(signals);
+    }
+
+    /// Registers, in the child, what was registered in the parent, and brings the page lists in
+    /// step with what is in place. Called by the child's pager before it answers faults; the
+    /// program's only thread waits.
+    pub(crate) fn register_again(&self) {
+        let host = &self.host;
+        let Some(uffd) = host.uffd.get() else { return };
+        host.for_each_registered(|segment, range| {
+            // SAFETY: the handlers that answer start before the program goes on.
+            let _ = unsafe { uffd.register(range) };
+            host.keep_from_raw_clones(range);
+            // What is known of it is as true here as in the parent.
+            if uffd.is_registered(range) == Ok(true) {
+                return;
+            }
+            let window = host.windows.get(segment);
+            let page = |address: usize| ((address - window.base()) / PAGE_SIZE) as u32;
+            window.set_registered(page(range.start), page(range.end), false);
+            let mut whole = Ok(());
+            self.note_registered(segment, range, &mut whole);
+            if whole.is_err() {
+                // Some of it is not there: left out of the child by the program itself.
+                for index in page(range.start)..page(range.end) {
+                    if window.is_registered(index) {
+                        continue;
+                    }
+                    let away = !matches!(
+                        self.engine.entry(segment, index),
+                        Entry::Empty | Entry::Page(_)
+                    );
+                    if away && sys::is_mapped(window.address(index)) {
+                        self.put_back_one(segment, index);
+                    }
+                    self.engine.decommit(self, segment, index, index + 1);
+                }
+            }
+        });
+        // Those that were not away, but new.
+        for operation in self.fork.journal() {
+            if let Operation::Restored(address) = operation
+                && sys::resident(AddressRange::new(address, PAGE_SIZE)) != 0
+                && let Some(segment) = host.windows.find(&host.memory, address)
+            {
+                let index = (address - host.windows.get(segment).base()) / PAGE_SIZE;
+                self.engine.acknowledge_present(self, segment, index as u32);
+            }
+        }
+        // Noted or not: the kernel copies in the midst of it.
+        self.for_each_remembered(|segment, index, is_in_place| {
+            if is_in_place {
+                self.engine.acknowledge_present(self, segment, index);
+            }
+        });
+    }
+
+    fn acknowledge(&self, segment: u32, range: AddressRange) {
+        let host = &self.host;
+        let base = host.windows.get(segment).base();
+        host.for_each_populated(
+            range,
+            || (),
+            |address| {
+                let index = (address - base) / PAGE_SIZE;
+                self.engine.acknowledge_present(self, segment, index as u32);
+            },
+        );
+    }
 }

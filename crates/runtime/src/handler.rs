@@ -14,11 +14,12 @@
 
 use crate::fork::Operation;
 use crate::futex::{FutexLock, wait_while};
+use crate::host::Linux;
 use crate::reclaim::Marks;
 use crate::windows::parts;
-use crate::{Codec, fork, message, pager, sys};
+use crate::{Codec, Pager, message, sys};
 use coldpress_engine::{Entry, Expected, FaultOutcome, Worker};
-use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
+use coldpress_uffd::{AddressRange, Message, PAGE_SIZE, Userfaultfd};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -129,11 +130,11 @@ impl DeferredFaults {
         }
     }
 
-    fn push(&self, fault: Fault) {
+    fn push(&self, uffd: &Userfaultfd, fault: Fault) {
         let mut list = self.list.lock();
         if list.len == DEFERRED {
             // The thread tries again and asks anew.
-            wake_page(fault.address);
+            let _ = uffd.wake(AddressRange::new(fault.address, PAGE_SIZE));
             return;
         }
         let len = list.len;
@@ -164,35 +165,25 @@ impl DeferredFaults {
     }
 }
 
-fn wake_page(address: usize) {
-    if let Some(uffd) = pager().host.uffd.get() {
-        let _ = uffd.wake(AddressRange::new(address, PAGE_SIZE));
-    }
-}
-
 /// A handler thread. Its maker has pinned and named it: what it calls itself it calls again and again (`filter`).
-pub extern "C" fn run(number: usize) -> ! {
+pub extern "C" fn run(pager: &'static Pager, number: usize) -> ! {
     // SAFETY: worker `number + 1` and its workspace belong to this thread alone.
-    let mut worker = unsafe { pager().workplace.worker(number + 1) };
-    let uffd = pager()
-        .host
-        .uffd
-        .get()
-        .expect("opened before handlers start");
-    let state = &pager().handlers[number];
+    let mut worker = unsafe { pager.workplace.worker(number + 1) };
+    let uffd = pager.host.uffd.get().expect("opened before handlers start");
+    let state = &pager.handlers[number];
     let mut in_vain = 0;
     loop {
         uffd.wait(None);
-        wait_while(&pager().fork.hold, 1);
-        if pager().leaving.has_begun() {
-            pager().leaving.thread_goes();
+        wait_while(&pager.fork.hold, 1);
+        if pager.leaving.has_begun() {
+            pager.leaving.thread_goes();
         }
-        match read_one(state) {
+        match pager.read_one(state) {
             Got::Fault(fault) => {
                 in_vain = 0;
-                serve(&mut worker, state, fault);
-                while let Some(fault) = pager().deferred.pop() {
-                    serve(&mut worker, state, fault);
+                pager.serve(&mut worker, state, fault);
+                while let Some(fault) = pager.deferred.pop() {
+                    pager.serve(&mut worker, state, fault);
                 }
                 state.busy.store(false, Release);
             }
@@ -221,99 +212,104 @@ enum Got {
     Nothing,
 }
 
-/// Reads one message with the gate closed, and acts on it there if it is an event. A fault is
-/// given back, with the handler marked busy.
-fn read_one(state: &HandlerState) -> Got {
-    let Some(uffd) = pager().host.uffd.get() else {
-        return Got::Nothing;
-    };
-    let mut message = [Message::Unknown(0)];
-    let _closed = pager().host.gate.close();
-    if pager().fork.hold.load(Relaxed) == 1 || !matches!(uffd.read(&mut message), Ok(1)) {
-        return Got::Nothing;
-    }
-    match message[0] {
-        Message::Fault {
-            address,
-            write,
-            thread,
-        } => {
-            state.busy.store(true, Relaxed);
-            Got::Fault(Fault {
+impl Pager {
+    /// Reads one message with the gate closed, and acts on it there if it is an event. A fault is
+    /// given back, with the handler marked busy.
+    fn read_one(&self, state: &HandlerState) -> Got {
+        let Some(uffd) = self.host.uffd.get() else {
+            return Got::Nothing;
+        };
+        let mut message = [Message::Unknown(0)];
+        let _closed = self.host.gate.close();
+        if self.fork.hold.load(Relaxed) == 1 || !matches!(uffd.read(&mut message), Ok(1)) {
+            return Got::Nothing;
+        }
+        match message[0] {
+            Message::Fault {
                 address,
                 write,
                 thread,
-                read_ns: 0,
-            })
-        }
-        event => {
-            apply(event);
-            Got::Change
-        }
-    }
-}
-
-/// Called by a handler in the middle of a fault that cannot go on: reads what is pending.
-pub(crate) fn read_changes() {
-    let Some(uffd) = pager().host.uffd.get() else {
-        return;
-    };
-    let mut message = [Message::Unknown(0)];
-    loop {
-        let closed = pager().host.gate.close();
-        match uffd.read(&mut message) {
-            Ok(1) => match message[0] {
-                Message::Fault {
+            } => {
+                state.busy.store(true, Relaxed);
+                Got::Fault(Fault {
                     address,
                     write,
                     thread,
-                } => {
-                    drop(closed);
-                    pager().deferred.push(Fault {
-                        address,
-                        write,
-                        thread,
-                        read_ns: sys::now_ns(),
-                    });
-                }
-                event => {
-                    apply(event);
-                    return;
-                }
-            },
-            _ => {
-                drop(closed);
-                // The event was read; its thread has to run before the kernel lets us go on.
-                sys::sleep_ns(20_000);
-                return;
+                    read_ns: 0,
+                })
+            }
+            event => {
+                self.apply(event);
+                Got::Change
             }
         }
     }
-}
 
-fn serve(worker: &mut Worker<Codec>, state: &HandlerState, fault: Fault) {
-    let started = sys::now_ns();
-    state.address.store(fault.address, Relaxed);
-    state.thread.store(fault.thread, Relaxed);
-    state.since_ns.store(started, Relaxed);
-    stall_for_the_watchdogs_test();
-    crate::pressure::wait_for_room();
-    let (expected, answered) = match pager().fork.still.load(Acquire) {
-        true => {
-            fork::serve_still(worker, fault.address);
-            (None, sys::now_ns())
+    /// Called by a handler in the middle of a fault that cannot go on: reads what is pending.
+    pub(crate) fn read_changes(&self) {
+        let Some(uffd) = self.host.uffd.get() else {
+            return;
+        };
+        let mut message = [Message::Unknown(0)];
+        loop {
+            let closed = self.host.gate.close();
+            match uffd.read(&mut message) {
+                Ok(1) => match message[0] {
+                    Message::Fault {
+                        address,
+                        write,
+                        thread,
+                    } => {
+                        drop(closed);
+                        self.deferred.push(
+                            uffd,
+                            Fault {
+                                address,
+                                write,
+                                thread,
+                                read_ns: sys::now_ns(),
+                            },
+                        );
+                    }
+                    event => {
+                        self.apply(event);
+                        return;
+                    }
+                },
+                _ => {
+                    drop(closed);
+                    // The event was read; its thread has to run before the kernel lets us go on.
+                    sys::sleep_ns(20_000);
+                    return;
+                }
+            }
         }
-        false => answer(worker, fault, started),
-    };
-    state.since_ns.store(0, Relaxed);
-    let read = match fault.read_ns {
-        0 => started,
-        read => read,
-    };
-    state.waited(answered.saturating_sub(read));
-    if let Some(expected) = expected {
-        let (engine, host) = (&pager().engine, &pager().host);
-        engine.read_ahead(host, worker, expected, may_read_ahead);
+    }
+
+    fn serve(&self, worker: &mut Worker<Codec>, state: &HandlerState, fault: Fault) {
+        let started = sys::now_ns();
+        state.address.store(fault.address, Relaxed);
+        state.thread.store(fault.thread, Relaxed);
+        state.since_ns.store(started, Relaxed);
+        self.stall_for_the_watchdogs_test();
+        self.wait_for_room();
+        let (expected, answered) = match self.fork.still.load(Acquire) {
+            true => {
+                self.serve_still(worker, fault.address);
+                (None, sys::now_ns())
+            }
+            false => self.answer(worker, fault, started),
+        };
+        state.since_ns.store(0, Relaxed);
+        let read = match fault.read_ns {
+            0 => started,
+            read => read,
+        };
+        state.waited(answered.saturating_sub(read));
+        if let Some(expected) = expected {
+            let engine = &self.engine;
+            engine.read_ahead(self, worker, expected, || self.may_read_ahead());
+        }
     }
 }
 
@@ -321,143 +317,144 @@ fn serve(worker: &mut Worker<Codec>, state: &HandlerState, fault: Fault) {
 /// `read_ahead_first`): a few pages' time.
 const FIRST_NS: u64 = 50_000;
 
-/// Whether a page that nobody waits for may be restored now; counts it, as if it were. Not while anybody
-/// does wait: for a fault or an event that is still to be read, for memory, or for a fork.
-fn may_read_ahead() -> bool {
-    let (pager, config) = (pager(), pager().config());
-    let pressure = &pager.pressure;
-    let goes_on = pager.deferred.count.load(Relaxed) == 0
-        && pager.fork.hold.load(Relaxed) == 0
-        && pager.fork.pause.load(Relaxed) == 0
-        && !pressure.machine_is_short.load(Relaxed)
-        && !Marks::in_force(&config).waits(pressure.estimate(), &config)
-        && pager
-            .host
-            .uffd
-            .get()
-            .is_some_and(|uffd| !uffd.wait(Some(0)));
-    pressure.restored.fetch_add(u64::from(goes_on), Relaxed);
-    goes_on
-}
+impl Pager {
+    /// Whether a page that nobody waits for may be restored now; counts it, as if it were. Not while anybody
+    /// does wait: for a fault or an event that is still to be read, for memory, or for a fork.
+    fn may_read_ahead(&self) -> bool {
+        let config = self.config();
+        let pressure = &self.pressure;
+        let goes_on = self.deferred.count.load(Relaxed) == 0
+            && self.fork.hold.load(Relaxed) == 0
+            && self.fork.pause.load(Relaxed) == 0
+            && !pressure.machine_is_short.load(Relaxed)
+            && !Marks::in_force(&config).waits(pressure.estimate(), &config)
+            && self.host.uffd.get().is_some_and(|uffd| !uffd.wait(Some(0)));
+        pressure.restored.fetch_add(u64::from(goes_on), Relaxed);
+        goes_on
+    }
 
-/// Answers a fault, and says what should be restored afterwards, since it will be touched next, and when the
-/// fault was answered.
-fn answer(worker: &mut Worker<Codec>, fault: Fault, started: u64) -> (Option<Expected>, u64) {
-    let pager = pager();
-    let statistics = pager.host.statistics();
-    statistics.faults.fetch_add(1, Relaxed);
-    let Some(segment) = pager.host.windows.find(&pager.host.memory, fault.address) else {
-        let own = pager.host.memory.range();
-        let is_own = (own.start..own.end).contains(&fault.address);
-        // Staging, touched by a program that populates all that is mapped. Or registered memory that moved to where no
-        // window is yet: make one, look again.
-        if is_own || crate::discovery::window_for(fault.address).is_none() {
-            let zero = AddressRange::new(fault.address, PAGE_SIZE);
-            if let Some(uffd) = pager.host.uffd.get() {
-                let _ = uffd.zero(zero).or_else(|_| uffd.wake(zero).map(|()| 0));
+    /// Answers a fault, and says what should be restored afterwards, since it will be touched next, and when the
+    /// fault was answered.
+    fn answer(
+        &self,
+        worker: &mut Worker<Codec>,
+        fault: Fault,
+        started: u64,
+    ) -> (Option<Expected>, u64) {
+        let statistics = self.host.statistics();
+        statistics.faults.fetch_add(1, Relaxed);
+        let Some(segment) = self.host.windows.find(&self.host.memory, fault.address) else {
+            let own = self.host.memory.range();
+            let is_own = (own.start..own.end).contains(&fault.address);
+            // Staging, touched by a program that populates all that is mapped. Or registered memory that moved to where
+            // no window is yet: make one, look again.
+            if is_own || self.window_for(fault.address).is_none() {
+                let zero = AddressRange::new(fault.address, PAGE_SIZE);
+                if let Some(uffd) = self.host.uffd.get() {
+                    let _ = uffd.zero(zero).or_else(|_| uffd.wake(zero).map(|()| 0));
+                }
+                return (None, sys::now_ns());
             }
-            return (None, sys::now_ns());
+            return self.answer(worker, fault, started);
+        };
+        let index = ((fault.address - self.host.windows.get(segment).base()) / PAGE_SIZE) as u32;
+        let engine = &self.engine;
+        let mut expected = engine.touched(fault.thread, (segment, index));
+        let first =
+            |expected: &mut Expected| engine.tunables().read_ahead_first() && expected.is_proven();
+        if let Some(expected) = expected.take_if(first) {
+            let in_time = || sys::now_ns() - started < FIRST_NS && self.may_read_ahead();
+            engine.read_ahead(self, worker, expected, in_time);
         }
-        return answer(worker, fault, started);
-    };
-    let index = ((fault.address - pager.host.windows.get(segment).base()) / PAGE_SIZE) as u32;
-    let engine = &pager.engine;
-    let mut expected = engine.touched(fault.thread, (segment, index));
-    let first =
-        |expected: &mut Expected| engine.tunables().read_ahead_first() && expected.is_proven();
-    if let Some(expected) = expected.take_if(first) {
-        let in_time = || sys::now_ns() - started < FIRST_NS && may_read_ahead();
-        engine.read_ahead(&pager.host, worker, expected, in_time);
-    }
-    let outcome = engine.fault(&pager.host, worker, segment, index, fault.write);
-    let answered = sys::now_ns();
-    if matches!(
-        outcome,
-        FaultOutcome::Decompressed | FaultOutcome::Copied | FaultOutcome::SameFilled
-    ) {
-        statistics.fault_service.record(answered - started);
-    }
-    (expected, answered)
-}
-
-/// Acts on an event. The gate is closed.
-fn apply(event: Message) {
-    let pager = pager();
-    pager.host.statistics().events.fetch_add(1, Relaxed);
-    let operation = match event {
-        Message::Unmap(range) => Operation::Unmap(range),
-        Message::Remove(range) => Operation::Remove(range),
-        Message::Remap { from, to, len } => Operation::Remap { from, to, len },
-        // EVENT_FORK is not asked for; anything else is no business of ours.
-        _ => return,
-    };
-    deliver(operation);
-}
-
-/// Carries a change out, or notes it while the pager is still. The gate is closed.
-pub(crate) fn deliver(operation: Operation) {
-    if pager().fork.still.load(Acquire) {
-        fork::note(operation);
-    } else {
-        change(operation);
-    }
-}
-
-/// Brings the page lists in step with a change of the address space. The gate is closed, or
-/// nobody else is there.
-pub(crate) fn change(operation: Operation) {
-    let host = &pager().host;
-    match operation {
-        Operation::Remove(range) => forget(range),
-        Operation::Unmap(range) => {
-            forget(range);
-            unregister(range);
-            host.exclusions.unmapped(range);
-            // Without room for what is left of it: it stays remembered, which does no harm.
-            host.not_inherited.subtract(range);
+        let outcome = engine.fault(self, worker, segment, index, fault.write);
+        let answered = sys::now_ns();
+        if matches!(
+            outcome,
+            FaultOutcome::Decompressed | FaultOutcome::Copied | FaultOutcome::SameFilled
+        ) {
+            statistics.fault_service.record(answered - started);
         }
-        Operation::Remap { from, to, len } => {
-            let range = |at| AddressRange::new(at, len);
-            forget(range(to));
-            unregister(range(to));
-            for page in 0..len / PAGE_SIZE {
-                transfer(from + page * PAGE_SIZE, to + page * PAGE_SIZE);
+        (expected, answered)
+    }
+
+    /// Acts on an event. The gate is closed.
+    fn apply(&self, event: Message) {
+        self.host.statistics().events.fetch_add(1, Relaxed);
+        let operation = match event {
+            Message::Unmap(range) => Operation::Unmap(range),
+            Message::Remove(range) => Operation::Remove(range),
+            Message::Remap { from, to, len } => Operation::Remap { from, to, len },
+            // EVENT_FORK is not asked for; anything else is no business of ours.
+            _ => return,
+        };
+        self.deliver(operation);
+    }
+
+    /// Carries a change out, or notes it while the pager is still. The gate is closed.
+    pub(crate) fn deliver(&self, operation: Operation) {
+        if self.fork.still.load(Acquire) {
+            self.fork.note(operation);
+        } else {
+            self.change(operation);
+        }
+    }
+
+    /// Brings the page lists in step with a change of the address space. The gate is closed, or
+    /// nobody else is there.
+    pub(crate) fn change(&self, operation: Operation) {
+        let host = &self.host;
+        match operation {
+            Operation::Remove(range) => self.forget(range),
+            Operation::Unmap(range) => {
+                self.forget(range);
+                host.unregister(range);
+                host.exclusions.unmapped(range);
+                // Without room for what is left of it: it stays remembered, which does no harm.
+                host.not_inherited.subtract(range);
             }
-            host.not_inherited.moved(range(from), range(to));
-            // A fault at the old place may have been left to a worker whose page was in place by
-            // then, and moved on with the rest (`Engine::transfer`).
-            host.wake_range(range(from));
-            // The old place stays registered until its own unmap event: with MREMAP_DONTUNMAP
-            // it stays for good.
+            Operation::Remap { from, to, len } => {
+                let range = |at| AddressRange::new(at, len);
+                self.forget(range(to));
+                host.unregister(range(to));
+                for page in 0..len / PAGE_SIZE {
+                    self.transfer(from + page * PAGE_SIZE, to + page * PAGE_SIZE);
+                }
+                host.not_inherited.moved(range(from), range(to));
+                // A fault at the old place may have been left to a worker whose page was in place by
+                // then, and moved on with the rest (`Engine::transfer`).
+                host.wake_range(range(from));
+                // The old place stays registered until its own unmap event: with MREMAP_DONTUNMAP
+                // it stays for good.
+            }
+            Operation::Restored(_) => {}
         }
-        Operation::Restored(_) => {}
     }
-}
 
-fn transfer(from: usize, to: usize) {
-    let host = &pager().host;
-    let Some(source) = host.windows.find(&host.memory, from) else {
-        return;
-    };
-    let window = host.windows.get(source);
-    let from = ((from - window.base()) / PAGE_SIZE) as u32;
-    let registered = window.is_registered(from);
-    if !registered && !pager().engine.has_leaf(source, from) {
-        return;
-    }
-    let Some(destination) = crate::discovery::window_for(to) else {
-        cannot_follow(to);
-    };
-    let target = host.windows.get(destination);
-    let to = ((to - target.base()) / PAGE_SIZE) as u32;
-    if registered {
-        target.set_registered(to, to + 1, true);
-    }
-    let engine = &pager().engine;
-    if !engine.transfer(host, (source, from), (destination, to))
-        && !matches!(engine.entry(source, from), Entry::Empty | Entry::Page(_))
-    {
-        cannot_follow(target.address(to));
+    fn transfer(&self, from: usize, to: usize) {
+        let host = &self.host;
+        let Some(source) = host.windows.find(&host.memory, from) else {
+            return;
+        };
+        let window = host.windows.get(source);
+        let from = ((from - window.base()) / PAGE_SIZE) as u32;
+        let registered = window.is_registered(from);
+        if !registered && !self.engine.has_leaf(source, from) {
+            return;
+        }
+        let Some(destination) = self.window_for(to) else {
+            cannot_follow(to);
+        };
+        let target = host.windows.get(destination);
+        let to = ((to - target.base()) / PAGE_SIZE) as u32;
+        if registered {
+            target.set_registered(to, to + 1, true);
+        }
+        let engine = &self.engine;
+        if !engine.transfer(self, (source, from), (destination, to))
+            && !matches!(engine.entry(source, from), Entry::Empty | Entry::Page(_))
+        {
+            cannot_follow(target.address(to));
+        }
     }
 }
 
@@ -470,30 +467,35 @@ fn cannot_follow(address: usize) -> ! {
     sys::abort()
 }
 
-fn forget(range: AddressRange) {
-    let host = &pager().host;
-    for part in parts(range) {
-        if let Some(segment) = host.windows.find(&host.memory, part.base) {
-            pager().engine.decommit(host, segment, part.first, part.end);
+impl Pager {
+    fn forget(&self, range: AddressRange) {
+        let host = &self.host;
+        for part in parts(range) {
+            if let Some(segment) = host.windows.find(&host.memory, part.base) {
+                self.engine.decommit(self, segment, part.first, part.end);
+            }
         }
     }
 }
 
-fn unregister(range: AddressRange) {
-    let host = &pager().host;
-    for part in parts(range) {
-        if let Some(id) = host.windows.find(&host.memory, part.base) {
-            let window = host.windows.get(id);
-            window.set_registered(part.first, part.end, false);
+impl Linux {
+    fn unregister(&self, range: AddressRange) {
+        for part in parts(range) {
+            if let Some(id) = self.windows.find(&self.memory, part.base) {
+                let window = self.windows.get(id);
+                window.set_registered(part.first, part.end, false);
+            }
         }
     }
 }
 
-/// The watchdog's test asks for a first fault that takes its time.
-fn stall_for_the_watchdogs_test() {
-    let stall = &pager().stall_first_fault_ms;
-    if stall.load(Relaxed) != 0 {
-        let ms = stall.swap(0, Relaxed);
-        sys::sleep_ns(ms * 1_000_000);
+impl Pager {
+    /// The watchdog's test asks for a first fault that takes its time.
+    fn stall_for_the_watchdogs_test(&self) {
+        let stall = &self.stall_first_fault_ms;
+        if stall.load(Relaxed) != 0 {
+            let ms = stall.swap(0, Relaxed);
+            sys::sleep_ns(ms * 1_000_000);
+        }
     }
 }

@@ -12,6 +12,13 @@
 //! userfaultfd as the program's memory for this reason: a move asks the destination's
 //! userfaultfd only.
 //!
+//! # Why the pager is the host
+//!
+//! [`Linux`] is the machine, and knows nothing of the engine. What the engine is handed as its host is the [`Pager`],
+//! which has both: memory is registered in the middle of `take`, and the engine has to track what is populated there;
+//! and while the engine waits for the machine to change (`let_changes_in`) it is the engine that has to be told of the
+//! change. So neither keeps a way to the other.
+//!
 //! Invariants:
 //! * I1 A page is moved out only if it is tracked, lies in a registered range, and one is inside
 //!   the gate.
@@ -28,7 +35,7 @@ use crate::mapping_count::Width;
 use crate::memory::Memory;
 use crate::not_inherited::NotInherited;
 use crate::windows::{WINDOW_BYTES, Windows};
-use crate::{pager, sys};
+use crate::{Pager, sys};
 use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
 use coldpress_engine::{
@@ -155,6 +162,22 @@ impl Linux {
         }
     }
 
+    /// Counts a poisoned page, and tells the person.
+    pub(crate) fn tell_of_doubt(&self, at: AddressRange, doubt: Doubt) {
+        let (failure, why) = match doubt {
+            Doubt::Damaged => (Failure::Corrupt, "its stored content fails its checksum"),
+            Doubt::Refused => (
+                Failure::InstallRefused,
+                "the kernel refused to put it in place",
+            ),
+        };
+        self.statistics().fail(failure);
+        crate::message::say(format_args!(
+            "page {:#x}: {why}; it is poisoned (a touch raises SIGBUS)",
+            at.start
+        ));
+    }
+
     /// Which of the `count` slots from `slot` hold a page.
     fn filled_slots(&self, slot: StagingSlot, count: usize) -> u64 {
         let range = AddressRange::new(self.slot(slot), count * PAGE_SIZE);
@@ -265,10 +288,27 @@ impl Linux {
         run
     }
 
+    /// A child made behind libc's back would read zeros where pages are away: it shall not have
+    /// the memory, unless only the program decides that (`not_inherited`).
+    pub(crate) fn keep_from_raw_clones(&self, range: AddressRange) {
+        self.not_inherited.for_each_inherited(range, |r| {
+            // SAFETY: no content changes.
+            unsafe { sys::madvise(r.start, r.len(), sys::MADV_DONTFORK) };
+        });
+    }
+}
+
+impl Default for Linux {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Pager {
     /// Registers the managed memory around pages `first..end` of a window, and tracks what is
     /// populated there. Inside the gate.
     fn register(&self, segment: SegmentId, first: PageIndex, end: PageIndex) -> Result<(), Errno> {
-        let window = self.windows.get(segment);
+        let window = self.host.windows.get(segment);
         let run = AddressRange {
             start: window.address(first),
             end: window.address(end),
@@ -280,18 +320,15 @@ impl Linux {
         };
         // The chunk's part of the mapping that the run lies in, as last read. Where there is none any more, what is
         // tracked is of memory that is gone, and what lies there now may be a thread's stack.
-        let mapping = pager()
-            .discovery
-            .evictable_around(run)
-            .ok_or(Errno::INVAL)?;
-        let count = &pager().discovery.count;
+        let mapping = self.discovery.evictable_around(run).ok_or(Errno::INVAL)?;
+        let count = &self.discovery.count;
         let whole_window = AddressRange::new(window.base(), WINDOW_BYTES);
         let width = count.width();
         let known = match width {
             Width::Chunk => mapping.intersect(chunk),
             Width::Window | Width::Mapping => mapping.intersect(whole_window),
         };
-        let clear = self.exclusions.clear_of(known, run);
+        let clear = self.host.exclusions.clear_of(known, run);
         if width == Width::Mapping && clear != mapping {
             return Err(Errno::NOMEM);
         }
@@ -306,26 +343,17 @@ impl Linux {
         range: AddressRange,
     ) -> Result<(), Errno> {
         // Not while a thread is about to move memory that must not be split (`requests`).
-        let Some(_registering) = pager().registering.try_lock() else {
+        let Some(_registering) = self.registering.try_lock() else {
             return Err(Errno::AGAIN);
         };
         // Not while an event waits to be read: the memory may be another's already.
-        self.uffd().is_registered(self.memory.staging())?;
+        self.host.uffd().is_registered(self.host.memory.staging())?;
         // SAFETY: the handlers answer the faults; they touch none of the program's memory.
-        unsafe { self.uffd().register(range)? };
-        self.keep_from_raw_clones(range);
+        unsafe { self.host.uffd().register(range)? };
+        self.host.keep_from_raw_clones(range);
         let mut whole = Ok(());
         self.note_registered(segment, range, &mut whole);
         whole
-    }
-
-    /// A child made behind libc's back would read zeros where pages are away: it shall not have
-    /// the memory, unless only the program decides that (`not_inherited`).
-    pub(crate) fn keep_from_raw_clones(&self, range: AddressRange) {
-        self.not_inherited.for_each_inherited(range, |r| {
-            // SAFETY: no content changes.
-            unsafe { sys::madvise(r.start, r.len(), sys::MADV_DONTFORK) };
-        });
     }
 
     /// Sets the registered bits of what really is registered of `range`, and tracks what is
@@ -338,9 +366,9 @@ impl Linux {
         range: AddressRange,
         whole: &mut Result<(), Errno>,
     ) {
-        let window = self.windows.get(segment);
+        let window = self.host.windows.get(segment);
         let page = |address: usize| ((address - window.base()) / PAGE_SIZE) as u32;
-        if self.uffd().is_registered(range) == Ok(true) {
+        if self.host.uffd().is_registered(range) == Ok(true) {
             // What was registered before is tracked already, but for what an event has told of: it may be populated
             // still, and about to be dropped.
             let (mut first, end) = (page(range.start), page(range.end));
@@ -354,7 +382,7 @@ impl Linux {
                         start: window.address(first),
                         end: window.address(behind),
                     };
-                    self.track_populated(segment, fresh);
+                    self.track_registered(segment, fresh);
                 }
                 first = behind;
             }
@@ -371,24 +399,16 @@ impl Linux {
     }
 
     /// Tracks every populated page of a range that was just registered. Inside the gate.
-    fn track_populated(&self, segment: SegmentId, range: AddressRange) {
-        let base = self.windows.get(segment).base();
-        self.for_each_populated(
+    fn track_registered(&self, segment: SegmentId, range: AddressRange) {
+        let base = self.host.windows.get(segment).base();
+        self.host.for_each_populated(
             range,
             || (),
             |address| {
                 let index = (address - base) / PAGE_SIZE;
-                pager()
-                    .engine
-                    .track_known(self, segment, index as u32, true);
+                self.engine.track_known(self, segment, index as u32, true);
             },
         );
-    }
-}
-
-impl Default for Linux {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -405,22 +425,6 @@ pub(crate) fn outcome(result: Result<usize, Errno>) -> Installed {
     }
 }
 
-/// Counts a poisoned page, and tells the person.
-pub(crate) fn tell_of_doubt(at: AddressRange, doubt: Doubt) {
-    let (failure, why) = match doubt {
-        Doubt::Damaged => (Failure::Corrupt, "its stored content fails its checksum"),
-        Doubt::Refused => (
-            Failure::InstallRefused,
-            "the kernel refused to put it in place",
-        ),
-    };
-    pager().host.statistics().fail(failure);
-    crate::message::say(format_args!(
-        "page {:#x}: {why}; it is poisoned (a touch raises SIGBUS)",
-        at.start
-    ));
-}
-
 /// What became of the pages of a run: bit n stands for its page n.
 #[derive(Default)]
 struct MovedRun {
@@ -433,28 +437,28 @@ struct MovedRun {
 }
 
 // SAFETY: see `Memory`.
-unsafe impl ChunkSource for Linux {
+unsafe impl ChunkSource for Pager {
     fn chunk(&self) -> Option<NonNull<u8>> {
-        self.memory.chunk()
+        self.host.memory.chunk()
     }
 }
 
 // SAFETY: `take` moves pages by UFFDIO_MOVE, which leaves no moment in which a write could go to
 // a copy (tested in coldpress-uffd); staging memory is written by the kernel's moves only.
-unsafe impl Host for Linux {
+unsafe impl Host for Pager {
     type RawLock = FutexLock;
     type Frames = Memory;
     type Stable<'a> = Inside<'a>;
 
     fn stable(&self) -> Inside<'_> {
         match sys::is_handler() {
-            true => self.gate.enter(),
-            false => self.gate.enter_in_turn(),
+            true => self.host.gate.enter(),
+            false => self.host.gate.enter_in_turn(),
         }
     }
 
     fn frames(&self) -> &Memory {
-        &self.memory
+        &self.host.memory
     }
 
     fn now_ns(&self) -> u64 {
@@ -462,15 +466,15 @@ unsafe impl Host for Linux {
     }
 
     fn take(&self, segment: SegmentId, first: PageIndex, wanted: u64, slot: StagingSlot) -> Taken {
-        let window = self.windows.get(segment);
-        let statistics = self.statistics();
+        let window = self.host.windows.get(segment);
+        let statistics = self.host.statistics();
         let count = 64 - wanted.leading_zeros();
         let mut taken = Taken::default();
         let run = AddressRange {
             start: window.address(first),
             end: window.address(first + count),
         };
-        if self.exclusions.first_overlap(run).is_some() {
+        if self.host.exclusions.first_overlap(run).is_some() {
             // A thread's stack, or something the program has told of, has come to lie here.
             taken.refused = wanted;
             return taken;
@@ -499,7 +503,9 @@ unsafe impl Host for Linux {
             let at = rest.trailing_zeros();
             let pages = (rest >> at).trailing_ones();
             let offset = at as usize * PAGE_SIZE;
-            let moved = self.move_run(run.start + offset, self.slot(slot) + offset, pages);
+            let moved =
+                self.host
+                    .move_run(run.start + offset, self.host.slot(slot) + offset, pages);
             reached |= moved.reached << at;
             taken.holes |= moved.holes << at;
             taken.refused |= moved.refused << at;
@@ -509,10 +515,11 @@ unsafe impl Host for Linux {
             rest &= rest.checked_add(1 << at).unwrap_or(0);
         }
         // What has only ever been read is the kernel's page of zeros: a hole in staging.
-        let filled = self.filled_slots(slot, count as usize);
+        let filled = self.host.filled_slots(slot, count as usize);
         taken.moved = reached & filled;
         taken.holes |= reached & !filled;
-        self.staged_pages
+        self.host
+            .staged_pages
             .fetch_add(u64::from(taken.moved.count_ones()), Relaxed);
         for n in 0..count {
             if taken.moved & 1 << n != 0 {
@@ -525,18 +532,20 @@ unsafe impl Host for Linux {
     unsafe fn staging(&self, slot: StagingSlot) -> &Page {
         // SAFETY: the slot is filled, as the caller promises; the address is page-aligned memory
         // of ours that nothing writes.
-        unsafe { &*(self.slot(slot) as *const Page) }
+        unsafe { &*(self.host.slot(slot) as *const Page) }
     }
 
     fn release(&self, slot: StagingSlot, count: usize) {
-        self.staged_pages.store(0, Relaxed);
-        let staging = self.memory.staging();
+        self.host.staged_pages.store(0, Relaxed);
+        let staging = self.host.memory.staging();
         // SAFETY: I3: no slot is named by any entry (engine's compress I1); nobody touches
         // staging while it is not registered, and what is dropped is ours.
         unsafe {
-            let _ = self.uffd().unregister(staging);
-            self.memory.give_back(self.slot(slot), count * PAGE_SIZE);
-            if self.uffd().register(staging).is_err() {
+            let _ = self.host.uffd().unregister(staging);
+            self.host
+                .memory
+                .give_back(self.host.slot(slot), count * PAGE_SIZE);
+            if self.host.uffd().register(staging).is_err() {
                 crate::message::say(format_args!(
                     "staging could not be registered again; compression stops here"
                 ));
@@ -545,10 +554,10 @@ unsafe impl Host for Linux {
     }
 
     fn install(&self, segment: SegmentId, index: PageIndex, content: &Page) -> Installed {
-        let at = self.page_at(segment, index);
+        let at = self.host.page_at(segment, index);
         // SAFETY: a spare page or a filled slot, both readable and ours.
-        let result = unsafe { self.uffd().copy(at.start, content.as_ptr(), PAGE_SIZE) };
-        self.installed(result, at)
+        let result = unsafe { self.host.uffd().copy(at.start, content.as_ptr(), PAGE_SIZE) };
+        self.host.installed(result, at)
     }
 
     fn install_zero(&self, segment: SegmentId, index: PageIndex, written: bool) -> Installed {
@@ -556,27 +565,27 @@ unsafe impl Host for Linux {
             // A zero page mapping would fault once more on the write.
             return self.install(segment, index, &ZERO_PAGE);
         }
-        let at = self.page_at(segment, index);
-        self.installed(self.uffd().zero(at), at)
+        let at = self.host.page_at(segment, index);
+        self.host.installed(self.host.uffd().zero(at), at)
     }
 
     fn wake(&self, segment: SegmentId, index: PageIndex) {
-        let _ = self.uffd().wake(self.page_at(segment, index));
+        let _ = self.host.uffd().wake(self.host.page_at(segment, index));
     }
 
     fn poison(&self, segment: SegmentId, index: PageIndex, doubt: Doubt) -> Installed {
-        let at = self.page_at(segment, index);
-        let installed = self.poison_page(at);
+        let at = self.host.page_at(segment, index);
+        let installed = self.host.poison_page(at);
         if installed != Installed::Changing {
-            tell_of_doubt(at, doubt);
+            self.host.tell_of_doubt(at, doubt);
         }
         installed
     }
 
     fn let_changes_in(&self) {
-        self.statistics().fail(Failure::CopyAgain);
+        self.host.statistics().fail(Failure::CopyAgain);
         if sys::is_handler() {
-            crate::handler::read_changes();
+            self.read_changes();
         } else {
             sys::sleep_ns(50_000);
         }

@@ -30,9 +30,9 @@ use crate::filter::{Instruction, Verdict};
 use crate::futex::{add_and_wake, set_and_wake, wait_while};
 use crate::late::Late;
 use crate::sys::SignalsBlocked;
-use crate::{Codec, Pager, dormant, filter, fork, message, pager, start, statistics, sys};
+use crate::{Codec, Pager, filter, message, sys};
 use coldpress_engine::{Entry, LEAF_PAGES, SEGMENT_PAGES, Worker};
-use coldpress_uffd::PAGE_SIZE;
+use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
@@ -117,10 +117,9 @@ impl Leaving {
     }
 
     /// Makes the userfaultfd readable until it is closed: all handlers wake, and look.
-    pub(crate) fn wake_handlers(&self) {
-        let staging = pager().host.memory.staging().start;
+    pub(crate) fn wake_handlers(&self, staging: AddressRange) {
         // SAFETY: a page of staging, which is empty: nothing is being taken out.
-        unsafe { sys::madvise(staging, PAGE_SIZE, sys::MADV_POPULATE_READ) };
+        unsafe { sys::madvise(staging.start, PAGE_SIZE, sys::MADV_POPULATE_READ) };
     }
 
     /// Ends the calling thread, one of the pager's.
@@ -146,16 +145,16 @@ impl Pager {
     /// and the pager stays.
     pub fn leave(&self) -> bool {
         let _signals = SignalsBlocked::new();
-        dormant::before_fork();
-        let left = dormant::leave() || {
+        self.dormant.before_fork();
+        let left = self.dormant.leave() || {
             self.fork.lock_out();
             let left = !self.is_running() || self.ask_to_leave();
             self.fork.let_in();
             left
         };
-        dormant::after_fork_in_parent();
+        self.dormant.after_fork_in_parent();
         if left {
-            wait_for_the_kernel();
+            self.wait_for_the_kernel();
         }
         left
     }
@@ -181,26 +180,26 @@ impl Pager {
 
     /// Calls `act`, which needs a process of one thread, without the pager, which comes back afterwards where it can.
     /// Called by the program's only thread. `None`: the pager could not leave.
-    pub fn absent<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
+    pub fn absent<T>(&'static self, act: impl FnOnce() -> T) -> Option<T> {
         // It does not start meanwhile.
-        dormant::before_fork();
+        self.dormant.before_fork();
         let done = self.absent_while_none_starts(act);
-        dormant::after_fork_in_parent();
+        self.dormant.after_fork_in_parent();
         done
     }
 
-    fn absent_while_none_starts<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
+    fn absent_while_none_starts<T>(&'static self, act: impl FnOnce() -> T) -> Option<T> {
         let was_dormant = self.dormant.is_waiting();
         // Afterwards the program may not be allowed to open one.
-        let ahead = (!was_dormant).then(start::open_ahead).flatten();
+        let ahead = (!was_dormant).then(|| self.open_ahead()).flatten();
         if !self.leave() {
             return None;
         }
         let done = act();
         let _signals = SignalsBlocked::new();
         let came_back = match ahead {
-            Some(uffd) => start::start_again(uffd).is_ok(),
-            None => was_dormant && dormant::wait_again(),
+            Some(uffd) => self.start_again(uffd).is_ok(),
+            None => was_dormant && self.wait_again(),
         };
         if !came_back {
             message::say(format_args!(
@@ -224,14 +223,14 @@ impl Pager {
 
     /// Calls `act` without the pager, which does not come back but where `act` has failed and nothing has
     /// happened meanwhile.
-    pub fn absent_from_now_on(&self, act: impl FnOnce() -> isize) -> isize {
+    pub fn absent_from_now_on(&'static self, act: impl FnOnce() -> isize) -> isize {
         let is_alone = self.is_alone_with_the_program();
-        let ahead = is_alone.then(start::open_ahead).flatten();
+        let ahead = is_alone.then(|| self.open_ahead()).flatten();
         let left = self.is_running() && self.leave() || self.dormant.is_waiting() && self.leave();
         let result = act();
         if let Some(uffd) = ahead.filter(|_| left && result != 0) {
             let _signals = SignalsBlocked::new();
-            let _ = start::start_again(uffd);
+            let _ = self.start_again(uffd);
         }
         result
     }
@@ -248,114 +247,111 @@ impl Pager {
     }
 }
 
-/// Threads that have said that they end are still listed for a moment.
-fn wait_for_the_kernel() {
-    let deadline = sys::now_ns() + GONE_NS;
-    let is_listed = || pager().threads.ids().any(sys::is_thread);
-    while is_listed() && sys::now_ns() < deadline {
-        sys::sleep_ns(50_000);
-    }
-    pager().threads.reset();
-}
-
-/// Leaves. Called by the reclaim thread between two rounds; afterwards it has to end. `false`: the pager stays.
-pub(crate) fn leave(worker: &mut Worker<Codec>) -> bool {
-    let pager = pager();
-    if !start::watch() {
-        return false;
-    }
-    let was_hopeless = pager.pressure.hopeless.swap(true, Relaxed);
-    if !restore_everything(worker) {
-        pager.pressure.hopeless.store(was_hopeless, Relaxed);
-        return false;
-    }
-    publish();
-    pager.stop();
-    // Nor does a fork that has just begun, and has locked nobody out, wait for this thread to rest.
-    set_and_wake(&pager.fork.paused, 1);
-    pager.leaving.begin();
-    // The watchdog comes last: it sleeps until the userfaultfd is closed.
-    let handlers = pager.handler_count.load(Relaxed) as u32;
-    pager.leaving.wait_until_gone(handlers);
-    forget_everything();
-    if let Some(uffd) = pager.host.uffd.get() {
-        use rustix::fd::AsFd;
-        let fd = uffd.as_fd().as_raw_fd() as u32;
-        // In the pager's own table: nobody uses the number again.
-        sys::close_range(fd, fd);
-    }
-    fork::inherit();
-    pager.leaving.wait_until_gone(handlers + 1);
-    // The watchdog's touch has put a page of zeros there: a pager that comes back would take it for content.
-    let staging = pager.host.memory.staging();
-    // SAFETY: nobody uses staging, and it is registered no longer.
-    unsafe { sys::madvise(staging.start, staging.len(), sys::MADV_DONTNEED) };
-    true
-}
-
-/// What the figures were at last.
-fn publish() {
-    if let Some(measured) = crate::reclaim::measure_once() {
-        statistics::publish(measured);
-    }
-    statistics::publish_slow_figures();
-    statistics::publish_windows();
-    statistics::publish_cpu_time(pager().threads.ids());
-    crate::trace::write();
-    crate::decisions::write();
-}
-
-/// Brings back all that is away, until with the gate closed nothing is.
-fn restore_everything(worker: &mut Worker<Codec>) -> bool {
-    let gate = &pager().host.gate;
-    for attempt in 0..ATTEMPTS {
-        for_each_away(|segment, index| {
-            pager()
-                .engine
-                .fault(&pager().host, worker, segment, index, false);
-        });
-        let closed = gate.close();
-        let mut away = 0;
-        for_each_away(|_, _| away += 1);
-        if away == 0 {
-            return true;
+impl Pager {
+    /// Threads that have said that they end are still listed for a moment.
+    fn wait_for_the_kernel(&self) {
+        let deadline = sys::now_ns() + GONE_NS;
+        let is_listed = || self.threads.ids().any(sys::is_thread);
+        while is_listed() && sys::now_ns() < deadline {
+            sys::sleep_ns(50_000);
         }
-        drop(closed);
-        sys::sleep_ns(100_000 << attempt.min(6));
+        self.threads.reset();
     }
-    false
-}
 
-fn for_each_away(mut with: impl FnMut(u32, u32)) {
-    let engine = &pager().engine;
-    for (segment, _) in pager().host.windows.iter() {
-        for leaf in (0..SEGMENT_PAGES).step_by(LEAF_PAGES as usize) {
-            if !engine.has_leaf(segment, leaf) {
-                continue;
+    /// Leaves. Called by the reclaim thread between two rounds; afterwards it has to end. `false`: the pager stays.
+    pub(crate) fn leave_now(&'static self, worker: &mut Worker<Codec>) -> bool {
+        if !self.watch() {
+            return false;
+        }
+        let was_hopeless = self.pressure.hopeless.swap(true, Relaxed);
+        if !self.restore_everything(worker) {
+            self.pressure.hopeless.store(was_hopeless, Relaxed);
+            return false;
+        }
+        self.publish_last();
+        self.stop();
+        // Nor does a fork that has just begun, and has locked nobody out, wait for this thread to rest.
+        set_and_wake(&self.fork.paused, 1);
+        self.leaving.begin();
+        // The watchdog comes last: it sleeps until the userfaultfd is closed.
+        let handlers = self.handler_count.load(Relaxed) as u32;
+        self.leaving.wait_until_gone(handlers);
+        self.forget_everything();
+        if let Some(uffd) = self.host.uffd.get() {
+            use rustix::fd::AsFd;
+            let fd = uffd.as_fd().as_raw_fd() as u32;
+            // In the pager's own table: nobody uses the number again.
+            sys::close_range(fd, fd);
+        }
+        self.inherit();
+        self.leaving.wait_until_gone(handlers + 1);
+        // The watchdog's touch has put a page of zeros there: a pager that comes back would take it for content.
+        let staging = self.host.memory.staging();
+        // SAFETY: nobody uses staging, and it is registered no longer.
+        unsafe { sys::madvise(staging.start, staging.len(), sys::MADV_DONTNEED) };
+        true
+    }
+
+    /// What the figures were at last.
+    fn publish_last(&self) {
+        if let Some(measured) = crate::reclaim::measure_once() {
+            self.publish(measured);
+        }
+        self.publish_slow_figures();
+        self.publish_windows();
+        self.publish_cpu_time();
+        self.write_lock_trace();
+        self.write_decisions();
+    }
+
+    /// Brings back all that is away, until with the gate closed nothing is.
+    fn restore_everything(&self, worker: &mut Worker<Codec>) -> bool {
+        let gate = &self.host.gate;
+        for attempt in 0..ATTEMPTS {
+            self.for_each_away(|segment, index| {
+                self.engine.fault(self, worker, segment, index, false);
+            });
+            let closed = gate.close();
+            let mut away = 0;
+            self.for_each_away(|_, _| away += 1);
+            if away == 0 {
+                return true;
             }
-            for index in leaf..leaf + LEAF_PAGES {
-                if !matches!(
-                    engine.entry(segment, index),
-                    Entry::Empty | Entry::Page(_) | Entry::Poisoned
-                ) {
-                    with(segment, index);
+            drop(closed);
+            sys::sleep_ns(100_000 << attempt.min(6));
+        }
+        false
+    }
+
+    fn for_each_away(&self, mut with: impl FnMut(u32, u32)) {
+        let engine = &self.engine;
+        for (segment, _) in self.host.windows.iter() {
+            for leaf in (0..SEGMENT_PAGES).step_by(LEAF_PAGES as usize) {
+                if !engine.has_leaf(segment, leaf) {
+                    continue;
+                }
+                for index in leaf..leaf + LEAF_PAGES {
+                    if !matches!(
+                        engine.entry(segment, index),
+                        Entry::Empty | Entry::Page(_) | Entry::Poisoned
+                    ) {
+                        with(segment, index);
+                    }
                 }
             }
         }
     }
-}
 
-/// All is in place and nobody is told of changes any more: what is known means nothing from now on.
-pub(crate) fn forget_everything() {
-    let pager = pager();
-    let host = &pager.host;
-    let _closed = host.gate.close();
-    pager.fork.inherited.store(false, Relaxed);
-    for (segment, window) in host.windows.iter() {
-        window.set_registered(0, SEGMENT_PAGES, false);
-        pager.engine.decommit(host, segment, 0, SEGMENT_PAGES);
+    /// All is in place and nobody is told of changes any more: what is known means nothing from now on.
+    pub(crate) fn forget_everything(&self) {
+        let host = &self.host;
+        let _closed = host.gate.close();
+        self.fork.inherited.store(false, Relaxed);
+        for (segment, window) in host.windows.iter() {
+            window.set_registered(0, SEGMENT_PAGES, false);
+            self.engine.decommit(self, segment, 0, SEGMENT_PAGES);
+        }
+        self.engine
+            .with_storage_locked(|_| host.memory.release_all());
     }
-    pager
-        .engine
-        .with_storage_locked(|_| host.memory.release_all());
 }

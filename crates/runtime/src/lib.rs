@@ -4,9 +4,12 @@
 //! malloc. Its memory is its own ([`memory`]), its threads are unknown to libc
 //! ([`sys`]), its descriptors stand in a table of their own ([`start`]).
 //!
+//! The [`Pager`] is a value. The preload library has it in a static; whatever uses it is handed a reference, each
+//! thread when it is made. A forked child finds it at the same address.
+//!
 //! | file | concept |
 //! |---|---|
-//! | `host` | Linux as [`coldpress_engine::Host`]; why there is a gate |
+//! | `host` | Linux as [`coldpress_engine::Host`]; why there is a gate, and why the pager is the host |
 //! | `handler` | fault handlers, events |
 //! | `reclaim`, `pressure` | measuring, budget, taking pages, holding faults back |
 //! | `fence`, `hope`, `futility` | when fresh memory is made to pass through the handlers; when waiting is in vain, and reclaim |
@@ -108,7 +111,7 @@ pub type Codec = AnyCodec;
 /// The storage: whichever was chosen.
 pub type Storage = AnyStorage;
 /// The engine as it runs here.
-pub type LinuxEngine = Engine<Linux, Codec, Storage>;
+pub type LinuxEngine = Engine<Pager, Codec, Storage>;
 
 /// Everything there is one of in a process.
 pub struct Pager {
@@ -153,59 +156,66 @@ pub struct Pager {
     /// What the threads work with.
     pub workplace: workplace::Workplace,
     touch_before_fork: AtomicPtr<()>,
+    /// A trace of what reclaim decided when.
+    pub decisions: decisions::Trace,
+    figures: statistics::Figures,
 }
 
 // SAFETY: the cells are written once, before any other thread exists (`configure`).
 unsafe impl Sync for Pager {}
 
-static PAGER: Pager = Pager {
-    host: Linux::new(),
-    engine: Engine::new(AnyCodec::new(), AnyStorage::new(StorageKind::ThreeSlot)),
-    discovery: discovery::Discovery::new(),
-    fork: fork::Fork::new(),
-    handlers: [const { HandlerState::new() }; MAX_HANDLERS],
-    handler_count: AtomicUsize::new(0),
-    deferred: DeferredFaults::new(),
-    threads: Threads::new(),
-    dormant: dormant::Dormant::new(),
-    new_windows: lock_api::Mutex::const_new(FutexLock::INIT, ()),
-    registering: lock_api::Mutex::const_new(FutexLock::INIT, ()),
-    leaving: leave::Leaving::new(),
-    bell: AtomicU32::new(0),
-    request: requests::Request::new(),
-    pressure: pressure::Pressure::new(),
-    account: account::Account::new(),
-    stall_first_fault_ms: AtomicU64::new(0),
-    running: AtomicBool::new(false),
-    control: control::Control::new(),
-    config: UnsafeCell::new(Config {
-        budget_bytes: u64::MAX,
-        cold_after_ms: 0,
-        triggers: Triggers::ALL,
-        codec: CodecKind::THOROUGH_LZ4,
-        storage: StorageKind::ThreeSlot,
-        recode_after_ms: None,
-        tunables: config::TUNABLES,
-        unknown_name: None,
-        device: None,
-        root_pid: 0,
-        first: false,
-        follow: false,
-        chaos: None,
-        chaos_rest_ns: 0,
-        stall_first_fault_ms: 0,
-    }),
-    workplace: workplace::Workplace::new(),
-    touch_before_fork: AtomicPtr::new(core::ptr::null_mut()),
-};
-
-/// The pager of this process.
-pub fn pager() -> &'static Pager {
-    &PAGER
-}
-
 impl Pager {
-    /// Sets the configuration. Before [`start::start`].
+    /// One that has not started. It is big: a process has it in a static.
+    #[expect(
+        clippy::new_without_default,
+        reason = "too big to be made anywhere but in a static"
+    )]
+    pub const fn new() -> Self {
+        Self {
+            host: Linux::new(),
+            engine: Engine::new(AnyCodec::new(), AnyStorage::new(StorageKind::ThreeSlot)),
+            discovery: discovery::Discovery::new(),
+            fork: fork::Fork::new(),
+            handlers: [const { HandlerState::new() }; MAX_HANDLERS],
+            handler_count: AtomicUsize::new(0),
+            deferred: DeferredFaults::new(),
+            threads: Threads::new(),
+            dormant: dormant::Dormant::new(),
+            new_windows: lock_api::Mutex::const_new(FutexLock::INIT, ()),
+            registering: lock_api::Mutex::const_new(FutexLock::INIT, ()),
+            leaving: leave::Leaving::new(),
+            bell: AtomicU32::new(0),
+            request: requests::Request::new(),
+            pressure: pressure::Pressure::new(),
+            account: account::Account::new(),
+            stall_first_fault_ms: AtomicU64::new(0),
+            running: AtomicBool::new(false),
+            control: control::Control::new(),
+            config: UnsafeCell::new(Config {
+                budget_bytes: u64::MAX,
+                cold_after_ms: 0,
+                triggers: Triggers::ALL,
+                codec: CodecKind::THOROUGH_LZ4,
+                storage: StorageKind::ThreeSlot,
+                recode_after_ms: None,
+                tunables: config::TUNABLES,
+                unknown_name: None,
+                device: None,
+                root_pid: 0,
+                first: false,
+                follow: false,
+                chaos: None,
+                chaos_rest_ns: 0,
+                stall_first_fault_ms: 0,
+            }),
+            workplace: workplace::Workplace::new(),
+            touch_before_fork: AtomicPtr::new(core::ptr::null_mut()),
+            decisions: decisions::Trace::new(core::ptr::null_mut()),
+            figures: statistics::Figures::new(),
+        }
+    }
+
+    /// Sets the configuration. Before [`start`](Self::start).
     ///
     /// # Safety
     /// The program has one thread, and the pager has not started.
@@ -240,7 +250,7 @@ impl Pager {
     pub fn config(&self) -> Config {
         // SAFETY: not written once threads exist.
         let mut config = unsafe { *self.config.get() };
-        self.control.overlay(&mut config);
+        self.control.overlay(&self.engine, &mut config);
         config
     }
 
@@ -288,12 +298,12 @@ impl Pager {
         // A young child has counted nothing yet.
         if self.is_running() && self.control.has_page() {
             let measured = reclaim::measure_once();
-            statistics::publish(measured.unwrap_or(self.pressure.total_bytes.load(Relaxed)));
-            statistics::publish_slow_figures();
-            statistics::publish_windows();
-            statistics::publish_cpu_time(self.threads.ids());
-            trace::write();
-            decisions::finish();
+            self.publish(measured.unwrap_or(self.pressure.total_bytes.load(Relaxed)));
+            self.publish_slow_figures();
+            self.publish_windows();
+            self.publish_cpu_time();
+            self.write_lock_trace();
+            self.finish_decisions();
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use crate::futex::wait_for;
 use crate::reclaim::Marks;
-use crate::{Pager, pager, sys};
+use crate::{Pager, sys};
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
@@ -66,20 +66,19 @@ impl Pager {
             && !self.pressure.hopeless.load(Relaxed)
             && self.fork.pause.load(Acquire) == 0
     }
-}
 
-/// Called before a fault is answered.
-pub(crate) fn wait_for_room() {
-    let pager = pager();
-    if pager.must_wait() {
-        pager.pressure.waiting.fetch_add(1, Relaxed);
-        let until = sys::now_ns() + PATIENCE_NS;
-        while pager.must_wait() && sys::now_ns() < until {
-            let measured = pager.pressure.measured.load(Acquire);
-            pager.ring();
-            wait_for(&pager.pressure.measured, measured, 1_000_000);
+    /// Called before a fault is answered.
+    pub(crate) fn wait_for_room(&self) {
+        if self.must_wait() {
+            self.pressure.waiting.fetch_add(1, Relaxed);
+            let until = sys::now_ns() + PATIENCE_NS;
+            while self.must_wait() && sys::now_ns() < until {
+                let measured = self.pressure.measured.load(Acquire);
+                self.ring();
+                wait_for(&self.pressure.measured, measured, 1_000_000);
+            }
+            self.pressure.waiting.fetch_sub(1, Relaxed);
         }
-        pager.pressure.waiting.fetch_sub(1, Relaxed);
+        self.pressure.restored.fetch_add(1, Relaxed);
     }
-    pager.pressure.restored.fetch_add(1, Relaxed);
 }

@@ -16,7 +16,7 @@
 //! Content that fails its checksum has no bytes to put anywhere: the page is made inaccessible, so that a touch ends
 //! the child rather than reads zeros.
 
-use crate::{maps, message, pager, sys};
+use crate::{Pager, maps, message, sys};
 use coldpress_codec::Page;
 use coldpress_engine::{Content, Entry, LEAF_PAGES, SEGMENT_PAGES};
 use coldpress_uffd::{AddressRange, Errno, Features, PAGE_SIZE, Userfaultfd};
@@ -26,75 +26,77 @@ use rustix::fd::AsFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::mm::MprotectFlags as Protection;
 
-/// Puts everything in place that is away. The only thread of a process without a pager.
-pub(crate) fn everything() {
-    let mut ways = Ways::default();
-    for_each_remembered(|segment, index, is_in_place| {
-        if !is_in_place {
-            let address = pager().host.windows.get(segment).address(index);
-            ways.put_back(segment, index, address);
-        }
-    });
-}
-
-/// Whether anything was away in the parent, when its process was copied.
-pub(crate) fn is_anything_away() -> bool {
-    let host = &pager().host;
-    host.windows.iter().any(|(segment, _)| {
-        let mut leaves = (0..SEGMENT_PAGES).step_by(LEAF_PAGES as usize);
-        leaves.any(|leaf| remembered(segment, leaf) != 0)
-    })
-}
-
-/// Calls `with` for every page of which something is remembered: away, or restored in the moment of the fork, which is
-/// its third argument: in place.
-pub(crate) fn for_each_remembered(mut with: impl FnMut(u32, u32, bool)) {
-    for (segment, window) in pager().host.windows.iter() {
-        for leaf in (0..SEGMENT_PAGES).step_by(LEAF_PAGES as usize) {
-            let mut rest = remembered(segment, leaf);
-            if rest == 0 {
-                continue;
+impl Pager {
+    /// Puts everything in place that is away. The only thread of a process without a pager.
+    pub(crate) fn put_everything_back(&self) {
+        let mut ways = Ways::new(self);
+        self.for_each_remembered(|segment, index, is_in_place| {
+            if !is_in_place {
+                let address = self.host.windows.get(segment).address(index);
+                ways.put_back(segment, index, address);
             }
-            let first = leaf + rest.trailing_zeros();
-            let behind = leaf + LEAF_PAGES - rest.leading_zeros();
-            let resident = sys::resident_if_mapped(AddressRange {
-                start: window.address(first),
-                end: window.address(behind - 1) + PAGE_SIZE,
-            });
-            while rest != 0 {
-                let index = leaf + rest.trailing_zeros();
-                rest &= rest - 1;
-                let is_in_place = match resident {
-                    Ok(pages) => pages >> (index - first) & 1 != 0,
-                    Err(_) => is_in_place(window.address(index)),
-                };
-                with(segment, index, is_in_place);
-            }
-        }
+        });
     }
-}
 
-/// Bit n: of page n of a leaf something is remembered.
-fn remembered(segment: u32, leaf: u32) -> u64 {
-    let engine = &pager().engine;
-    if !engine.has_leaf(segment, leaf) {
-        return 0;
-    }
-    (0..LEAF_PAGES)
-        .filter(|n| {
-            !matches!(
-                engine.entry(segment, leaf + n),
-                Entry::Empty | Entry::Page(_)
-            )
+    /// Whether anything was away in the parent, when its process was copied.
+    pub(crate) fn is_anything_away(&self) -> bool {
+        let host = &self.host;
+        host.windows.iter().any(|(segment, _)| {
+            let mut leaves = (0..SEGMENT_PAGES).step_by(LEAF_PAGES as usize);
+            leaves.any(|leaf| self.remembered(segment, leaf) != 0)
         })
-        .fold(0, |pages, n| pages | 1 << n)
-}
+    }
 
-/// Puts one page in place that no userfaultfd can have. The program's only thread waits.
-pub(crate) fn one(segment: u32, index: u32) {
-    let address = pager().host.windows.get(segment).address(index);
-    if !is_in_place(address) {
-        Ways::default().put_back(segment, index, address);
+    /// Calls `with` for every page of which something is remembered: away, or restored in the moment of the fork, which
+    /// is its third argument: in place.
+    pub(crate) fn for_each_remembered(&self, mut with: impl FnMut(u32, u32, bool)) {
+        for (segment, window) in self.host.windows.iter() {
+            for leaf in (0..SEGMENT_PAGES).step_by(LEAF_PAGES as usize) {
+                let mut rest = self.remembered(segment, leaf);
+                if rest == 0 {
+                    continue;
+                }
+                let first = leaf + rest.trailing_zeros();
+                let behind = leaf + LEAF_PAGES - rest.leading_zeros();
+                let resident = sys::resident_if_mapped(AddressRange {
+                    start: window.address(first),
+                    end: window.address(behind - 1) + PAGE_SIZE,
+                });
+                while rest != 0 {
+                    let index = leaf + rest.trailing_zeros();
+                    rest &= rest - 1;
+                    let is_in_place = match resident {
+                        Ok(pages) => pages >> (index - first) & 1 != 0,
+                        Err(_) => is_in_place(window.address(index)),
+                    };
+                    with(segment, index, is_in_place);
+                }
+            }
+        }
+    }
+
+    /// Bit n: of page n of a leaf something is remembered.
+    fn remembered(&self, segment: u32, leaf: u32) -> u64 {
+        let engine = &self.engine;
+        if !engine.has_leaf(segment, leaf) {
+            return 0;
+        }
+        (0..LEAF_PAGES)
+            .filter(|n| {
+                !matches!(
+                    engine.entry(segment, leaf + n),
+                    Entry::Empty | Entry::Page(_)
+                )
+            })
+            .fold(0, |pages, n| pages | 1 << n)
+    }
+
+    /// Puts one page in place that no userfaultfd can have. The program's only thread waits.
+    pub(crate) fn put_back_one(&self, segment: u32, index: u32) {
+        let address = self.host.windows.get(segment).address(index);
+        if !is_in_place(address) {
+            Ways::new(self).put_back(segment, index, address);
+        }
     }
 }
 
@@ -104,19 +106,27 @@ fn is_in_place(address: usize) -> bool {
 }
 
 /// What has been opened and found out on the way.
-#[derive(Default)]
-struct Ways {
+struct Ways<'a> {
+    pager: &'a Pager,
     user_mode: Option<Result<Userfaultfd, Errno>>,
     /// The mapping of the last page that took the third way.
     mapping: Option<(AddressRange, Protection)>,
 }
 
-impl Ways {
+impl<'a> Ways<'a> {
+    fn new(pager: &'a Pager) -> Self {
+        Self {
+            pager,
+            user_mode: None,
+            mapping: None,
+        }
+    }
+
     fn put_back(&mut self, segment: u32, index: u32, address: usize) {
-        let pager = pager();
+        let pager = self.pager;
         // SAFETY: no pager thread works in this process yet, or ever; worker 0 is nobody else's.
         let mut worker = unsafe { pager.workplace.worker(0) };
-        let done = match pager.engine.peek(&pager.host, &mut worker, segment, index) {
+        let done = match pager.engine.peek(pager, &mut worker, segment, index) {
             Content::Bytes(page) => self.write(address, page),
             Content::Present | Content::Nothing => true,
             Content::Doubtful => close(address),
@@ -158,9 +168,12 @@ impl Ways {
         let known = self
             .mapping
             .filter(|(range, _)| range.start <= address && address < range.end);
-        let (range, protection) = known
-            .or_else(|| protection_of(address))
-            .unwrap_or_else(|| (AddressRange::new(address, PAGE_SIZE), guess(address)));
+        let (range, protection) = known.or_else(|| protection_of(address)).unwrap_or_else(|| {
+            (
+                AddressRange::new(address, PAGE_SIZE),
+                guess(&self.pager.fork.code, address),
+            )
+        });
         self.mapping = Some((range, protection));
         let writable = Protection::READ | Protection::WRITE;
         protect(address, writable) && store(address, page) && protect(address, protection)
@@ -214,11 +227,11 @@ fn of_letters(permissions: [u8; 4]) -> Protection {
 
 /// The protection of a page that cannot be written, where the kernel tells nobody: whether it can be read it shows,
 /// and where code lay the parent has seen.
-fn guess(address: usize) -> Protection {
+fn guess(code: &Code, address: usize) -> Protection {
     // SAFETY: no content changes.
     let readable = unsafe { sys::madvise(address, PAGE_SIZE, sys::MADV_POPULATE_READ) } == 0;
     match readable {
-        true if pager().fork.code.contains(address) => Protection::READ | Protection::EXEC,
+        true if code.contains(address) => Protection::READ | Protection::EXEC,
         true => Protection::READ,
         false => Protection::empty(),
     }

@@ -26,8 +26,7 @@ use crate::hope::Hope;
 use crate::recode::{Need, Recode};
 use crate::shortage::Shortage;
 use crate::squeeze::Squeeze;
-use crate::start::start_handlers;
-use crate::{Codec, pager, statistics, sys};
+use crate::{Codec, Pager, sys};
 use coldpress_engine::{Ageing, LEAF_PAGES, Reclaimer, Trigger};
 use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
 use coldpress_uffd::PAGE_SIZE;
@@ -93,6 +92,7 @@ pub fn measure_once() -> Option<u64> {
 
 /// The thread's own state.
 struct Reclaim {
+    pager: &'static Pager,
     statm: OwnedFd,
     reclaimer: Reclaimer<Codec>,
     measured_ns: u64,
@@ -132,21 +132,23 @@ pub(crate) fn take_turns() {
     sys::set_time_slice(TIME_SLICE_NS);
 }
 
-/// What the pager's first thread does in a young child: nothing is taken yet. Until its youth is over, or threads
-/// must be there before a filter forbids them.
-pub(crate) fn stay_young(reclaimer: &mut Reclaimer<Codec>) {
-    let (began_ns, ran) = (sys::now_ns(), ran_ns());
-    loop {
-        let bell = &pager().bell;
-        let rung = bell.load(Acquire);
-        stop_for_fork();
-        pager().serve_request();
-        pager().serve_leave(reclaimer.worker());
-        let lived = sys::now_ns() - began_ns;
-        if lived >= YOUTH_NS || ran_ns() - ran > YOUTH_RUN_NS || pager().wants_handlers() {
-            return;
+impl Pager {
+    /// What the pager's first thread does in a young child: nothing is taken yet. Until its youth is over, or threads
+    /// must be there before a filter forbids them.
+    pub(crate) fn stay_young(&'static self, reclaimer: &mut Reclaimer<Codec>) {
+        let (began_ns, ran) = (sys::now_ns(), ran_ns());
+        loop {
+            let bell = &self.bell;
+            let rung = bell.load(Acquire);
+            self.stop_for_fork();
+            self.serve_request();
+            self.serve_leave(reclaimer.worker());
+            let lived = sys::now_ns() - began_ns;
+            if lived >= YOUTH_NS || ran_ns() - ran > YOUTH_RUN_NS || self.wants_handlers() {
+                return;
+            }
+            wait_for(bell, rung, YOUTH_LOOK_NS);
         }
-        wait_for(bell, rung, YOUTH_LOOK_NS);
     }
 }
 
@@ -162,8 +164,14 @@ const YOUTH_RUN_NS: u64 = 10_000_000;
 const YOUTH_LOOK_NS: u64 = 10_000_000;
 
 /// Runs for ever. Called by the pager's first thread once everything is open.
-pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) -> ! {
+pub fn run(
+    pager: &'static Pager,
+    reclaimer: Reclaimer<Codec>,
+    statm: OwnedFd,
+    handlers_started: bool,
+) -> ! {
     let mut reclaim = Reclaim {
+        pager,
         statm,
         reclaimer,
         measured_ns: sys::now_ns(),
@@ -182,9 +190,9 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
         said_no_handlers: false,
         passes: Passes::default(),
         // SAFETY: this is the one reclaim thread.
-        recode: unsafe { Recode::new() },
+        recode: unsafe { Recode::new(pager) },
         squeeze: Squeeze::default(),
-        chaos: Chaos::in_this_process(),
+        chaos: Chaos::in_this_process(&pager.config()),
         cold_age: ColdAge::new(),
         eager_again_ns: 0,
         eager_discovery_ns: 0,
@@ -193,25 +201,27 @@ pub fn run(reclaimer: Reclaimer<Codec>, statm: OwnedFd, handlers_started: bool) 
     };
     loop {
         let pause = reclaim.round();
-        let bell = &pager().bell;
+        let bell = &pager.bell;
         let rung = bell.load(Acquire);
-        stop_for_fork();
-        pager().serve_request();
-        pager().serve_handlers(|| {
+        pager.stop_for_fork();
+        pager.serve_request();
+        pager.serve_handlers(|| {
             reclaim.start_handlers();
         });
-        pager().serve_leave(reclaim.reclaimer.worker());
+        pager.serve_leave(reclaim.reclaimer.worker());
         wait_for(bell, rung, pause);
     }
 }
 
-/// Rests while a fork is under way.
-fn stop_for_fork() {
-    let fork = &pager().fork;
-    if fork.pause.load(Acquire) == 1 {
-        crate::fork::inherit();
-        set_and_wake(&fork.paused, 1);
-        wait_while(&fork.paused, 1);
+impl Pager {
+    /// Rests while a fork is under way.
+    fn stop_for_fork(&self) {
+        let fork = &self.fork;
+        if fork.pause.load(Acquire) == 1 {
+            self.inherit();
+            set_and_wake(&fork.paused, 1);
+            wait_while(&fork.paused, 1);
+        }
     }
 }
 
@@ -287,24 +297,24 @@ impl Marks {
 impl Reclaim {
     /// Measures and publishes.
     fn measure(&mut self) -> u64 {
-        pager().release_idle_frames();
+        self.pager.release_idle_frames();
         let total = private_anonymous_bytes(&self.statm);
         let now = sys::now_ns();
-        let s = pager().host.statistics();
+        let s = self.pager.host.statistics();
         s.longest_measurement_gap_ns
             .fetch_max(now - self.measured_ns, Relaxed);
         s.measurements.fetch_add(1, Relaxed);
         s.measured_at_ns.store(now, Relaxed);
         self.measured_ns = now;
-        let pressure = &pager().pressure;
+        let pressure = &self.pager.pressure;
         pressure.restored.store(0, Relaxed);
         pressure.total_bytes.store(total, Relaxed);
         set_and_wake(
             &pressure.measured,
             pressure.measured.load(Relaxed).wrapping_add(1),
         );
-        statistics::publish(total);
-        crate::decisions::observe();
+        self.pager.publish(total);
+        self.pager.observe_decisions();
         total
     }
 
@@ -313,7 +323,7 @@ impl Reclaim {
     fn fence(&mut self) {
         let (began_ns, content) = (sys::now_ns(), self.content_bytes());
         if self.fence.is_due(began_ns, content) && self.start_handlers() {
-            let registered = pager().discovery.fence();
+            let registered = self.pager.fence();
             let took = began_ns..sys::now_ns();
             self.fence.made(took, registered, content);
         }
@@ -321,7 +331,7 @@ impl Reclaim {
 
     /// What the program has, in place or stored.
     fn content_bytes(&self) -> u64 {
-        let c = pager().engine.counters();
+        let c = self.pager.engine.counters();
         let away = c.compressed_pages.load(Relaxed) + c.same_filled_pages.load(Relaxed);
         self.last_measured_bytes() + away * PAGE_SIZE as u64
     }
@@ -329,7 +339,7 @@ impl Reclaim {
     /// Before anything is registered. `false`: no thread can be made now (`RLIMIT_NPROC`), and nothing is taken.
     fn start_handlers(&mut self) -> bool {
         if !self.handlers_started && sys::now_ns() >= self.handlers_again_ns {
-            self.handlers_started = start_handlers(MAX_HANDLERS);
+            self.handlers_started = self.pager.start_handlers(MAX_HANDLERS);
             self.handlers_again_ns = sys::now_ns() + HANDLERS_REST_NS;
             if !self.handlers_started && !core::mem::replace(&mut self.said_no_handlers, true) {
                 crate::message::say(format_args!(
@@ -345,11 +355,11 @@ impl Reclaim {
     fn watch_hope(&mut self, over: bool, progress: Option<bool>) {
         let content = self.content_bytes();
         let hope = self.hope.judge(sys::now_ns(), over, content, progress);
-        pager().pressure.hopeless.store(!hope, Relaxed);
+        self.pager.pressure.hopeless.store(!hope, Relaxed);
     }
 
     fn last_measured_bytes(&self) -> u64 {
-        pager().pressure.total_bytes.load(Relaxed)
+        self.pager.pressure.total_bytes.load(Relaxed)
     }
 
     /// Looks for memory that is likely to be needed soon; ever more seldom while there is nothing new.
@@ -377,7 +387,7 @@ impl Reclaim {
 
     fn discover_now(&mut self, at_most_every_ns: u64) -> u64 {
         let now = sys::now_ns();
-        let tracked = pager().discovery.discover();
+        let tracked = self.pager.discover();
         // Discovery shall never take more than a tenth of the time.
         let took = sys::now_ns() - now;
         self.discovered_ns = now + (took * 10).saturating_sub(at_most_every_ns);
@@ -386,13 +396,13 @@ impl Reclaim {
 
     /// One round; returns how long to rest after it.
     fn round(&mut self) -> u64 {
-        let config = pager().config();
+        let config = self.pager.config();
         let marks = Marks::in_force(&config);
         let total = self.measure();
-        pager()
+        self.pager
             .engine
-            .prepare_for(&pager().host, READY_LEAVES, READY_LEAVES * LEAF_PAGES);
-        self.passes.advance();
+            .prepare_for(self.pager, READY_LEAVES, READY_LEAVES * LEAF_PAGES);
+        self.passes.advance(self.pager);
         if config.chaos.is_some() {
             // By turns both codecs compress, where an age for re-coding is given.
             let densely = sys::now_ns() >> 29 & 1 == 1;
@@ -400,11 +410,11 @@ impl Reclaim {
             self.recode.turn(&config, Need::Near);
             return self.chaos();
         }
-        let helps = pager().pressure.machine_is_short.load(Relaxed);
+        let helps = self.pager.pressure.machine_is_short.load(Relaxed);
         self.choose_cold_age(&config, total > marks.high || helps);
         let took = config.allows(Trigger::Eager) && self.eager(&config);
         let short = config.allows(Trigger::Pressure) && self.shortage.is_short();
-        pager().pressure.machine_is_short.store(short, Relaxed);
+        self.pager.pressure.machine_is_short.store(short, Relaxed);
         if short {
             self.help_out();
         }
@@ -413,9 +423,9 @@ impl Reclaim {
         let soon_over = total + 2 * growth > marks.high;
         if soon_over || total > marks.budget / 4 * 3 {
             self.discover_idly(total);
-            pager()
+            self.pager
                 .engine
-                .age(&pager().host, &self.ageing(100_000_000, 0), false);
+                .age(self.pager, &self.ageing(100_000_000, 0), false);
         }
         // The first fence registers all there is, and takes long: not only when memory is above already.
         if soon_over || total > marks.budget / 4 * 3 && growth > GROWTH_BYTES {
@@ -430,13 +440,13 @@ impl Reclaim {
         self.watch_hope(false, Some(true));
         let need = self.recode_need(&config, &marks, total);
         // What a child has inherited it shares: stored anew it would be there twice.
-        let shared = pager().fork.inherited.load(Relaxed);
+        let shared = self.pager.fork.inherited.load(Relaxed);
         if !shared && (!short || need == Need::Squeezed) {
             self.recode.turn(&config, need);
         }
         let rest = self.rest_longer_where_idle(rest_ns(marks.budget - total.min(marks.budget)));
         let goes_on =
-            took || short || self.passes.are_under_way() || pager().host.memory.has_too_many();
+            took || short || self.passes.are_under_way() || self.pager.host.memory.has_too_many();
         match goes_on {
             true => rest.min(MEASURE_NS),
             false => rest,
@@ -458,7 +468,7 @@ impl Reclaim {
 
     /// How much re-coding is needed; what leaves is compressed accordingly.
     fn recode_need(&mut self, config: &Config, marks: &Marks, total: u64) -> Need {
-        let frames: u64 = pager().host.memory.used_frames().into();
+        let frames: u64 = self.pager.host.memory.used_frames().into();
         let squeezed = self.squeeze.look(frames * PAGE_SIZE as u64, marks.budget);
         self.recode.compress_densely(config, squeezed);
         match total > marks.budget / 4 * 3 {
@@ -473,10 +483,10 @@ impl Reclaim {
         if config.cold_after_ms != COLD_AFTER_AUTO || !config.allows(Trigger::Eager) {
             // What comes back now says nothing of an age that is not in force.
             self.cold_age = ColdAge::new();
-            pager().control.set_chosen_cold_age(0, false);
+            self.pager.control.set_chosen_cold_age(0, false);
             return;
         }
-        let engine = &pager().engine;
+        let engine = &self.pager.engine;
         let c = engine.counters();
         // The kernel's part of a fault is not in what handlers see.
         let returned = [
@@ -485,7 +495,7 @@ impl Reclaim {
             &c.faults_copied,
         ];
         let returned: u64 = returned.iter().map(|counter| counter.load(Relaxed)).sum();
-        let (waited_ns, _) = statistics::fault_waits();
+        let (waited_ns, _) = self.pager.fault_waits();
         let cost_ns = waited_ns + returned * FAULT_KERNEL_NS;
         let resident: u64 = engine.resident_pages().into();
         let taken = c.eager_compressions.load(Relaxed);
@@ -500,10 +510,10 @@ impl Reclaim {
                 pressed,
             },
         );
-        let control = &pager().control;
+        let control = &self.pager.control;
         let guarded = self.cold_age.is_in_peace();
         control.set_chosen_cold_age(self.cold_age.in_force_ns() / 1_000_000_000, guarded);
-        let s = pager().host.statistics();
+        let s = self.pager.host.statistics();
         match verdict {
             Verdict::Longer => drop(s.cold_age_longer.fetch_add(1, Relaxed)),
             Verdict::Shorter => drop(s.cold_age_shorter.fetch_add(1, Relaxed)),
@@ -534,7 +544,7 @@ impl Reclaim {
             retry_failed_ns: ageing.retry_failed_ns.max(age_ns * RETRY_FAILED_AGES),
             ..ageing
         };
-        let inactive = pager().engine.age(&pager().host, &ageing, false);
+        let inactive = self.pager.engine.age(self.pager, &ageing, false);
         if inactive == 0 || now < self.eager_again_ns || chosen && !self.may_take_for_age() {
             return false;
         }
@@ -547,7 +557,12 @@ impl Reclaim {
 
     /// Whether pages may be taken for the age that was chosen, as far as what it costs is concerned.
     fn may_take_for_age(&self) -> bool {
-        let taken = pager().engine.counters().eager_compressions.load(Relaxed);
+        let taken = self
+            .pager
+            .engine
+            .counters()
+            .eager_compressions
+            .load(Relaxed);
         !self.cold_age.is_in_peace() && self.cold_age.pace(taken) >= u64::from(BATCH_PAGES)
     }
 
@@ -559,7 +574,7 @@ impl Reclaim {
         }
         self.discover(DISCOVER_IDLE_NS);
         let ageing = self.ageing(100_000_000, 20_000_000);
-        if pager().engine.age(&pager().host, &ageing, true) > 0 {
+        if self.pager.engine.age(self.pager, &ageing, true) > 0 {
             let batch = self.batch(u64::MAX, Trigger::Pressure);
             if batch.kept < PROGRESS_PAGES {
                 self.help_again_ns = now + HELP_REST_NS;
@@ -569,23 +584,23 @@ impl Reclaim {
 
     /// Takes pages until the low mark is reached or nothing more can be had now.
     fn press(&mut self, config: &Config, marks: &Marks, total: u64) -> u64 {
-        let s = pager().host.statistics();
+        let s = self.pager.host.statistics();
         let mut next = marks.trigger(total, config);
         let mut total = marks.high;
         let mut hopeless = 0;
         while let Some(trigger) = next {
-            self.passes.advance();
+            self.passes.advance(self.pager);
             let need = self.recode_need(config, marks, total);
             if need == Need::Squeezed {
                 self.recode.turn(config, need);
             }
-            let hurry = marks.hurry_ns(total, pager().pressure.waiting.load(Relaxed) > 0);
+            let hurry = marks.hurry_ns(total, self.pager.pressure.waiting.load(Relaxed) > 0);
             let ageing = self.ageing(100_000_000, hurry);
-            let mut inactive = pager().engine.age(&pager().host, &ageing, true);
+            let mut inactive = self.pager.engine.age(self.pager, &ageing, true);
             self.fence();
             if inactive == 0 {
                 self.discover(DISCOVER_PRESSED_NS);
-                inactive = pager().engine.age(&pager().host, &ageing, true);
+                inactive = self.pager.engine.age(self.pager, &ageing, true);
             }
             let batch = match inactive {
                 0 => Default::default(),
@@ -608,7 +623,7 @@ impl Reclaim {
                     s.budget_misses.fetch_add(1, Relaxed);
                     // Reclaim rests now: nobody shall wait for it meanwhile.
                     self.hope.give_up();
-                    pager().pressure.hopeless.store(true, Relaxed);
+                    self.pager.pressure.hopeless.store(true, Relaxed);
                     if self.pause_ns == MEASURE_NS {
                         self.futility.in_vain(sys::now_ns(), self.seen());
                     }
@@ -621,7 +636,7 @@ impl Reclaim {
                 self.futility.is_over();
                 self.pause_ns = 0;
             }
-            if pager().bell_rung() {
+            if self.pager.bell_rung() {
                 return 0;
             }
         }
@@ -631,27 +646,29 @@ impl Reclaim {
     /// A round of chaos ([`chaos`](crate::chaos)).
     fn chaos(&mut self) -> u64 {
         self.discover(DISCOVER_PRESSED_NS);
-        let touched_before_ns = self.chaos.prepare(&self.ageing(1, 1));
+        let touched_before_ns = self.chaos.prepare(self.pager, &self.ageing(1, 1));
         let batch = self.batch(touched_before_ns, Trigger::Pressure);
         let rest_ns = match batch.taken > BATCH_PAGES / 2 {
             true => 100_000,
             false => 1_000_000,
         };
-        rest_ns.max(pager().config().chaos_rest_ns)
+        rest_ns.max(self.pager.config().chaos_rest_ns)
     }
 
     fn batch(&mut self, touched_before_ns: u64, trigger: Trigger) -> coldpress_engine::Batch {
         if !self.start_handlers() {
             return Default::default();
         }
-        pager().host.memory.notice_locking();
-        pager().host.memory.prepare();
-        pager().discovery.exclude_threads();
-        if pager().host.exclusions.incomplete.load(Relaxed) {
+        self.pager.host.memory.notice_locking();
+        self.pager.host.memory.prepare();
+        self.pager
+            .discovery
+            .exclude_threads(&self.pager.host.exclusions);
+        if self.pager.host.exclusions.incomplete.load(Relaxed) {
             return Default::default();
         }
-        let batch = pager().engine.reclaim_batch(
-            &pager().host,
+        let batch = self.pager.engine.reclaim_batch(
+            self.pager,
             &mut self.reclaimer,
             BATCH_PAGES,
             touched_before_ns,
@@ -698,9 +715,11 @@ mod tests {
     use super::*;
     use coldpress_interface::triggers::Triggers;
 
+    static PAGER: Pager = Pager::new();
+
     #[test]
     fn above_the_budget_it_is_critical() {
-        let config = pager().config();
+        let config = PAGER.config();
         let marks = Marks::of(64 << 20);
         assert!(marks.low < marks.high && marks.high < marks.budget);
         let trigger = |total| marks.trigger(total, &config);
@@ -723,7 +742,7 @@ mod tests {
         let config = |triggers| Config {
             triggers,
             budget_bytes: 64 << 20,
-            ..pager().config()
+            ..PAGER.config()
         };
         let marks = Marks::of(64 << 20);
         let (near, above) = (marks.budget, marks.budget + 1);
@@ -751,7 +770,7 @@ mod tests {
     #[test]
     fn without_a_budget_there_is_always_room() {
         let marks = Marks::of(NO_BUDGET);
-        let config = pager().config();
+        let config = PAGER.config();
         for total in [0, 1 << 20, 1 << 46] {
             assert_eq!(marks.trigger(total, &config), None);
             assert!(!marks.waits(total, &config) && !marks.is_near(total));

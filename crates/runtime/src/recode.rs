@@ -23,8 +23,9 @@
 //! In the child of a fork the tables are those of the parent, or, where it had none yet, made anew.
 
 use crate::config::Config;
+use crate::control::Control;
 use crate::workplace::Training;
-use crate::{Codec, pager, sys};
+use crate::{Codec, Pager, sys};
 use coldpress_codec::CodecKind;
 use coldpress_codec::press::Simd;
 use coldpress_codec::press_dense::{PressDense, TRAINING_PAGES};
@@ -122,6 +123,7 @@ impl Window {
 
 /// The reclaim thread's part in it.
 pub(crate) struct Recode {
+    pager: &'static Pager,
     recoder: Recoder<Codec, Dense>,
     phase: Phase,
     window: Window,
@@ -161,7 +163,7 @@ impl Need {
 }
 
 /// When the pages of a program are re-coded, by its configuration; `None`: never.
-fn age_ms(config: &Config) -> Option<u64> {
+fn age_ms(config: &Config, control: &Control) -> Option<u64> {
     if config.codec != CodecKind::Press {
         return None;
     }
@@ -173,16 +175,16 @@ fn age_ms(config: &Config) -> Option<u64> {
         Some(0) => None,
         Some(ms) => Some(ms),
         None if config.chaos.is_some() => None,
-        None => Some((COLD_AGES * pager().control.cold_age_ms()).max(LEAST_AGE_MS)),
+        None => Some((COLD_AGES * control.cold_age_ms()).max(LEAST_AGE_MS)),
     }
 }
 
 impl Recode {
     /// # Safety
     /// There is one at a time.
-    pub(crate) unsafe fn new() -> Self {
-        let workplace = &pager().workplace;
-        let is_trained = pager().engine.codec().tables().is_some();
+    pub(crate) unsafe fn new(pager: &'static Pager) -> Self {
+        let workplace = &pager.workplace;
+        let is_trained = pager.engine.codec().tables().is_some();
         // SAFETY: one at a time, as the caller promises; nobody decodes with tables that were not
         // published.
         let (recoder, training) = unsafe {
@@ -192,6 +194,7 @@ impl Recode {
             )
         };
         Self {
+            pager,
             recoder,
             phase: Phase::Resting,
             window: Window::default(),
@@ -205,14 +208,14 @@ impl Recode {
 
     /// Says whether what leaves is compressed by press-dense from now on: as soon as there are tables.
     pub(crate) fn compress_densely(&mut self, config: &Config, densely: bool) {
-        let densely = densely && age_ms(config).is_some();
-        pager().engine.codec().compress_densely(densely);
+        let densely = densely && age_ms(config, &self.pager.control).is_some();
+        self.pager.engine.codec().compress_densely(densely);
         self.considered_all &= densely;
     }
 
     /// Does some of what there is to do, if it is time.
     pub(crate) fn turn(&mut self, config: &Config, need: Need) {
-        let Some(age_ms) = age_ms(config) else {
+        let Some(age_ms) = age_ms(config, &self.pager.control) else {
             return;
         };
         let began_ns = sys::now_ns();
@@ -228,32 +231,32 @@ impl Recode {
         loop {
             self.step();
             let over = sys::now_ns() - began_ns > TURN_NS;
-            if over || self.phase == Phase::Resting || pager().bell_rung() {
+            if over || self.phase == Phase::Resting || self.pager.bell_rung() {
                 break;
             }
         }
         let took = sys::own_cpu_ns() - before;
         self.again_ns = sys::now_ns() + took * need.share();
-        let s = pager().host.statistics();
+        let s = self.pager.host.statistics();
         s.recode_time_ns.fetch_add(took, Relaxed);
     }
 
-    fn now() -> Mark {
+    fn now(&self) -> Mark {
         Mark {
             at_ns: sys::now_ns(),
-            stored: crate::statistics::ever_stored_pages(),
+            stored: self.pager.ever_stored_pages(),
         }
     }
 
     /// Begins a pass, if there is one to be made.
     fn begins(&mut self, now_ns: u64, age_ns: u64, need: Need) -> bool {
-        let stored = pager().engine.counters().compressed_pages.load(Relaxed);
+        let stored = self.pager.engine.counters().compressed_pages.load(Relaxed);
         if self.training.is_some() && stored < LEAST_STORED_PAGES {
             return false;
         }
         let now = Mark {
             at_ns: now_ns,
-            ..Self::now()
+            ..self.now()
         };
         self.considers_all = need == Need::Squeezed && !self.considered_all;
         let due = match need {
@@ -279,8 +282,8 @@ impl Recode {
             true => 0..u32::MAX,
             false => self.window.away_ms(sys::now_ns()),
         };
-        let engine = &pager().engine;
-        engine.find_stored(&pager().host, &mut self.recoder, away_ms, ENTRIES)
+        let engine = &self.pager.engine;
+        engine.find_stored(self.pager, &mut self.recoder, away_ms, ENTRIES)
     }
 
     fn step(&mut self) {
@@ -291,7 +294,7 @@ impl Recode {
                 if training.step()
                     && let Some(training) = self.training.take()
                 {
-                    pager().engine.codec().set_tables(training.into_tables());
+                    self.pager.engine.codec().set_tables(training.into_tables());
                     self.recoder.begin();
                     self.phase = Phase::Recoding;
                 }
@@ -321,28 +324,28 @@ impl Recode {
             Search::PassEnded => {
                 // Most of what is stored came lately, or has nothing to tell.
                 training.forget();
-                self.window.until = Self::now();
+                self.window.until = self.now();
                 self.sample_again_ns = sys::now_ns() + SAMPLE_AGAIN_NS;
                 self.phase = Phase::Resting;
             }
         }
-        let s = pager().host.statistics();
+        let s = self.pager.host.statistics();
         let pages = self.training.as_ref().map_or(0, Training::pages);
         s.recode_sample_pages.store(pages as u64, Relaxed);
     }
 
     /// Looks on, and stores one page anew.
     fn recode(&mut self) {
-        let engine = &pager().engine;
+        let engine = &self.pager.engine;
         let dense = engine.codec().tables().and_then(PressDense::new);
         match (self.find(), dense) {
             (Search::Found, Some(dense)) => {
-                engine.recode(&pager().host, &mut self.recoder, &dense, GAIN_PART);
+                engine.recode(self.pager, &mut self.recoder, &dense, GAIN_PART);
             }
             (Search::Unfinished, Some(_)) => {}
             (Search::PassEnded, _) | (_, None) => {
                 self.considered_all |= self.considers_all;
-                let now = Self::now();
+                let now = self.now();
                 self.window.advance(now);
                 if self.considers_all {
                     self.window.from = now;

@@ -8,7 +8,7 @@ use crate::fork::Operation;
 use crate::futex::{FutexLock, Inside, add_and_wake, set_and_wake, wait_while};
 use crate::sys::SignalsBlocked;
 use crate::windows::parts;
-use crate::{Codec, Pager, fork, handler, sys};
+use crate::{Codec, Pager, sys};
 use coldpress_engine::{Entry, Worker};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
@@ -138,7 +138,7 @@ impl Pager {
         if self.is_running() {
             let _signals = SignalsBlocked::new();
             let _closed = self.host.gate.close();
-            handler::deliver(operation);
+            self.deliver(operation);
         }
     }
 
@@ -195,7 +195,8 @@ impl Pager {
         }
         // During a fork nothing is marked; what is registered is marked when it is over.
         if !self.fork.still.load(Acquire) {
-            fork::for_each_registered_in(range, |r| self.host.keep_from_raw_clones(r));
+            self.host
+                .for_each_registered_in(range, |r| self.host.keep_from_raw_clones(r));
         }
     }
 
@@ -393,12 +394,12 @@ impl Pager {
     }
 
     /// Leaves, if that is asked for. Called by the reclaim thread, which ends with it.
-    pub(crate) fn serve_leave(&self, worker: &mut Worker<Codec>) {
+    pub(crate) fn serve_leave(&'static self, worker: &mut Worker<Codec>) {
         let request = &self.request;
         if request.state.load(Acquire) != LEAVE {
             return;
         }
-        let left = crate::leave::leave(worker);
+        let left = self.leave_now(worker);
         request.granted.store(left, Relaxed);
         set_and_wake(&request.state, NONE);
         if left {
@@ -446,7 +447,7 @@ impl Pager {
     fn register_parts(&self, range: AddressRange) -> bool {
         let mut granted = true;
         for part in parts(range) {
-            let Some(segment) = crate::discovery::window_for(part.base) else {
+            let Some(segment) = self.window_for(part.base) else {
                 return false;
             };
             let _inside = self.host.gate.enter_in_turn();
@@ -454,7 +455,7 @@ impl Pager {
                 start: part.base + part.first as usize * PAGE_SIZE,
                 end: part.base + part.end as usize * PAGE_SIZE,
             };
-            granted &= self.host.register_in_window(segment, range).is_ok();
+            granted &= self.register_in_window(segment, range).is_ok();
         }
         granted
     }
@@ -476,7 +477,7 @@ impl Pager {
         if !in_place || unsafe { uffd.unregister(range) }.is_err() {
             return false;
         }
-        handler::deliver(Operation::Unmap(range));
+        self.deliver(Operation::Unmap(range));
         // SAFETY: no content changes.
         unsafe { sys::madvise(range.start, range.len(), sys::MADV_DOFORK) };
         // The change above has ended the exclusion with everything else.

@@ -14,10 +14,7 @@
 
 use crate::futex::{set_and_wake, wait_for};
 use crate::handler::MAX_HANDLERS;
-use crate::{
-    Codec, dormant, fork, handler, message, pager, reclaim, run_file, statistics, sys, trace,
-    watchdog,
-};
+use crate::{Codec, Pager, handler, message, reclaim, run_file, statistics, sys, trace, watchdog};
 use coldpress_engine::Reclaimer;
 use coldpress_interface::PAGE_SIZE;
 use coldpress_uffd::{Errno, Features, Pagemap, Userfaultfd};
@@ -142,11 +139,13 @@ impl Threads {
 /// How often a program that waits for its pager looks whether the pager's first thread is still there.
 const STILL_THERE_NS: u64 = 100_000_000;
 
-/// Starts the pager in the program. The configuration and the directory are set.
-pub fn start() -> Result<(), StartError> {
-    settle()?;
-    reserve()?;
-    launch(Start::First)
+impl Pager {
+    /// Starts the pager in the program. The configuration and the directory are set.
+    pub fn start(&'static self) -> Result<(), StartError> {
+        self.settle()?;
+        self.reserve()?;
+        self.launch(Start::First)
+    }
 }
 
 /// How the pager starts.
@@ -178,153 +177,153 @@ impl Start {
     }
 }
 
-/// A userfaultfd for a pager that leaves and wants to come back when it may not open one any more. In the table of
-/// the calling thread, one of the program's.
-pub(crate) fn open_ahead() -> Option<Userfaultfd> {
-    open_userfaultfd(inherited_device()).ok()
-}
-
-/// Starts the pager again in a process that it has left a moment ago.
-pub(crate) fn start_again(uffd: Userfaultfd) -> Result<(), StartError> {
-    use rustix::fd::{AsFd, AsRawFd};
-    let pager = pager();
-    pager.threads.reset();
-    pager.host.memory.reset_stacks();
-    // SAFETY: the pager has no threads, and the program's are in no wrapper but this one's.
-    unsafe { pager.deferred.reset() };
-    pager.pressure.waiting.store(0, Relaxed);
-    pager.fork.pause.store(0, Relaxed);
-    pager.fork.paused.store(0, Relaxed);
-    launch(Start::Again(uffd.as_fd().as_raw_fd()))
-}
-
-/// Starts the pager in the program, but not before it is worth it ([`dormant`]).
-pub fn start_dormant() -> Result<(), StartError> {
-    settle()?;
-    dormant::begin()
-}
-
-fn settle() -> Result<(), StartError> {
-    pager().host.exclusions.learn_layout();
-    let settled = pager().host.memory.settle(memory_of_the_machine());
-    settled.map_err(|_| StartError::Memory)
-}
-
-fn reserve() -> Result<(), StartError> {
-    let pager = pager();
-    let memory = memory_of_the_machine();
-    pager
-        .host
-        .memory
-        .reserve(memory)
-        .map_err(|_| StartError::Memory)?;
-    pager.fork.reserve().ok_or(StartError::Memory)?;
-    let workplace = pager.workplace.reserve(&pager.host.memory);
-    workplace.ok_or(StartError::Memory)
-}
-
-/// Starts the pager again in the child of a fork.
-pub fn start_in_child() -> Result<(), StartError> {
-    launch(Start::Child)
-}
-
-/// In the child of a fork: traces and counters are the parent's.
-pub(crate) fn forget_parent() {
-    trace::stop();
-    statistics::begin_in_child();
-    crate::decisions::begin_in_child();
-}
-
-fn launch(start: Start) -> Result<(), StartError> {
-    let pager = pager();
-    match start {
-        Start::First => make_page(0),
-        Start::Child => forget_parent(),
-        Start::Again(_) => {}
+impl Pager {
+    /// A userfaultfd for a pager that leaves and wants to come back when it may not open one any more. In the table of
+    /// the calling thread, one of the program's.
+    pub(crate) fn open_ahead(&self) -> Option<Userfaultfd> {
+        open_userfaultfd(self.inherited_device()).ok()
     }
-    let stack = pager.host.memory.stack().ok_or(StartError::Memory)?;
-    // SAFETY: a stack that nobody else has.
-    let thread = unsafe {
-        sys::start_thread(
-            stack,
-            sys::Role::Reclaim,
-            false,
-            first_thread,
-            start.to_number(),
-        )
-        .map_err(|_| StartError::Thread)?
-    };
-    while pager.threads.ready.load(Acquire) == 0 {
-        wait_for(&pager.threads.ready, 0, STILL_THERE_NS);
-        // A filter of system calls may have ended it.
-        if pager.threads.ready.load(Acquire) == 0 && !sys::is_thread(thread) {
-            return Err(StartError::Thread);
+
+    /// Starts the pager again in a process that it has left a moment ago.
+    pub(crate) fn start_again(&'static self, uffd: Userfaultfd) -> Result<(), StartError> {
+        use rustix::fd::{AsFd, AsRawFd};
+        self.threads.reset();
+        self.host.memory.reset_stacks();
+        // SAFETY: the pager has no threads, and the program's are in no wrapper but this one's.
+        unsafe { self.deferred.reset() };
+        self.pressure.waiting.store(0, Relaxed);
+        self.fork.pause.store(0, Relaxed);
+        self.fork.paused.store(0, Relaxed);
+        self.launch(Start::Again(uffd.as_fd().as_raw_fd()))
+    }
+
+    /// Starts the pager in the program, but not before it is worth it ([`dormant`](crate::dormant)).
+    pub fn start_dormant(&'static self) -> Result<(), StartError> {
+        self.settle()?;
+        self.begin_to_wait()
+    }
+
+    fn settle(&self) -> Result<(), StartError> {
+        self.host.exclusions.learn_layout();
+        let settled = self.host.memory.settle(memory_of_the_machine());
+        trace::set_own(self.host.memory.range());
+        settled.map_err(|_| StartError::Memory)
+    }
+
+    fn reserve(&self) -> Result<(), StartError> {
+        let memory = memory_of_the_machine();
+        self.host
+            .memory
+            .reserve(memory)
+            .map_err(|_| StartError::Memory)?;
+        self.fork
+            .reserve(&self.host.memory)
+            .ok_or(StartError::Memory)?;
+        let workplace = self.workplace.reserve(&self.host.memory);
+        workplace.ok_or(StartError::Memory)
+    }
+
+    /// Starts the pager again in the child of a fork.
+    pub fn start_in_child(&'static self) -> Result<(), StartError> {
+        self.launch(Start::Child)
+    }
+
+    /// In the child of a fork: traces and counters are the parent's.
+    pub(crate) fn forget_parent(&self) {
+        trace::stop();
+        self.begin_figures_in_child();
+        self.decisions.begin_in_child();
+    }
+
+    fn launch(&'static self, start: Start) -> Result<(), StartError> {
+        match start {
+            Start::First => self.make_page(0),
+            Start::Child => self.forget_parent(),
+            Start::Again(_) => {}
         }
-    }
-    match pager.threads.ready.load(Acquire) {
-        1 => {
-            pager.set_running();
-            Ok(())
-        }
-        2 => Err(StartError::Memory),
-        3 => Err(StartError::Thread),
-        4 => Err(StartError::Userfaultfd),
-        _ => Err(StartError::Proc),
-    }
-}
-
-/// Makes the statistics page.
-fn make_page(fork_child_mode: u64) {
-    let pager = pager();
-    // SAFETY: the pager that used an inherited one is not in this process, and a new one not yet.
-    let page = unsafe { statistics::create() };
-    // SAFETY: a mapping that nobody unmaps.
-    unsafe {
-        pager.host.set_statistics(page.cast());
-        pager.control.set_page(page);
-    }
-    pager.account.begin();
-    for handler in &pager.handlers {
-        handler.forget_waits();
-    }
-    let s = pager.host.statistics();
-    statistics::publish_settings();
-    s.fork_child_mode.store(fork_child_mode, Relaxed);
-    statistics::name(&s.codec, pager.config().codec);
-    statistics::name(&s.storage, pager.config().storage);
-}
-
-/// Starts the pager in a thread that has waited with it, and is the first.
-pub(crate) fn start_here(is_forked: bool) -> ! {
-    let pager = pager();
-    make_page(is_forked.into());
-    sys::set_thread_name(c"coldpress/main");
-    pager.threads.add(sys::thread_id());
-    match reserve().and_then(|()| open_all(Start::First)) {
-        Ok((reclaimer, statm, handlers_started)) => {
-            pager.set_running();
-            pager.dormant.end();
-            reclaim::run(reclaimer, statm, handlers_started)
-        }
-        Err(error) => {
-            run_file::release(pager.control.page_address());
-            pager.dormant.end();
-            if pager.config().root_pid == sys::process_id() {
-                say_unmanaged(error);
+        let stack = self.host.memory.stack().ok_or(StartError::Memory)?;
+        // SAFETY: a stack that nobody else has.
+        let thread = unsafe {
+            sys::start_thread(
+                stack,
+                sys::Role::Reclaim,
+                false,
+                first_thread,
+                self,
+                start.to_number(),
+            )
+            .map_err(|_| StartError::Thread)?
+        };
+        while self.threads.ready.load(Acquire) == 0 {
+            wait_for(&self.threads.ready, 0, STILL_THERE_NS);
+            // A filter of system calls may have ended it.
+            if self.threads.ready.load(Acquire) == 0 && !sys::is_thread(thread) {
+                return Err(StartError::Thread);
             }
-            sys::exit_thread()
+        }
+        match self.threads.ready.load(Acquire) {
+            1 => {
+                self.set_running();
+                Ok(())
+            }
+            2 => Err(StartError::Memory),
+            3 => Err(StartError::Thread),
+            4 => Err(StartError::Userfaultfd),
+            _ => Err(StartError::Proc),
         }
     }
-}
 
-/// The device's descriptor, if the program has inherited it and has not closed it.
-pub(crate) fn inherited_device() -> Option<i32> {
-    const MISCELLANEOUS: u32 = 10;
-    let fd = pager().config().device.filter(|&fd| fd >= 0)?;
-    // SAFETY: whatever the number stands for now, it is only asked what it is.
-    let stat = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(fd) }).ok()?;
-    let device = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_char_device();
-    (device && rustix::fs::major(stat.st_rdev) == MISCELLANEOUS).then_some(fd)
+    /// Makes the statistics page.
+    fn make_page(&self, fork_child_mode: u64) {
+        // SAFETY: the pager that used an inherited one is not in this process, and a new one not yet.
+        let page = unsafe { self.create_page() };
+        // SAFETY: a mapping that nobody unmaps.
+        unsafe {
+            self.host.set_statistics(page.cast());
+            self.control.set_page(page);
+        }
+        self.account.begin();
+        for handler in &self.handlers {
+            handler.forget_waits();
+        }
+        let s = self.host.statistics();
+        self.publish_settings();
+        s.fork_child_mode.store(fork_child_mode, Relaxed);
+        statistics::name(&s.codec, self.config().codec);
+        statistics::name(&s.storage, self.config().storage);
+    }
+
+    /// Starts the pager in a thread that has waited with it, and is the first.
+    pub(crate) fn start_here(&'static self, is_forked: bool) -> ! {
+        self.make_page(is_forked.into());
+        sys::set_thread_name(c"coldpress/main");
+        self.threads.add(sys::thread_id());
+        match self.reserve().and_then(|()| self.open_all(Start::First)) {
+            Ok((reclaimer, statm, handlers_started)) => {
+                self.set_running();
+                self.dormant.end();
+                reclaim::run(self, reclaimer, statm, handlers_started)
+            }
+            Err(error) => {
+                run_file::release(self.control.page_address());
+                self.dormant.end();
+                if self.config().root_pid == sys::process_id() {
+                    say_unmanaged(error);
+                }
+                sys::exit_thread()
+            }
+        }
+    }
+
+    /// The device's descriptor, if the program has inherited it and has not closed it.
+    pub(crate) fn inherited_device(&self) -> Option<i32> {
+        const MISCELLANEOUS: u32 = 10;
+        let fd = self.config().device.filter(|&fd| fd >= 0)?;
+        // SAFETY: whatever the number stands for now, it is only asked what it is.
+        let stat = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(fd) }).ok()?;
+        let device = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_char_device();
+        (device && rustix::fs::major(stat.st_rdev) == MISCELLANEOUS).then_some(fd)
+    }
 }
 
 /// Closes all descriptors but that of the device, in a table of the calling thread's own: what the
@@ -342,18 +341,17 @@ pub(crate) fn close_descriptors(device: Option<i32>) {
 }
 
 /// The pager's first thread: opens everything in a descriptor table of its own.
-extern "C" fn first_thread(start: usize) -> ! {
+extern "C" fn first_thread(pager: &'static Pager, start: usize) -> ! {
     sys::set_thread_name(c"coldpress/main");
-    let pager = pager();
     pager.threads.add(sys::thread_id());
     let start = Start::from_number(start);
     if start == Start::Child {
-        live_young()
+        pager.live_young()
     }
-    match open_all(start) {
+    match pager.open_all(start) {
         Ok((reclaimer, statm, handlers_started)) => {
             set_and_wake(&pager.threads.ready, 1);
-            reclaim::run(reclaimer, statm, handlers_started)
+            reclaim::run(pager, reclaimer, statm, handlers_started)
         }
         Err(error) => {
             set_and_wake(&pager.threads.ready, error as u32);
@@ -362,126 +360,127 @@ extern "C" fn first_thread(start: usize) -> ! {
     }
 }
 
-/// The first thread in the child of a fork where pages are away. Most children end soon, and all that a process has
-/// opened of `/proc` costs when it has ended: so there is one handler at first, and no more than it needs. A child that lives
-/// gets the rest.
-fn live_young() -> ! {
-    let pager = pager();
-    if let Err(error) = open_young() {
-        set_and_wake(&pager.threads.ready, error as u32);
-        sys::exit_thread();
-    }
-    set_and_wake(&pager.threads.ready, 1);
-    // SAFETY: this thread is the only reclaimer; its part of the workplace is its own.
-    let mut reclaimer = unsafe { pager.workplace.reclaimer() };
-    reclaim::stay_young(&mut reclaimer);
-    loop {
-        match grow_up() {
-            Ok(statm) => reclaim::run(reclaimer, statm, true),
-            // It has lost the right to that meanwhile, and goes on without.
-            Err(_) if crate::leave::leave(reclaimer.worker()) => pager.leaving.thread_goes(),
-            Err(_) => reclaim::stay_young(&mut reclaimer),
+impl Pager {
+    /// The first thread in the child of a fork where pages are away. Most children end soon, and all that a process has
+    /// opened of `/proc` costs when it has ended: so there is one handler at first, and no more than it needs. A child
+    /// that lives gets the rest.
+    fn live_young(&'static self) -> ! {
+        if let Err(error) = self.open_young() {
+            set_and_wake(&self.threads.ready, error as u32);
+            sys::exit_thread();
+        }
+        set_and_wake(&self.threads.ready, 1);
+        // SAFETY: this thread is the only reclaimer; its part of the workplace is its own.
+        let mut reclaimer = unsafe { self.workplace.reclaimer() };
+        self.stay_young(&mut reclaimer);
+        loop {
+            match self.grow_up() {
+                Ok(statm) => reclaim::run(self, reclaimer, statm, true),
+                // It has lost the right to that meanwhile, and goes on without.
+                Err(_) if self.leave_now(reclaimer.worker()) => self.leaving.thread_goes(),
+                Err(_) => self.stay_young(&mut reclaimer),
+            }
         }
     }
-}
 
-fn open_young() -> Result<(), StartError> {
-    let pager = pager();
-    stay_out_of_the_way();
-    let device = inherited_device();
-    close_descriptors(device);
-    let uffd = open_userfaultfd(device).map_err(|_| StartError::Userfaultfd)?;
-    if let Some(fd) = device {
-        sys::close_range(fd as u32, fd as u32);
-    }
-    pager.handler_count.store(0, Relaxed);
-    // SAFETY: this is the first thread of the pager, the others do not exist yet, and the program waits.
-    unsafe {
-        pager.leaving.reset();
-        uffd.register(pager.host.memory.staging())
-            .map_err(|_| StartError::Userfaultfd)?;
-        pager.host.uffd.set(uffd);
-    }
-    // Nothing of the program's is registered yet: without a handler it goes on without a pager.
-    if !start_handlers(1) {
-        return Err(StartError::Thread);
-    }
-    fork::register_again();
-    pager.fork.inherited.store(true, Relaxed);
-    Ok(())
-}
-
-/// Opens the rest, and starts the other threads.
-fn grow_up() -> Result<OwnedFd, StartError> {
-    let pager = pager();
-    let pagemap = Pagemap::open().map_err(|_| StartError::Proc)?;
-    let statm = reclaim::open_statm().ok_or(StartError::Proc)?;
-    // SAFETY: only this thread uses `discovery`; nobody has found the page map yet.
-    unsafe {
-        pager.discovery.open().map_err(|_| StartError::Proc)?;
-        pager.host.pagemap.set(pagemap);
-    }
-    make_page(1);
-    pager.engine.prepare_for(&pager.host, 1024, 65_536);
-    // What is registered has a handler: the others, and the watchdog, are missed where they cannot be made.
-    start_handlers(MAX_HANDLERS);
-    watch();
-    reclaim::take_turns();
-    Ok(statm)
-}
-
-/// Starts the watchdog, if there is none. `false`: it cannot be made.
-pub(crate) fn watch() -> bool {
-    let watched = &pager().threads.watched;
-    if !watched.load(Relaxed) {
-        // A new thread has its maker's name.
-        sys::set_thread_name(c"coldpress/watch");
-        let started = start_thread(sys::Role::Watchdog, watchdog::run, 0);
-        sys::set_thread_name(c"coldpress/main");
-        watched.store(started.is_ok(), Relaxed);
-    }
-    watched.load(Relaxed)
-}
-
-fn open_all(start: Start) -> Result<(Reclaimer<Codec>, OwnedFd, bool), StartError> {
-    let pager = pager();
-    stay_out_of_the_way();
-    let uffd = if let Start::Again(fd) = start {
-        close_descriptors(Some(fd));
-        // SAFETY: a userfaultfd, opened for this pager, in a table that is this thread's own.
-        Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(fd) })
-    } else {
-        let device = inherited_device();
+    fn open_young(&'static self) -> Result<(), StartError> {
+        stay_out_of_the_way();
+        let device = self.inherited_device();
         close_descriptors(device);
         let uffd = open_userfaultfd(device).map_err(|_| StartError::Userfaultfd)?;
         if let Some(fd) = device {
             sys::close_range(fd as u32, fd as u32);
         }
-        uffd
-    };
-    pager.handler_count.store(0, Relaxed);
-    // SAFETY: this is the first thread of the pager.
-    unsafe { pager.leaving.reset() };
-    let pagemap = Pagemap::open().map_err(|_| StartError::Proc)?;
-    let statm = reclaim::open_statm().ok_or(StartError::Proc)?;
-    // SAFETY: the other pager threads do not exist yet, and the program waits.
-    unsafe {
-        pager.discovery.open().map_err(|_| StartError::Proc)?;
-        uffd.register(pager.host.memory.staging())
-            .map_err(|_| StartError::Userfaultfd)?;
-        pager.host.uffd.set(uffd);
-        pager.host.pagemap.set(pagemap);
+        self.handler_count.store(0, Relaxed);
+        // SAFETY: this is the first thread of the pager, the others do not exist yet, and the program waits.
+        unsafe {
+            self.leaving.reset();
+            uffd.register(self.host.memory.staging())
+                .map_err(|_| StartError::Userfaultfd)?;
+            self.host.uffd.set(uffd);
+        }
+        // Nothing of the program's is registered yet: without a handler it goes on without a pager.
+        if !self.start_handlers(1) {
+            return Err(StartError::Thread);
+        }
+        self.register_again();
+        self.fork.inherited.store(true, Relaxed);
+        Ok(())
     }
-    pager.engine.prepare_for(&pager.host, 1024, 65_536);
-    // Where there is none, none is registered until one can be made (`reclaim`).
-    let handlers_started = start_handlers(MAX_HANDLERS);
-    if !watch() {
-        return Err(StartError::Thread);
+
+    /// Opens the rest, and starts the other threads.
+    fn grow_up(&'static self) -> Result<OwnedFd, StartError> {
+        let pagemap = Pagemap::open().map_err(|_| StartError::Proc)?;
+        let statm = reclaim::open_statm().ok_or(StartError::Proc)?;
+        // SAFETY: only this thread uses `discovery`; nobody has found the page map yet.
+        unsafe {
+            self.discovery.open().map_err(|_| StartError::Proc)?;
+            self.host.pagemap.set(pagemap);
+        }
+        self.make_page(1);
+        self.engine.prepare_for(self, 1024, 65_536);
+        // What is registered has a handler: the others, and the watchdog, are missed where they cannot be made.
+        self.start_handlers(MAX_HANDLERS);
+        self.watch();
+        reclaim::take_turns();
+        Ok(statm)
     }
-    reclaim::take_turns();
-    // SAFETY: this thread is the only reclaimer; its part of the workplace is its own.
-    let reclaimer = unsafe { pager.workplace.reclaimer() };
-    Ok((reclaimer, statm, handlers_started))
+
+    /// Starts the watchdog, if there is none. `false`: it cannot be made.
+    pub(crate) fn watch(&'static self) -> bool {
+        let watched = &self.threads.watched;
+        if !watched.load(Relaxed) {
+            // A new thread has its maker's name.
+            sys::set_thread_name(c"coldpress/watch");
+            let started = self.start_thread(sys::Role::Watchdog, watchdog::run, 0);
+            sys::set_thread_name(c"coldpress/main");
+            watched.store(started.is_ok(), Relaxed);
+        }
+        watched.load(Relaxed)
+    }
+
+    fn open_all(
+        &'static self,
+        start: Start,
+    ) -> Result<(Reclaimer<Codec>, OwnedFd, bool), StartError> {
+        stay_out_of_the_way();
+        let uffd = if let Start::Again(fd) = start {
+            close_descriptors(Some(fd));
+            // SAFETY: a userfaultfd, opened for this pager, in a table that is this thread's own.
+            Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(fd) })
+        } else {
+            let device = self.inherited_device();
+            close_descriptors(device);
+            let uffd = open_userfaultfd(device).map_err(|_| StartError::Userfaultfd)?;
+            if let Some(fd) = device {
+                sys::close_range(fd as u32, fd as u32);
+            }
+            uffd
+        };
+        self.handler_count.store(0, Relaxed);
+        // SAFETY: this is the first thread of the pager.
+        unsafe { self.leaving.reset() };
+        let pagemap = Pagemap::open().map_err(|_| StartError::Proc)?;
+        let statm = reclaim::open_statm().ok_or(StartError::Proc)?;
+        // SAFETY: the other pager threads do not exist yet, and the program waits.
+        unsafe {
+            self.discovery.open().map_err(|_| StartError::Proc)?;
+            uffd.register(self.host.memory.staging())
+                .map_err(|_| StartError::Userfaultfd)?;
+            self.host.uffd.set(uffd);
+            self.host.pagemap.set(pagemap);
+        }
+        self.engine.prepare_for(self, 1024, 65_536);
+        // Where there is none, none is registered until one can be made (`reclaim`).
+        let handlers_started = self.start_handlers(MAX_HANDLERS);
+        if !self.watch() {
+            return Err(StartError::Thread);
+        }
+        reclaim::take_turns();
+        // SAFETY: this thread is the only reclaimer; its part of the workplace is its own.
+        let reclaimer = unsafe { self.workplace.reclaimer() };
+        Ok((reclaimer, statm, handlers_started))
+    }
 }
 
 /// The calling thread has a working directory of its own, so that the program may enter another mount namespace: not
@@ -512,58 +511,60 @@ fn open_userfaultfd(device: Option<i32>) -> Result<Userfaultfd, Errno> {
     Ok(uffd)
 }
 
-fn start_thread(
-    role: sys::Role,
-    entry: extern "C" fn(usize) -> !,
-    argument: usize,
-) -> Result<u32, StartError> {
-    let memory = &pager().host.memory;
-    let stack = memory.stack().ok_or(StartError::Memory)?;
-    // SAFETY: a stack that nobody else has.
-    let started = unsafe { sys::start_thread(stack, role, true, entry, argument) };
-    let thread = started.map_err(|_| {
-        memory.take_back_stack();
-        StartError::Thread
-    })?;
-    pager().threads.add(thread);
-    Ok(thread)
-}
-
-/// Starts one handler for each processor that the process may use, or `most` of them; one of them may be there. Called by
-/// a pager thread, whose descriptor table they share, before the first page is taken out. `false`: there is none, since no
-/// thread could be made, and nothing may be registered.
-pub fn start_handlers(most: usize) -> bool {
-    let pager = pager();
-    let allowed = rustix::thread::sched_getaffinity(None);
-    // A new thread has its maker's name.
-    sys::set_thread_name(c"coldpress/fault");
-    let there = pager.handler_count.load(Relaxed);
-    let mut number = 0;
-    for cpu in 0..rustix::thread::CpuSet::MAX_CPU {
-        let usable = allowed.as_ref().map_or(cpu == 0, |set| set.is_set(cpu));
-        if !usable || number >= most.min(MAX_HANDLERS) {
-            continue;
-        }
-        if !pager.workplace.has_room_for(number + 1) {
-            break;
-        }
-        let thread = match number {
-            0 if there > 0 => Ok(pager.threads.handler.load(Relaxed)),
-            number => start_thread(sys::Role::Handler, handler::run, number),
-        };
-        let Ok(thread) = thread else { break };
-        if number == 0 {
-            pager.threads.handler.store(thread, Relaxed);
-        }
-        // A handler that is alone is wherever it is wanted.
-        if most > 1 {
-            sys::pin(thread, cpu);
-        }
-        number += 1;
+impl Pager {
+    fn start_thread(
+        &'static self,
+        role: sys::Role,
+        entry: extern "C" fn(&'static Pager, usize) -> !,
+        argument: usize,
+    ) -> Result<u32, StartError> {
+        let memory = &self.host.memory;
+        let stack = memory.stack().ok_or(StartError::Memory)?;
+        // SAFETY: a stack that nobody else has.
+        let started = unsafe { sys::start_thread(stack, role, true, entry, self, argument) };
+        let thread = started.map_err(|_| {
+            memory.take_back_stack();
+            StartError::Thread
+        })?;
+        self.threads.add(thread);
+        Ok(thread)
     }
-    sys::set_thread_name(c"coldpress/main");
-    pager.handler_count.store(number, Relaxed);
-    number > 0
+
+    /// Starts one handler for each processor that the process may use, or `most` of them; one of them may be there. Called
+    /// by a pager thread, whose descriptor table they share, before the first page is taken out. `false`: there is none,
+    /// since no thread could be made, and nothing may be registered.
+    pub fn start_handlers(&'static self, most: usize) -> bool {
+        let allowed = rustix::thread::sched_getaffinity(None);
+        // A new thread has its maker's name.
+        sys::set_thread_name(c"coldpress/fault");
+        let there = self.handler_count.load(Relaxed);
+        let mut number = 0;
+        for cpu in 0..rustix::thread::CpuSet::MAX_CPU {
+            let usable = allowed.as_ref().map_or(cpu == 0, |set| set.is_set(cpu));
+            if !usable || number >= most.min(MAX_HANDLERS) {
+                continue;
+            }
+            if !self.workplace.has_room_for(number + 1, &self.host.memory) {
+                break;
+            }
+            let thread = match number {
+                0 if there > 0 => Ok(self.threads.handler.load(Relaxed)),
+                number => self.start_thread(sys::Role::Handler, handler::run, number),
+            };
+            let Ok(thread) = thread else { break };
+            if number == 0 {
+                self.threads.handler.store(thread, Relaxed);
+            }
+            // A handler that is alone is wherever it is wanted.
+            if most > 1 {
+                sys::pin(thread, cpu);
+            }
+            number += 1;
+        }
+        sys::set_thread_name(c"coldpress/main");
+        self.handler_count.store(number, Relaxed);
+        number > 0
+    }
 }
 
 /// Memory of the machine in bytes: the bound for storage.

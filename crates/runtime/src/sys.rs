@@ -315,18 +315,19 @@ pub const STACK_BYTES: usize = 64 << 10;
 
 const THREAD_BLOCK_BYTES: usize = 256;
 
-/// Starts a pager thread that runs `entry(argument)` and must never return.
+/// Starts a pager thread that runs `entry(shared, argument)` and must never return.
 ///
 /// # Safety
 /// `stack` is the lowest address of [`STACK_BYTES`] bytes that belong to the thread from now on.
-pub unsafe fn start_thread(
+pub unsafe fn start_thread<T: Sync>(
     stack: *mut u8,
     role: Role,
     shares_descriptors: bool,
-    entry: extern "C" fn(usize) -> !,
+    entry: extern "C" fn(&'static T, usize) -> !,
+    shared: &'static T,
     argument: usize,
 ) -> Result<u32, rustix::io::Errno> {
-    // SAFETY: the block and the two words lie at the top of the stack the caller gives.
+    // SAFETY: the block and the three words lie at the top of the stack the caller gives.
     let (block, top) = unsafe {
         let block = stack.add(STACK_BYTES - THREAD_BLOCK_BYTES).cast::<usize>();
         // x86_64 ABI: the first word points to the block itself; 0x28 is the stack protector's.
@@ -334,9 +335,10 @@ pub unsafe fn start_thread(
         block.add(2).write(block as usize);
         block.add(3).write(role as usize);
         block.add(HELD_RANKS).write(0);
-        let top = block.sub(2);
+        let top = block.sub(3);
         top.write(entry as usize);
-        top.add(1).write(argument);
+        top.add(1).write(shared as *const T as usize);
+        top.add(2).write(argument);
         (block, top)
     };
     let mut flags =
@@ -369,6 +371,7 @@ pub unsafe fn start_thread(
             "xor ebp, ebp",
             "pop rax",
             "pop rdi",
+            "pop rsi",
             "call rax",
             "ud2",
             "2:",

@@ -15,8 +15,9 @@
 //! it at the first try.
 
 use crate::message::Text;
-use crate::{Pager, pager, sys};
+use crate::{Pager, sys};
 use coldpress_interface::histogram::LogLinear;
+use coldpress_uffd::AddressRange;
 use core::cell::UnsafeCell;
 use core::fmt::Write;
 use core::sync::atomic::{
@@ -97,6 +98,22 @@ static HELD: [Holder; HOLDERS] = [const {
 /// Where the table goes, and the process that it is of.
 static PLACE: Place = Place(UnsafeCell::new((Text::new(), 0)));
 static WRITING: AtomicU32 = AtomicU32::new(0);
+/// The pager's own memory, in which are the locks of VMOs and no others: a lock does not know whose it is.
+static OWN: Own = Own {
+    start: AtomicUsize::new(0),
+    len: AtomicUsize::new(0),
+};
+
+struct Own {
+    start: AtomicUsize,
+    len: AtomicUsize,
+}
+
+/// Tells where the pager's own memory is, before there are locks in it.
+pub(crate) fn set_own(range: AddressRange) {
+    OWN.start.store(range.start, Relaxed);
+    OWN.len.store(range.len(), Relaxed);
+}
 
 /// Switches tracing on, if a file is named.
 ///
@@ -146,11 +163,7 @@ pub fn given(address: usize) {
 
 #[cold]
 fn taken_at(address: usize, asked_ns: u64, waited: bool) {
-    let own = pager().host.memory.range();
-    let key = match (own.start..own.end).contains(&address) {
-        true => VMO,
-        false => address,
-    };
+    let key = key_of(address);
     let now = note(key, asked_ns, waited);
     for holder in places(address) {
         let free = holder.address.load(Relaxed) == 0;
@@ -168,12 +181,17 @@ fn given_at(address: usize) {
     };
     let since = holder.since_ns.load(Relaxed);
     holder.address.store(0, Release);
-    let own = pager().host.memory.range();
-    let key = match (own.start..own.end).contains(&address) {
+    let key = key_of(address);
+    held(key, since);
+}
+
+/// What the lock at `address` is known by.
+fn key_of(address: usize) -> usize {
+    let start = OWN.start.load(Relaxed);
+    match (start..start + OWN.len.load(Relaxed)).contains(&address) {
         true => VMO,
         false => address,
-    };
-    held(key, since);
+    }
 }
 
 fn places(address: usize) -> impl Iterator<Item = &'static Holder> {
@@ -247,77 +265,79 @@ fn name(pager: &Pager, key: usize) -> &'static str {
     }
 }
 
-/// Writes the table to its file, if tracing is on.
-pub fn write() {
-    if !is_on() || WRITING.swap(1, Acquire) != 0 {
-        return;
-    }
-    // SAFETY: not written once threads exist.
-    let (path, process) = unsafe { &*PLACE.0.get() };
-    if *process == sys::process_id() {
-        write_to(path.as_bytes());
-    }
-    WRITING.store(0, Release);
-}
-
-fn write_to(path: &[u8]) {
-    let mut to = Text::<272>::default();
-    to.push(path);
-    let mut new = Text::<272>::default();
-    let _ = (new.push(path), new.write_str(".new"));
-    let (Some(to), Some(new)) = (to.as_c_str(), new.as_c_str()) else {
-        return;
-    };
-    let flags =
-        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(file) = rustix::fs::open(new, flags, Mode::RUSR | Mode::WUSR) else {
-        return;
-    };
-    let mut line = Text::<256>::default();
-    let _ = writeln!(
-        line,
-        "{:<22} {:>10} {:>9} {:>9} {:>9} {:>9} {:>10} {:>9} {:>9} {:>9} {:>10}",
-        "µs",
-        "taken",
-        "waited",
-        "wait p50",
-        "p99",
-        "longest",
-        "all",
-        "hold p50",
-        "p99",
-        "longest",
-        "all"
-    );
-    let _ = rustix::io::write(&file, line.as_bytes());
-    for lock in TRACED.iter().take_while(|lock| lock.key.load(Relaxed) != 0) {
-        let mut line = Text::<256>::default();
-        let _ = write!(
-            line,
-            "{:<22} {:>10} {:>9}",
-            name(pager(), lock.key.load(Relaxed)),
-            lock.taken.load(Relaxed),
-            lock.waited.load(Relaxed)
-        );
-        let sides = [
-            (&lock.waits, &lock.longest_wait_ns, &lock.all_waits_ns),
-            (&lock.holds, &lock.longest_hold_ns, &lock.all_holds_ns),
-        ];
-        for (times, longest, all) in sides {
-            let longest = longest.load(Relaxed);
-            let upper = |millionths| {
-                let bound = times.quantile_in_millionths_ns(millionths);
-                bound.unwrap_or(0).min(longest)
-            };
-            for ns in [upper(500_000), upper(990_000), longest] {
-                let _ = write!(line, " {:>7}.{}", ns / 1000, ns / 100 % 10);
-            }
-            let _ = write!(line, " {:>10}", all.load(Relaxed) / 1000);
+impl Pager {
+    /// Writes the table to its file, if tracing is on.
+    pub(crate) fn write_lock_trace(&self) {
+        if !is_on() || WRITING.swap(1, Acquire) != 0 {
+            return;
         }
-        let _ = line.write_str("\n");
-        let _ = rustix::io::write(&file, line.as_bytes());
+        // SAFETY: not written once threads exist.
+        let (path, process) = unsafe { &*PLACE.0.get() };
+        if *process == sys::process_id() {
+            self.write_lock_trace_to(path.as_bytes());
+        }
+        WRITING.store(0, Release);
     }
-    let _ = rustix::fs::rename(new, to);
+
+    fn write_lock_trace_to(&self, path: &[u8]) {
+        let mut to = Text::<272>::default();
+        to.push(path);
+        let mut new = Text::<272>::default();
+        let _ = (new.push(path), new.write_str(".new"));
+        let (Some(to), Some(new)) = (to.as_c_str(), new.as_c_str()) else {
+            return;
+        };
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(file) = rustix::fs::open(new, flags, Mode::RUSR | Mode::WUSR) else {
+            return;
+        };
+        let mut line = Text::<256>::default();
+        let _ = writeln!(
+            line,
+            "{:<22} {:>10} {:>9} {:>9} {:>9} {:>9} {:>10} {:>9} {:>9} {:>9} {:>10}",
+            "µs",
+            "taken",
+            "waited",
+            "wait p50",
+            "p99",
+            "longest",
+            "all",
+            "hold p50",
+            "p99",
+            "longest",
+            "all"
+        );
+        let _ = rustix::io::write(&file, line.as_bytes());
+        for lock in TRACED.iter().take_while(|lock| lock.key.load(Relaxed) != 0) {
+            let mut line = Text::<256>::default();
+            let _ = write!(
+                line,
+                "{:<22} {:>10} {:>9}",
+                name(self, lock.key.load(Relaxed)),
+                lock.taken.load(Relaxed),
+                lock.waited.load(Relaxed)
+            );
+            let sides = [
+                (&lock.waits, &lock.longest_wait_ns, &lock.all_waits_ns),
+                (&lock.holds, &lock.longest_hold_ns, &lock.all_holds_ns),
+            ];
+            for (times, longest, all) in sides {
+                let longest = longest.load(Relaxed);
+                let upper = |millionths| {
+                    let bound = times.quantile_in_millionths_ns(millionths);
+                    bound.unwrap_or(0).min(longest)
+                };
+                for ns in [upper(500_000), upper(990_000), longest] {
+                    let _ = write!(line, " {:>7}.{}", ns / 1000, ns / 100 % 10);
+                }
+                let _ = write!(line, " {:>10}", all.load(Relaxed) / 1000);
+            }
+            let _ = line.write_str("\n");
+            let _ = rustix::io::write(&file, line.as_bytes());
+        }
+        let _ = rustix::fs::rename(new, to);
+    }
 }
 
 #[cfg(test)]
@@ -374,7 +394,8 @@ mod tests {
         assert!(of(INSIDE).unwrap().longest_hold_ns.load(Relaxed) > 1_000_000);
         assert!(of(CLOSED).unwrap().taken.load(Relaxed) > 0);
 
-        write();
+        static PAGER: Pager = Pager::new();
+        PAGER.write_lock_trace();
         let text = std::fs::read_to_string(&path).unwrap();
         let has = |name: &str| text.lines().any(|line| line.starts_with(name));
         assert!(

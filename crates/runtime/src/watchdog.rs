@@ -6,7 +6,7 @@
 //! (`departure`).
 
 use crate::departure::Departure;
-use crate::{message, pager, statistics, sys, trace};
+use crate::{Pager, message, sys};
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -17,18 +17,18 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 const SLOWLY: u32 = 4;
 
 /// Runs for ever.
-pub extern "C" fn run(_: usize) -> ! {
+pub extern "C" fn run(pager: &'static Pager, _: usize) -> ! {
     let mut reported = [0u64; crate::handler::MAX_HANDLERS];
     let mut rounds = 0u32;
-    let mut departure = Departure::watch();
+    let mut departure = Departure::watch(pager);
     loop {
         departure.wait(PERIOD_NS);
-        if pager().leaving.has_begun() {
-            pager().leaving.wake_handlers();
-            pager().leaving.thread_goes();
+        if pager.leaving.has_begun() {
+            pager.leaving.wake_handlers(pager.host.memory.staging());
+            pager.leaving.thread_goes();
         }
         let now = sys::now_ns();
-        for (handler, reported) in pager().handlers.iter().zip(&mut reported) {
+        for (handler, reported) in pager.handlers.iter().zip(&mut reported) {
             let since = handler.since_ns.load(Acquire);
             if since == 0 || now.saturating_sub(since) < PATIENCE_NS || *reported == since {
                 continue;
@@ -38,7 +38,7 @@ pub extern "C" fn run(_: usize) -> ! {
                 handler.thread.load(Relaxed),
                 handler.address.load(Relaxed) & !(PAGE_SIZE - 1),
             );
-            let s = pager().host.statistics();
+            let s = pager.host.statistics();
             s.stalled_thread.store(u64::from(thread), Relaxed);
             s.stalled_address.store(address as u64, Relaxed);
             s.stalled_faults.fetch_add(1, Relaxed);
@@ -48,16 +48,16 @@ pub extern "C" fn run(_: usize) -> ! {
                 (now - since) / 1_000_000
             ));
         }
-        if pager().control.is_pending() {
-            pager().ring();
+        if pager.control.is_pending() {
+            pager.ring();
         }
         rounds = rounds.wrapping_add(1);
         if rounds.is_multiple_of(SLOWLY) {
-            statistics::publish_cpu_time(pager().threads.ids());
-            statistics::publish_windows();
-            pager().workplace.look_up();
-            trace::write();
-            crate::decisions::write();
+            pager.publish_cpu_time();
+            pager.publish_windows();
+            pager.workplace.look_up(&pager.host);
+            pager.write_lock_trace();
+            pager.write_decisions();
         }
     }
 }

@@ -5,9 +5,10 @@
 //! tables costs two pages a worker, and handlers that never answer a fault cost nothing.
 
 use crate::areas::Area;
+use crate::host::Linux;
 use crate::memory::Memory;
 use crate::recode::Dense;
-use crate::{Codec, pager, sys};
+use crate::{Codec, sys};
 use coldpress_arena::Zeroable;
 use coldpress_codec::PageCodec;
 use coldpress_codec::press_dense::{DenseTables, Trainer};
@@ -56,14 +57,14 @@ impl Workplace {
     pub(crate) fn reserve(&self, memory: &Memory) -> Option<()> {
         self.base
             .store(memory.areas.start(Area::Workplace), Relaxed);
-        self.has_room_for(0).then_some(())
+        self.has_room_for(0, memory).then_some(())
     }
 
     /// Makes room for the workers up to `number`. `false`: there is none.
-    pub(crate) fn has_room_for(&self, number: usize) -> bool {
+    pub(crate) fn has_room_for(&self, number: usize, memory: &Memory) -> bool {
         let at = core::mem::offset_of!(Layout, workspaces);
         let end = at + (number + 1) * size_of::<Workspace<Codec>>();
-        pager().host.memory.areas.grow(Area::Workplace, end)
+        memory.areas.grow(Area::Workplace, end)
     }
 
     /// `T` at `offset` of the layout.
@@ -119,7 +120,7 @@ impl Workplace {
     ///
     /// # Safety
     /// Nobody uses either: there is one training at a time, and nothing was decoded with tables yet.
-    pub(crate) unsafe fn training(&self) -> Training {
+    pub(crate) unsafe fn training(&'static self) -> Training {
         let tables_at = core::mem::offset_of!(Layout, tables);
         let trainer_at = core::mem::offset_of!(Layout, trainer);
         // SAFETY: as the caller promises; what a parent had begun is dropped first.
@@ -127,6 +128,7 @@ impl Workplace {
             self.drop_pages(tables_at, size_of::<Pages<DenseTables>>());
             self.drop_pages(trainer_at, size_of::<Pages<Trainer>>());
             Training {
+                workplace: self,
                 tables: self.part(tables_at),
                 trainer: self.part(trainer_at),
             }
@@ -149,14 +151,11 @@ impl Workplace {
     }
 
     /// Looks up how much of it is backed. By a thread of the pager.
-    pub fn look_up(&self) {
-        let mapped = pager().host.memory.areas.mapped(Area::Workplace);
+    pub fn look_up(&self, host: &Linux) {
+        let mapped = host.memory.areas.mapped(Area::Workplace);
         let range = AddressRange::new(self.base.load(Relaxed), mapped);
         let mut pages = 0;
-        if pager()
-            .host
-            .for_each_populated(range, || (), |_| pages += 1)
-        {
+        if host.for_each_populated(range, || (), |_| pages += 1) {
             self.backed_bytes.store(pages * PAGE_SIZE as u64, Relaxed);
         }
     }
@@ -164,6 +163,7 @@ impl Workplace {
 
 /// What tables for the denser codec are made with: 1.4 MiB, until they are made.
 pub(crate) struct Training {
+    workplace: &'static Workplace,
     tables: &'static mut DenseTables,
     trainer: &'static mut Trainer,
 }
@@ -189,11 +189,7 @@ impl Training {
     pub(crate) fn forget(&mut self) {
         let at = core::mem::offset_of!(Layout, trainer);
         // SAFETY: the trainer, which this has alone, and which may be zero.
-        unsafe {
-            pager()
-                .workplace
-                .drop_pages(at, size_of::<Pages<Trainer>>())
-        };
+        unsafe { self.workplace.drop_pages(at, size_of::<Pages<Trainer>>()) };
     }
 
     /// The tables, which were made.
