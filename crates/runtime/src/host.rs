@@ -65,9 +65,10 @@ pub struct Linux {
     /// Pages in staging now.
     pub staged_pages: AtomicU64,
     statistics: AtomicPtr<Statistics>,
+    /// Where it goes while there is no page.
+    no_statistics: Statistics,
 }
 
-static NO_STATISTICS: Statistics = Statistics::new();
 static ZERO_PAGE: Page = [0; PAGE_SIZE];
 
 impl Linux {
@@ -83,6 +84,7 @@ impl Linux {
             not_inherited: NotInherited::new(),
             staged_pages: AtomicU64::new(0),
             statistics: AtomicPtr::new(core::ptr::null_mut()),
+            no_statistics: Statistics::new(),
         }
     }
 
@@ -90,7 +92,7 @@ impl Linux {
     pub fn statistics(&self) -> &Statistics {
         let page = self.statistics.load(Relaxed);
         // SAFETY: null, or a mapping that stays (see `set_statistics`).
-        unsafe { page.as_ref() }.unwrap_or(&NO_STATISTICS)
+        unsafe { page.as_ref() }.unwrap_or(&self.no_statistics)
     }
 
     /// Sets the statistics page.

@@ -159,6 +159,7 @@ pub struct Pager {
     /// A trace of what reclaim decided when.
     pub decisions: decisions::Trace,
     figures: statistics::Figures,
+    private_page: run_file::Private,
 }
 
 // SAFETY: the cells are written once, before any other thread exists (`configure`).
@@ -212,6 +213,7 @@ impl Pager {
             touch_before_fork: AtomicPtr::new(core::ptr::null_mut()),
             decisions: decisions::Trace::new(core::ptr::null_mut()),
             figures: statistics::Figures::new(),
+            private_page: run_file::Private::new(),
         }
     }
 

@@ -6,7 +6,7 @@
 //!
 //! * I1: no store goes to a page of the file that was not backed before: the head is backed by who made
 //!   the file, a slot by `MADV_POPULATE_WRITE`, which fails where a store would raise SIGBUS.
-//! * I2: there always is a statistics page. Where there is no slot it is a static one that nobody reads.
+//! * I2: there always is a statistics page. Where there is no slot it is one of the pager that nobody reads.
 //! * I3: the mapping stays as long as the process; nothing of it is ever evicted (it is shared memory).
 
 use crate::sys;
@@ -28,12 +28,16 @@ const PATH_BYTES: usize = 512;
 static HEAD: AtomicPtr<Head> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The page of a process without a slot: a forked child has its own copy.
-struct Private(UnsafeCell<Page>);
+pub(crate) struct Private(UnsafeCell<Page>);
 
 // SAFETY: shared as what it is made of, atomics; only `claim` writes it otherwise, when nobody uses it.
 unsafe impl Sync for Private {}
 
-static PRIVATE: Private = Private(UnsafeCell::new(Page::new()));
+impl Private {
+    pub(crate) const fn new() -> Self {
+        Self(UnsafeCell::new(Page::new()))
+    }
+}
 
 /// Maps the file, if it can be had: without it the process has no slot, and is not heard.
 ///
@@ -104,12 +108,12 @@ pub fn range() -> AddressRange {
     }
 }
 
-/// A page of zeros for the figures of this process: a slot, or the static one.
+/// A page of zeros for the figures of this process: a slot, or the private one.
 ///
 /// # Safety
 /// Nobody uses an earlier page of this process from now on.
-pub(crate) unsafe fn claim() -> *mut Page {
-    let page = claim_slot().unwrap_or(PRIVATE.0.get());
+pub(crate) unsafe fn claim(private: &'static Private) -> *mut Page {
+    let page = claim_slot().unwrap_or(private.0.get());
     // SAFETY: as the caller promises; atomics and padding may all be zero. Readers copy the page and
     // believe nothing of it before its first word is set.
     unsafe { page.write_bytes(0, 1) };

@@ -274,7 +274,7 @@ impl Pager {
     }
 
     /// Makes the statistics page.
-    fn make_page(&self, fork_child_mode: u64) {
+    fn make_page(&'static self, fork_child_mode: u64) {
         // SAFETY: the pager that used an inherited one is not in this process, and a new one not yet.
         let page = unsafe { self.create_page() };
         // SAFETY: a mapping that nobody unmaps.

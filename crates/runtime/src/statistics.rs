@@ -77,10 +77,10 @@ impl Pager {
     ///
     /// # Safety
     /// Nobody uses an earlier page of this process from now on.
-    pub unsafe fn create_page(&self) -> *mut Page {
+    pub unsafe fn create_page(&'static self) -> *mut Page {
         let config = self.config();
         // SAFETY: as the caller promises.
-        let page = unsafe { run_file::claim() };
+        let page = unsafe { run_file::claim(&self.private_page) };
         // SAFETY: a page that stays, of nothing but atomics and padding.
         let statistics = unsafe { &(*page).statistics };
         statistics.pid.store(u64::from(sys::process_id()), Relaxed);
