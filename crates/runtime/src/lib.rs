@@ -257,9 +257,11 @@ impl Pager {
 
     fn set_running(&self) {
         self.running.store(true, Release);
+        futex::check_signals(true);
     }
 
     fn stop(&self) {
+        futex::check_signals(false);
         self.running.store(false, Release);
     }
 
@@ -287,6 +289,7 @@ impl Pager {
     pub fn publish_finally(&self) {
         // A young child has counted nothing yet.
         if self.is_running() && self.control.has_page() {
+            let _signals = sys::SignalsBlocked::new();
             let measured = reclaim::measure_once();
             statistics::publish(measured.unwrap_or(self.pressure.total_bytes.load(Relaxed)));
             statistics::publish_slow_figures();
