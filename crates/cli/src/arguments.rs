@@ -205,12 +205,6 @@ impl RunArguments {
     }
 }
 
-/// Reads the id of a process.
-pub fn parse_pid(text: &str) -> Result<u32, String> {
-    let pid = text.parse().ok().filter(|pid| *pid > 0);
-    pid.ok_or_else(|| format!("cannot read {text:?} as a process id: write for example 4242"))
-}
-
 /// Parses the command line. The error is for [`tell`].
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Error> {
     CommandLine::try_parse_from(arguments).map(|line| line.command)

@@ -15,7 +15,6 @@ use crate::unmanaged::Unmanaged;
 use coldpress_interface::run_file::Owner;
 use coldpress_interface::statistics::{Failure, Statistics};
 use serde_json::{Value, json};
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -53,7 +52,7 @@ impl Member {
         let get = |word: &AtomicU64| word.load(Relaxed);
         Self {
             pid: get(&s.pid),
-            program: program(s),
+            program: statistics_file::program(s),
             peak_total_bytes: get(&s.peak_total_bytes),
             peak_content_bytes: get(&s.peak_content_bytes),
             peak_saved_bytes: get(&s.peak_saved_bytes),
@@ -81,19 +80,6 @@ impl Member {
             "faults": self.faults,
             "pager_cpu_ns": self.cpu_ns,
         })
-    }
-}
-
-/// What the program that left these figures was called.
-pub fn program(s: &Statistics) -> String {
-    let name = s.program();
-    let len = name
-        .iter()
-        .position(|&byte| byte == 0)
-        .unwrap_or(name.len());
-    match len {
-        0 => "?".to_owned(),
-        _ => String::from_utf8_lossy(&name[..len]).replace(char::is_control, "?"),
     }
 }
 
@@ -309,9 +295,6 @@ pub struct Outcome {
     /// What went without a pager.
     pub unmanaged: Unmanaged,
 }
-
-/// The processes in a list of slots.
-pub type Managed = HashSet<u32>;
 
 #[cfg(test)]
 mod tests {

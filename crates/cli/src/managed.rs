@@ -1,6 +1,6 @@
 //! Finding a process under a pager by its id, or saying what it is instead.
 
-use crate::arguments::parse_pid;
+use crate::pid::parse_pid;
 use crate::process::{self, Identity};
 use crate::refusal::Refusal;
 use crate::statistics_dir;

@@ -5,8 +5,8 @@
 //! [`CONVINCED`] looks in a row is said, and said again a minute later if it has not ended, then four minutes after that,
 //! and so on. Another budget is another matter, and judged anew. The pager knows nothing of it and writes no text.
 
-use crate::follow;
 use crate::size::format_bytes;
+use crate::statistics_file;
 use crate::sums::{as_option, is_incompressible, lost_ns, next_to_try, percent};
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::Statistics;
@@ -50,7 +50,7 @@ impl Notices {
         let now = self.began.elapsed();
         let seen = self.seen.entry(pid).or_default();
         if let Some(lines) = seen.look(now, s) {
-            let program = follow::program(s);
+            let program = statistics_file::program(s);
             let mut stderr = io::stderr().lock();
             for (n, line) in lines.iter().enumerate() {
                 // A reader that has gone is no reason to end.

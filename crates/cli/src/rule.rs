@@ -6,6 +6,11 @@ use coldpress_interface::statistics::{Rule, Statistics};
 use coldpress_interface::triggers::Triggers;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// The name of a rule as the trace writes it, as a text.
+pub fn plain(rule: &str) -> String {
+    rule.replace('_', " ")
+}
+
 /// The rule in a few words; `None` where the pager is too old to have one.
 pub fn explain(s: &Statistics) -> Option<String> {
     if !s.answers() {

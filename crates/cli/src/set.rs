@@ -48,7 +48,7 @@ const KEYS: [&str; 3] = ["budget", "cold-after", "trigger"];
 #[derive(Debug, Args)]
 pub struct SetArguments {
     /// The process, as coldpress status lists it
-    #[arg(value_name = "PID", value_parser = crate::arguments::parse_pid)]
+    #[arg(value_name = "PID", value_parser = crate::pid::parse_pid)]
     pid: u32,
     /// What to change: budget=512M, cold-after=30s, trigger=eager,critical
     #[arg(value_name = "KEY=VALUE", required = true)]
