@@ -108,6 +108,8 @@ pub struct Totals {
     pub unknown: u64,
     /// The one that held most.
     pub largest: Member,
+    /// What the one is called that lost most time to faults.
+    pub slowest: String,
     /// The page of the one that had most content.
     pub principal: Option<(Member, Copy)>,
     /// Each of them, as far as they are listed.
@@ -120,9 +122,13 @@ impl Totals {
             return;
         };
         let member = Member::of(s);
+        let most_lost = self.sums.most_lost_ns();
         match member.is_forked && !member.is_weighty() {
             true => self.sums.add_idle(s),
             false => self.sums.add(s),
+        }
+        if self.sums.most_lost_ns() > most_lost {
+            self.slowest.clone_from(&member.program);
         }
         match member.is_forked {
             true => self.forked += 1,

@@ -111,6 +111,8 @@ enum Wrong {
 struct Seen {
     last: Look,
     in_a_row: u32,
+    /// The least of how many times slower it was, at the looks in a row.
+    times: f64,
     said: u32,
     say_again_at: Duration,
 }
@@ -127,10 +129,16 @@ impl Seen {
             (self.in_a_row, self.said, self.say_again_at) = (0, 0, Duration::ZERO);
             return None;
         }
-        let Some(wrong) = judge(&last, &look, s) else {
+        let Some(mut wrong) = judge(&last, &look, s) else {
             self.in_a_row = 0;
             return None;
         };
+        if let Wrong::Dear(times) = &mut wrong {
+            if self.in_a_row > 0 {
+                *times = times.min(self.times);
+            }
+            self.times = *times;
+        }
         self.in_a_row += 1;
         if self.in_a_row < CONVINCED || now < self.say_again_at {
             return None;

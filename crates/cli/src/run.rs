@@ -7,6 +7,7 @@ use crate::closing;
 use crate::environment;
 use crate::follow::{Members, Outcome};
 use crate::in_force;
+use crate::memory_limit;
 use crate::notices::Notices;
 use crate::output_file;
 use crate::program::{self, Program};
@@ -91,7 +92,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         device,
         ends_with_us: arguments.die_with_coldpress,
     };
-    if let Some(line) = budget.explanation()
+    if let Some(line) = budget.explanation(memory_limit::usable_bytes().ok())
         && !quiet
     {
         say!("{}: {line}", program.name);
