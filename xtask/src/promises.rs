@@ -38,6 +38,25 @@ const ALONE: [&str; 17] = [
     "stress_ng_passes",
 ];
 
+/// Files that are run a second time, with a pager that has every assertion: that locks are taken in the order of their ranks,
+/// and by a thread of the program while no signal can come. Between them they call all that the preload library wraps.
+const CHECKED: [&str; 14] = [
+    "brk_grows_zeros",
+    "fork_advice_keeps_its_meaning",
+    "fork_preserves_content",
+    "hostile_exec",
+    "hostile_futex",
+    "hostile_namespaces",
+    "hostile_sharing",
+    "hostile_tunables",
+    "madvised_memory_reads_zeros",
+    "mremap_carries_content",
+    "programs_keep_their_own_userfaultfd",
+    "raw_clone_never_reads_zeros",
+    "removing_while_restoring",
+    "robust_mutexes_are_inherited",
+];
+
 /// How the files begin that `cargo xtask hostile` runs.
 const HOSTILE: &str = "hostile_";
 
@@ -113,6 +132,12 @@ pub fn hostile(binary: &str) -> Result<Step> {
     Ok(step("Hostile programs", &hostile, binary))
 }
 
+/// The promises that are run with a pager that has every assertion.
+pub fn checked(binary: &str) -> Step {
+    let headline = "Promises of a pager with every assertion";
+    step(headline, &targets(CHECKED.into_iter()), binary).beside_others()
+}
+
 /// The promises that may run beside other steps, in halves; and those that may not.
 pub fn steps(binary: &str) -> Result<([Step; 2], Step)> {
     let files = files()?;
@@ -137,6 +162,18 @@ pub fn steps(binary: &str) -> Result<([Step; 2], Step)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_checked_is_there() {
+        let files = files().unwrap();
+        for file in CHECKED {
+            assert!(files.iter().any(|known| known == file), "{file}");
+            assert!(
+                !ALONE.contains(&file),
+                "{file} needs the machine for itself"
+            );
+        }
+    }
 
     #[test]
     fn every_promise_is_in_one_step() {

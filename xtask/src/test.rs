@@ -8,7 +8,7 @@
 //! million steps on each of its machines. Some of the tests of codecs, storages and engine run under Miri, more by
 //! `cargo xtask miri`; where there is no nightly toolchain, and none to be had, that is skipped, loudly. The promises are
 //! tests of the finished command on real programs ([`promises`]): they run in release, and those that measure memory or
-//! time with nothing beside them.
+//! time with nothing beside them. Some run a second time with a pager that has every assertion.
 
 use crate::install;
 use crate::miri;
@@ -25,6 +25,8 @@ fn steps() -> Result<Vec<Step>> {
     let binary = workspace::target_dir()?.join("release/coldpress");
     let (tables, file) = miri::tables()?;
     let [codecs, storages, engine] = miri::some()?;
+    let checked = workspace::target_dir()?.join("checked/coldpress");
+    let checked = promises::checked(&checked.display().to_string());
     let ([half, other_half], alone) = promises::steps(&binary.display().to_string())?;
     Ok(vec![
         Step::new("Formatting", "fmt --all --check"),
@@ -48,6 +50,10 @@ fn steps() -> Result<Vec<Step>> {
             "build --release -p coldpress-cli -p coldpress-preload",
         ),
         Step::new(
+            "The same with every assertion",
+            "build --profile checked -p coldpress-cli -p coldpress-preload",
+        ),
+        Step::new(
             "Tests of the crates",
             "test --workspace --exclude coldpress-preload --exclude coldpress-promises \
              --no-fail-fast -- --show-output",
@@ -63,6 +69,7 @@ fn steps() -> Result<Vec<Step>> {
         .beside_others(),
         half,
         other_half,
+        checked,
         alone,
     ])
 }

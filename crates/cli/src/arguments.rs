@@ -157,7 +157,7 @@ pub struct RunArguments {
     pub chaos: Option<Option<u64>>,
     /// With --chaos: leave the program alone for this long after each round, so that
     /// it gets on; 10ms makes most programs a few times slower
-    #[arg(long, verbatim_doc_comment, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_milliseconds)]
+    #[arg(long, verbatim_doc_comment, allow_hyphen_values = true, value_name = "DURATION", requires = "chaos", value_parser = duration::parse_milliseconds)]
     pub chaos_rest: Option<u64>,
     /// Kill the program when coldpress is killed; else it goes on
     #[arg(long, verbatim_doc_comment)]
@@ -203,12 +203,6 @@ impl RunArguments {
             verbose: self.verbose.then_some(true),
         }
     }
-}
-
-/// Reads the id of a process.
-pub fn parse_pid(text: &str) -> Result<u32, String> {
-    let pid = text.parse().ok().filter(|pid| *pid > 0);
-    pid.ok_or_else(|| format!("cannot read {text:?} as a process id: write for example 4242"))
 }
 
 /// Parses the command line. The error is for [`tell`].

@@ -5,7 +5,7 @@
 //! limit of file sizes stops. Descriptors that were closed lead to `/dev/null`, so that no file opened here gets
 //! their numbers. The program that is started has all of it as it was ([`restore`]).
 
-use crate::signals;
+use crate::disposition::{disposition, set_disposition};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
@@ -19,8 +19,8 @@ static CLOSED: AtomicU32 = AtomicU32::new(0);
 
 /// Runs before `main` and before Rust's start-up code.
 extern "C" fn note() {
-    for (signal, disposition) in IGNORED.into_iter().zip(&DISPOSITIONS) {
-        disposition.store(signals::disposition(signal), Relaxed);
+    for (signal, noted) in IGNORED.into_iter().zip(&DISPOSITIONS) {
+        noted.store(disposition(signal), Relaxed);
     }
     for descriptor in 0..3 {
         // SAFETY: F_GETFD takes a number and changes nothing.
@@ -39,7 +39,7 @@ static NOTE: extern "C" fn() = note;
 /// Ignores the signals. Rust's start-up code has done so for SIGPIPE alone.
 pub fn ignore_signals() {
     for signal in IGNORED {
-        signals::set_disposition(signal, libc::SIG_IGN);
+        set_disposition(signal, libc::SIG_IGN);
     }
 }
 
@@ -55,8 +55,8 @@ pub fn pipe_was_ignored() -> bool {
 
 /// In the forked child, before it executes the program. Async-signal-safe.
 pub fn restore() {
-    for (signal, disposition) in IGNORED.into_iter().zip(&DISPOSITIONS) {
-        signals::set_disposition(signal, disposition.load(Relaxed));
+    for (signal, noted) in IGNORED.into_iter().zip(&DISPOSITIONS) {
+        set_disposition(signal, noted.load(Relaxed));
     }
     for descriptor in 0..3 {
         if was_closed(descriptor) {

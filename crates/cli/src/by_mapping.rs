@@ -62,7 +62,7 @@ impl Line {
 /// have no line of their own; then what is not managed.
 pub fn join(managed: &Mappings, vmas: &[Vma]) -> Vec<Line> {
     let mut elsewhere = Line {
-        name: "not managed: stacks, data of libraries, the pager itself".to_owned(),
+        name: "compressed storage, the pager, and what is not managed".to_owned(),
         ..Line::default()
     };
     let mut used = vec![false; vmas.len()];

@@ -13,6 +13,7 @@ use crate::process;
 use crate::progress::Bar;
 use crate::refusal::Refusal;
 use crate::size::{format_bytes, format_count};
+use crate::spread::spread;
 use crate::streams::{print, say, visible};
 use coldpress_eval::Captured;
 
@@ -177,27 +178,9 @@ fn same_filled(page: &[u8]) -> Option<u64> {
         .then(|| u64::from_ne_bytes(*first))
 }
 
-/// At most `limit` of `items`, evenly spread.
-pub fn spread(items: Vec<u64>, limit: u64) -> Vec<u64> {
-    let (len, limit) = (items.len() as u128, u128::from(limit));
-    if len <= limit {
-        return items;
-    }
-    (0..limit)
-        .map(|at| items[(at * len / limit) as usize])
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_sample_is_spread_over_everything() {
-        assert_eq!(spread((0..10).collect(), 5), [0, 2, 4, 6, 8]);
-        assert_eq!(spread((0..3).collect(), 5), [0, 1, 2]);
-        assert_eq!(spread((0..1000).collect(), 3), [0, 333, 666]);
-    }
 
     #[test]
     fn same_filled_pages_are_told() {

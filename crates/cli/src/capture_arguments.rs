@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct CaptureArguments {
     /// The process
-    #[arg(value_name = "PID", value_parser = crate::arguments::parse_pid)]
+    #[arg(value_name = "PID", value_parser = crate::pid::parse_pid)]
     pub pid: u32,
     /// Write the pages to this file, one after the other
     #[arg(short, long, value_name = "FILE")]

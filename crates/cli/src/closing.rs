@@ -41,9 +41,10 @@ pub fn of_program(program: &str, s: &Statistics, elapsed_ns: u64) -> Vec<String>
             ),
         ],
     };
+    lines.extend(advice(s, &lines[0]));
     lines.extend(missed(s));
     if sums.evictions > 0 {
-        lines.push(cost(&sums, sums.managed_ns));
+        lines.push(cost(&sums, sums.managed_ns, None));
     }
     lines.extend(warnings(
         get(&s.stalled_faults),
@@ -101,7 +102,8 @@ pub fn of_all(
         });
     }
     if sums.evictions > 0 {
-        lines.push(cost(sums, elapsed_ns));
+        let slowest = (sums.programs > 1 && !totals.slowest.is_empty()).then_some(&totals.slowest);
+        lines.push(cost(sums, elapsed_ns, slowest.map(String::as_str)));
     }
     lines.extend(warnings(totals.stalled, totals.lost));
     lines
@@ -152,8 +154,23 @@ fn nothing_taken(s: &Statistics, elapsed_ns: u64) -> String {
     if elapsed_ms > (2 * get(&s.cold_after_ms)).max(4_000) {
         return format!("nothing compressed: none of its {peak} was cold in {time}");
     }
-    format!("nothing to compress: the program ended after {time}")
+    match peak_bytes >= MUCH && elapsed_ms >= SHORT_MS {
+        true => format!("nothing compressed: none of its {peak} {ENDED}"),
+        false => format!("nothing to compress: the program ended after {time}"),
+    }
 }
+
+/// What a program might be started with that had no budget, and ended before anything of it was cold.
+fn advice(s: &Statistics, nothing: &str) -> Option<String> {
+    let half = as_option(get(&s.peak_total_bytes) / 2);
+    let ended = get(&s.budget_bytes) == NO_BUDGET && nothing.ends_with(ENDED);
+    ended.then(|| format!("to hold less, at the price of time: --budget {half}"))
+}
+
+const ENDED: &str = "was cold before it ended";
+
+/// A program that held so much is worth a budget.
+const MUCH: u64 = 32 << 20;
 
 /// What the second line says of the budget.
 fn held(s: &Statistics) -> String {
@@ -198,18 +215,25 @@ fn missed(s: &Statistics) -> Vec<String> {
     let next = match is_incompressible(get(&s.failed_pages), content) {
         _ if was_smaller => return vec![missed],
         Some(_) => as_option(peak / 31 * 32),
+        // It was out of reach all along.
+        None if above.above_ns >= above.budgeted_ns / 10 * 9 => as_option(peak / 31 * 32),
         None => next_to_try(budget, content),
     };
     vec![missed, format!("a budget to try: --budget {next}")]
 }
 
-fn cost(sums: &Sums, over_ns: u64) -> String {
+/// What it cost. `slowest`: which of several programs lost most time.
+fn cost(sums: &Sums, over_ns: u64, slowest: Option<&str>) -> String {
     let slower = match sums.slowdown() {
         times if times >= 99.5 => "about 100 times slower, or more".to_owned(),
         times if times >= 9.95 => format!("about {times:.0} times slower"),
         times if times >= 1.995 => format!("about {times:.1} times slower"),
         times if times >= 1.01 => format!("about {} slower", percent(times - 1.0)),
         _ => "less than 1 % slower".to_owned(),
+    };
+    let slower = match slowest {
+        Some(program) => format!("{program} {slower}"),
+        None => slower,
     };
     format!(
         "cost: {slower}, {} of a CPU, longest wait {}",
@@ -367,7 +391,7 @@ mod tests {
             [
                 "at most 82.0 MiB instead of 76.0 MiB",
                 "BUDGET MISSED: above 40.0 MiB 97 % of the time, by up to 42.0 MiB",
-                "a budget to try: --budget 60M",
+                "a budget to try: --budget 88M",
             ]
         );
         fits(&lines);

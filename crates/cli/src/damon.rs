@@ -8,7 +8,6 @@
 //! There is one DAMON in a system. Captures take turns by a lock on its directory; if somebody else
 //! uses it, it is left alone. What is set up here is taken down on every way out, by a signal too.
 
-use crate::inactive::cannot_tell;
 use crate::on_signal;
 use crate::refusal::Refusal;
 use std::fs::{self, File};
@@ -163,4 +162,11 @@ fn write(name: &str, value: &str) -> io::Result<()> {
         }
     }
     written.map_err(|error| io::Error::new(error.kind(), format!("{ROOT}/{name}: {error}")))
+}
+
+/// The machine cannot tell, and why.
+pub fn cannot_tell(why: &str) -> Refusal {
+    Refusal::new(format!(
+        "cannot tell which pages are touched: {why}; or leave --inactive away"
+    ))
 }

@@ -2,7 +2,7 @@
 
 use crate::host::{DEVICE, Node, PRESSURE};
 use crate::memory_limit;
-use crate::mend::NO_SETCAP;
+use crate::missing_tier::missing_lines;
 use crate::preload_library;
 use crate::readiness;
 use crate::refusal::{EXIT_REFUSED, Refusal};
@@ -24,19 +24,6 @@ pub fn doctor(as_json: bool) -> Result<u8, Refusal> {
     Ok(if refusals.is_empty() { 0 } else { EXIT_REFUSED })
 }
 
-/// The refusal that `run` ends with where the full tier is not there.
-pub fn refuse(assessment: &Assessment) -> Refusal {
-    let what = format!(
-        "run needs the full tier of userfaultfd; here it is: {}",
-        assessment.tier.name()
-    );
-    let mut refusal = Refusal::new(what);
-    for line in missing_lines(assessment) {
-        refusal = refusal.mend(line);
-    }
-    refusal.mend("All findings: coldpress doctor")
-}
-
 fn access_text(assessment: &Assessment) -> String {
     match assessment.access {
         Some(Access::SystemCall) if assessment.host.root => {
@@ -54,31 +41,6 @@ fn access_text(assessment: &Assessment) -> String {
         }
         None => "too little for coldpress run".to_owned(),
     }
-}
-
-/// What is missing and how to mend it, one line each.
-fn missing_lines(assessment: &Assessment) -> Vec<String> {
-    let mut lines = Vec::new();
-    for missing in &assessment.missing {
-        lines.push(format!("Missing: {}.", missing.what));
-        for (for_whom, command) in &missing.mends {
-            lines.push(format!(
-                "  - {for_whom}{}",
-                if command.is_empty() { "" } else { ":" }
-            ));
-            if !command.is_empty() {
-                lines.push(format!("      {command}"));
-            }
-        }
-    }
-    if assessment
-        .missing
-        .iter()
-        .any(|missing| missing.mends.len() > 1)
-    {
-        lines.push(NO_SETCAP.to_owned());
-    }
-    lines
 }
 
 fn node_text(node: Node) -> String {
@@ -266,12 +228,13 @@ fn to_json(assessment: &Assessment, refusals: &[Refusal]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::missing_tier;
 
     #[test]
     fn the_findings_name_the_tier_and_every_missing_thing() {
         let assessment = Assessment::take();
         let refusals = [
-            refuse(&assessment),
+            missing_tier::refuse(&assessment),
             Refusal::new("no library").mend("install it"),
         ];
         let text = to_text(&assessment, &refusals);
@@ -285,7 +248,7 @@ mod tests {
             (&json!(false), &json!("no library\n  install it"))
         );
         assert_eq!(json["tier"], assessment.tier.name());
-        let refusal = refuse(&assessment);
+        let refusal = missing_tier::refuse(&assessment);
         assert_eq!(refusal.code(), EXIT_REFUSED);
         for missing in &assessment.missing {
             assert!(text.contains(&missing.what) && refusal.to_string().contains(&missing.what));

@@ -19,9 +19,7 @@ pub fn parse_milliseconds(text: &str) -> Result<u64, String> {
     };
     let milliseconds = unit_ms.and_then(|unit_ms| Decimal::parse(number)?.times(unit_ms));
     match milliseconds {
-        Some(0) => Err(format!(
-            "{text:?} is too short: write at least 1ms, or none to let only the budget drive compression"
-        )),
+        Some(0) => Err(format!("{text:?} is too short: write at least 1ms")),
         Some(milliseconds) if milliseconds > LONGEST_COLD_AFTER_MS => {
             Err(format!("{text:?} is too long: at most ten years"))
         }
@@ -37,7 +35,10 @@ pub fn parse_cold_after(text: &str) -> Result<u64, String> {
     match text {
         "none" => Ok(0),
         "auto" => Ok(COLD_AFTER_AUTO),
-        _ => parse_milliseconds(text),
+        _ => parse_milliseconds(text).map_err(|why| match why.contains("too short") {
+            true => format!("{why}, or none to let only the budget drive compression"),
+            false => why,
+        }),
     }
 }
 

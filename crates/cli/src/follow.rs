@@ -15,7 +15,6 @@ use crate::unmanaged::Unmanaged;
 use coldpress_interface::run_file::Owner;
 use coldpress_interface::statistics::{Failure, Statistics};
 use serde_json::{Value, json};
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -53,7 +52,7 @@ impl Member {
         let get = |word: &AtomicU64| word.load(Relaxed);
         Self {
             pid: get(&s.pid),
-            program: program(s),
+            program: statistics_file::program(s),
             peak_total_bytes: get(&s.peak_total_bytes),
             peak_content_bytes: get(&s.peak_content_bytes),
             peak_saved_bytes: get(&s.peak_saved_bytes),
@@ -84,19 +83,6 @@ impl Member {
     }
 }
 
-/// What the program that left these figures was called.
-pub fn program(s: &Statistics) -> String {
-    let name = s.program();
-    let len = name
-        .iter()
-        .position(|&byte| byte == 0)
-        .unwrap_or(name.len());
-    match len {
-        0 => "?".to_owned(),
-        _ => String::from_utf8_lossy(&name[..len]).replace(char::is_control, "?"),
-    }
-}
-
 /// The figures of all together.
 #[derive(Debug, Default)]
 pub struct Totals {
@@ -122,6 +108,8 @@ pub struct Totals {
     pub unknown: u64,
     /// The one that held most.
     pub largest: Member,
+    /// What the one is called that lost most time to faults.
+    pub slowest: String,
     /// The page of the one that had most content.
     pub principal: Option<(Member, Copy)>,
     /// Each of them, as far as they are listed.
@@ -134,9 +122,13 @@ impl Totals {
             return;
         };
         let member = Member::of(s);
+        let most_lost = self.sums.most_lost_ns();
         match member.is_forked && !member.is_weighty() {
             true => self.sums.add_idle(s),
             false => self.sums.add(s),
+        }
+        if self.sums.most_lost_ns() > most_lost {
+            self.slowest.clone_from(&member.program);
         }
         match member.is_forked {
             true => self.forked += 1,
@@ -309,9 +301,6 @@ pub struct Outcome {
     /// What went without a pager.
     pub unmanaged: Unmanaged,
 }
-
-/// The processes in a list of slots.
-pub type Managed = HashSet<u32>;
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,9 @@
 //! Facts of this machine and process that decide the tier, as found and without judgement.
 
 use crate::process;
-use crate::tier::may_read;
+use std::ffi::CString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
@@ -209,6 +210,15 @@ fn container(
         .into_iter()
         .find(|manager| groups.contains(manager))?;
     Some(format!("{manager}, by /proc/self/cgroup"))
+}
+
+/// Whether this process may open `path` for reading, by its effective identity.
+fn may_read(path: &Path) -> bool {
+    let Ok(text) = CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
+    // SAFETY: the path is terminated; the call changes nothing.
+    unsafe { libc::faccessat(libc::AT_FDCWD, text.as_ptr(), libc::R_OK, libc::AT_EACCESS) == 0 }
 }
 
 #[cfg(test)]

@@ -15,10 +15,10 @@
 //! from an untouched one, and is left out.
 
 use crate::anonymous_pages::AnonymousPages;
-use crate::capture::spread;
-use crate::damon::Damon;
+use crate::damon::{Damon, cannot_tell};
 use crate::progress::Bar;
 use crate::refusal::Refusal;
+use crate::spread::spread;
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -93,11 +93,4 @@ fn is_listed(flags: &File, frame: u64) -> bool {
     let mut bytes = [0; 8];
     let read = flags.read_exact_at(&mut bytes, frame * 8);
     read.is_ok() && u64::from_ne_bytes(bytes) & (KPF_LRU | KPF_THP) != 0
-}
-
-/// The machine cannot tell, and why.
-pub fn cannot_tell(why: &str) -> Refusal {
-    Refusal::new(format!(
-        "cannot tell which pages are touched: {why}; or leave --inactive away"
-    ))
 }

@@ -1,12 +1,13 @@
 //! Finding a process under a pager by its id, or saying what it is instead.
 
-use crate::arguments::parse_pid;
+use crate::pid::parse_pid;
 use crate::process::{self, Identity};
 use crate::refusal::Refusal;
 use crate::statistics_dir;
 use crate::statistics_file::{self, Live, Run};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// All runs that this user may see.
 pub fn runs() -> Vec<Run> {
@@ -25,8 +26,30 @@ pub fn all(runs: Vec<Run>) -> Vec<Live> {
 
 /// The one of process `pid`.
 pub fn find(pid: u32) -> Result<Live, Refusal> {
-    let found = all(runs()).into_iter().find(|live| live.pid == pid);
-    found.ok_or_else(|| Refusal::new(not_managed(pid)))
+    let runs = runs();
+    let program = runs.iter().find_map(|run| program_of(run, pid));
+    let found = all(runs).into_iter().find(|live| live.pid == pid);
+    found.ok_or_else(|| {
+        Refusal::new(match program {
+            Some(program) => format!(
+                "process {pid} is coldpress run itself; its program is {}, process {program}",
+                process::name(program)
+            ),
+            None => not_managed(pid),
+        })
+    })
+}
+
+/// The program of the run that `pid` supervises, as far as it is under a pager.
+fn program_of(run: &Run, pid: u32) -> Option<u32> {
+    let head = run.head.as_ref()?;
+    let supervises = !run.is_unsupervised && head.supervisor_pid.load(Relaxed) == u64::from(pid);
+    let root = u32::try_from(head.root_pid.load(Relaxed)).ok()?;
+    let first = || run.live.iter().map(|live| live.pid).min();
+    let is_there = run.live.iter().any(|live| live.pid == root);
+    supervises
+        .then(|| is_there.then_some(root).or_else(first))
+        .flatten()
 }
 
 /// Those that `wanted` means: the process of that id, or all of programs of that name.

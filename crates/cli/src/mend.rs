@@ -1,9 +1,17 @@
 //! What is missing for the full tier, in words, with the exact commands that mend it.
 
 use crate::host::{DEVICE, Host, Node, OLDEST_KERNEL};
-use crate::tier::Missing;
 use crate::userfaultfd::FEATURES;
 use std::io;
+
+/// Something the full tier lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// What is missing and why it matters.
+    pub what: String,
+    /// Ways to mend it: for whom, and the exact command (either may be empty).
+    pub mends: Vec<(String, String)>,
+}
 
 /// What no setting mends: the wrong processor, kernel or C library.
 pub fn unsupported(host: &Host) -> Vec<Missing> {

@@ -5,8 +5,8 @@
 //! [`CONVINCED`] looks in a row is said, and said again a minute later if it has not ended, then four minutes after that,
 //! and so on. Another budget is another matter, and judged anew. The pager knows nothing of it and writes no text.
 
-use crate::follow;
 use crate::size::format_bytes;
+use crate::statistics_file;
 use crate::sums::{as_option, is_incompressible, lost_ns, next_to_try, percent};
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::Statistics;
@@ -50,7 +50,7 @@ impl Notices {
         let now = self.began.elapsed();
         let seen = self.seen.entry(pid).or_default();
         if let Some(lines) = seen.look(now, s) {
-            let program = follow::program(s);
+            let program = statistics_file::program(s);
             let mut stderr = io::stderr().lock();
             for (n, line) in lines.iter().enumerate() {
                 // A reader that has gone is no reason to end.
@@ -111,6 +111,8 @@ enum Wrong {
 struct Seen {
     last: Look,
     in_a_row: u32,
+    /// The least of how many times slower it was, at the looks in a row.
+    times: f64,
     said: u32,
     say_again_at: Duration,
 }
@@ -127,10 +129,16 @@ impl Seen {
             (self.in_a_row, self.said, self.say_again_at) = (0, 0, Duration::ZERO);
             return None;
         }
-        let Some(wrong) = judge(&last, &look, s) else {
+        let Some(mut wrong) = judge(&last, &look, s) else {
             self.in_a_row = 0;
             return None;
         };
+        if let Wrong::Dear(times) = &mut wrong {
+            if self.in_a_row > 0 {
+                *times = times.min(self.times);
+            }
+            self.times = *times;
+        }
         self.in_a_row += 1;
         if self.in_a_row < CONVINCED || now < self.say_again_at {
             return None;

@@ -1,5 +1,5 @@
 //! What is undone when SIGINT, SIGTERM or SIGHUP ends the command: an unfinished file is
-//! removed, DAMON is stopped, a benchmark's memory group is removed. Then the signal does what it does.
+//! removed, DAMON is stopped, and what [`call`] was told of is called (a benchmark removes its memory group). Then the signal does what it does.
 //!
 //! The handler uses nothing but async-signal-safe calls and a few atomics. It may run in any
 //! thread. Signals that the caller ignores stay ignored.
@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst};
 /// The file to remove: a C string that is never freed, or null.
 static UNFINISHED: AtomicPtr<libc::c_char> = AtomicPtr::new(ptr::null_mut());
 static DAMON_IS_OURS: AtomicBool = AtomicBool::new(false);
+/// A `fn()`, or null.
+static UNDO: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 const DAMON_STATE: &CStr = c"/sys/kernel/mm/damon/admin/kdamonds/0/state";
@@ -20,6 +22,12 @@ const DAMON_COUNT: &CStr = c"/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds";
 /// handler may be reading them.
 pub fn remove_file(path: Option<CString>) {
     UNFINISHED.store(path.map_or(ptr::null_mut(), CString::into_raw), SeqCst);
+    install();
+}
+
+/// From now on this is called, too. It must be async-signal-safe.
+pub fn call(undo: fn()) {
+    UNDO.store(undo as *mut (), SeqCst);
     install();
 }
 
@@ -66,7 +74,11 @@ extern "C" fn undo_and_die(signal: libc::c_int) {
         write(DAMON_STATE, b"off");
         write(DAMON_COUNT, b"0");
     }
-    crate::bench_cache::remove_group();
+    let undo = UNDO.load(SeqCst);
+    if !undo.is_null() {
+        // SAFETY: null, or a function of that type (`call`).
+        unsafe { std::mem::transmute::<*mut (), fn()>(undo)() };
+    }
     // SAFETY: async-signal-safe. SA_RESETHAND made the disposition the default one, so the
     // signal, pending until the handler returns, ends the process.
     unsafe { libc::raise(signal) };
@@ -95,7 +107,7 @@ fn write(path: &CStr, bytes: &[u8]) {
 }
 
 /// Sees to it that all this happens.
-pub fn install() {
+fn install() {
     for signal in ENDING {
         // SAFETY: zeros are a valid `sigaction`; the handler is async-signal-safe.
         unsafe {

@@ -50,6 +50,26 @@ fn parse_stat(stat: &str) -> Option<Identity> {
     })
 }
 
+/// Whether a process was started by `ancestor`, or by one that it has started, as far as those in between still run.
+pub fn descends_from(pid: u32, ancestor: u32) -> bool {
+    let mut pid = pid;
+    // Ids are used again: a walk that is longer than any chain of processes leads nowhere.
+    for _ in 0..1 << 10 {
+        match parent(pid) {
+            Some(parent) if parent == ancestor => return true,
+            Some(parent) if parent > 1 => pid = parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = read(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split(' ').nth(1)?.parse().ok()
+}
+
 /// Name of the program that the process runs, without control characters.
 pub fn name(pid: u32) -> String {
     let comm = read(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -64,6 +84,21 @@ pub fn name(pid: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_child_of_a_child_descends() {
+        let own = std::process::id();
+        // SAFETY: the call asks, and changes nothing.
+        let parent = unsafe { libc::getppid() }.cast_unsigned();
+        // No "sleep": another test looks for that.
+        let mut command = std::process::Command::new("tail");
+        let mut child = command.args(["-f", "/dev/null"]).spawn().unwrap();
+        assert!(descends_from(child.id(), own));
+        assert!(descends_from(child.id(), parent));
+        assert!(!descends_from(own, child.id()) && !descends_from(own, own));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 
     #[test]
     fn names_may_hold_anything() {

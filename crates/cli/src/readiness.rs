@@ -2,10 +2,10 @@
 //!
 //! `run` makes them before it starts anything; `doctor` makes the same ones and tells all that fail.
 
-use crate::doctor;
+use crate::in_force;
+use crate::missing_tier;
 use crate::preload_library;
 use crate::refusal::Refusal;
-use crate::run;
 use crate::statistics_dir;
 use crate::tier::{self, Access, Assessment, Tier};
 use crate::trial;
@@ -39,7 +39,7 @@ pub fn refusals(assessment: &Assessment) -> Vec<Refusal> {
         machine(assessment).err(),
         library().err(),
         statistics_dir::prepare().err(),
-        run::surroundings().err(),
+        in_force::surroundings().err(),
     ];
     all.into_iter().flatten().collect()
 }
@@ -51,7 +51,7 @@ fn machine(assessment: &Assessment) -> Result<Option<RawFd>, Refusal> {
         Some(Access::Device { descriptor, .. }) if assessment.tier == Tier::Full => {
             Ok(Some(descriptor))
         }
-        _ => Err(doctor::refuse(assessment)),
+        _ => Err(missing_tier::refuse(assessment)),
     }
 }
 

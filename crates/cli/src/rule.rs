@@ -6,6 +6,11 @@ use coldpress_interface::statistics::{Rule, Statistics};
 use coldpress_interface::triggers::Triggers;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// The name of a rule as the trace writes it, as a text.
+pub fn plain(rule: &str) -> String {
+    rule.replace('_', " ")
+}
+
 /// The rule in a few words; `None` where the pager is too old to have one.
 pub fn explain(s: &Statistics) -> Option<String> {
     if !s.answers() {
@@ -21,9 +26,9 @@ pub fn explain(s: &Statistics) -> Option<String> {
         .saturating_sub(s.budget_bytes.load(Relaxed));
     Some(match rule {
         Rule::WithinBudget => "nothing to do: within budget".to_owned(),
-        Rule::ColdAge if is_chosen(s) => format!("older than {}, as chosen", cold_age(s)),
-        Rule::ColdAge => format!("older than {}", cold_age(s)),
-        Rule::Guarded => format!("nothing now: too many came back at {}", cold_age(s)),
+        Rule::ColdAge if is_chosen(s) => format!("older than {}, chosen by itself", age(s)),
+        Rule::ColdAge => format!("older than {}", age(s)),
+        Rule::Guarded => format!("nothing now: too many came back at {}", age(s)),
         Rule::ShortOfMemory => "the coldest: machine short of memory".to_owned(),
         Rule::NearBudget => "the coldest: near budget".to_owned(),
         Rule::AboveBudget => format!("the coldest: {} above budget", format_bytes(over)),
@@ -40,8 +45,17 @@ pub fn explain(s: &Statistics) -> Option<String> {
     })
 }
 
-fn cold_age(s: &Statistics) -> String {
+fn age(s: &Statistics) -> String {
     format_cold_after(s.cold_after_ms.load(Relaxed))
+}
+
+/// The cold age as it was asked for: a time, "none", or "auto" with what that is now.
+pub fn cold_age(s: &Statistics) -> String {
+    match (is_chosen(s), s.cold_after_ms.load(Relaxed)) {
+        (false, _) => age(s),
+        (true, 0) => "auto".to_owned(),
+        (true, _) => format!("auto, now {}", age(s)),
+    }
 }
 
 /// Whether the pager chooses the cold age.

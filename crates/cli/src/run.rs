@@ -4,9 +4,9 @@ use crate::arguments::RunArguments;
 use crate::budget::BudgetInForce;
 use crate::chaos;
 use crate::closing;
-use crate::config_file;
 use crate::environment;
 use crate::follow::{Members, Outcome};
+use crate::in_force;
 use crate::memory_limit;
 use crate::notices::Notices;
 use crate::output_file;
@@ -16,7 +16,6 @@ use crate::refusal::Refusal;
 use crate::run_file::RunFile;
 use crate::settings::Settings;
 use crate::signals::{self, Signals};
-use crate::size::Budget;
 use crate::spawn::{self, Launch, SpawnError};
 use crate::statistics_file;
 use crate::streams::say;
@@ -29,16 +28,16 @@ use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
 use coldpress_interface::statistics::Statistics;
 use coldpress_interface::triggers::Triggers;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 /// Runs the program; the result is its own exit status.
 pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
-    let chosen = settings(arguments.settings(), arguments.config.clone())?;
+    let chosen = in_force::settings(arguments.settings(), arguments.config.clone())?;
     let quiet = chosen.quiet.unwrap_or(false);
     let (tunables, chosen) = tuned(chosen).map_err(|why| Refusal::new(format!("--tune: {why}")))?;
-    let budget = budget(&chosen)?;
+    let budget = in_force::budget(&chosen)?;
     // Without a budget only age makes cold pages go.
     let cold_after_ms = chosen.cold_after_ms.unwrap_or(match budget.asked_bytes {
         NO_BUDGET => COLD_AFTER_AUTO,
@@ -93,7 +92,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         device,
         ends_with_us: arguments.die_with_coldpress,
     };
-    if let Some(line) = budget.explanation()
+    if let Some(line) = budget.explanation(memory_limit::usable_bytes().ok())
         && !quiet
     {
         say!("{}: {line}", program.name);
@@ -128,21 +127,6 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     Ok(end_as(ending))
 }
 
-/// What a run without options would be refused for: settings in the environment and their file, memory's limits.
-pub fn surroundings() -> Result<(), Refusal> {
-    budget(&settings(Settings::default(), None)?).map(drop)
-}
-
-/// What the command line, the environment and the file say.
-fn settings(upper: Settings, config: Option<PathBuf>) -> Result<Settings, Refusal> {
-    let upper = upper.over(Settings::from_environment()?);
-    let named = std::env::var_os("COLDPRESS_CONFIG").filter(|name| !name.is_empty());
-    Ok(match config.or(named.map(Into::into)) {
-        Some(path) => upper.over(config_file::read(&path)?),
-        None => upper,
-    })
-}
-
 /// The tunables for the pager, and the settings, in which codec and storage are what the tunables say of them.
 fn tuned(chosen: Settings) -> Result<(String, Settings), String> {
     let mut tune = chosen.tune.clone().unwrap_or_default();
@@ -161,12 +145,6 @@ fn tuned(chosen: Settings) -> Result<(String, Settings), String> {
         ..chosen
     };
     Ok((tune.for_the_pager(), chosen))
-}
-
-fn budget(chosen: &Settings) -> Result<BudgetInForce, Refusal> {
-    let asked = chosen.budget.unwrap_or(Budget::Unlimited);
-    let asked = asked.resolve(memory_limit::usable_bytes)?;
-    BudgetInForce::of(asked, memory_limit::group_bytes())
 }
 
 /// `execve` failed although the file looked right: it changed meanwhile, or a limit was met.

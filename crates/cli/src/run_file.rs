@@ -114,7 +114,7 @@ impl Drop for RunFile {
     /// Removes it from the directory, unless processes of it still run: then it goes with the last, at the next look
     /// of anybody.
     fn drop(&mut self) {
-        if !self.is_in_use() {
+        if !self.is_in_use() && !statistics_file::is_mapped(&self.entry) {
             let _ = fs::remove_file(&self.entry);
         }
         // SAFETY: our own mapping, and nobody borrows it any more.

@@ -2,7 +2,6 @@
 
 use crate::ask;
 use crate::budget::BudgetInForce;
-use crate::duration::format_cold_after;
 use crate::managed;
 use crate::memory_limit;
 use crate::process;
@@ -48,7 +47,7 @@ const KEYS: [&str; 3] = ["budget", "cold-after", "trigger"];
 #[derive(Debug, Args)]
 pub struct SetArguments {
     /// The process, as coldpress status lists it
-    #[arg(value_name = "PID", value_parser = crate::arguments::parse_pid)]
+    #[arg(value_name = "PID", value_parser = crate::pid::parse_pid)]
     pid: u32,
     /// What to change: budget=512M, cold-after=30s, trigger=eager,critical
     #[arg(value_name = "KEY=VALUE", required = true)]
@@ -69,7 +68,9 @@ pub fn set(arguments: &SetArguments) -> Result<u8, Refusal> {
     let before = answer.before.statistics(pid).map_err(unusable)?;
     let now = answer.after.statistics(pid).map_err(unusable)?;
     let program = process::name(pid);
-    if let Some(line) = budget.and_then(|budget| budget.explanation()) {
+    if let Some(line) =
+        budget.and_then(|budget| budget.explanation(memory_limit::usable_bytes_of(pid).ok()))
+    {
         say!("{program}: {line}");
     }
     for line in without_effect(&request, now) {
@@ -190,7 +191,7 @@ fn tuned(tune: &Tune, [before, now]: [&Figures; 2]) -> Vec<String> {
 fn value(s: &Statistics, key: u64) -> String {
     match key {
         BUDGET => format_budget(s.budget_bytes.load(Relaxed)),
-        COLD_AFTER => format_cold_after(s.cold_after_ms.load(Relaxed)),
+        COLD_AFTER => rule::cold_age(s),
         _ => rule::triggers(s).map_or("-".to_owned(), |on| on.to_string()),
     }
 }

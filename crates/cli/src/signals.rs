@@ -16,8 +16,12 @@
 //! the caller ignored (`nohup`, systemd's ignored SIGPIPE) the program ignores too.
 
 use crate::at_start;
+use crate::disposition::{disposition, set_disposition};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::ptr;
 use std::time::Duration;
 
@@ -41,27 +45,6 @@ const OURS: [libc::c_int; 13] = [
 
 /// Number of the last signal.
 const LAST: libc::c_int = 64;
-
-/// What the signal does.
-pub fn disposition(signal: libc::c_int) -> libc::sighandler_t {
-    // SAFETY: zeros are a valid `sigaction`; without a new action the call only reads.
-    unsafe {
-        let mut old: libc::sigaction = mem::zeroed();
-        libc::sigaction(signal, ptr::null(), &mut old);
-        old.sa_sigaction
-    }
-}
-
-/// Sets "default" or "ignore", or what was there before. Async-signal-safe.
-pub fn set_disposition(signal: libc::c_int, disposition: libc::sighandler_t) {
-    // SAFETY: zeros are a valid `sigaction` with an empty mask; the dispositions used are
-    // SIG_DFL and SIG_IGN, as no handler survives `execve` and we install none.
-    unsafe {
-        let mut action: libc::sigaction = mem::zeroed();
-        action.sa_sigaction = disposition;
-        libc::sigaction(signal, &action, ptr::null_mut());
-    }
-}
 
 fn set_of(signals: &[libc::c_int]) -> libc::sigset_t {
     // SAFETY: zeros are a valid set, and every number is that of a signal.
@@ -88,8 +71,8 @@ pub struct Signals {
 pub struct Arrival {
     /// Its number.
     pub signal: libc::c_int,
-    /// Whether another process sent it, and not the kernel (the terminal) or we.
-    pub from_process: bool,
+    /// The other process that sent it, if it was neither the kernel (the terminal) nor we.
+    pub sender: Option<u32>,
     info: libc::siginfo_t,
 }
 
@@ -150,11 +133,11 @@ impl Signals {
             let signal = unsafe { libc::sigtimedwait(&self.taken, &mut info, time) };
             if signal > 0 {
                 // SAFETY: what `kill` and `sigqueue` send has a sender.
-                let from_process = info.si_code <= 0
-                    && unsafe { info.si_pid() } != std::process::id().cast_signed();
+                let sender = unsafe { info.si_pid() }.cast_unsigned();
+                let other = info.si_code <= 0 && sender != std::process::id();
                 return Some(Arrival {
                     signal,
-                    from_process,
+                    sender: other.then_some(sender),
                     info,
                 });
             }
@@ -193,21 +176,32 @@ pub fn stop_by(signal: libc::c_int) {
     set_disposition(signal, before);
 }
 
-/// Whether a shell waits for us in the foreground of a terminal.
-pub fn is_in_the_foreground() -> bool {
-    // SAFETY: the calls ask, and change nothing.
-    unsafe {
-        let terminal = libc::open(
-            c"/dev/tty".as_ptr(),
-            libc::O_RDONLY | libc::O_NOCTTY | libc::O_CLOEXEC,
-        );
-        if terminal < 0 {
-            return false;
-        }
-        let foreground = libc::tcgetpgrp(terminal);
-        libc::close(terminal);
-        foreground == libc::getpgrp()
+/// The process group of a process; `None` where there is no such process.
+pub fn group_of(pid: u32) -> Option<libc::pid_t> {
+    // SAFETY: the call asks, and changes nothing.
+    let group = unsafe { libc::getpgid(pid.cast_signed()) };
+    (group > 0).then_some(group)
+}
+
+/// The process group in the foreground of our terminal, if we have one.
+pub fn foreground() -> Option<libc::pid_t> {
+    // SAFETY: the call asks, and changes nothing.
+    let group = unsafe { libc::tcgetpgrp(terminal()?.as_raw_fd()) };
+    (group > 0).then_some(group)
+}
+
+/// Puts a process group in the foreground of our terminal.
+pub fn put_in_the_foreground(group: libc::pid_t) {
+    if let Some(terminal) = terminal() {
+        // SAFETY: the call harms no memory.
+        unsafe { libc::tcsetpgrp(terminal.as_raw_fd(), group) };
     }
+}
+
+fn terminal() -> Option<File> {
+    let mut options = OpenOptions::new();
+    let options = options.read(true).custom_flags(libc::O_NOCTTY);
+    options.open("/dev/tty").ok()
 }
 
 /// Ends this process by `signal`, without a core dump of its own, so that the caller sees what

@@ -268,6 +268,19 @@ pub struct Run {
     pub head: Option<Box<Head>>,
 }
 
+/// Whether a pager has the run file mapped: a process that has no slot may yet claim one.
+pub fn is_mapped(path: &Path) -> bool {
+    let Ok(file) = open(path, false) else {
+        return false;
+    };
+    // SAFETY: zeros are a valid lock, of the whole file.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_WRLCK as libc::c_short;
+    // SAFETY: the descriptor is open, and the kernel answers in `lock`.
+    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
+    asked == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+}
+
 /// All runs in `directory`. What is left of runs of which no process is left is removed if it is ours.
 pub fn scan(directory: &Path) -> Vec<Run> {
     let Ok(entries) = fs::read_dir(directory) else {
@@ -280,7 +293,7 @@ pub fn scan(directory: &Path) -> Vec<Run> {
             continue;
         };
         let run = look_into(&path, name.is_gone(namespace));
-        match run.is_unsupervised && run.live.is_empty() {
+        match run.is_unsupervised && run.live.is_empty() && !is_mapped(&path) {
             true => remove_own(&path),
             false => runs.push(run),
         }
@@ -328,6 +341,19 @@ fn remove_own(path: &Path) {
     let metadata = fs::symlink_metadata(path);
     if metadata.is_ok_and(|metadata| !metadata.is_dir() && metadata.uid() == user) {
         let _ = fs::remove_file(path);
+    }
+}
+
+/// What the program that left these figures was called.
+pub fn program(s: &Statistics) -> String {
+    let name = s.program();
+    let len = name
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(name.len());
+    match len {
+        0 => "?".to_owned(),
+        _ => String::from_utf8_lossy(&name[..len]).replace(char::is_control, "?"),
     }
 }
 

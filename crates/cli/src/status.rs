@@ -1,6 +1,5 @@
 //! `coldpress status`: the processes under a pager, as a table, in detail, or as JSON.
 
-use crate::arguments::parse_pid;
 use crate::ask;
 use crate::by_mapping::{self, Line};
 use crate::columns::{self, Column};
@@ -8,6 +7,7 @@ use crate::detail;
 use crate::grid;
 use crate::managed;
 use crate::messages;
+use crate::pid::parse_pid;
 use crate::process;
 use crate::refusal::Refusal;
 use crate::report;

@@ -62,7 +62,7 @@ pub struct Sums {
     /// Bytes held, and bytes that would have been, times nanoseconds.
     total: u128,
     content: u128,
-    /// Time lost to faults, and time that there was.
+    /// Time lost to faults, and time that there was, of the program that lost most.
     lost_ns: u64,
     base_ns: u64,
 }
@@ -94,8 +94,16 @@ impl Sums {
         self.total += times(get(&s.average_total_bytes));
         self.content += times(get(&s.average_content_bytes));
         let waited = get(&s.fault_wait_ns);
-        self.lost_ns += lost_ns(waited, get(&s.faults), get(&s.program_cpu_ns));
-        self.base_ns += managed_ns.max(get(&s.program_cpu_ns) + waited);
+        let lost = lost_ns(waited, get(&s.faults), get(&s.program_cpu_ns));
+        if lost > self.lost_ns || self.programs == 1 {
+            self.lost_ns = lost;
+            self.base_ns = managed_ns.max(get(&s.program_cpu_ns) + waited);
+        }
+    }
+
+    /// Time lost to faults by the program that lost most.
+    pub fn most_lost_ns(&self) -> u64 {
+        self.lost_ns
     }
 
     /// Adds the child of a fork that did next to nothing: what it holds is its parent's.
@@ -124,7 +132,8 @@ impl Sums {
         }
     }
 
-    /// How many times as long it took as it would have without faults, estimated.
+    /// How many times as long it took as it would have without faults, estimated; of several programs, the one that lost most
+    /// time. (Others wait for it, or sleep: how long all together would have taken cannot be known.)
     pub fn slowdown(&self) -> f64 {
         let base = self.base_ns as f64;
         let own = (base - self.lost_ns as f64).max(base / 100.0);

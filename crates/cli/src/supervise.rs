@@ -2,7 +2,8 @@
 //! processes of the run, and waits for its end.
 
 use crate::follow::{Members, Outcome};
-use crate::signals::{self, Signals};
+use crate::process;
+use crate::signals::{self, Arrival, Signals};
 use crate::spawn::Child;
 use std::mem;
 use std::ptr;
@@ -25,7 +26,10 @@ pub fn supervise(child: Child, signals: &Signals, mut members: Members) -> (Endi
         let next = members.look();
         if let Some(arrival) = signals.wait(Some(next)) {
             // The child is not reaped before the end, so its id is still its own.
-            if signals::is_forwarded(arrival.signal, arrival.from_process) {
+            let from_process = arrival.sender.is_some();
+            if signals::is_forwarded(arrival.signal, from_process)
+                && !has_come_to_all(child.pid, &arrival)
+            {
                 arrival.send(child.pid.cast_signed());
             }
         }
@@ -33,6 +37,15 @@ pub fn supervise(child: Child, signals: &Signals, mut members: Members) -> (Endi
     let outcome = members.finish();
     reap(child.pid);
     (ending, outcome)
+}
+
+/// Whether a program of this run sent the signal, to its process group, which is ours, too (`kill 0`): then it has got there
+/// already. (One that wanted to reach its parent alone would not know that this is `coldpress`.)
+fn has_come_to_all(child: u32, arrival: &Arrival) -> bool {
+    // SAFETY: the call asks, and cannot fail.
+    let own_group = unsafe { libc::getpgrp() };
+    let by_the_run = |sender| sender == child || process::descends_from(sender, child);
+    signals::group_of(child) == Some(own_group) && arrival.sender.is_some_and(by_the_run)
 }
 
 /// Whether the child has ended. Follows it where the terminal has stopped it.
@@ -51,10 +64,20 @@ fn look_at(child: u32) -> Option<Ending> {
         // SAFETY: as above.
         let signal = unsafe { info.si_status() };
         // A tool that stops the program with SIGSTOP will continue the program and not us, and we would sleep
-        // for ever. But a shell that waits for us in the foreground has to get its terminal back.
+        // for ever. But a shell that waits for us in the foreground has to get its terminal back. The program may have a
+        // process group of its own (a shell has), which is in the foreground then, and has to be there again.
         let by_terminal = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal);
-        if by_terminal || signals::is_in_the_foreground() {
+        // SAFETY: the call asks, and cannot fail.
+        let own_group = unsafe { libc::getpgrp() };
+        let foreground = signals::foreground();
+        let in_front = foreground.is_some() && foreground == signals::group_of(child);
+        if by_terminal || in_front || foreground == Some(own_group) {
             signals::stop_by(signal);
+            if let Some(group) = foreground.filter(|_| in_front)
+                && signals::foreground() == Some(own_group)
+            {
+                signals::put_in_the_foreground(group);
+            }
         }
     }
     None

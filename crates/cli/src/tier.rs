@@ -11,15 +11,13 @@
 //! tier is never guessed from those: the probe takes the pager's path once ([`userfaultfd::prove`]).
 
 use crate::host::{Host, Node};
-use crate::mend;
+use crate::mend::{self, Missing};
 use crate::userfaultfd::{self, Source};
-use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{IntoRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
 
 /// How far userfaultfd works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,15 +53,6 @@ pub enum Access {
         /// Whether we inherited it ourselves (otherwise we opened the node).
         inherited: bool,
     },
-}
-
-/// Something the full tier lacks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
-    /// What is missing and why it matters.
-    pub what: String,
-    /// Ways to mend it: for whom, and the exact command (either may be empty).
-    pub mends: Vec<(String, String)>,
 }
 
 /// The outcome of the probe.
@@ -209,13 +198,4 @@ fn is_misc_device(fd: RawFd) -> bool {
     fs::metadata(format!("/proc/self/fd/{fd}")).is_ok_and(|metadata| {
         metadata.file_type().is_char_device() && libc::major(metadata.rdev()) == 10
     })
-}
-
-/// Whether this process may open `path` for reading, by its effective identity.
-pub fn may_read(path: &Path) -> bool {
-    let Ok(text) = CString::new(path.as_os_str().as_bytes()) else {
-        return false;
-    };
-    // SAFETY: the path is terminated; the call changes nothing.
-    unsafe { libc::faccessat(libc::AT_FDCWD, text.as_ptr(), libc::R_OK, libc::AT_EACCESS) == 0 }
 }

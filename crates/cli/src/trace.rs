@@ -4,6 +4,7 @@ use crate::duration::format_cold_after;
 use crate::grid;
 use crate::output_file;
 use crate::refusal::Refusal;
+use crate::rule::plain;
 use crate::size::{format_bytes, format_count};
 use crate::streams::{print, visible};
 use crate::trace_file::{self, Record, Trace};
@@ -151,11 +152,6 @@ fn shares(slice: &[Record]) -> String {
         _ => format!("{} {:.0} %", plain(rule), *ms as f64 * 100.0 / all as f64),
     });
     names.collect::<Vec<_>>().join(", ")
-}
-
-/// The name of a rule as a text.
-pub fn plain(rule: &str) -> String {
-    rule.replace('_', " ")
 }
 
 fn meaning(rule: &str) -> &'static str {

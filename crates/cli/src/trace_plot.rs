@@ -8,7 +8,7 @@
 //!  └ rule in force ───────────────────────────────┘
 //! ```
 
-use crate::trace::plain;
+use crate::rule::plain;
 use crate::trace_file::{Record, Trace};
 use coldpress_interface::statistics::Rule;
 use plotters::coord::Shift;

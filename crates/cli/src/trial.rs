@@ -4,9 +4,9 @@
 //! library is loaded once into a process that does nothing else: this command again, which ends in the
 //! library's constructor. It says its version there; a library that does not is not ours.
 
+use crate::disposition::{disposition, set_disposition};
 use crate::elf::{self, Elf, ElfError};
 use crate::refusal::Refusal;
-use crate::signals;
 use coldpress_interface::config::handed;
 use std::fs::File;
 use std::io;
@@ -70,15 +70,15 @@ fn subject() -> &'static str {
 
 fn try_it(library: &Path) -> io::Result<Output> {
     // Ignored, it would discard the status of whom we wait for.
-    let before = signals::disposition(libc::SIGCHLD);
-    signals::set_disposition(libc::SIGCHLD, libc::SIG_DFL);
+    let before = disposition(libc::SIGCHLD);
+    set_disposition(libc::SIGCHLD, libc::SIG_DFL);
     let output = Command::new(subject())
         .arg("--version")
         .env("LD_PRELOAD", library)
         .env(handed::TRIAL, "1")
         .stdin(Stdio::null())
         .output();
-    signals::set_disposition(libc::SIGCHLD, before);
+    set_disposition(libc::SIGCHLD, before);
     output
 }
 

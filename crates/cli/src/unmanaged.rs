@@ -6,13 +6,12 @@
 //! before, it was judged then. Looking takes a hundredth of the time at most.
 
 use crate::elf::{self, Elf};
-use crate::follow::Managed;
 use crate::privilege::{self, Secure};
 use crate::process::{self, Identity};
 use crate::program::GLIBC_LOADER;
 use crate::size::format_bytes;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -72,7 +71,7 @@ impl Unmanaged {
     }
 
     /// Looks at all processes that come from the first one, and are not `managed`.
-    pub fn look(&mut self, managed: &Managed) {
+    pub fn look(&mut self, managed: &HashSet<u32>) {
         let began = Instant::now();
         if began < self.not_before {
             return;
@@ -263,7 +262,7 @@ mod tests {
         };
         while !seen(&unmanaged) {
             unmanaged.not_before = Instant::now();
-            unmanaged.look(&Managed::new());
+            unmanaged.look(&HashSet::new());
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         child.kill().unwrap();

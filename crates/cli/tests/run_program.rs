@@ -55,7 +55,7 @@ __attribute__((constructor)) static void start(void) {
     page[2] = getpid();
     page[3] = strtoull(at, 0, 10);
     page[4] = strtoull(getenv("_COLDPRESS_BUDGET_BYTES"), 0, 10);
-    page[7] = 77u << 20;
+    page[7] = 700u << 10;
     uint64_t owner = getpid();
     int fd = open(file, O_RDWR);
     if (pwrite(fd, &owner, 8, OWNERS_AT) != 8) abort();
@@ -347,7 +347,7 @@ fn the_statistics_are_written_as_json() {
         .unwrap();
     assert_eq!(status.code(), Some(5));
     let value: Value = serde_json::from_str(&fs::read_to_string(&target).unwrap()).unwrap();
-    assert_eq!(value["peak_total_bytes"], 77 << 20);
+    assert_eq!(value["peak_total_bytes"], 700 << 10);
     assert_eq!(value["budget_bytes"], 64 << 20);
     assert_eq!(
         (&value["exit_status"], &value["signal"]),

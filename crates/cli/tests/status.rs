@@ -328,7 +328,7 @@ fn one_process_is_shown_by_mapping_and_by_age() {
         "UNTOUCHED FOR",
         "decompression",
         "P99.9",
-        "not managed:",
+        "what is not managed",
     ] {
         assert!(text.contains(word), "{word}: {text}");
     }

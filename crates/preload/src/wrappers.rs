@@ -17,7 +17,10 @@ use rustix::fs::{Mode, OFlags};
 
 const EFAULT: isize = -14;
 const EBUSY: isize = -16;
+const ENOENT: isize = -2;
+const EINVAL: isize = -22;
 const UFFDIO_REGISTER: c_ulong = 0xC020_AA00;
+const UFFDIO_MOVE: c_ulong = 0xC028_AA05;
 const MADV_GUARD_INSTALL: c_int = 102;
 
 /// Turns a raw result into libc's: -1 and `errno`.
@@ -212,8 +215,8 @@ fn decimal(number: u32, into: &mut [u8]) -> usize {
     digits
 }
 
-/// `ioctl`, for one request: a program's own userfaultfd asks for memory that the pager has
-/// registered. It gets it; the memory is managed no longer.
+/// `ioctl`, for two requests: a program's own userfaultfd asks for memory that the pager has
+/// registered, or moves pages of which some are away. It gets them; the memory is managed no longer.
 ///
 /// # Safety
 /// As libc's.
@@ -222,13 +225,26 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_voi
     let args = [fd as usize, request as usize, argument as usize, 0, 0, 0];
     // SAFETY: the program's own call.
     let mut result = unsafe { sys::syscall(nr::__NR_ioctl, args) };
-    if result == EBUSY && request == UFFDIO_REGISTER {
+    let wanted = match (request, result) {
         // SAFETY: the kernel has read the range at the head of the structure.
-        let [start, len] = unsafe { argument.cast::<[usize; 2]>().read() };
-        if pager().surrender(AddressRange::new(start, len)) {
-            // SAFETY: again the program's own call.
-            result = unsafe { sys::syscall(nr::__NR_ioctl, args) };
-        }
+        (UFFDIO_REGISTER, EBUSY) => unsafe {
+            let [start, len] = argument.cast::<[usize; 2]>().read();
+            Some(AddressRange::new(start, len))
+        },
+        // EINVAL: the source is not one mapping any more, since a part of it is registered.
+        // SAFETY: the kernel has read destination, source and length at the head of the structure.
+        (UFFDIO_MOVE, ENOENT | EINVAL) => unsafe {
+            let [_, source, len] = argument.cast::<[usize; 3]>().read();
+            let sound = source.checked_add(len).is_some() && source % PAGE_SIZE == 0;
+            sound.then(|| AddressRange::new(source, len))
+        },
+        _ => None,
+    };
+    if let Some(range) = wanted
+        && pager().surrender(range)
+    {
+        // SAFETY: again the program's own call.
+        result = unsafe { sys::syscall(nr::__NR_ioctl, args) };
     }
     answer(result) as c_int
 }

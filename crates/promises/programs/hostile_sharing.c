@@ -2,7 +2,8 @@
  *   outlives   a process that shares the memory (CLONE_VM without CLONE_VFORK) verifies it after its maker has ended
  *   guards     guard pages put up and taken away by process_madvise on itself: zeros afterwards
  *   cleared    the word that the kernel clears at a thread's end lies on a page that is away
- *   registers  a userfaultfd of the program's registers cold memory through libc's syscall() */
+ *   registers  a userfaultfd of the program's registers cold memory through libc's syscall()
+ *   moves      a userfaultfd of the program's moves cold pages (UFFDIO_MOVE) to memory that it has registered */
 #include "common.h"
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
@@ -111,12 +112,39 @@ static void registers(void) {
     verify_all("after the program has registered it");
 }
 
+#ifndef UFFDIO_MOVE
+struct uffdio_move {
+    uint64_t dst, src, len, mode;
+    int64_t move;
+};
+#define UFFDIO_MOVE _IOWR(0xAA, 0x05, struct uffdio_move)
+#define UFFD_FEATURE_MOVE (1 << 16)
+#endif
+
+static void moves(void) {
+    int fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+    struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_MOVE};
+    if (fd < 0 || ioctl(fd, UFFDIO_API, &api)) skip("userfaultfd");
+    char *from = filled(), *to = map_apart(PAGES * PAGE);
+    struct uffdio_register range = {.range = {(uintptr_t)to, PAGES * PAGE}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+    if (ioctl(fd, UFFDIO_REGISTER, &range)) die_errno("UFFDIO_REGISTER");
+    settle(from, PAGES * PAGE);
+    for (size_t done = 0; done < PAGES * PAGE;) {
+        struct uffdio_move move = {(uintptr_t)to + done, (uintptr_t)from + done, PAGES * PAGE - done, 0, 0};
+        if (ioctl(fd, UFFDIO_MOVE, &move) && errno != EAGAIN) die_errno("UFFDIO_MOVE");
+        if (move.move > 0) done += move.move;
+    }
+    region = to;
+    verify_all("where the program has moved it");
+}
+
 int main(int argc, char **argv) {
     seed = strtoull(argv[1], 0, 10);
     const char *what = argc > 2 ? argv[2] : "";
     if (!strcmp(what, "outlives")) outlives();
     else if (!strcmp(what, "guards")) guards();
     else if (!strcmp(what, "cleared")) cleared();
+    else if (!strcmp(what, "moves")) moves();
     else registers();
     printf("OK %s\n", what);
     return 0;

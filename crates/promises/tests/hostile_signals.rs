@@ -155,3 +155,71 @@ fn who_waits_for_a_program_sees_it_stop_and_go_on() {
     );
     assert_eq!(stopped_and_continued(&managed), (libc::SIGSTOP, 5));
 }
+
+/// The status of a program in a terminal.
+fn ended_in_a_terminal(line: &[&str]) -> i32 {
+    let words: Vec<CString> = line
+        .iter()
+        .map(|word| CString::new(*word).expect("no zero"))
+        .collect();
+    let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    // SAFETY: between fork and exec the child calls nothing else.
+    unsafe {
+        let mut terminal = 0;
+        let nothing = std::ptr::null_mut();
+        let pid = libc::forkpty(&mut terminal, nothing, nothing.cast(), nothing.cast());
+        if pid == 0 {
+            libc::execvp(pointers[0], pointers.as_ptr());
+            libc::_exit(127);
+        }
+        assert!(pid > 0, "forkpty");
+        let mut status = 0;
+        assert_eq!(libc::waitpid(pid, &mut status, 0), pid);
+        libc::close(terminal);
+        assert!(libc::WIFEXITED(status), "{line:?}: {status:#x}");
+        libc::WEXITSTATUS(status)
+    }
+}
+
+/// `suspend` in an interactive shell that was started under `coldpress run`: the outer shell hung.
+#[test]
+fn a_job_with_a_group_of_its_own_stops_and_goes_on() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("job-control");
+    let program = place.compile("job_control");
+    let (binary, program) = (managed::binary(), program.to_str().expect("a name"));
+    let binary = binary.to_str().expect("a name");
+    let native = ended_in_a_terminal(&[program, "shell", program, "inner"]);
+    assert_eq!(native, 5, "natively");
+    let job = [binary, "run", "-q", "--", program, "inner"];
+    let managed = ended_in_a_terminal(&[&[program, "shell"], &job[..]].concat());
+    assert_eq!(managed, 5);
+}
+
+/// A script that ends itself and what it has started: the signal came a second time, from `coldpress run`.
+#[test]
+fn a_signal_to_its_own_group_comes_once() {
+    const SCRIPT: &str = "n=0; trap 'n=$((n+1))' TERM; kill -TERM 0; \
+        for i in 1 2 3 4 5; do sleep 0.1; done; echo $n";
+    let binary = managed::binary();
+    let managed = [
+        binary.to_str().expect("a name"),
+        "run",
+        "-q",
+        "--",
+        "sh",
+        "-c",
+        SCRIPT,
+    ];
+    for line in [&managed[4..], &managed[..]] {
+        for _ in 0..5 {
+            let output = Command::new("setsid").arg("--wait").args(line).output();
+            let output = output.expect("setsid runs");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(text.trim(), "1", "{line:?}: {output:?}");
+        }
+    }
+}

@@ -7,6 +7,7 @@
 use coldpress_interface::config;
 use coldpress_promises::{Managed, Workplace, managed, process, skip};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -123,5 +124,56 @@ fn a_killed_run_leaves_nothing() {
         std::thread::sleep(Duration::from_millis(10));
     }
     status();
+    assert_eq!(count(&directory), 0);
+}
+
+/// A forked child without a pager has no slot when the run ends: the file was removed, and the daemon that it became could
+/// not be found any more.
+#[test]
+fn a_daemon_is_known_after_the_run() {
+    const DAEMON: &str = "import os, sys
+if os.fork():
+    os._exit(0)
+os.setsid()
+sys.stdin.readline()
+kept = [bytes(str(n), 'ascii') * 100 for n in range(60000)]
+print(os.getpid(), flush=True)
+sys.stdin.readline()";
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("statistics-daemon");
+    let directory = place.path("s");
+    let mut run = Command::new(managed::binary())
+        .args([
+            "run",
+            "-q",
+            "--budget",
+            "16M",
+            "--",
+            "/usr/bin/python3",
+            "-c",
+            DAEMON,
+        ])
+        .env(config::STATISTICS_DIR, &directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = process::lines_of(run.stdout.take().unwrap());
+    let mut input = run.stdin.take().expect("a pipe");
+    assert!(run.wait().unwrap().success());
+    input.write_all(b"\n").unwrap();
+    let pid = lines.recv_timeout(Duration::from_secs(60)).expect("its id");
+    let call = |line: &[&str]| in_directory(&place, &directory).call(line);
+    let shown = call(&["status", pid.trim()]);
+    assert_eq!(shown.status.code(), Some(0), "{shown}");
+    let set = call(&["set", pid.trim(), "budget=32M"]);
+    assert_eq!(set.status.code(), Some(0), "{set}");
+    drop(input); // It ends.
+    while PathBuf::from(format!("/proc/{}", pid.trim())).exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    call(&["status"]);
     assert_eq!(count(&directory), 0);
 }

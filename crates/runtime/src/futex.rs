@@ -9,13 +9,38 @@ use crate::trace;
 use coldpress_arena::Zeroable;
 use coldpress_engine::lock::HeldRanks;
 use core::sync::atomic::{
-    AtomicU32,
+    AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
 use lock_api::{GuardSend, RawMutex};
 use rustix::thread::futex;
 
 const SPINS: u32 = 60;
+
+/// Whether threads of the program are checked: the pager manages this process.
+static CHECKED: AtomicBool = AtomicBool::new(false);
+
+/// From now on debug builds check, or do not, that a thread of the program blocks all signals before it takes a lock: a
+/// handler that interrupts it could touch memory that is away, and whoever answers may need that lock.
+pub(crate) fn check_signals(checked: bool) {
+    CHECKED.store(checked, Relaxed);
+}
+
+#[cfg(debug_assertions)]
+fn assert_no_signal_comes() {
+    if CHECKED.load(Relaxed)
+        && FutexLock::held().is_none()
+        && let Some(signal) = crate::sys::signal_that_may_come()
+    {
+        crate::message::say(format_args!(
+            "a lock of the pager is taken while signal {signal} may come"
+        ));
+        crate::sys::abort()
+    }
+}
+
+#[cfg(not(debug_assertions))]
+fn assert_no_signal_comes() {}
 
 fn sleep_on(word: &AtomicU32, value: u32) {
     let _ = futex::wait(word, futex::Flags::PRIVATE, value, None);
@@ -108,12 +133,14 @@ unsafe impl RawMutex for FutexLock {
     type GuardMarker = GuardSend;
 
     fn lock(&self) {
+        assert_no_signal_comes();
         let asked_ns = trace::asked();
         let waited = self.take();
         trace::taken(self.address(), asked_ns, waited);
     }
 
     fn try_lock(&self) -> bool {
+        assert_no_signal_comes();
         let asked_ns = trace::asked();
         let taken = self.try_once();
         if taken {
@@ -191,6 +218,7 @@ impl Gate {
 
     /// Goes inside.
     pub fn enter(&self) -> Inside<'_> {
+        assert_no_signal_comes();
         let asked_ns = trace::asked();
         let waited = self.wait(|s| (s & CLOSED == 0).then_some(s + 1));
         self.inside(trace::INSIDE, asked_ns, waited)
@@ -198,6 +226,7 @@ impl Gate {
 
     /// Goes inside once nobody waits to close the gate.
     pub fn enter_in_turn(&self) -> Inside<'_> {
+        assert_no_signal_comes();
         let may = |s| s & (CLOSED | CLOSERS) == 0;
         let asked_ns = trace::asked();
         let waited = self.wait(|s| may(s).then_some(s + 1));
@@ -218,6 +247,7 @@ impl Gate {
 
     /// Waits until nobody is inside and holds the gate closed.
     pub fn close(&self) -> Closed<'_> {
+        assert_no_signal_comes();
         let asked_ns = trace::asked();
         let waited = self.shut();
         let since_ns = match asked_ns {

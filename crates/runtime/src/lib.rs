@@ -269,9 +269,11 @@ impl Pager {
 
     fn set_running(&self) {
         self.running.store(true, Release);
+        futex::check_signals(true);
     }
 
     fn stop(&self) {
+        futex::check_signals(false);
         self.running.store(false, Release);
     }
 
@@ -299,6 +301,7 @@ impl Pager {
     pub fn publish_finally(&self) {
         // A young child has counted nothing yet.
         if self.is_running() && self.control.has_page() {
+            let _signals = sys::SignalsBlocked::new();
             let measured = reclaim::measure_once();
             self.publish(measured.unwrap_or(self.pressure.total_bytes.load(Relaxed)));
             self.publish_slow_figures();

@@ -205,12 +205,14 @@ impl Pager {
         if !self.is_running() {
             return;
         }
+        // Before the first lock: a handler that interrupts who holds one may touch memory that is away, and who answers
+        // may need that lock.
+        let _signals = SignalsBlocked::new();
         let exclusions = &self.host.exclusions;
         let marked = !self.host.not_inherited.is_empty();
         let move_too = [Reason::WipedInChild, Reason::RobustMutex];
         let any = || move_too.iter().any(|&reason| exclusions.has(reason));
         if marked || to.start != from.start && any() {
-            let _signals = SignalsBlocked::new();
             let _inside = self.after_events();
             if to.start != from.start {
                 for reason in move_too {

@@ -7,6 +7,8 @@
 //! * I1: no store goes to a page of the file that was not backed before: the head is backed by who made
 //!   the file, a slot by `MADV_POPULATE_WRITE`, which fails where a store would raise SIGBUS.
 //! * I2: there always is a statistics page. Where there is no slot it is one of the pager that nobody reads.
+//! * The file is locked for reading by its open file description, which lives as long as a process has it mapped: so
+//!   it is seen that one may yet claim a slot, as forked children that wait with starting a pager do.
 //! * I3: the mapping stays as long as the process; nothing of it is ever evicted (it is shared memory).
 
 use crate::sys;
@@ -19,6 +21,7 @@ use core::sync::atomic::{
     AtomicPtr,
     Ordering::{Acquire, Relaxed, Release},
 };
+use rustix::fd::AsRawFd;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
@@ -76,6 +79,7 @@ fn map(path: &[u8]) -> Option<*mut Head> {
     let backed = populate(head as usize, size_of::<Head>());
     // SAFETY: a mapping of that size at a page boundary, of nothing but atomics and padding.
     if backed && unsafe { (*head).is_current() } {
+        sys::lock_for_reading(file.as_raw_fd());
         return Some(head);
     }
     // SAFETY: our own mapping, which nobody knows of.

@@ -162,6 +162,22 @@ pub fn differs(address: usize, value: u32) -> bool {
     }
 }
 
+/// Locks a file for reading by its open file description: until nobody has it open or mapped any more.
+pub fn lock_for_reading(file: c_int) {
+    // As the kernel lays `struct flock` out: type and whence, from the start, to the end.
+    let lock = [nr::F_RDLCK as u64, 0, 0, 0];
+    let args = [
+        file as usize,
+        nr::F_OFD_SETLK as usize,
+        (&raw const lock) as usize,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the kernel reads the structure. Without the lock no more is lost than that the file is removed early.
+    unsafe { syscall(nr::__NR_fcntl, args) };
+}
+
 /// Sleeps for about `ns` nanoseconds.
 pub fn sleep_ns(ns: u64) {
     let request = rustix::time::Timespec {
@@ -417,6 +433,18 @@ pub fn block_signals() -> u64 {
     // SAFETY: the kernel reads one mask and writes the other.
     unsafe { syscall(nr::__NR_rt_sigprocmask, args) };
     before
+}
+
+/// The first signal that the calling thread does not block, of those that can be blocked.
+#[cfg(debug_assertions)]
+pub fn signal_that_may_come() -> Option<u32> {
+    const KILL_AND_STOP: u64 = 1 << 8 | 1 << 18;
+    let mut mask = 0u64;
+    let args = [0, 0, (&raw mut mask) as usize, 8, 0, 0];
+    // SAFETY: without a mask to set the kernel only writes the one in force.
+    unsafe { syscall(nr::__NR_rt_sigprocmask, args) };
+    let open = !(mask | KILL_AND_STOP);
+    (open != 0).then(|| open.trailing_zeros() + 1)
 }
 
 /// Sets the signal mask of the calling thread.

@@ -45,7 +45,6 @@ mod table;
 mod upstream;
 
 pub use arguments::{Bench, BenchArguments};
-pub use removal::remove_group;
 
 use crate::output_file;
 use crate::progress::Bar;

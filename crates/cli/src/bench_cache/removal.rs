@@ -3,7 +3,7 @@
 //! [`remove_group`] uses nothing but async-signal-safe calls and an atomic: the handler of `on_signal.rs`
 //! calls it, in any thread.
 
-use crate::on_signal::{install, pause};
+use crate::on_signal;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub fn group_is_ours(directory: &Path) {
         processes: text(&directory.join("cgroup.procs")),
     });
     GROUP.store(Box::into_raw(paths), SeqCst);
-    install();
+    on_signal::call(remove_group);
 }
 
 /// It is not ours, after all.
@@ -52,7 +52,7 @@ pub fn remove_group() {
             return;
         }
         kill_all(&group.processes);
-        pause();
+        on_signal::pause();
     }
 }
 
