@@ -30,7 +30,8 @@ impl Suite for CPython {
         ]
     }
 
-    // Without test_asyncio, which waits for a network, and test_lzma, which holds 100 MiB that do not compress.
+    // Without test_asyncio and test_socketserver, which want a network, and test_lzma, which holds 100 MiB that do not
+    // compress.
     fn units(&self) -> &'static [&'static str] {
         &[
             "test_array",
@@ -92,7 +93,6 @@ impl Suite for CPython {
             "test_shutil",
             "test_signal",
             "test_socket",
-            "test_socketserver",
             "test_sort",
             "test_struct",
             "test_subprocess",
