@@ -26,6 +26,7 @@
 //! Results go to standard output, messages and progress to standard error.
 
 mod bench;
+mod cgroup;
 mod child;
 mod cleanup;
 mod corpus;

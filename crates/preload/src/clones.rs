@@ -318,7 +318,7 @@ pub(crate) unsafe extern "C" fn by_number() {
         clone3 = const nr::__NR_clone3,
         vm = const nr::CLONE_VM,
         least = const LEAST_CLONE_ARGUMENTS,
-        as_libc = sym crate::raw_calls::as_libc,
+        as_libc = sym crate::system_call::as_libc,
         copied = sym copied,
         sharing = sym sharing,
     )

@@ -128,7 +128,7 @@ unsafe fn leave_alone(environment: *mut *mut c_char) {
 
 /// `coldpress run` tries in a process of its own whether the library can be loaded: no pager, no program.
 fn answer_trial() -> ! {
-    let mut text = message::Text::<64>::new();
+    let mut text = coldpress_runtime::text::Text::<64>::new();
     let _ = writeln!(
         text,
         "{} {}",

@@ -42,6 +42,7 @@ mod namespaces;
 mod piecewise;
 mod raw_calls;
 mod sanitizers;
+mod system_call;
 mod the_pager;
 mod wrappers;
 

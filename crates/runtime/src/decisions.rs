@@ -25,7 +25,7 @@
 
 use crate::config::Config;
 use crate::memory::Memory;
-use crate::message::Text;
+use crate::text::Text;
 use crate::{Pager, sys};
 use coldpress_arena::CHUNK_BYTES;
 use coldpress_interface::control::NO_BUDGET;

@@ -13,7 +13,7 @@
 //!
 //! * I1: the process is ended only when no thread is listed but the leader, a zombie, and the pager's.
 
-use crate::message::Text;
+use crate::text::Text;
 use crate::{Pager, sys};
 use core::fmt::Write;
 use core::mem::MaybeUninit;

@@ -3,7 +3,7 @@
 //! No lock is taken, nothing is changed; the figures may be a moment apart.
 
 use crate::Pager;
-use crate::message::Text;
+use crate::text::Text;
 use coldpress_uffd::PAGE_SIZE;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;

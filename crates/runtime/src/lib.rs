@@ -31,7 +31,7 @@
 //! | `departure` | the end of a program whose threads leave one by one |
 //! | `dormant` | waiting before starting, in children that are followed |
 //! | `run_file` | this process's slot, and where its messages go |
-//! | `start`, `config`, `statistics`, `watchdog`, `message` | as named |
+//! | `start`, `config`, `statistics`, `watchdog`, `message`, `text` | as named |
 //! | `workplace` | what its threads work with |
 //! | `describe` | what is known of a page, in words |
 //! | `areas`, `memory`, `frames` | address space that grows; tables, stacks, staging; what is stored |
@@ -79,6 +79,7 @@ mod squeeze;
 pub mod start;
 pub mod statistics;
 pub mod sys;
+pub mod text;
 pub mod trace;
 pub mod watchdog;
 pub mod windows;

@@ -53,7 +53,7 @@ pub unsafe fn open(path: Option<&[u8]>) {
 }
 
 fn map(path: &[u8]) -> Option<*mut Head> {
-    let mut text = crate::message::Text::<PATH_BYTES>::default();
+    let mut text = crate::text::Text::<PATH_BYTES>::default();
     text.push(path);
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = rustix::fs::open(text.as_c_str()?, flags, Mode::empty()).ok()?;

@@ -1,8 +1,8 @@
 //! The statistics page: its beginning, and bringing the engine's figures into it.
 
 use crate::config::Config;
-use crate::message::Text;
 use crate::reclaim::Marks;
+use crate::text::Text;
 use crate::{Pager, run_file, sys};
 use coldpress_engine::tunables::{Linux, TABLE};
 use coldpress_engine::{HEADER_BYTES, Trigger};

@@ -14,7 +14,7 @@
 //! Waiting is counted from the first try to the moment of having the lock, for those that did not have
 //! it at the first try.
 
-use crate::message::Text;
+use crate::text::Text;
 use crate::{Pager, sys};
 use coldpress_interface::histogram::LogLinear;
 use coldpress_uffd::AddressRange;

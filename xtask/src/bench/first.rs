@@ -8,10 +8,10 @@
 //! What the comparison leaves out, and for whom that is good, stands below the printed table.
 
 use super::calibrate::{Held, next_limit};
-use super::cgroup;
 use super::pages::{self, Place, Program, Round};
 use super::report::{self, Series};
 use super::zram::Zram;
+use crate::cgroup;
 use crate::managed::Wrapper;
 use crate::output;
 use crate::text::mib;

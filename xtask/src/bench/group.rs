@@ -4,10 +4,10 @@
 //! `coldpress run --` in front and no option, and with swap on a zram device of our own. zram's pool is charged to nobody;
 //! what it took is told beside it.
 
-use super::cgroup::Group;
 use super::machine::Machine;
 use super::stepwise::median;
 use super::zram::Zram;
+use crate::cgroup::Group;
 use crate::child::Running;
 use crate::output;
 use crate::process::{Sampler, executing};

@@ -14,12 +14,11 @@
 //! | [`mod@run`] | real programs: coldpress and kernel zram in turns, at the same memory |
 //! | [`calibrate`] | the limit at which zram holds as much as coldpress |
 //! | [`pages`] | the measured program, steered step by step |
-//! | [`zram`], [`cgroup`] | the kernel's side: a swap device and a memory limit of our own |
+//! | [`zram`], [`cgroup`](crate::cgroup) | the kernel's side: a swap device and a memory limit of our own |
 //! | [`report`] | the table and the JSON |
 
 mod budget;
 mod calibrate;
-pub mod cgroup;
 mod deadline;
 mod first;
 mod fits;

@@ -5,8 +5,8 @@
 //! it takes memory. What it measures itself is in those lines; what is measured from outside
 //! (memory held, pages in and out, the pager's statistics) is added here.
 
-use super::cgroup::Group;
 use super::zram::{self, Pool, Zram};
+use crate::cgroup::Group;
 use crate::child::Running;
 use crate::cleanup;
 use crate::managed::{Statistics, Wrapper};

@@ -1,6 +1,6 @@
 //! Where programs run, and how they are started: natively, under coldpress, or in a memory cgroup.
 
-use crate::bench::cgroup::Group;
+use crate::cgroup::Group;
 use crate::managed::{NO_BUDGET, Wrapper};
 use crate::{cleanup, workspace};
 use anyhow::{Context, Result};

@@ -28,8 +28,8 @@ mod sides;
 mod touches;
 
 use super::calibrate::{Held, next_limit};
-use super::cgroup;
 use super::zram::Zram;
+use crate::cgroup;
 use crate::output;
 use crate::programs::place::Place;
 use crate::programs::run::{Killed, Program};

@@ -6,8 +6,8 @@
 //! kernel's tracepoints on the other ([`super::reclaim`]).
 
 use super::reclaim::Tracing;
-use crate::bench::cgroup::Group;
 use crate::bench::zram::{self, Zram};
+use crate::cgroup::Group;
 use crate::managed::Statistics;
 use crate::process::{Sampler, Samples};
 use crate::programs::place::{Place, Start};
