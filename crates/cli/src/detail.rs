@@ -3,7 +3,7 @@
 use crate::by_mapping::{self, Line};
 use crate::closing;
 use crate::columns::Value;
-use crate::duration::{format_cold_after, format_nanoseconds};
+use crate::duration::format_nanoseconds;
 use crate::grid;
 use crate::report::{self, PERCENTILES};
 use crate::rule;
@@ -86,11 +86,7 @@ fn in_force(s: &Statistics) -> String {
         &rule::explain(s).unwrap_or_else(unknown),
     );
     row(&mut text, "budget", &format_budget(get(&s.budget_bytes)));
-    row(
-        &mut text,
-        "cold age",
-        &format_cold_after(get(&s.cold_after_ms)),
-    );
+    row(&mut text, "cold age", &rule::cold_age(s));
     let triggers = rule::triggers(s).map(|on| on.to_string());
     row(&mut text, "triggers", &triggers.unwrap_or_else(unknown));
     row(

@@ -26,6 +26,9 @@ pub fn explain(s: &Statistics) -> Option<String> {
         .saturating_sub(s.budget_bytes.load(Relaxed));
     Some(match rule {
         Rule::WithinBudget => "nothing to do: within budget".to_owned(),
+        Rule::ColdAge if is_chosen(s) && s.cold_after_ms.load(Relaxed) == 0 => {
+            "nothing yet: the cold age is being chosen".to_owned()
+        }
         Rule::ColdAge if is_chosen(s) => format!("older than {}, chosen by itself", age(s)),
         Rule::ColdAge => format!("older than {}", age(s)),
         Rule::Guarded => format!("nothing now: too many came back at {}", age(s)),
