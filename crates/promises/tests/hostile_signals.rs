@@ -103,9 +103,8 @@ fn every_signal_that_can_be_taken_reaches_the_program() {
     signals_arrive(&managed::binary(), &program);
 }
 
-/// A program in the foreground of a terminal stops itself, and is continued. The signals that were seen of it, and its
-/// status.
-fn stopped_and_continued(line: &[&str]) -> (i32, i32) {
+/// Starts a program in the foreground of a terminal of its own: its id, and the terminal's other end.
+fn start_in_a_terminal(line: &[&str]) -> (libc::pid_t, libc::c_int) {
     let words: Vec<CString> = line
         .iter()
         .map(|word| CString::new(*word).expect("no zero"))
@@ -122,6 +121,16 @@ fn stopped_and_continued(line: &[&str]) -> (i32, i32) {
             libc::_exit(127);
         }
         assert!(pid > 0, "forkpty");
+        (pid, terminal)
+    }
+}
+
+/// A program in the foreground of a terminal stops itself, and is continued. The signals that were seen of it, and its
+/// status.
+fn stopped_and_continued(line: &[&str]) -> (i32, i32) {
+    let (pid, terminal) = start_in_a_terminal(line);
+    // SAFETY: a child of ours that has not been waited for, and a descriptor that nobody else closes.
+    unsafe {
         let mut status = 0;
         assert_eq!(libc::waitpid(pid, &mut status, libc::WUNTRACED), pid);
         assert!(
@@ -158,22 +167,9 @@ fn who_waits_for_a_program_sees_it_stop_and_go_on() {
 
 /// The status of a program in a terminal.
 fn ended_in_a_terminal(line: &[&str]) -> i32 {
-    let words: Vec<CString> = line
-        .iter()
-        .map(|word| CString::new(*word).expect("no zero"))
-        .collect();
-    let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
-    pointers.push(std::ptr::null());
-    // SAFETY: between fork and exec the child calls nothing else.
+    let (pid, terminal) = start_in_a_terminal(line);
+    // SAFETY: as above.
     unsafe {
-        let mut terminal = 0;
-        let nothing = std::ptr::null_mut();
-        let pid = libc::forkpty(&mut terminal, nothing, nothing.cast(), nothing.cast());
-        if pid == 0 {
-            libc::execvp(pointers[0], pointers.as_ptr());
-            libc::_exit(127);
-        }
-        assert!(pid > 0, "forkpty");
         let mut status = 0;
         assert_eq!(libc::waitpid(pid, &mut status, 0), pid);
         libc::close(terminal);
