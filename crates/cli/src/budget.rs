@@ -43,10 +43,10 @@ impl BudgetInForce {
 
     /// What is to be told before the program starts: nothing where it gets what was asked for, and that may ever matter on a
     /// machine with so much memory.
-    pub fn explanation(&self, machine_bytes: Option<u64>) -> Option<String> {
-        if let Some(machine) =
-            machine_bytes.filter(|&machine| self.asked().is_some_and(|a| a > machine))
-            && self.group_bytes.is_none()
+    pub fn explanation(&self, machine_bytes: impl FnOnce() -> Option<u64>) -> Option<String> {
+        if self.group_bytes.is_none()
+            && let Some(asked) = self.asked()
+            && let Some(machine) = machine_bytes().filter(|&machine| asked > machine)
         {
             return Some(format!(
                 "a budget of {} changes nothing: this machine has {}",
@@ -81,29 +81,29 @@ mod tests {
         let of = |asked, group| BudgetInForce::of(asked, group);
         assert_eq!(of(1 << 30, None).unwrap().bytes, 1 << 30);
         let free = of(60 << 20, Some(64 << 20)).unwrap();
-        assert_eq!((free.bytes, free.explanation(None)), (60 << 20, None));
+        assert_eq!((free.bytes, free.explanation(|| None)), (60 << 20, None));
         let bound = of(1 << 30, Some(64 << 20)).unwrap();
         assert_eq!(bound.bytes, 60 << 20);
         assert_eq!(
-            bound.explanation(None).unwrap(),
+            bound.explanation(|| None).unwrap(),
             "the budget is 60.0 MiB, not 1.0 GiB: its memory group is limited to 64.0 MiB"
         );
         let large = of(100 << 30, None).unwrap();
-        assert_eq!(large.explanation(Some(100 << 30)), None);
+        assert_eq!(large.explanation(|| Some(100 << 30)), None);
         assert_eq!(
-            large.explanation(Some(24 << 30)).unwrap(),
+            large.explanation(|| Some(24 << 30)).unwrap(),
             "a budget of 100.0 GiB changes nothing: this machine has 24.0 GiB"
         );
         assert_eq!(of(1 << 30, Some(8 << 20)).unwrap_err().code(), 125);
         let free = of(NO_BUDGET, None).unwrap();
         assert_eq!(
-            (free.bytes, free.explanation(None), free.asked()),
+            (free.bytes, free.explanation(|| None), free.asked()),
             (NO_BUDGET, None, None)
         );
         let bound = of(NO_BUDGET, Some(64 << 20)).unwrap();
         assert_eq!(bound.bytes, 60 << 20);
         assert_eq!(
-            bound.explanation(None).unwrap(),
+            bound.explanation(|| None).unwrap(),
             "the budget is 60.0 MiB: its memory group is limited to 64.0 MiB"
         );
     }

@@ -16,7 +16,8 @@ use crate::report;
 use crate::rule;
 use crate::size::{format_bytes, format_count};
 use crate::sums::{
-    Above, Sums, as_option, is_incompressible, named_budget, next_to_try, pager_cpu_ns, percent,
+    Above, Sums, as_option, enough_for, is_incompressible, named_budget, next_to_try, pager_cpu_ns,
+    percent,
 };
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::{Failure, Statistics};
@@ -30,7 +31,11 @@ fn get(word: &AtomicU64) -> u64 {
 pub fn of_program(program: &str, s: &Statistics, elapsed_ns: u64) -> Vec<String> {
     let sums = Sums::of(s);
     let mut lines = match sums.evictions {
-        0 => vec![format!("{program}: {}", nothing_taken(s, elapsed_ns))],
+        0 => {
+            let mut lines = nothing_taken(s, elapsed_ns);
+            lines[0] = format!("{program}: {}", lines[0]);
+            lines
+        }
         _ => vec![
             format!("{program}: {}", saved(&sums, sums.managed_ns)),
             format!(
@@ -41,7 +46,6 @@ pub fn of_program(program: &str, s: &Statistics, elapsed_ns: u64) -> Vec<String>
             ),
         ],
     };
-    lines.extend(advice(s, &lines[0]));
     lines.extend(missed(s));
     if sums.evictions > 0 {
         lines.push(cost(&sums, sums.managed_ns, None));
@@ -134,11 +138,13 @@ fn saved(sums: &Sums, over_ns: u64) -> String {
     }
 }
 
-/// Why nothing was compressed.
-fn nothing_taken(s: &Statistics, elapsed_ns: u64) -> String {
+/// Why nothing was compressed, and what to try where that is known.
+fn nothing_taken(s: &Statistics, elapsed_ns: u64) -> Vec<String> {
     /// A program that held less, or ended sooner, had nothing to compress, whatever its budget.
     const SMALL: u64 = 1 << 20;
     const SHORT_MS: u64 = 100;
+    /// A program that held so much is worth a budget.
+    const MUCH: u64 = 32 << 20;
     let peak_bytes = get(&s.peak_total_bytes);
     let peak = format_bytes(peak_bytes);
     let budget = get(&s.budget_bytes);
@@ -146,31 +152,30 @@ fn nothing_taken(s: &Statistics, elapsed_ns: u64) -> String {
     let elapsed_ms = elapsed_ns / 1_000_000;
     if peak_bytes >= SMALL && elapsed_ms >= SHORT_MS && budget != NO_BUDGET && peak_bytes <= budget
     {
-        return format!(
+        return vec![format!(
             "nothing compressed: {peak} at most, which its budget of {} allows",
             format_bytes(budget)
-        );
+        )];
     }
     if elapsed_ms > (2 * get(&s.cold_after_ms)).max(4_000) {
-        return format!("nothing compressed: none of its {peak} was cold in {time}");
+        let cold = format!("nothing compressed: none of its {peak} was cold in {time}");
+        return vec![cold];
     }
-    match peak_bytes >= MUCH && elapsed_ms >= SHORT_MS {
-        true => format!("nothing compressed: none of its {peak} {ENDED}"),
-        false => format!("nothing to compress: the program ended after {time}"),
+    if peak_bytes < MUCH || elapsed_ms < SHORT_MS {
+        let ended = format!("nothing to compress: the program ended after {time}");
+        return vec![ended];
     }
+    let mut lines = vec![format!(
+        "nothing compressed: none of its {peak} was cold before it ended"
+    )];
+    if budget == NO_BUDGET {
+        let half = as_option(peak_bytes / 2);
+        lines.push(format!(
+            "to hold less, at the price of time: --budget {half}"
+        ));
+    }
+    lines
 }
-
-/// What a program might be started with that had no budget, and ended before anything of it was cold.
-fn advice(s: &Statistics, nothing: &str) -> Option<String> {
-    let half = as_option(get(&s.peak_total_bytes) / 2);
-    let ended = get(&s.budget_bytes) == NO_BUDGET && nothing.ends_with(ENDED);
-    ended.then(|| format!("to hold less, at the price of time: --budget {half}"))
-}
-
-const ENDED: &str = "was cold before it ended";
-
-/// A program that held so much is worth a budget.
-const MUCH: u64 = 32 << 20;
 
 /// What the second line says of the budget.
 fn held(s: &Statistics) -> String {
@@ -214,9 +219,9 @@ fn missed(s: &Statistics) -> Vec<String> {
     };
     let next = match is_incompressible(get(&s.failed_pages), content) {
         _ if was_smaller => return vec![missed],
-        Some(_) => as_option(peak / 31 * 32),
+        Some(_) => enough_for(peak),
         // It was out of reach all along.
-        None if above.above_ns >= above.budgeted_ns / 10 * 9 => as_option(peak / 31 * 32),
+        None if above.above_ns >= above.budgeted_ns / 10 * 9 => enough_for(peak),
         None => next_to_try(budget, content),
     };
     vec![missed, format!("a budget to try: --budget {next}")]

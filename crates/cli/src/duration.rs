@@ -5,6 +5,11 @@ use coldpress_interface::control::{COLD_AFTER_AUTO, LONGEST_COLD_AFTER_MS};
 
 /// Milliseconds meant by `text`; a number without a unit is seconds.
 pub fn parse_milliseconds(text: &str) -> Result<u64, String> {
+    parse(text, "")
+}
+
+/// Milliseconds meant by `text`; `instead` is what else may be written where it is too short.
+fn parse(text: &str, instead: &str) -> Result<u64, String> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
@@ -19,7 +24,9 @@ pub fn parse_milliseconds(text: &str) -> Result<u64, String> {
     };
     let milliseconds = unit_ms.and_then(|unit_ms| Decimal::parse(number)?.times(unit_ms));
     match milliseconds {
-        Some(0) => Err(format!("{text:?} is too short: write at least 1ms")),
+        Some(0) => Err(format!(
+            "{text:?} is too short: write at least 1ms{instead}"
+        )),
         Some(milliseconds) if milliseconds > LONGEST_COLD_AFTER_MS => {
             Err(format!("{text:?} is too long: at most ten years"))
         }
@@ -35,10 +42,7 @@ pub fn parse_cold_after(text: &str) -> Result<u64, String> {
     match text {
         "none" => Ok(0),
         "auto" => Ok(COLD_AFTER_AUTO),
-        _ => parse_milliseconds(text).map_err(|why| match why.contains("too short") {
-            true => format!("{why}, or none to let only the budget drive compression"),
-            false => why,
-        }),
+        _ => parse(text, ", or none to let only the budget drive compression"),
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::size::format_bytes;
 use crate::statistics_file;
-use crate::sums::{as_option, is_incompressible, lost_ns, next_to_try, percent};
+use crate::sums::{enough_for, is_incompressible, lost_ns, next_to_try, percent};
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::Statistics;
 use std::collections::HashMap;
@@ -189,8 +189,7 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
                 percent(share),
                 format_bytes(total)
             ),
-            // The pager begins to take pages a thirty-second below the budget.
-            set(as_option(total / 31 * 32)),
+            set(enough_for(total)),
         ],
         (Wrong::OutOfReach, None) => vec![
             format!(

@@ -12,6 +12,8 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<String> {
 /// Whether a process is there, and which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
+    /// The process that started it, or what took its place.
+    pub parent: u32,
     /// State letter: `R`, `S`, `T`, `Z` and so on.
     pub state: char,
     /// Threads; a process whose first thread has ended is a zombie with more than one.
@@ -41,9 +43,11 @@ fn parse_stat(stat: &str) -> Option<Identity> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     let state = fields.next()?.chars().next()?;
-    let threads = fields.nth(16)?.parse().ok()?; // field 20, counted from field 3
+    let parent = fields.next()?.parse().ok()?;
+    let threads = fields.nth(15)?.parse().ok()?; // field 20, counted from field 4
     let start_time_ticks = fields.nth(1)?.parse().ok()?; // field 22
     Some(Identity {
+        parent,
         state,
         threads,
         start_time_ticks,
@@ -55,19 +59,13 @@ pub fn descends_from(pid: u32, ancestor: u32) -> bool {
     let mut pid = pid;
     // Ids are used again: a walk that is longer than any chain of processes leads nowhere.
     for _ in 0..1 << 10 {
-        match parent(pid) {
-            Some(parent) if parent == ancestor => return true,
-            Some(parent) if parent > 1 => pid = parent,
+        match Identity::of(pid) {
+            Some(process) if process.parent == ancestor => return true,
+            Some(process) if process.parent > 1 => pid = process.parent,
             _ => return false,
         }
     }
     false
-}
-
-fn parent(pid: u32) -> Option<u32> {
-    let stat = read(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = stat.rsplit_once(") ")?;
-    rest.split(' ').nth(1)?.parse().ok()
 }
 
 /// Name of the program that the process runs, without control characters.
@@ -105,8 +103,9 @@ mod tests {
         let stat = "7 (a) R 1 (b)) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 1000 1 2\n";
         let identity = parse_stat(stat).unwrap();
         assert_eq!((identity.state, identity.start_time_ticks), ('S', 123_456));
-        assert_eq!(identity.threads, 1);
+        assert_eq!((identity.threads, identity.parent), (1, 1));
         let zombie = |threads| Identity {
+            parent: 1,
             state: 'Z',
             threads,
             ..identity

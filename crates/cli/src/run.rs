@@ -92,7 +92,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         device,
         ends_with_us: arguments.die_with_coldpress,
     };
-    if let Some(line) = budget.explanation(memory_limit::usable_bytes().ok())
+    if let Some(line) = budget.explanation(|| memory_limit::usable_bytes().ok())
         && !quiet
     {
         say!("{}: {line}", program.name);

@@ -69,7 +69,7 @@ pub fn set(arguments: &SetArguments) -> Result<u8, Refusal> {
     let now = answer.after.statistics(pid).map_err(unusable)?;
     let program = process::name(pid);
     if let Some(line) =
-        budget.and_then(|budget| budget.explanation(memory_limit::usable_bytes_of(pid).ok()))
+        budget.and_then(|budget| budget.explanation(|| memory_limit::usable_bytes_of(pid).ok()))
     {
         say!("{program}: {line}");
     }

@@ -183,6 +183,12 @@ pub fn group_of(pid: u32) -> Option<libc::pid_t> {
     (group > 0).then_some(group)
 }
 
+/// Our own process group.
+pub fn own_group() -> libc::pid_t {
+    // SAFETY: the call asks, and cannot fail.
+    unsafe { libc::getpgrp() }
+}
+
 /// The process group in the foreground of our terminal, if we have one.
 pub fn foreground() -> Option<libc::pid_t> {
     // SAFETY: the call asks, and changes nothing.

@@ -231,6 +231,11 @@ pub fn as_option(bytes: u64) -> String {
     }
 }
 
+/// The budget under which so much stays in place: the pager begins to take pages a thirty-second below it.
+pub fn enough_for(bytes: u64) -> String {
+    as_option(bytes / 31 * 32)
+}
+
 /// A budget to try next where this one was too small: in the middle between it and what the program holds natively.
 /// What the least is that works, nobody knows before it was tried.
 pub fn next_to_try(budget: u64, content: u64) -> String {

@@ -42,10 +42,8 @@ pub fn supervise(child: Child, signals: &Signals, mut members: Members) -> (Endi
 /// Whether a program of this run sent the signal, to its process group, which is ours, too (`kill 0`): then it has got there
 /// already. (One that wanted to reach its parent alone would not know that this is `coldpress`.)
 fn has_come_to_all(child: u32, arrival: &Arrival) -> bool {
-    // SAFETY: the call asks, and cannot fail.
-    let own_group = unsafe { libc::getpgrp() };
     let by_the_run = |sender| sender == child || process::descends_from(sender, child);
-    signals::group_of(child) == Some(own_group) && arrival.sender.is_some_and(by_the_run)
+    signals::group_of(child) == Some(signals::own_group()) && arrival.sender.is_some_and(by_the_run)
 }
 
 /// Whether the child has ended. Follows it where the terminal has stopped it.
@@ -67,8 +65,7 @@ fn look_at(child: u32) -> Option<Ending> {
         // for ever. But a shell that waits for us in the foreground has to get its terminal back. The program may have a
         // process group of its own (a shell has), which is in the foreground then, and has to be there again.
         let by_terminal = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal);
-        // SAFETY: the call asks, and cannot fail.
-        let own_group = unsafe { libc::getpgrp() };
+        let own_group = signals::own_group();
         let foreground = signals::foreground();
         let in_front = foreground.is_some() && foreground == signals::group_of(child);
         if by_terminal || in_front || foreground == Some(own_group) {

@@ -9,7 +9,7 @@ use coldpress_promises::{Managed, Workplace, managed, process, skip};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 fn in_directory<'a>(place: &'a Workplace, directory: &Path) -> Managed<'a> {
@@ -20,6 +20,18 @@ fn in_directory<'a>(place: &'a Workplace, directory: &Path) -> Managed<'a> {
 
 fn count(directory: &Path) -> usize {
     fs::read_dir(directory).unwrap().count()
+}
+
+/// Starts `coldpress run`, with pipes to and from the program.
+fn start(directory: &Path, budget: &str, program: &[&str]) -> Child {
+    Command::new(managed::binary())
+        .args(["run", "--budget", budget, "--"])
+        .args(program)
+        .env(config::STATISTICS_DIR, directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 #[test]
@@ -102,14 +114,11 @@ fn a_killed_run_leaves_nothing() {
     }
     let place = Workplace::new("statistics-killed");
     let directory = place.path("s");
-    let mut run = Command::new(managed::binary())
-        .args(["run", "--budget", "64M", "--", "sh", "-c"])
-        .arg("echo $$; read line; exit 0")
-        .env(config::STATISTICS_DIR, &directory)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut run = start(
+        &directory,
+        "64M",
+        &["sh", "-c", "echo $$; read line; exit 0"],
+    );
     let lines = process::lines_of(run.stdout.take().unwrap());
     let pid = lines.recv_timeout(Duration::from_secs(60)).expect("its id");
     let input = run.stdin.take();
@@ -144,22 +153,7 @@ sys.stdin.readline()";
     }
     let place = Workplace::new("statistics-daemon");
     let directory = place.path("s");
-    let mut run = Command::new(managed::binary())
-        .args([
-            "run",
-            "-q",
-            "--budget",
-            "16M",
-            "--",
-            "/usr/bin/python3",
-            "-c",
-            DAEMON,
-        ])
-        .env(config::STATISTICS_DIR, &directory)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut run = start(&directory, "16M", &["/usr/bin/python3", "-c", DAEMON]);
     let lines = process::lines_of(run.stdout.take().unwrap());
     let mut input = run.stdin.take().expect("a pipe");
     assert!(run.wait().unwrap().success());

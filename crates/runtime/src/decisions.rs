@@ -225,8 +225,8 @@ impl Pager {
         }
     }
 
-    /// The same with what has happened since the last record: at the end of the program. (The reclaim thread
-    /// may take a record in the same moment; one of both is not taken then.)
+    /// Brings the file up to date with what has happened since the last record, at the end of the program. (The
+    /// reclaim thread may take a record in the same moment; one of both is not taken then.)
     pub(crate) fn finish_decisions(&self) {
         if self.decisions.on.load(Relaxed) {
             self.decisions.write(self, true);

@@ -236,7 +236,7 @@ impl Pager {
     /// After a fork, in the child: its only thread.
     pub fn after_fork_in_child(&'static self) {
         self.dormant.forks.store(0, SeqCst);
-        // Who wanted to start has found the fork under way, and has just not said yet that it waits.
+        // A thread that wanted to start has found the fork under way, and has just not said yet that it waits.
         if !matches!(self.dormant.state.load(SeqCst), WAITING | STARTING) {
             return;
         }

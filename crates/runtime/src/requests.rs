@@ -202,19 +202,19 @@ impl Pager {
 
     /// The program has moved, grown or cut `from`, which is `to` now.
     pub fn remapped(&self, from: AddressRange, to: AddressRange) {
-        if !self.is_running() {
+        let moved = to.start != from.start;
+        let marked = !self.host.not_inherited.is_empty();
+        if !self.is_running() || !moved && !marked {
             return;
         }
-        // Before the first lock: a handler that interrupts who holds one may touch memory that is away, and who answers
-        // may need that lock.
+        // Before the first lock: a handler of the program that interrupts its holder may touch memory that is away, and
+        // the pager may need that lock to answer.
         let _signals = SignalsBlocked::new();
         let exclusions = &self.host.exclusions;
-        let marked = !self.host.not_inherited.is_empty();
         let move_too = [Reason::WipedInChild, Reason::RobustMutex];
-        let any = || move_too.iter().any(|&reason| exclusions.has(reason));
-        if marked || to.start != from.start && any() {
+        if marked || move_too.iter().any(|&reason| exclusions.has(reason)) {
             let _inside = self.after_events();
-            if to.start != from.start {
+            if moved {
                 for reason in move_too {
                     exclusions.moved(from, to, reason);
                 }
