@@ -10,7 +10,6 @@
 //! I1: an interval is counted once, by who takes its beginning (`last_ns`): the reclaim thread, or the thread
 //! that ends the program. No lock: figures of one moment may be one interval apart from each other.
 
-use crate::sys;
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::Statistics;
 use coldpress_uffd::PAGE_SIZE;
@@ -65,7 +64,7 @@ impl Account {
     }
 
     /// Begins anew, in a process that has no pager's threads yet.
-    pub(crate) fn begin(&self) {
+    pub(crate) fn begin(&self, process_cpu_ns: u64) {
         for word in [
             &self.last_ns,
             &self.managed_ns,
@@ -79,8 +78,7 @@ impl Account {
             word.store(0, Relaxed);
         }
         self.budget_bytes.store(NO_BUDGET, Relaxed);
-        self.process_cpu_before_ns
-            .store(sys::process_cpu_ns(), Relaxed);
+        self.process_cpu_before_ns.store(process_cpu_ns, Relaxed);
     }
 
     /// Processor time of the process when the pager came into it.

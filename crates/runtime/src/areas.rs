@@ -16,13 +16,13 @@
 //!   memory (`vm.overcommit_memory=2`) and `mlockall` count what is mapped, not what is used.
 
 use crate::futex::FutexLock;
-use crate::sys;
+use crate::linux::Linux;
+use crate::os::Os;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
-use linux_raw_sys::general as nr;
 use rustix::process::{Resource, getrlimit};
 
 const MIB: usize = 1 << 20;
@@ -92,9 +92,9 @@ impl Country {
         BEFORE_FRAMES + self.most_storage
     }
 
-    fn home(&self, attempt: usize) -> usize {
+    fn home(&self, random: usize, attempt: usize) -> usize {
         let places = (self.end - self.first - self.home_bytes()) / HOME_STEP;
-        self.first + random(attempt) % places * HOME_STEP
+        self.first + random.wrapping_add(attempt * 4096) % places * HOME_STEP
     }
 }
 const TRIES: usize = 8;
@@ -104,7 +104,7 @@ const PART_OF_LIMIT: u64 = 8;
 const LEAST: usize = 24 * MIB;
 
 /// The areas.
-pub(crate) struct Areas {
+pub(crate) struct Areas<O: Os = Linux> {
     home: AtomicUsize,
     home_bytes: AtomicUsize,
     mapped: [AtomicUsize; AREAS],
@@ -112,10 +112,10 @@ pub(crate) struct Areas {
     most: AtomicUsize,
     /// Memory of ours was found locked: what comes is unlocked too.
     locked: AtomicBool,
-    growing: lock_api::Mutex<FutexLock, ()>,
+    growing: lock_api::Mutex<FutexLock<O>, ()>,
 }
 
-impl Areas {
+impl<O: Os> Areas<O> {
     /// None.
     pub(crate) const fn new() -> Self {
         Self {
@@ -124,7 +124,7 @@ impl Areas {
             mapped: [const { AtomicUsize::new(0) }; AREAS],
             most: AtomicUsize::new(usize::MAX),
             locked: AtomicBool::new(false),
-            growing: lock_api::Mutex::const_new(<FutexLock as lock_api::RawMutex>::INIT, ()),
+            growing: lock_api::Mutex::const_new(<FutexLock<O> as lock_api::RawMutex>::INIT, ()),
         }
     }
 
@@ -137,7 +137,8 @@ impl Areas {
         };
         self.home_bytes.store(country.home_bytes(), Relaxed);
         (0..TRIES).any(|attempt| {
-            self.home.store(country.home(attempt), Relaxed);
+            let home = country.home(O::random() as usize, attempt);
+            self.home.store(home, Relaxed);
             self.grow(area, bytes)
         })
     }
@@ -176,12 +177,12 @@ impl Areas {
             return false;
         }
         let grown = match mapped {
-            0 => map(start, bytes),
-            _ => lengthen(start + mapped, bytes - mapped),
+            0 => O::map(start, bytes),
+            _ => O::lengthen(start + mapped, bytes - mapped),
         };
         if grown {
             if self.locked.load(Relaxed) {
-                unlock(start + mapped, bytes - mapped);
+                O::unlock(start + mapped, bytes - mapped);
             }
             self.mapped[area as usize].store(bytes, Release);
         }
@@ -193,7 +194,10 @@ impl Areas {
     pub(crate) fn unlock(&self) {
         self.locked.store(true, Relaxed);
         for (mapped, (at, _)) in self.mapped.iter().zip(PLACES) {
-            unlock(self.home.load(Relaxed) + at, mapped.load(Acquire));
+            let bytes = mapped.load(Acquire);
+            if bytes > 0 {
+                O::unlock(self.home.load(Relaxed) + at, bytes);
+            }
         }
     }
 
@@ -204,38 +208,6 @@ impl Areas {
     }
 }
 
-/// Maps the beginning of an area.
-fn map(start: usize, bytes: usize) -> bool {
-    const READ_WRITE: usize = (nr::PROT_READ | nr::PROT_WRITE) as usize;
-    const FLAGS: u32 =
-        nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE | nr::MAP_FIXED_NOREPLACE;
-    let args = [start, bytes, READ_WRITE, FLAGS as usize, usize::MAX, 0];
-    // SAFETY: a fresh mapping, which replaces none.
-    if unsafe { sys::syscall(nr::__NR_mmap, args) } != start as isize {
-        return false;
-    }
-    // SAFETY: our own mapping. Huge pages would back what was never touched.
-    unsafe {
-        sys::madvise(start, bytes, sys::MADV_NOHUGEPAGE);
-        sys::madvise(start, bytes, sys::MADV_DONTDUMP);
-    }
-    true
-}
-
-/// Lengthens the mapping that ends at `end` in place.
-fn lengthen(end: usize, by: usize) -> bool {
-    let args = [end - PAGE_SIZE, PAGE_SIZE, PAGE_SIZE + by, 0, 0, 0];
-    // SAFETY: our own mapping, which stays where it is.
-    unsafe { sys::syscall(nr::__NR_mremap, args) == (end - PAGE_SIZE) as isize }
-}
-
-fn unlock(start: usize, bytes: usize) {
-    if bytes > 0 {
-        // SAFETY: our own memory, of which no content changes.
-        unsafe { sys::syscall(nr::__NR_munlock, [start, bytes, 0, 0, 0, 0]) };
-    }
-}
-
 /// What may be mapped in all, in view of the limits that the program begins with.
 fn most() -> usize {
     let limits = [Resource::As, Resource::Data];
@@ -243,30 +215,6 @@ fn most() -> usize {
     least.map_or(usize::MAX, |bytes| {
         ((bytes / PART_OF_LIMIT) as usize).max(LEAST)
     })
-}
-
-/// Anything; the same every time where the kernel places nothing at random either.
-fn random(attempt: usize) -> usize {
-    const ASK: usize = 0xffff_ffff;
-    const ADDR_NO_RANDOMIZE: isize = 0x004_0000;
-    const NONBLOCK: usize = 1;
-    // SAFETY: asked only; the kernel writes one word.
-    unsafe {
-        if sys::syscall(nr::__NR_personality, [ASK, 0, 0, 0, 0, 0]) & ADDR_NO_RANDOMIZE != 0 {
-            return attempt * 4096;
-        }
-        let mut word = sys::now_ns() as usize;
-        let args = [
-            (&raw mut word) as usize,
-            size_of::<usize>(),
-            NONBLOCK,
-            0,
-            0,
-            0,
-        ];
-        sys::syscall(nr::__NR_getrandom, args);
-        word
-    }
 }
 
 #[cfg(test)]
@@ -283,13 +231,13 @@ mod tests {
         assert_eq!(most, LARGE.most_storage);
         for country in [USUAL, LARGE] {
             let last = country.end - country.home_bytes();
-            assert!((0..100).all(|n| (country.first..last).contains(&country.home(n))));
+            assert!((0..100).all(|n| (country.first..last).contains(&country.home(7 * n, n))));
         }
     }
 
     #[test]
     fn an_area_grows_in_place_and_no_further_than_it_may() {
-        let areas = Areas::new();
+        let areas = Areas::<Linux>::new();
         assert!(areas.home().is_empty());
         assert!(areas.settle(Area::Stacks, 1, GIB));
         assert_eq!(areas.mapped(Area::Stacks), PAGE_SIZE);
@@ -316,13 +264,13 @@ mod tests {
 
     #[test]
     fn what_another_has_mapped_is_not_replaced() {
-        let areas = Areas::new();
+        let areas = Areas::<Linux>::new();
         assert!(areas.settle(Area::Stacks, PAGE_SIZE, 512 * GIB));
         let behind = areas.start(Area::Stacks) + 2 * PAGE_SIZE;
-        assert!(map(behind, PAGE_SIZE));
+        assert!(Linux::map(behind, PAGE_SIZE));
         assert!(areas.grow(Area::Stacks, 2 * PAGE_SIZE));
         assert!(!areas.grow(Area::Stacks, 3 * PAGE_SIZE));
-        assert!(!map(behind, PAGE_SIZE));
+        assert!(!Linux::map(behind, PAGE_SIZE));
         // SAFETY: mappings of this test.
         unsafe { rustix::mm::munmap((behind - 2 * PAGE_SIZE) as *mut _, 3 * PAGE_SIZE) }.unwrap();
     }

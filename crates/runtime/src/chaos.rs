@@ -11,6 +11,7 @@
 //! | sweep | all there is, the oldest first: so no page stays for ever |
 
 use crate::config::Config;
+use crate::os::Os;
 use crate::{Pager, sys};
 use coldpress_engine::Ageing;
 use coldpress_engine::queues::random::RandomPick;
@@ -66,7 +67,7 @@ impl Chaos {
 
     /// Makes the queues ready for a round. The next batch takes what was last touched before the time
     /// that is returned; what was picked goes whatever that time is.
-    pub(crate) fn prepare(&mut self, pager: &Pager, ageing: &Ageing) -> u64 {
+    pub(crate) fn prepare<O: Os>(&mut self, pager: &Pager<O>, ageing: &Ageing) -> u64 {
         let kind = self.kind();
         let engine = &pager.engine;
         if kind != Kind::Scattered {

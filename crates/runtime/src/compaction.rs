@@ -5,7 +5,8 @@
 //! something to be had, it is had first. A step holds the storage lock, for which compression and
 //! the end of a restore wait; so steps are short.
 
-use crate::{Pager, sys};
+use crate::Pager;
+use crate::os::Os;
 use coldpress_storage::Usage;
 
 /// Bytes copied while the storage lock is held: about 20 microseconds.
@@ -44,9 +45,9 @@ impl Passes {
     }
 
     /// Goes on with the pass under way, or begins one where it is worth while.
-    pub(crate) fn advance(&mut self, pager: &Pager) {
+    pub(crate) fn advance<O: Os>(&mut self, pager: &Pager<O>) {
         let engine = &pager.engine;
-        if !self.under_way && !self.worth_while(&engine.storage_usage(), sys::now_ns()) {
+        if !self.under_way && !self.worth_while(&engine.storage_usage(), O::now_ns()) {
             return;
         }
         self.under_way = true;
@@ -58,7 +59,7 @@ impl Passes {
             if ended {
                 self.under_way = false;
                 self.left_bytes = engine.storage_usage().fragmentation_bytes;
-                self.ended_ns = sys::now_ns();
+                self.ended_ns = O::now_ns();
                 break;
             }
         }

@@ -8,6 +8,7 @@
 //! through a page of its own.
 
 use crate::config::Config;
+use crate::os::Os;
 use crate::windows::parts;
 use crate::{LinuxEngine, Pager};
 use coldpress_engine::{Entry, LEAF_PAGES, Trigger, tunables};
@@ -78,7 +79,7 @@ impl Control {
     }
 
     /// Puts what is in force now into a copy of what the program was started with.
-    pub(crate) fn overlay(&self, engine: &LinuxEngine, config: &mut Config) {
+    pub(crate) fn overlay<O: Os>(&self, engine: &LinuxEngine<O>, config: &mut Config) {
         config.budget_bytes = self.budget_bytes.load(Relaxed);
         config.cold_after_ms = self.cold_after_ms.load(Relaxed);
         let triggers = Triggers::from_bits(self.triggers.load(Relaxed));
@@ -125,7 +126,12 @@ impl Control {
     }
 
     /// Does all of it, or nothing.
-    fn carry_out(&self, pager: &Pager, request: &Request, page: &Page) -> Result<(), Refusal> {
+    fn carry_out<O: Os>(
+        &self,
+        pager: &Pager<O>,
+        request: &Request,
+        page: &Page,
+    ) -> Result<(), Refusal> {
         let has = |key| request.keys & key != 0;
         if has(TUNABLES) {
             tune(&pager.engine, &request.tunables)?;
@@ -148,7 +154,7 @@ impl Control {
 }
 
 /// The triggers that the engine's tunables leave on.
-fn tuned_triggers(engine: &LinuxEngine) -> Triggers {
+fn tuned_triggers<O: Os>(engine: &LinuxEngine<O>) -> Triggers {
     let on = |trigger, bit| match engine.compresses(trigger) {
         true => bit,
         false => Triggers::NONE,
@@ -159,7 +165,7 @@ fn tuned_triggers(engine: &LinuxEngine) -> Triggers {
 }
 
 /// Sets tunables of the engine by the hashes of their names: all of them or none.
-fn tune(engine: &LinuxEngine, asked: &[(u64, u64)]) -> Result<(), Refusal> {
+fn tune<O: Os>(engine: &LinuxEngine<O>, asked: &[(u64, u64)]) -> Result<(), Refusal> {
     let mut tunables = engine.tunables().load();
     for &(hash, word) in asked.iter().filter(|(hash, _)| *hash != 0) {
         let mut rows = tunables::TABLE.iter();
@@ -183,7 +189,7 @@ impl Default for Control {
     }
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// Does what is asked for, if anything is. Called by the reclaim thread between rounds.
     pub(crate) fn serve_control(&self) {
         let Some(page) = self.control.page() else {

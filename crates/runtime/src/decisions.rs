@@ -25,6 +25,7 @@
 
 use crate::config::Config;
 use crate::memory::Memory;
+use crate::os::Os;
 use crate::text::Text;
 use crate::{Pager, sys};
 use coldpress_arena::CHUNK_BYTES;
@@ -209,12 +210,12 @@ impl Trace {
     }
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// Takes note of how things stand. By the reclaim thread, after each measurement.
     pub(crate) fn observe_decisions(&self) {
         if self.decisions.on.load(Relaxed) {
             let s = self.host.statistics();
-            self.decisions.observe(sys::now_ns(), s, &self.host.memory);
+            self.decisions.observe(O::now_ns(), s, &self.host.memory);
         }
     }
 
@@ -255,7 +256,7 @@ impl Trace {
         (!records.is_null()).then(|| unsafe { core::slice::from_raw_parts(records, CAPACITY) })
     }
 
-    fn observe(&self, now: u64, s: &Statistics, memory: &Memory) {
+    fn observe<O: Os>(&self, now: u64, s: &Statistics, memory: &Memory<O>) {
         if self.records().is_none() {
             let Some(chunks) = memory.chunks(CHUNKS) else {
                 self.on.store(false, Relaxed);
@@ -335,7 +336,7 @@ impl Trace {
         self.interval_ns.store(interval * 2, Relaxed);
     }
 
-    fn write(&self, pager: &Pager, last: bool) {
+    fn write<O: Os>(&self, pager: &Pager<O>, last: bool) {
         let mut tries = if last { MOST_TRIES } else { 1 };
         while !self.take() {
             tries -= 1;
@@ -355,7 +356,7 @@ impl Trace {
         self.give();
     }
 
-    fn write_records(&self, pager: &Pager, records: &[Record]) {
+    fn write_records<O: Os>(&self, pager: &Pager<O>, records: &[Record]) {
         let s = pager.host.statistics();
         let written = self.try_to_write(s, &pager.config(), records);
         let error = written.err().map_or(0, |error| error.raw_os_error() as u64);

@@ -3,12 +3,13 @@
 //! No lock is taken, nothing is changed; the figures may be a moment apart.
 
 use crate::Pager;
+use crate::os::Os;
 use crate::text::Text;
 use coldpress_uffd::PAGE_SIZE;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// Describes the page of an address.
     pub fn describe<const N: usize>(&self, address: usize) -> Text<N> {
         let mut text = Text::default();

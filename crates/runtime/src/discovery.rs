@@ -17,16 +17,16 @@
 use crate::Pager;
 use crate::exclusions::Exclusions;
 use crate::futex::FutexLock;
-use crate::host::Linux;
+use crate::host::Space;
 use crate::late::Late;
+use crate::linux::Linux;
 use crate::mapping_count::MappingCount;
 use crate::maps;
+use crate::os::{Os, PopulatedPages, ProcessFiles};
 use crate::windows::{ADDRESS_LIMIT, WINDOW_BYTES, parts, skip_parts};
 use coldpress_engine::LEAF_PAGES;
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
 use lock_api::RawMutex;
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
 
 /// Mappings smaller than this are left alone.
 pub const SMALL_BYTES: usize = 128 << 10;
@@ -57,7 +57,7 @@ pub(crate) struct Found {
 
 impl Found {
     /// Whether a small mapping is the remainder of a larger one that we have registered a part of.
-    fn is_remainder(&self, host: &Linux, range: AddressRange) -> bool {
+    fn is_remainder<O: Os>(&self, host: &Space<O>, range: AddressRange) -> bool {
         let previous = &self.previous[..self.previous_len];
         let at = previous.partition_point(|m| m.end <= range.start);
         let whole = previous.get(at);
@@ -67,27 +67,22 @@ impl Found {
 }
 
 /// Finds memory. Used by the reclaim thread alone, but for [`Discovery::evictable_around`].
-pub struct Discovery {
-    files: Late<Files>,
+pub struct Discovery<O: Os = Linux> {
+    files: Late<O::ProcessFiles>,
     /// How many mappings there are.
     pub(crate) count: MappingCount,
     /// Evictable mappings as last read, in the order of their addresses.
-    pub(crate) found: lock_api::Mutex<FutexLock, Found>,
-    pub(crate) buffer: lock_api::Mutex<FutexLock, [u8; LINES]>,
+    pub(crate) found: lock_api::Mutex<FutexLock<O>, Found>,
+    pub(crate) buffer: lock_api::Mutex<FutexLock<O>, [u8; LINES]>,
 }
 
-struct Files {
-    maps: OwnedFd,
-    tasks: OwnedFd,
-}
-
-impl Default for Discovery {
+impl<O: Os> Default for Discovery<O> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Discovery {
+impl<O: Os> Discovery<O> {
     /// Not opened yet.
     pub const fn new() -> Self {
         Self {
@@ -114,24 +109,14 @@ impl Discovery {
     /// # Errors
     /// Those of `open`.
     pub unsafe fn open(&self) -> Result<(), Errno> {
-        let open = |path: &core::ffi::CStr, flags| {
-            rustix::fs::open(
-                path,
-                flags | OFlags::RDONLY | OFlags::CLOEXEC,
-                Mode::empty(),
-            )
-        };
-        let files = Files {
-            maps: open(maps::PATH, OFlags::empty())?,
-            tasks: open(c"/proc/self/task", OFlags::DIRECTORY)?,
-        };
+        let files = O::ProcessFiles::open()?;
         // SAFETY: as the caller promises.
         unsafe {
             self.files.set(files);
             self.found.raw().reset();
             self.buffer.raw().reset();
         }
-        self.count.look_up_limit();
+        self.count.look_up_limit::<O>();
         Ok(())
     }
 
@@ -162,15 +147,13 @@ impl Discovery {
         &self,
         mut with: impl FnMut(&maps::Mapping<'_>),
     ) -> Result<(), Errno> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let own = match self.files.get() {
             Some(_) => None,
-            None => Some(rustix::fs::open(maps::PATH, flags, Mode::empty())?),
+            None => Some(O::ProcessFiles::open()?),
         };
-        let opened = self.files.get().map(|files| &files.maps).or(own.as_ref());
-        let maps = opened.ok_or(Errno::BADF)?;
+        let files = self.files.get().or(own.as_ref()).ok_or(Errno::BADF)?;
         let mut buffer = self.buffer.lock();
-        maps::for_each_line(maps.as_fd(), buffer.as_mut_slice(), |line| {
+        files.for_each_mapping(buffer.as_mut_slice(), |line| {
             if let Some(mapping) = maps::parse(line) {
                 with(&mapping);
             }
@@ -178,7 +161,7 @@ impl Discovery {
     }
 
     /// Reads the mappings anew, and brings the exclusions of threads up to date.
-    fn read_mappings(&self, host: &Linux) -> Option<()> {
+    fn read_mappings(&self, host: &Space<O>) -> Option<()> {
         let files = self.files.get()?;
         let exclusions = &host.exclusions;
         let own = host.memory.range();
@@ -190,54 +173,55 @@ impl Discovery {
         found.len = 0;
         let (mut file_end, mut lines) = (0, 0);
         exclusions.begin_reading();
-        maps::for_each_line(files.maps.as_fd(), buffer.as_mut_slice(), |line| {
-            lines += 1;
-            let Some(mapping) = maps::parse(line) else {
-                return;
-            };
-            let mut range = mapping.range;
-            if range.start == file_end {
-                range.start = range.end.min(range.start + DATA_SEGMENT_BYTES);
-            }
-            if mapping.is_file() {
-                file_end = range.end;
-            }
-            let unfit = !mapping.is_evictable()
-                || (range.len() < SMALL_BYTES && !found.is_remainder(host, range))
-                || range.end > ADDRESS_LIMIT
-                || range.is_empty();
-            if unfit || !range.intersect(own).is_empty() || found.len == MAPPINGS {
-                return;
-            }
-            // The kernel splits a mapping where registration begins and ends; together they
-            // still are one mapping of the program.
-            let len = found.len;
-            if len > 0 && found.mappings[len - 1].end == range.start {
-                found.mappings[len - 1].end = range.end;
-            } else {
-                found.mappings[len] = range;
-                found.len += 1;
-            }
-        })
-        .ok()?;
+        files
+            .for_each_mapping(buffer.as_mut_slice(), |line| {
+                lines += 1;
+                let Some(mapping) = maps::parse(line) else {
+                    return;
+                };
+                let mut range = mapping.range;
+                if range.start == file_end {
+                    range.start = range.end.min(range.start + DATA_SEGMENT_BYTES);
+                }
+                if mapping.is_file() {
+                    file_end = range.end;
+                }
+                let unfit = !mapping.is_evictable()
+                    || (range.len() < SMALL_BYTES && !found.is_remainder(host, range))
+                    || range.end > ADDRESS_LIMIT
+                    || range.is_empty();
+                if unfit || !range.intersect(own).is_empty() || found.len == MAPPINGS {
+                    return;
+                }
+                // The kernel splits a mapping where registration begins and ends; together they
+                // still are one mapping of the program.
+                let len = found.len;
+                if len > 0 && found.mappings[len - 1].end == range.start {
+                    found.mappings[len - 1].end = range.end;
+                } else {
+                    found.mappings[len] = range;
+                    found.len += 1;
+                }
+            })
+            .ok()?;
         self.count.note_read(lines);
         let mappings = &found.mappings[..found.len];
         exclusions.retain_threads(|range| {
             let at = mappings.partition_point(|m| m.end <= range.start);
             mappings.get(at).is_some_and(|m| m.start <= range.start)
         });
-        exclusions.add_threads(files.tasks.as_fd(), mappings);
+        exclusions.add_threads(files, mappings);
         exclusions.forget_what_is_over(host, LOOKED_AT_EXCLUSIONS);
         Some(())
     }
 
     /// Finds threads that have come since, without reading the mappings.
-    pub fn exclude_threads(&self, exclusions: &Exclusions) {
+    pub fn exclude_threads(&self, exclusions: &Exclusions<O>) {
         let Some(files) = self.files.get() else {
             return;
         };
         let found = self.found.lock();
-        exclusions.add_threads(files.tasks.as_fd(), &found.mappings[..found.len]);
+        exclusions.add_threads(files, &found.mappings[..found.len]);
     }
 
     /// The evictable mappings, as last read. Each is looked up by itself: the caller may be long over
@@ -250,7 +234,7 @@ impl Discovery {
     }
 
     /// Calls `with` for each part of the known mappings that is not excluded.
-    fn for_each_manageable(&self, exclusions: &Exclusions, mut with: impl FnMut(AddressRange)) {
+    fn for_each_manageable(&self, exclusions: &Exclusions<O>, mut with: impl FnMut(AddressRange)) {
         let len = self.found.lock().len;
         for n in 0..len {
             let mapping = self.found.lock().mappings[n];
@@ -271,7 +255,7 @@ impl Discovery {
     }
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// Tracks what is populated and not registered. Returns the number of pages newly tracked.
     pub(crate) fn discover(&self) -> u64 {
         if self.discovery.read_mappings(&self.host).is_none() {
@@ -381,7 +365,7 @@ impl Pager {
 /// sanitizers is terabytes, nearly all of them never touched. Half a million windows of 16 TiB took half a second.
 const SPARSE_BYTES: usize = 4 << 30;
 
-impl Linux {
+impl<O: Os> Space<O> {
     /// Calls `with` for the parts of a range that may hold populated pages not known yet: all of it, or its windows that
     /// have some.
     fn for_each_populated_part(&self, range: AddressRange, mut with: impl FnMut(AddressRange)) {
@@ -423,7 +407,7 @@ impl Linux {
     }
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// Tracks the populated pages of a range inside one window that are not registered.
     fn track_populated(&self, range: AddressRange) -> u64 {
         let host = &self.host;

@@ -27,6 +27,8 @@
 
 use crate::departure::Departure;
 use crate::futex::{set_and_wake, wait_while};
+use crate::linux::{Linux, Statm};
+use crate::os::Meter;
 use crate::start::StartError;
 use crate::{Pager, reclaim, start, sys};
 use core::sync::atomic::{
@@ -92,7 +94,7 @@ impl Dormant {
 
     /// Waiting is over: the pager runs, or never will.
     pub(crate) fn end(&self) {
-        set_and_wake(&self.state, OVER);
+        set_and_wake::<Linux>(&self.state, OVER);
     }
 }
 
@@ -156,7 +158,7 @@ extern "C" fn wait(pager: &'static Pager, _: usize) -> ! {
             }
             pager.start_here(is_forked);
         }
-        set_and_wake(&dormant.state, WAITING);
+        set_and_wake::<Linux>(&dormant.state, WAITING);
         sys::sleep_ns(LOOK_NS / 5);
     }
 }
@@ -166,7 +168,7 @@ impl Dormant {
     /// at before the child has run for a while, or lived for longer.
     fn stay_young(&self) {
         let mut slept = FIRST_LOOK_NS;
-        while slept < YOUTH_NS && reclaim::ran_ns() < YOUTH_RUN_NS && self.is_waiting() {
+        while slept < YOUTH_NS && reclaim::ran_ns::<Linux>() < YOUTH_RUN_NS && self.is_waiting() {
             sys::sleep_ns(LOOK_NS);
             slept += LOOK_NS;
         }
@@ -176,13 +178,13 @@ impl Dormant {
 impl Pager {
     /// Until the program is worth a pager.
     fn sleep_on(&'static self) {
-        let Some(statm) = reclaim::open_statm() else {
+        let Some(statm) = Statm::open() else {
             return; // Starting fails for the same reason.
         };
         let enough = self.config().budget_bytes / BUDGET_SHARE;
         let mut departure = Departure::watch(self);
         let mut slept = FIRST_LOOK_NS;
-        while !is_worth_it(slept, reclaim::private_anonymous_bytes(&statm), enough) {
+        while !is_worth_it(slept, statm.private_anonymous_bytes(), enough) {
             if !self.dormant.is_waiting() {
                 return; // The pager has left.
             }
@@ -205,7 +207,7 @@ impl Dormant {
     pub fn before_fork(&self) {
         self.forks.fetch_add(1, SeqCst);
         while self.state.load(SeqCst) == STARTING {
-            wait_while(&self.state, STARTING);
+            wait_while::<Linux>(&self.state, STARTING);
         }
     }
 
@@ -281,7 +283,7 @@ mod tests {
         let forked = std::thread::spawn(|| PAGER.dormant.before_fork());
         std::thread::sleep(std::time::Duration::from_millis(20));
         assert!(!forked.is_finished(), "it starts: the fork waits");
-        set_and_wake(&dormant.state, WAITING);
+        set_and_wake::<Linux>(&dormant.state, WAITING);
         forked.join().unwrap();
         assert_eq!(dormant.forks.load(SeqCst), 1);
         assert!(dormant.is_waiting());

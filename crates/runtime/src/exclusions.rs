@@ -21,13 +21,12 @@
 //! The rest of the rule stands where mappings are read (`discovery`).
 
 use crate::futex::FutexLock;
-use crate::host::Linux;
+use crate::host::Space;
+use crate::linux::Linux;
+use crate::os::{Os, ProcessFiles};
 use crate::sys;
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
-use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use rustix::fd::BorrowedFd;
-use rustix::fs::RawDir;
 
 /// Why a range is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,22 +114,27 @@ impl Table {
     }
 
     /// Forgets what any thread can see to be over.
-    fn make_room(&mut self) {
+    fn make_room<O: Os>(&mut self) {
         self.forget(CAPACITY, |table, exclusion| {
-            table.is_unmapped(exclusion)
-                || exclusion.why == Reason::AlternateStack && table.is_over(exclusion, |_| false)
+            table.is_unmapped::<O>(exclusion)
+                || exclusion.why == Reason::AlternateStack
+                    && table.is_over::<O>(exclusion, |_| false)
         });
     }
 
     /// Whether nothing is mapped there any more.
-    fn is_unmapped(&self, Exclusion { range, .. }: &Exclusion) -> bool {
+    fn is_unmapped<O: Os>(&self, Exclusion { range, .. }: &Exclusion) -> bool {
         let mut pages = (range.start..range.end).step_by(PAGE_SIZE);
-        range.len() <= LOOKED_AT_PAGES * PAGE_SIZE && !pages.any(sys::is_mapped)
+        range.len() <= LOOKED_AT_PAGES * PAGE_SIZE && !pages.any(O::is_mapped)
     }
 
     /// Whether the thread has ended, and with it what the range was excluded for. The stack of a thread that has ended
     /// may be kept by libc for another: then its control block stays what it was.
-    fn is_over(&self, exclusion: &Exclusion, is_no_control_block: impl Fn(usize) -> bool) -> bool {
+    fn is_over<O: Os>(
+        &self,
+        exclusion: &Exclusion,
+        is_no_control_block: impl Fn(usize) -> bool,
+    ) -> bool {
         let Exclusion {
             why,
             came_in,
@@ -140,7 +144,7 @@ impl Table {
         match why {
             _ if owner == 0 => false,
             Reason::Thread => came_in != self.reading && is_no_control_block(owner),
-            Reason::AlternateStack => sys::is_thread_gone(owner as u32),
+            Reason::AlternateStack => O::is_thread_gone(owner as u32),
             _ => false,
         }
     }
@@ -148,29 +152,29 @@ impl Table {
 
 /// Whether something else, or nothing, lies where a control block was: each begins with its own address, and none is
 /// ever away. By a thread of the pager, outside the gate.
-fn is_no_control_block(host: &Linux, block: usize) -> bool {
+fn is_no_control_block<O: Os>(host: &Space<O>, block: usize) -> bool {
     let page = AddressRange::new(block & !(PAGE_SIZE - 1), PAGE_SIZE);
     let mut is_there = false;
     let known = host.for_each_populated(page, || (), |_| is_there = true);
-    known && (!is_there || sys::differs(block, block as u32))
+    known && (!is_there || O::differs(block, block as u32))
 }
 
 /// The table of excluded ranges.
-pub struct Exclusions {
+pub struct Exclusions<O: Os = Linux> {
     /// Bytes from a control block to the head of the thread's robust list in it.
     head_at: AtomicUsize,
     /// Something could not be excluded: nothing is taken any more.
     pub incomplete: AtomicBool,
-    table: lock_api::Mutex<FutexLock, Table>,
+    table: lock_api::Mutex<FutexLock<O>, Table>,
 }
 
-impl Default for Exclusions {
+impl<O: Os> Default for Exclusions<O> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Exclusions {
+impl<O: Os> Exclusions<O> {
     /// Nothing excluded.
     pub const fn new() -> Self {
         const NONE: Exclusion = Exclusion {
@@ -183,7 +187,7 @@ impl Exclusions {
             head_at: AtomicUsize::new(0),
             incomplete: AtomicBool::new(false),
             table: lock_api::Mutex::const_new(
-                <FutexLock as lock_api::RawMutex>::INIT,
+                <FutexLock<O> as lock_api::RawMutex>::INIT,
                 Table {
                     entries: [NONE; CAPACITY],
                     len: 0,
@@ -196,7 +200,7 @@ impl Exclusions {
 
     /// Learns how libc lays its control blocks out, from that of the calling thread of the program.
     pub fn learn_layout(&self) {
-        if let Ok(Some(head)) = sys::robust_list(sys::thread_id()) {
+        if let Ok(Some(head)) = O::robust_list(O::thread_id()) {
             let at = head.wrapping_sub(sys::thread_block());
             if at < CONTROL_BLOCK {
                 self.head_at.store(at, Relaxed);
@@ -207,7 +211,7 @@ impl Exclusions {
     /// Excludes a range (rounded out to pages). `false`: the table is full.
     pub fn add(&self, range: AddressRange, reason: Reason) -> bool {
         let owner = match reason {
-            Reason::AlternateStack => sys::thread_id() as usize,
+            Reason::AlternateStack => O::thread_id() as usize,
             _ => 0,
         };
         self.add_owned(range, reason, owner)
@@ -236,7 +240,7 @@ impl Exclusions {
             _ => range,
         };
         if table.len == CAPACITY {
-            table.make_room();
+            table.make_room::<O>();
         }
         let len = table.len;
         if len == CAPACITY {
@@ -264,7 +268,7 @@ impl Exclusions {
         let room = {
             let mut table = self.table.lock();
             if table.len == CAPACITY {
-                table.make_room();
+                table.make_room::<O>();
             }
             // Some are left for what cannot be refused.
             table.len < CAPACITY - CAPACITY / 4
@@ -275,10 +279,10 @@ impl Exclusions {
     /// Forgets ranges that are no longer mapped, or were a thread's that has ended: memory that was never registered goes
     /// without an event, as the stacks of threads do. Looks at `count` of them, and goes on there
     /// the next time. By a thread of the pager, outside the gate.
-    pub fn forget_what_is_over(&self, host: &Linux, count: usize) {
+    pub fn forget_what_is_over(&self, host: &Space<O>, count: usize) {
         let is_no_control_block = |block| is_no_control_block(host, block);
         self.table.lock().forget(count, |table, exclusion| {
-            table.is_unmapped(exclusion) || table.is_over(exclusion, is_no_control_block)
+            table.is_unmapped::<O>(exclusion) || table.is_over::<O>(exclusion, is_no_control_block)
         });
     }
 
@@ -297,10 +301,9 @@ impl Exclusions {
         self.add_owned(range, Reason::Thread, block);
     }
 
-    /// Excludes what belongs to the threads of the process. `tasks` is the open directory
-    /// `/proc/self/task`.
-    pub fn add_threads(&self, tasks: BorrowedFd<'_>, mappings: &[AddressRange]) {
-        let told = for_each_thread(tasks, |head| self.add_thread(mappings, head));
+    /// Excludes what belongs to the threads of the process. `files` tells of them.
+    pub fn add_threads(&self, files: &O::ProcessFiles, mappings: &[AddressRange]) {
+        let told = for_each_thread::<O>(files, |head| self.add_thread(mappings, head));
         if let Err(errno) = told {
             self.cannot_tell(errno);
         }
@@ -498,20 +501,16 @@ impl Exclusions {
 
 /// Calls `with` with the address of each thread's robust list head, which lies in its control
 /// block. An error: there may be threads that were not told of.
-fn for_each_thread(tasks: BorrowedFd<'_>, mut with: impl FnMut(usize)) -> Result<(), Errno> {
-    let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
-    rustix::fs::seek(tasks, rustix::fs::SeekFrom::Start(0))?;
-    let mut entries = RawDir::new(tasks, &mut buffer);
-    while let Some(entry) = entries.next() {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        let thread = core::str::from_utf8(name).ok().and_then(|n| n.parse().ok());
-        let Some(thread) = thread else { continue };
-        if let Some(head) = sys::robust_list(thread)? {
+fn for_each_thread<O: Os>(
+    files: &O::ProcessFiles,
+    mut with: impl FnMut(usize),
+) -> Result<(), Errno> {
+    files.for_each_thread(|thread| {
+        if let Some(head) = O::robust_list(thread)? {
             with(head);
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// The range, rounded out to pages.
@@ -552,7 +551,7 @@ mod tests {
 
     #[test]
     fn excluded_ranges_are_found_and_forgotten() {
-        let exclusions = Exclusions::new();
+        let exclusions = Exclusions::<Linux>::new();
         let range = |start: usize, end: usize| AddressRange {
             start: start * PAGE_SIZE,
             end: end * PAGE_SIZE,
@@ -575,7 +574,7 @@ mod tests {
     /// `fork_and_signals.c`, eight at a time.
     #[test]
     fn what_comes_while_mappings_are_read_is_not_judged_by_them() {
-        let exclusions = Exclusions::new();
+        let exclusions = Exclusions::<Linux>::new();
         let [old, again, new] = [1, 2, 3].map(|n| AddressRange::new(n << 20, PAGE_SIZE));
         let left = || [old, again, new].map(|range| exclusions.first_overlap(range).is_some());
         exclusions.add(old, Reason::Thread);
@@ -593,7 +592,7 @@ mod tests {
     /// Story: alternate stacks of two threads shared a page; when one was given up, both were.
     #[test]
     fn exclusions_that_share_a_page_end_by_themselves() {
-        let exclusions = Exclusions::new();
+        let exclusions = Exclusions::<Linux>::new();
         let [one, other] = [0x1000_0100, 0x1000_2100].map(|at| AddressRange::new(at, 0x2000));
         exclusions.add(one, Reason::AlternateStack);
         exclusions.add(other, Reason::AlternateStack);
@@ -607,7 +606,7 @@ mod tests {
     /// Story: memory that was moved onto a range that children are to find wiped was wiped in them.
     #[test]
     fn exclusions_move_with_their_memory() {
-        let exclusions = Exclusions::new();
+        let exclusions = Exclusions::<Linux>::new();
         let [from, to, wiped] = [1, 2, 3].map(|n| AddressRange::new(n << 30, 8 * PAGE_SIZE));
         exclusions.add(wiped, Reason::WipedInChild);
         exclusions.moved(from, wiped, Reason::WipedInChild);
@@ -621,7 +620,7 @@ mod tests {
 
     #[test]
     fn a_part_of_an_exclusion_ends() {
-        let exclusions = Exclusions::new();
+        let exclusions = Exclusions::<Linux>::new();
         let range = |start: usize, end: usize| AddressRange {
             start: start * PAGE_SIZE,
             end: end * PAGE_SIZE,
@@ -642,7 +641,7 @@ mod tests {
 
     #[test]
     fn robust_mutexes_side_by_side_are_one_exclusion() {
-        let exclusions = Exclusions::new();
+        let exclusions = Exclusions::<Linux>::new();
         let page = |n: usize| AddressRange::new((64 << 20) + n * PAGE_SIZE + 8, 40);
         for n in (0..2 * CAPACITY).step_by(2) {
             assert!(exclusions.add(page(n % 512), Reason::RobustMutex));
@@ -665,7 +664,7 @@ mod tests {
     #[test]
     fn what_is_unmapped_without_an_event_leaves_the_table() {
         use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-        let exclusions = Exclusions::new();
+        let exclusions = Exclusions::<Linux>::new();
         let map = |pages: usize| {
             let (len, flags) = (pages * PAGE_SIZE, MapFlags::PRIVATE);
             // SAFETY: a fresh mapping.
@@ -687,7 +686,7 @@ mod tests {
             end: stays.end - PAGE_SIZE,
             ..stays
         });
-        static HOST: Linux = Linux::new();
+        static HOST: Space<Linux> = Space::new();
         exclusions.forget_what_is_over(&HOST, CAPACITY);
         assert_eq!(exclusions.first_overlap(stays), Some(stays), "partly there");
         // Another test may have mapped something where one of them was.
@@ -696,7 +695,7 @@ mod tests {
 
     #[test]
     fn a_kernel_that_does_not_tell_of_threads_stops_everything() {
-        let exclusions = Exclusions::new();
+        let exclusions = Exclusions::<Linux>::new();
         exclusions.cannot_tell(Errno::PERM);
         assert!(exclusions.incomplete.load(Relaxed));
     }

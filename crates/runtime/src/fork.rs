@@ -27,15 +27,16 @@
 //! its open files (touched in `prepare`, while reclaim is paused, so that they are in place) and
 //! the heads of its arenas (never evicted, see `discovery`).
 
-use crate::exclusions::Reason;
 use crate::futex::{FutexLock, set_and_wake, wait_while};
-use crate::host::{Linux, outcome};
+use crate::host::{Space, outcome};
+use crate::linux::Linux;
 use crate::memory::Memory;
+use crate::os::{self, Os, Userfaults};
 use crate::put_back::Code;
 use crate::windows::{ADDRESS_LIMIT, Window, parts};
-use crate::{Codec, Pager, sys};
+use crate::{Codec, Pager};
 use coldpress_arena::ChunkSource;
-use coldpress_engine::{Content, Doubt, Entry, Installed, SEGMENT_PAGES, Worker};
+use coldpress_engine::{Content, Doubt, Installed, SEGMENT_PAGES, Worker};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
@@ -89,12 +90,12 @@ pub struct Journal {
 }
 
 /// The state of forking.
-pub struct Fork {
+pub struct Fork<O: Os = Linux> {
     /// One fork at a time: held from `fork_prepare` to `fork_parent` or `fork_child`.
-    lock: FutexLock,
+    pub(crate) lock: FutexLock<O>,
     /// Signal mask of the forking thread, whose signals are blocked between the hooks: a handler
     /// could touch memory that nobody answers for. Guarded by `lock`.
-    signals: AtomicU64,
+    pub(crate) signals: AtomicU64,
     /// 1: handlers finish what they do and read nothing.
     pub hold: AtomicU32,
     /// Handlers change nothing.
@@ -110,10 +111,10 @@ pub struct Fork {
     no_huge_pages: AtomicBool,
     /// What the parent has seen of code that it made (see `put_back`).
     pub(crate) code: Code,
-    pub(crate) appending: lock_api::Mutex<FutexLock, ()>,
+    pub(crate) appending: lock_api::Mutex<FutexLock<O>, ()>,
 }
 
-impl Fork {
+impl<O: Os> Fork<O> {
     /// No fork under way.
     pub const fn new() -> Self {
         Self {
@@ -138,7 +139,7 @@ impl Fork {
     }
 
     /// Gets the journal's memory, at the start.
-    pub fn reserve(&self, memory: &Memory) -> Option<()> {
+    pub fn reserve(&self, memory: &Memory<O>) -> Option<()> {
         let chunk = memory.chunk()?;
         self.journal.entries.store(chunk.as_ptr().cast(), Relaxed);
         Some(())
@@ -155,7 +156,7 @@ impl Fork {
         unsafe { self.lock.unlock() };
     }
 
-    fn journal(&self) -> impl DoubleEndedIterator<Item = Operation> + '_ {
+    pub(crate) fn journal(&self) -> impl DoubleEndedIterator<Item = Operation> + '_ {
         let fork = self.journal.fork.load(Relaxed);
         let len = self.journal.len.load(Acquire);
         let noted: &[Noted] = match self.journal.entries.load(Relaxed) {
@@ -178,13 +179,13 @@ impl Fork {
     }
 }
 
-impl Default for Fork {
+impl<O: Os> Default for Fork<O> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Fork {
+impl<O: Os> Fork<O> {
     /// Notes what happened while the pager is still.
     pub(crate) fn note(&self, operation: Operation) {
         let _appending = self.appending.lock();
@@ -237,7 +238,20 @@ impl Fork {
     }
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
+    /// What is remembered of the page of an address that is not in place, while the pager is still.
+    pub fn peek<'w>(&self, worker: &'w mut Worker<Codec>, address: usize) -> Content<'w> {
+        let host = &self.host;
+        let Some(place) = self.fork.resolve(address) else {
+            return Content::Nothing;
+        };
+        let Some(segment) = host.windows.find(&host.memory, place) else {
+            return Content::Nothing;
+        };
+        let index = (place - host.windows.get(segment).base()) / PAGE_SIZE;
+        self.engine.peek(self, worker, segment, index as u32)
+    }
+
     /// Answers a fault while the pager is still: only reads what is remembered.
     pub(crate) fn serve_still(&self, worker: &mut Worker<Codec>, address: usize) {
         let host = &self.host;
@@ -245,16 +259,7 @@ impl Pager {
         let at = AddressRange::new(address, PAGE_SIZE);
         loop {
             let inside = host.gate.enter();
-            let content = match self.fork.resolve(address) {
-                None => Content::Nothing,
-                Some(place) => match host.windows.find(&host.memory, place) {
-                    None => Content::Nothing,
-                    Some(segment) => {
-                        let index = (place - host.windows.get(segment).base()) / PAGE_SIZE;
-                        self.engine.peek(self, worker, segment, index as u32)
-                    }
-                },
-            };
+            let content = self.peek(worker, address);
             let mut doubt = None;
             let mut installed = match content {
                 // Where it really is in place the answer is EEXIST, and a wake.
@@ -296,18 +301,18 @@ impl Pager {
             if self.handlers.iter().all(|h| !h.busy.load(Acquire)) {
                 then();
                 drop(closed);
-                set_and_wake(&self.fork.hold, 0);
+                set_and_wake::<O>(&self.fork.hold, 0);
                 return;
             }
             drop(closed);
-            sys::sleep_ns(20_000);
+            O::sleep_ns(20_000);
         }
     }
 }
 
-impl Linux {
+impl<O: Os> Space<O> {
     /// Calls `with` for every registered run of pages.
-    fn for_each_registered(&self, mut with: impl FnMut(u32, AddressRange)) {
+    pub(crate) fn for_each_registered(&self, mut with: impl FnMut(u32, AddressRange)) {
         for (id, window) in self.windows.iter() {
             for_each_registered_of(window, 0, SEGMENT_PAGES, |range| with(id, range));
         }
@@ -347,7 +352,7 @@ fn for_each_registered_of(
     }
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// Before a fork: all private anonymous memory is inherited, but for what the program itself has
     /// excepted. (Not only what is known as registered: the mark passes to memory by which a marked
     /// mapping grows.) By the reclaim thread, which has the list of mappings open: the forking thread may have
@@ -375,12 +380,12 @@ impl Pager {
     }
 }
 
-impl Linux {
+impl<O: Os> Space<O> {
     fn inherit_range(&self, range: AddressRange) {
         self.not_inherited.for_each_inherited(range, |r| {
             // SAFETY: no content changes; the range is the program's and stays mapped, or the call
             // fails.
-            unsafe { sys::madvise(r.start, r.len(), sys::MADV_DOFORK) };
+            unsafe { O::madvise(r.start, r.len(), os::MADV_DOFORK) };
         });
     }
 
@@ -390,29 +395,29 @@ impl Linux {
     }
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// Before the fork, in the forking thread.
     pub fn fork_prepare(&self) {
         if !self.is_running() {
             return;
         }
-        let signals = sys::block_signals();
+        let signals = O::block_signals();
         self.fork.lock.lock();
         if !self.is_running() {
             // It has left meanwhile.
             self.fork.let_in();
-            sys::set_signals(signals);
+            O::set_signals(signals);
             return;
         }
         self.fork.signals.store(signals, Relaxed);
         self.fork.pause.store(1, Release);
         self.ring();
-        wait_while(&self.fork.paused, 0);
+        wait_while::<O>(&self.fork.paused, 0);
         if !self.is_running() {
             // It has left of its own accord (a young child's, that could not grow up).
             self.fork.pause.store(0, Release);
             self.fork.let_in();
-            sys::set_signals(signals);
+            O::set_signals(signals);
             return;
         }
         // Reclaim rests, so what is touched now is in place when the kernel copies.
@@ -426,20 +431,20 @@ impl Pager {
         });
         self.fork
             .no_huge_pages
-            .store(sys::keep_huge_pages_out(true), Relaxed);
+            .store(O::keep_huge_pages_out(true), Relaxed);
     }
 }
 
-impl Fork {
+impl<O: Os> Fork<O> {
     /// The fork is over: the process has huge pages again, if it had any.
-    fn let_huge_pages_in(&self) {
+    pub(crate) fn let_huge_pages_in(&self) {
         if self.no_huge_pages.swap(false, Relaxed) {
-            sys::keep_huge_pages_out(false);
+            O::keep_huge_pages_out(false);
         }
     }
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// After the fork, in the parent.
     pub fn fork_parent(&self) {
         if !self.is_running() {
@@ -453,15 +458,15 @@ impl Pager {
         self.fork.let_huge_pages_in();
         self.host.statistics().forks.fetch_add(1, Relaxed);
         self.fork.pause.store(0, Release);
-        set_and_wake(&self.fork.paused, 0);
+        set_and_wake::<O>(&self.fork.paused, 0);
         let signals = self.fork.signals.load(Relaxed);
         // SAFETY: locked in `fork_prepare` by this thread.
         unsafe { self.fork.lock.unlock() };
-        sys::set_signals(signals);
+        O::set_signals(signals);
     }
 
     /// Carries the journal out. The gate is closed, or nobody else is there.
-    fn carry_out(&self) {
+    pub(crate) fn carry_out(&self) {
         let host = &self.host;
         for operation in self.fork.journal() {
             match operation {
@@ -478,122 +483,6 @@ impl Pager {
         if self.fork.journal.overflow.swap(false, Relaxed) {
             host.for_each_registered(|segment, range| self.acknowledge(segment, range));
         }
-    }
-
-    /// After the fork, in the child: its only thread.
-    pub fn fork_child(&'static self) {
-        if !self.is_running() {
-            return;
-        }
-        self.host.gate.reset();
-        // SAFETY: this is the only thread of the process.
-        unsafe {
-            self.engine.reset_locks_after_fork();
-            self.deferred.reset();
-            self.host.exclusions.reset_lock();
-            self.host.not_inherited.reset();
-            self.host.pagemap.unset();
-            self.host.uffd.unset();
-            self.host.set_statistics(core::ptr::null_mut());
-            self.discovery.reset();
-            self.leaving.forget();
-            self.fork.appending.raw().reset();
-            self.new_windows.raw().reset();
-            self.registering.raw().reset();
-            self.request.reset();
-        }
-        for handler in &self.handlers {
-            handler.busy.store(false, Relaxed);
-            handler.since_ns.store(0, Relaxed);
-        }
-        // Nor does the child have the threads that held faults back.
-        self.pressure.waiting.store(0, Relaxed);
-        self.host.memory.reset_stacks();
-        self.threads.reset();
-        self.fork.hold.store(0, Relaxed);
-        // What the journal calls restored may or may not be in place in this copy; presence is
-        // looked up below. Changes hold.
-        for operation in self.fork.journal() {
-            if !matches!(operation, Operation::Restored(_)) {
-                self.change(operation);
-            }
-        }
-        self.host
-            .exclusions
-            .for_each(Reason::WipedInChild, |range| {
-                self.change(Operation::Remove(range));
-            });
-        self.fork.still.store(false, Relaxed);
-        self.fork.pause.store(0, Relaxed);
-        self.fork.paused.store(0, Relaxed);
-        let signals = self.fork.signals.load(Relaxed);
-        // SAFETY: locked in `fork_prepare` by the thread this one is the copy of.
-        unsafe { self.fork.lock.unlock() };
-        self.control.leave_page();
-        if !self.is_anything_away() {
-            self.stop();
-            self.wait_in_child();
-        } else if self.start_in_child().is_err() {
-            self.stop();
-            self.put_everything_back();
-            self.host.memory.drop_storage();
-        }
-        self.fork.let_huge_pages_in();
-        sys::set_signals(signals);
-    }
-
-    /// Registers, in the child, what was registered in the parent, and brings the page lists in
-    /// step with what is in place. Called by the child's pager before it answers faults; the
-    /// program's only thread waits.
-    pub(crate) fn register_again(&self) {
-        let host = &self.host;
-        let Some(uffd) = host.uffd.get() else { return };
-        host.for_each_registered(|segment, range| {
-            // SAFETY: the handlers that answer start before the program goes on.
-            let _ = unsafe { uffd.register(range) };
-            host.keep_from_raw_clones(range);
-            // What is known of it is as true here as in the parent.
-            if uffd.is_registered(range) == Ok(true) {
-                return;
-            }
-            let window = host.windows.get(segment);
-            let page = |address: usize| ((address - window.base()) / PAGE_SIZE) as u32;
-            window.set_registered(page(range.start), page(range.end), false);
-            let mut whole = Ok(());
-            self.note_registered(segment, range, &mut whole);
-            if whole.is_err() {
-                // Some of it is not there: left out of the child by the program itself.
-                for index in page(range.start)..page(range.end) {
-                    if window.is_registered(index) {
-                        continue;
-                    }
-                    let away = !matches!(
-                        self.engine.entry(segment, index),
-                        Entry::Empty | Entry::Page(_)
-                    );
-                    if away && sys::is_mapped(window.address(index)) {
-                        self.put_back_one(segment, index);
-                    }
-                    self.engine.decommit(self, segment, index, index + 1);
-                }
-            }
-        });
-        // Those that were not away, but new.
-        for operation in self.fork.journal() {
-            if let Operation::Restored(address) = operation
-                && sys::resident(AddressRange::new(address, PAGE_SIZE)) != 0
-                && let Some(segment) = host.windows.find(&host.memory, address)
-            {
-                let index = (address - host.windows.get(segment).base()) / PAGE_SIZE;
-                self.engine.acknowledge_present(self, segment, index as u32);
-            }
-        }
-        // Noted or not: the kernel copies in the midst of it.
-        self.for_each_remembered(|segment, index, is_in_place| {
-            if is_in_place {
-                self.engine.acknowledge_present(self, segment, index);
-            }
-        });
     }
 
     fn acknowledge(&self, segment: u32, range: AddressRange) {

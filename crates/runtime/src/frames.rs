@@ -2,7 +2,7 @@
 
 use crate::areas::Area;
 use crate::memory::Memory;
-use crate::sys;
+use crate::os::{self, Os};
 use coldpress_storage::{FrameIndex, FrameSource};
 use coldpress_uffd::PAGE_SIZE;
 use core::ptr::NonNull;
@@ -57,7 +57,7 @@ impl Frames {
     }
 }
 
-impl Memory {
+impl<O: Os> Memory<O> {
     /// Maps frames ahead. By the reclaimer, or before there is one. `false`: there are no more.
     pub(crate) fn prepare_frames(&self) -> bool {
         let (mapped, fresh) = (
@@ -99,7 +99,7 @@ impl Memory {
     pub(crate) fn is_locked(&self) -> bool {
         let at = self.frame_address(0);
         // SAFETY: a page of ours that holds nothing.
-        unsafe { sys::madvise(at, PAGE_SIZE, sys::MADV_DONTNEED) < 0 }
+        unsafe { O::madvise(at, PAGE_SIZE, os::MADV_DONTNEED) < 0 }
     }
 
     /// Frames that are backed: in use, or free and not yet released.
@@ -181,7 +181,7 @@ const RELEASED: usize = 1;
 ///
 /// SAFETY: frame n lies n pages behind the area's begin, where memory is mapped, and is
 /// lent to one user at a time: its bit is in neither bitmap while it is lent.
-unsafe impl FrameSource for Memory {
+unsafe impl<O: Os> FrameSource for Memory<O> {
     fn allocate(&self) -> Option<FrameIndex> {
         let words = (self.frames.fresh.load(Relaxed) as usize).div_ceil(64);
         for (which, count) in [(FREE, &self.frames.free), (RELEASED, &self.frames.released)] {
@@ -248,7 +248,7 @@ mod tests {
     /// Three of four frames are freed, none of them in whole groups: nearly all of them go back.
     #[test]
     fn frames_that_are_free_here_and_there_are_given_back() {
-        let memory = Memory::new();
+        let memory = Memory::<crate::linux::Linux>::new();
         memory.settle(1 << 30).unwrap();
         memory.reserve(FRAMES as usize * PAGE_SIZE).unwrap();
         let allocate = |n: u32| {

@@ -5,17 +5,17 @@
 //!
 //! Both spin for about a microsecond before they sleep: what they guard takes less.
 
+use crate::linux::Linux;
+use crate::os::Os;
 use crate::trace;
 use coldpress_arena::Zeroable;
 use coldpress_engine::lock::HeldRanks;
+use core::marker::PhantomData;
 use core::sync::atomic::{
     AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
 use lock_api::{GuardSend, RawMutex};
-use rustix::thread::futex;
-
-const SPINS: u32 = 60;
 
 /// Whether threads of the program are checked: the pager manages this process.
 static CHECKED: AtomicBool = AtomicBool::new(false);
@@ -27,65 +27,54 @@ pub(crate) fn check_signals(checked: bool) {
 }
 
 #[cfg(debug_assertions)]
-fn assert_no_signal_comes() {
+fn assert_no_signal_comes<O: Os>() {
     if CHECKED.load(Relaxed)
-        && FutexLock::held().is_none()
-        && let Some(signal) = crate::sys::signal_that_may_come()
+        && O::held_ranks().is_none()
+        && let Some(signal) = O::signal_that_may_come()
     {
         crate::message::say(format_args!(
             "a lock of the pager is taken while signal {signal} may come"
         ));
-        crate::sys::abort()
+        O::abort()
     }
 }
 
 #[cfg(not(debug_assertions))]
-fn assert_no_signal_comes() {}
-
-fn sleep_on(word: &AtomicU32, value: u32) {
-    let _ = futex::wait(word, futex::Flags::PRIVATE, value, None);
-}
-
-fn wake(word: &AtomicU32, count: u32) {
-    let _ = futex::wake(word, futex::Flags::PRIVATE, count);
-}
+fn assert_no_signal_comes<O: Os>() {}
 
 /// Sleeps until `word` is no longer `value` (spurious returns allowed).
-pub fn wait_while(word: &AtomicU32, value: u32) {
+pub fn wait_while<O: Os>(word: &AtomicU32, value: u32) {
     while word.load(Acquire) == value {
-        sleep_on(word, value);
+        O::wait_on(word, value, None);
     }
 }
 
 /// Sleeps until `word` is no longer `value`, or for `ns` nanoseconds, or less.
-pub fn wait_for(word: &AtomicU32, value: u32, ns: u64) {
-    let timeout = rustix::time::Timespec {
-        tv_sec: (ns / 1_000_000_000) as i64,
-        tv_nsec: (ns % 1_000_000_000) as i64,
-    };
-    let _ = futex::wait(word, futex::Flags::PRIVATE, value, Some(&timeout));
+pub fn wait_for<O: Os>(word: &AtomicU32, value: u32, ns: u64) {
+    O::wait_on(word, value, Some(ns));
 }
 
 /// Sets `word` and wakes everybody who waits for it.
-pub fn set_and_wake(word: &AtomicU32, value: u32) {
+pub fn set_and_wake<O: Os>(word: &AtomicU32, value: u32) {
     word.store(value, Release);
-    wake(word, i32::MAX as u32);
+    O::wake(word, i32::MAX as u32);
 }
 
 /// Changes `word` and wakes everybody who waits for it.
-pub fn add_and_wake(word: &AtomicU32) {
+pub fn add_and_wake<O: Os>(word: &AtomicU32) {
     word.fetch_add(1, Release);
-    wake(word, i32::MAX as u32);
+    O::wake(word, i32::MAX as u32);
 }
 
 /// A mutex.
 #[derive(Debug)]
 #[repr(transparent)]
-pub struct FutexLock {
+pub struct FutexLock<O: Os = Linux> {
     state: AtomicU32,
+    os: PhantomData<fn() -> O>,
 }
 
-impl FutexLock {
+impl<O: Os> FutexLock<O> {
     /// Frees the lock by force: for the child of a fork, in which its holder does not exist.
     pub fn reset(&self) {
         self.state.store(0, Relaxed);
@@ -101,46 +90,49 @@ impl FutexLock {
 
     /// Takes the lock; whether that needed more than one try.
     fn take(&self) -> bool {
-        for spins in 0..SPINS {
+        for spins in 0..O::SPINS {
             if self.try_once() {
                 return spins > 0;
             }
             core::hint::spin_loop();
         }
         while self.state.swap(2, Acquire) != 0 {
-            sleep_on(&self.state, 2);
+            O::wait_on(&self.state, 2, None);
         }
         true
     }
 }
 
 // SAFETY: an atomic; zero is "free".
-unsafe impl Zeroable for FutexLock {}
+unsafe impl<O: Os> Zeroable for FutexLock<O> {}
 
-impl HeldRanks for FutexLock {
+impl<O: Os> HeldRanks for FutexLock<O> {
     fn held() -> Option<&'static AtomicU32> {
-        crate::sys::held_ranks()
+        O::held_ranks()
     }
 }
 
 // SAFETY: the compare-and-swap lets one thread in at a time.
-unsafe impl RawMutex for FutexLock {
+unsafe impl<O: Os> RawMutex for FutexLock<O> {
     #[allow(clippy::declare_interior_mutable_const)] // the constant is lock_api's way to a new lock
     const INIT: Self = Self {
         state: AtomicU32::new(0),
+        os: PhantomData,
     };
 
     type GuardMarker = GuardSend;
 
     fn lock(&self) {
-        assert_no_signal_comes();
+        assert_no_signal_comes::<O>();
+        O::step();
         let asked_ns = trace::asked();
         let waited = self.take();
         trace::taken(self.address(), asked_ns, waited);
     }
 
     fn try_lock(&self) -> bool {
-        assert_no_signal_comes();
+        assert_no_signal_comes::<O>();
+        O::step();
         let asked_ns = trace::asked();
         let taken = self.try_once();
         if taken {
@@ -150,9 +142,10 @@ unsafe impl RawMutex for FutexLock {
     }
 
     unsafe fn unlock(&self) {
+        O::step();
         trace::given(self.address());
         if self.state.swap(0, Release) == 2 {
-            wake(&self.state, 1);
+            O::wake(&self.state, 1);
         }
     }
 }
@@ -171,16 +164,24 @@ const INSIDE: u32 = CLOSER - 1;
 /// goes inside again and again without ever closing it, as reclaim does, has to
 /// [wait its turn](Gate::enter_in_turn): otherwise nobody could close it for as long as that goes
 /// on, and closing it is how faults are read.
-#[derive(Debug, Default)]
-pub struct Gate {
+#[derive(Debug)]
+pub struct Gate<O: Os = Linux> {
     state: AtomicU32,
+    os: PhantomData<fn() -> O>,
 }
 
-impl Gate {
+impl<O: Os> Default for Gate<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O: Os> Gate<O> {
     /// An open gate with nobody inside.
     pub const fn new() -> Self {
         Self {
             state: AtomicU32::new(0),
+            os: PhantomData,
         }
     }
 
@@ -202,7 +203,7 @@ impl Gate {
                 continue;
             }
             waited = true;
-            if spins < SPINS {
+            if spins < O::SPINS {
                 spins += 1;
                 core::hint::spin_loop();
                 state = self.state.load(Relaxed);
@@ -210,30 +211,32 @@ impl Gate {
             }
             let sleeping = state | SLEEPERS;
             if state == sleeping || change(sleeping).is_ok() {
-                sleep_on(&self.state, sleeping);
+                O::wait_on(&self.state, sleeping, None);
             }
             state = self.state.load(Relaxed);
         }
     }
 
     /// Goes inside.
-    pub fn enter(&self) -> Inside<'_> {
-        assert_no_signal_comes();
+    pub fn enter(&self) -> Inside<'_, O> {
+        assert_no_signal_comes::<O>();
+        O::step();
         let asked_ns = trace::asked();
         let waited = self.wait(|s| (s & CLOSED == 0).then_some(s + 1));
         self.inside(trace::INSIDE, asked_ns, waited)
     }
 
     /// Goes inside once nobody waits to close the gate.
-    pub fn enter_in_turn(&self) -> Inside<'_> {
-        assert_no_signal_comes();
+    pub fn enter_in_turn(&self) -> Inside<'_, O> {
+        assert_no_signal_comes::<O>();
+        O::step();
         let may = |s| s & (CLOSED | CLOSERS) == 0;
         let asked_ns = trace::asked();
         let waited = self.wait(|s| may(s).then_some(s + 1));
         self.inside(trace::INSIDE_IN_TURN, asked_ns, waited)
     }
 
-    fn inside(&self, way: usize, asked_ns: u64, waited: bool) -> Inside<'_> {
+    fn inside(&self, way: usize, asked_ns: u64, waited: bool) -> Inside<'_, O> {
         let since_ns = match asked_ns {
             0 => 0,
             _ => trace::note(way, asked_ns, waited),
@@ -246,8 +249,9 @@ impl Gate {
     }
 
     /// Waits until nobody is inside and holds the gate closed.
-    pub fn close(&self) -> Closed<'_> {
-        assert_no_signal_comes();
+    pub fn close(&self) -> Closed<'_, O> {
+        assert_no_signal_comes::<O>();
+        O::step();
         let asked_ns = trace::asked();
         let waited = self.shut();
         let since_ns = match asked_ns {
@@ -264,7 +268,7 @@ impl Gate {
     fn shut(&self) -> bool {
         let may = |s| s & (CLOSED | INSIDE) == 0;
         let mut state = self.state.load(Relaxed);
-        for spins in 0..SPINS {
+        for spins in 0..O::SPINS {
             if may(state) {
                 match self
                     .state
@@ -296,7 +300,7 @@ impl Gate {
         if after & (CLOSED | INSIDE) == 0 && after & SLEEPERS != 0 {
             let woken = self.state.fetch_and(!SLEEPERS, Relaxed);
             if woken & SLEEPERS != 0 {
-                wake(&self.state, i32::MAX as u32);
+                O::wake(&self.state, i32::MAX as u32);
             }
         }
     }
@@ -304,14 +308,14 @@ impl Gate {
 
 /// Being inside a [`Gate`].
 #[derive(Debug)]
-pub struct Inside<'a> {
-    gate: &'a Gate,
+pub struct Inside<'a, O: Os = Linux> {
+    gate: &'a Gate<O>,
     way: usize,
     /// Since when, where that is traced; 0 otherwise.
     since_ns: u64,
 }
 
-impl Drop for Inside<'_> {
+impl<O: Os> Drop for Inside<'_, O> {
     fn drop(&mut self) {
         self.gate.leave(1);
         if self.since_ns != 0 {
@@ -322,13 +326,13 @@ impl Drop for Inside<'_> {
 
 /// Holding a [`Gate`] closed.
 #[derive(Debug)]
-pub struct Closed<'a> {
-    gate: &'a Gate,
+pub struct Closed<'a, O: Os = Linux> {
+    gate: &'a Gate<O>,
     /// Since when, where that is traced; 0 otherwise.
     since_ns: u64,
 }
 
-impl Drop for Closed<'_> {
+impl<O: Os> Drop for Closed<'_, O> {
     fn drop(&mut self) {
         self.gate.leave(CLOSED);
         if self.since_ns != 0 {
@@ -346,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_closed_gate_has_nobody_inside() {
-        let gate = Gate::new();
+        let gate = Gate::<Linux>::new();
         let (inside, closed) = (AtomicU64::new(0), AtomicU64::new(0));
         thread::scope(|scope| {
             for n in 0..4 {
@@ -378,7 +382,7 @@ mod tests {
     /// never free, and who wanted to close it waited until they were through.
     #[test]
     fn a_gate_that_is_never_free_can_be_closed() {
-        let gate = Gate::new();
+        let gate = Gate::<Linux>::new();
         let (turns, done) = (AtomicU64::new(0), AtomicU32::new(0));
         thread::scope(|scope| {
             for _ in 0..2 {

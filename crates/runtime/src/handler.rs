@@ -14,12 +14,14 @@
 
 use crate::fork::Operation;
 use crate::futex::{FutexLock, wait_while};
-use crate::host::Linux;
+use crate::host::Space;
+use crate::linux::Linux;
+use crate::os::{Os, Userfaults};
 use crate::reclaim::Marks;
 use crate::windows::parts;
-use crate::{Codec, Pager, message, sys};
+use crate::{Codec, Pager, message};
 use coldpress_engine::{Entry, Expected, FaultOutcome, Worker};
-use coldpress_uffd::{AddressRange, Message, PAGE_SIZE, Userfaultfd};
+use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -98,18 +100,18 @@ struct Deferred {
 }
 
 /// Faults that were read while their reader was busy with another.
-pub struct DeferredFaults {
-    list: lock_api::Mutex<FutexLock, Deferred>,
+pub struct DeferredFaults<O: Os = Linux> {
+    list: lock_api::Mutex<FutexLock<O>, Deferred>,
     count: AtomicUsize,
 }
 
-impl Default for DeferredFaults {
+impl<O: Os> Default for DeferredFaults<O> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl DeferredFaults {
+impl<O: Os> DeferredFaults<O> {
     /// None.
     pub const fn new() -> Self {
         const NONE: Fault = Fault {
@@ -130,7 +132,7 @@ impl DeferredFaults {
         }
     }
 
-    fn push(&self, uffd: &Userfaultfd, fault: Fault) {
+    fn push(&self, uffd: &O::Userfaultfd, fault: Fault) {
         let mut list = self.list.lock();
         if list.len == DEFERRED {
             // The thread tries again and asks anew.
@@ -166,7 +168,7 @@ impl DeferredFaults {
 }
 
 /// A handler thread. Its maker has pinned and named it: what it calls itself it calls again and again (`filter`).
-pub extern "C" fn run(pager: &'static Pager, number: usize) -> ! {
+pub fn run<O: Os>(pager: &'static Pager<O>, number: usize) -> ! {
     // SAFETY: worker `number + 1` and its workspace belong to this thread alone.
     let mut worker = unsafe { pager.workplace.worker(number + 1) };
     let uffd = pager.host.uffd.get().expect("opened before handlers start");
@@ -174,9 +176,9 @@ pub extern "C" fn run(pager: &'static Pager, number: usize) -> ! {
     let mut in_vain = 0;
     loop {
         uffd.wait(None);
-        wait_while(&pager.fork.hold, 1);
+        wait_while::<O>(&pager.fork.hold, 1);
         if pager.leaving.has_begun() {
-            pager.leaving.thread_goes();
+            pager.leaving.thread_goes::<O>();
         }
         match pager.read_one(state) {
             Got::Fault(fault) => {
@@ -191,7 +193,7 @@ pub extern "C" fn run(pager: &'static Pager, number: usize) -> ! {
             Got::Nothing => {
                 in_vain += 1;
                 if in_vain >= VAIN_WAKES {
-                    sys::sleep_ns(REST_NS);
+                    O::sleep_ns(REST_NS);
                 }
             }
         }
@@ -212,7 +214,7 @@ enum Got {
     Nothing,
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// Reads one message with the gate closed, and acts on it there if it is an event. A fault is
     /// given back, with the handler marked busy.
     fn read_one(&self, state: &HandlerState) -> Got {
@@ -267,7 +269,7 @@ impl Pager {
                                 address,
                                 write,
                                 thread,
-                                read_ns: sys::now_ns(),
+                                read_ns: O::now_ns(),
                             },
                         );
                     }
@@ -279,7 +281,7 @@ impl Pager {
                 _ => {
                     drop(closed);
                     // The event was read; its thread has to run before the kernel lets us go on.
-                    sys::sleep_ns(20_000);
+                    O::sleep_ns(20_000);
                     return;
                 }
             }
@@ -287,7 +289,7 @@ impl Pager {
     }
 
     fn serve(&self, worker: &mut Worker<Codec>, state: &HandlerState, fault: Fault) {
-        let started = sys::now_ns();
+        let started = O::now_ns();
         state.address.store(fault.address, Relaxed);
         state.thread.store(fault.thread, Relaxed);
         state.since_ns.store(started, Relaxed);
@@ -296,7 +298,7 @@ impl Pager {
         let (expected, answered) = match self.fork.still.load(Acquire) {
             true => {
                 self.serve_still(worker, fault.address);
-                (None, sys::now_ns())
+                (None, O::now_ns())
             }
             false => self.answer(worker, fault, started),
         };
@@ -317,7 +319,7 @@ impl Pager {
 /// `read_ahead_first`): a few pages' time.
 const FIRST_NS: u64 = 50_000;
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// Whether a page that nobody waits for may be restored now; counts it, as if it were. Not while anybody
     /// does wait: for a fault or an event that is still to be read, for memory, or for a fork.
     fn may_read_ahead(&self) -> bool {
@@ -353,7 +355,7 @@ impl Pager {
                 if let Some(uffd) = self.host.uffd.get() {
                     let _ = uffd.zero(zero).or_else(|_| uffd.wake(zero).map(|()| 0));
                 }
-                return (None, sys::now_ns());
+                return (None, O::now_ns());
             }
             return self.answer(worker, fault, started);
         };
@@ -363,11 +365,11 @@ impl Pager {
         let first =
             |expected: &mut Expected| engine.tunables().read_ahead_first() && expected.is_proven();
         if let Some(expected) = expected.take_if(first) {
-            let in_time = || sys::now_ns() - started < FIRST_NS && self.may_read_ahead();
+            let in_time = || O::now_ns() - started < FIRST_NS && self.may_read_ahead();
             engine.read_ahead(self, worker, expected, in_time);
         }
         let outcome = engine.fault(self, worker, segment, index, fault.write);
-        let answered = sys::now_ns();
+        let answered = O::now_ns();
         if matches!(
             outcome,
             FaultOutcome::Decompressed | FaultOutcome::Copied | FaultOutcome::SameFilled
@@ -442,7 +444,7 @@ impl Pager {
             return;
         }
         let Some(destination) = self.window_for(to) else {
-            cannot_follow(to);
+            cannot_follow::<O>(to);
         };
         let target = host.windows.get(destination);
         let to = ((to - target.base()) / PAGE_SIZE) as u32;
@@ -453,21 +455,21 @@ impl Pager {
         if !engine.transfer(self, (source, from), (destination, to))
             && !matches!(engine.entry(source, from), Entry::Empty | Entry::Page(_))
         {
-            cannot_follow(target.address(to));
+            cannot_follow::<O>(target.address(to));
         }
     }
 }
 
 /// No memory for the tables of memory that has moved: its content would be lost.
-fn cannot_follow(address: usize) -> ! {
+fn cannot_follow<O: Os>(address: usize) -> ! {
     message::say(format_args!(
         "no memory for the tables of {address:#x}, where compressed memory was moved; the program \
          ends here rather than lose it"
     ));
-    sys::abort()
+    O::abort()
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     fn forget(&self, range: AddressRange) {
         let host = &self.host;
         for part in parts(range) {
@@ -478,7 +480,7 @@ impl Pager {
     }
 }
 
-impl Linux {
+impl<O: Os> Space<O> {
     fn unregister(&self, range: AddressRange) {
         for part in parts(range) {
             if let Some(id) = self.windows.find(&self.memory, part.base) {
@@ -489,13 +491,13 @@ impl Linux {
     }
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// The watchdog's test asks for a first fault that takes its time.
     fn stall_for_the_watchdogs_test(&self) {
         let stall = &self.stall_first_fault_ms;
         if stall.load(Relaxed) != 0 {
             let ms = stall.swap(0, Relaxed);
-            sys::sleep_ns(ms * 1_000_000);
+            O::sleep_ns(ms * 1_000_000);
         }
     }
 }

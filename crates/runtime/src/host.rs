@@ -14,7 +14,7 @@
 //!
 //! # Why the pager is the host
 //!
-//! [`Linux`] is the machine, and knows nothing of the engine. What the engine is handed as its host is the [`Pager`],
+//! [`Space`] is the machine, and knows nothing of the engine. What the engine is handed as its host is the [`Pager`],
 //! which has both: memory is registered in the middle of `take`, and the engine has to track what is populated there;
 //! and while the engine waits for the machine to change (`let_changes_in`) it is the engine that has to be told of the
 //! change. So neither keeps a way to the other.
@@ -27,41 +27,43 @@
 //!   has not zapped yet, is never moved out.
 //! * I3 Staging is unregistered while it is dropped, so that no event arises from our own call.
 
+use crate::Pager;
 use crate::discovery::ARENA_BYTES;
 use crate::exclusions::Exclusions;
 use crate::futex::{FutexLock, Gate, Inside};
 use crate::late::Late;
+use crate::linux::Linux;
 use crate::mapping_count::Width;
 use crate::memory::Memory;
 use crate::not_inherited::NotInherited;
+use crate::os::{self, Os, PopulatedPages, Userfaults};
 use crate::windows::{WINDOW_BYTES, Windows};
-use crate::{Pager, sys};
 use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
 use coldpress_engine::{
     Doubt, Host, Installed, LEAF_PAGES, PageIndex, SegmentId, StagingSlot, Taken,
 };
 use coldpress_interface::statistics::{Failure, Statistics};
-use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Pagemap, Region, Userfaultfd};
+use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Region};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 /// This machine and process.
-pub struct Linux {
+pub struct Space<O: Os = Linux> {
     /// The pager's own memory.
-    pub memory: Memory,
+    pub memory: Memory<O>,
     /// From address to segment.
     pub windows: Windows,
     /// Keeps events apart from what relies on there being none.
-    pub gate: Gate,
+    pub gate: Gate<O>,
     /// The program's ranges and staging are registered with it.
-    pub uffd: Late<Userfaultfd>,
+    pub uffd: Late<O::Userfaultfd>,
     /// Which pages are populated.
-    pub pagemap: Late<Pagemap>,
+    pub pagemap: Late<O::Pagemap>,
     /// What is never evicted.
-    pub exclusions: Exclusions,
+    pub exclusions: Exclusions<O>,
     /// What the program keeps from its children itself.
-    pub not_inherited: NotInherited,
+    pub not_inherited: NotInherited<O>,
     /// Pages in staging now.
     pub staged_pages: AtomicU64,
     statistics: AtomicPtr<Statistics>,
@@ -71,7 +73,7 @@ pub struct Linux {
 
 static ZERO_PAGE: Page = [0; PAGE_SIZE];
 
-impl Linux {
+impl<O: Os> Space<O> {
     /// A host that has not started.
     pub const fn new() -> Self {
         Self {
@@ -111,7 +113,7 @@ impl Linux {
         }
     }
 
-    fn uffd(&self) -> &Userfaultfd {
+    fn uffd(&self) -> &O::Userfaultfd {
         self.uffd.get().expect("the engine runs after the start")
     }
 
@@ -158,7 +160,7 @@ impl Linux {
                     "page {:#x} is in doubt and cannot be poisoned; the program ends here",
                     at.start
                 ));
-                sys::abort()
+                O::abort()
             }
             installed => installed,
         }
@@ -187,7 +189,7 @@ impl Linux {
         let note = |address: usize| filled |= 1 << ((address - range.start) / PAGE_SIZE);
         match self.for_each_populated(range, || (), note) {
             true => filled,
-            false => sys::resident(range),
+            false => O::resident(range),
         }
     }
 
@@ -205,7 +207,7 @@ impl Linux {
             for start in (range.start..range.end).step_by(64 * PAGE_SIZE) {
                 let _around = around();
                 let end = range.end.min(start + 64 * PAGE_SIZE);
-                let mut resident = sys::resident(AddressRange { start, end });
+                let mut resident = O::resident(AddressRange { start, end });
                 while resident != 0 {
                     with(start + resident.trailing_zeros() as usize * PAGE_SIZE);
                     resident &= resident - 1;
@@ -276,7 +278,7 @@ impl Linux {
                 }
                 // The kernel has moved the page and told nothing of it. Where it is still in its place, what lies in
                 // the slot is not ours: the program has populated all that is mapped, staging too.
-                Some(Errno::EXIST) if !sys::is_resident(source + done) => {
+                Some(Errno::EXIST) if !O::is_resident(source + done) => {
                     statistics.fail(Failure::MoveOther);
                     run.reached |= bit;
                 }
@@ -295,18 +297,18 @@ impl Linux {
     pub(crate) fn keep_from_raw_clones(&self, range: AddressRange) {
         self.not_inherited.for_each_inherited(range, |r| {
             // SAFETY: no content changes.
-            unsafe { sys::madvise(r.start, r.len(), sys::MADV_DONTFORK) };
+            unsafe { O::madvise(r.start, r.len(), os::MADV_DONTFORK) };
         });
     }
 }
 
-impl Default for Linux {
+impl<O: Os> Default for Space<O> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// Registers the managed memory around pages `first..end` of a window, and tracks what is
     /// populated there. Inside the gate.
     fn register(&self, segment: SegmentId, first: PageIndex, end: PageIndex) -> Result<(), Errno> {
@@ -439,7 +441,7 @@ struct MovedRun {
 }
 
 // SAFETY: see `Memory`.
-unsafe impl ChunkSource for Pager {
+unsafe impl<O: Os> ChunkSource for Pager<O> {
     fn chunk(&self) -> Option<NonNull<u8>> {
         self.host.memory.chunk()
     }
@@ -447,24 +449,24 @@ unsafe impl ChunkSource for Pager {
 
 // SAFETY: `take` moves pages by UFFDIO_MOVE, which leaves no moment in which a write could go to
 // a copy (tested in coldpress-uffd); staging memory is written by the kernel's moves only.
-unsafe impl Host for Pager {
-    type RawLock = FutexLock;
-    type Frames = Memory;
-    type Stable<'a> = Inside<'a>;
+unsafe impl<O: Os> Host for Pager<O> {
+    type RawLock = FutexLock<O>;
+    type Frames = Memory<O>;
+    type Stable<'a> = Inside<'a, O>;
 
-    fn stable(&self) -> Inside<'_> {
-        match sys::is_handler() {
+    fn stable(&self) -> Inside<'_, O> {
+        match O::is_handler() {
             true => self.host.gate.enter(),
             false => self.host.gate.enter_in_turn(),
         }
     }
 
-    fn frames(&self) -> &Memory {
+    fn frames(&self) -> &Memory<O> {
         &self.host.memory
     }
 
     fn now_ns(&self) -> u64 {
-        sys::now_ns()
+        O::now_ns()
     }
 
     fn take(&self, segment: SegmentId, first: PageIndex, wanted: u64, slot: StagingSlot) -> Taken {
@@ -586,10 +588,10 @@ unsafe impl Host for Pager {
 
     fn let_changes_in(&self) {
         self.host.statistics().fail(Failure::CopyAgain);
-        if sys::is_handler() {
+        if O::is_handler() {
             self.read_changes();
         } else {
-            sys::sleep_ns(50_000);
+            O::sleep_ns(50_000);
         }
     }
 }

@@ -29,7 +29,8 @@
 use crate::filter::{Instruction, Verdict};
 use crate::futex::{add_and_wake, set_and_wake, wait_while};
 use crate::late::Late;
-use crate::sys::SignalsBlocked;
+use crate::linux::Linux;
+use crate::os::{Os, SignalsBlocked};
 use crate::{Codec, Pager, filter, message, sys};
 use coldpress_engine::{Entry, LEAF_PAGES, SEGMENT_PAGES, Worker};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
@@ -123,9 +124,9 @@ impl Leaving {
     }
 
     /// Ends the calling thread, one of the pager's.
-    pub(crate) fn thread_goes(&self) -> ! {
-        add_and_wake(&self.gone);
-        sys::exit_thread()
+    pub(crate) fn thread_goes<O: Os>(&self) -> ! {
+        add_and_wake::<O>(&self.gone);
+        O::exit_thread()
     }
 
     fn wait_until_gone(&self, threads: u32) {
@@ -134,7 +135,7 @@ impl Leaving {
             if gone >= threads {
                 return;
             }
-            wait_while(&self.gone, gone);
+            wait_while::<Linux>(&self.gone, gone);
         }
     }
 }
@@ -144,7 +145,7 @@ impl Pager {
     /// of the pager is left. Called by a thread of the program. `false`: memory could not be restored (there is none),
     /// and the pager stays.
     pub fn leave(&self) -> bool {
-        let _signals = SignalsBlocked::new();
+        let _signals = SignalsBlocked::<Linux>::new();
         self.dormant.before_fork();
         let left = self.dormant.leave() || {
             self.fork.lock_out();
@@ -196,7 +197,7 @@ impl Pager {
             return None;
         }
         let done = act();
-        let _signals = SignalsBlocked::new();
+        let _signals = SignalsBlocked::<Linux>::new();
         let came_back = match ahead {
             Some(uffd) => self.start_again(uffd).is_ok(),
             None => was_dormant && self.wait_again(),
@@ -229,7 +230,7 @@ impl Pager {
         let left = self.is_running() && self.leave() || self.dormant.is_waiting() && self.leave();
         let result = act();
         if let Some(uffd) = ahead.filter(|_| left && result != 0) {
-            let _signals = SignalsBlocked::new();
+            let _signals = SignalsBlocked::<Linux>::new();
             let _ = self.start_again(uffd);
         }
         result
@@ -271,7 +272,7 @@ impl Pager {
         self.publish_last();
         self.stop();
         // Nor does a fork that has just begun, and has locked nobody out, wait for this thread to rest.
-        set_and_wake(&self.fork.paused, 1);
+        set_and_wake::<Linux>(&self.fork.paused, 1);
         self.leaving.begin();
         // The watchdog comes last: it sleeps until the userfaultfd is closed.
         let handlers = self.handler_count.load(Relaxed) as u32;
@@ -294,7 +295,7 @@ impl Pager {
 
     /// What the figures were at last.
     fn publish_last(&self) {
-        if let Some(measured) = crate::reclaim::measure_once() {
+        if let Some(measured) = crate::reclaim::measure_once::<Linux>() {
             self.publish(measured);
         }
         self.publish_slow_figures();

@@ -9,7 +9,8 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | `host` | Linux as [`coldpress_engine::Host`]; why there is a gate, and why the pager is the host |
+//! | `os`, `linux` | what the pager asks of the machine; the machine that it runs on |
+//! | `host` | the pager as [`coldpress_engine::Host`]; why there is a gate, and why the pager is the host |
 //! | `handler` | fault handlers, events |
 //! | `reclaim`, `pressure` | measuring, budget, taking pages, holding faults back |
 //! | `fence`, `hope`, `futility` | when fresh memory is made to pass through the handlers; when waiting is in vain, and reclaim |
@@ -20,7 +21,7 @@
 //! | `discovery`, `maps`, `exclusions` | which memory is managed, and which never |
 //! | `mapping_count` | how much of a mapping is registered at once |
 //! | `windows` | from an address to its segment |
-//! | `fork`, `not_inherited` | stillness, journal, the child's own pager; what the program keeps from it |
+//! | `fork`, `fork_child`, `not_inherited` | stillness, journal; the child's own pager; what the program keeps from it |
 //! | `put_back` | content without a pager, in children that cannot have one |
 //! | `requests` | what the program's threads ask of the pager's |
 //! | `control` | what may be changed while the program runs |
@@ -55,6 +56,7 @@ pub mod exclusions;
 mod fence;
 pub mod filter;
 pub mod fork;
+mod fork_child;
 mod frames;
 pub mod futex;
 mod futility;
@@ -63,11 +65,13 @@ mod hope;
 pub mod host;
 pub mod late;
 pub mod leave;
+pub mod linux;
 mod mapping_count;
 pub mod maps;
 pub mod memory;
 pub mod message;
 pub mod not_inherited;
+pub mod os;
 pub mod pressure;
 mod put_back;
 pub mod reclaim;
@@ -98,8 +102,10 @@ use core::sync::atomic::{
 };
 use futex::FutexLock;
 use handler::{DeferredFaults, HandlerState, MAX_HANDLERS};
-use host::Linux;
+use host::Space;
+use linux::Linux;
 use lock_api::RawMutex;
+use os::{Os, SignalsBlocked};
 use start::Threads;
 
 /// How often free frames are given back at a time, and with how many calls of the kernel each, some
@@ -112,38 +118,38 @@ pub type Codec = AnyCodec;
 /// The storage: whichever was chosen.
 pub type Storage = AnyStorage;
 /// The engine as it runs here.
-pub type LinuxEngine = Engine<Pager, Codec, Storage>;
+pub type LinuxEngine<O = Linux> = Engine<Pager<O>, Codec, Storage>;
 
 /// Everything there is one of in a process.
-pub struct Pager {
+pub struct Pager<O: Os = Linux> {
     /// The machine.
-    pub host: Linux,
+    pub host: Space<O>,
     /// VMOs, queues, protocol.
-    pub engine: LinuxEngine,
+    pub engine: LinuxEngine<O>,
     /// Which memory there is.
-    pub discovery: discovery::Discovery,
+    pub discovery: discovery::Discovery<O>,
     /// The fork protocol.
-    pub fork: fork::Fork,
+    pub fork: fork::Fork<O>,
     /// The handlers' published state.
     pub handlers: [HandlerState; MAX_HANDLERS],
     /// How many handlers there are.
     pub handler_count: AtomicUsize,
     /// Faults to be answered later.
-    pub deferred: DeferredFaults,
+    pub deferred: DeferredFaults<O>,
     /// The pager's threads.
     pub threads: Threads,
     /// Whether it waits with starting.
     pub dormant: dormant::Dormant,
     /// Guards making new windows; outermost of the leaves: taken with the gate in any state.
-    pub new_windows: lock_api::Mutex<FutexLock, ()>,
+    pub new_windows: lock_api::Mutex<FutexLock<O>, ()>,
     /// Held while memory is registered (tried only, never waited for), and by a thread of the
     /// program while it moves memory.
-    pub registering: lock_api::Mutex<FutexLock, ()>,
+    pub registering: lock_api::Mutex<FutexLock<O>, ()>,
     /// Whether it leaves the process.
     pub leaving: leave::Leaving,
     /// Wakes the reclaim thread: changes whenever there is something for it.
     pub bell: AtomicU32,
-    request: requests::Request,
+    request: requests::Request<O>,
     /// How much memory there is, and whether reclaim keeps up.
     pub pressure: pressure::Pressure,
     /// What the run comes to so far.
@@ -164,9 +170,9 @@ pub struct Pager {
 }
 
 // SAFETY: the cells are written once, before any other thread exists (`configure`).
-unsafe impl Sync for Pager {}
+unsafe impl<O: Os> Sync for Pager<O> {}
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// One that has not started. It is big: a process has it in a static.
     #[expect(
         clippy::new_without_default,
@@ -174,7 +180,7 @@ impl Pager {
     )]
     pub const fn new() -> Self {
         Self {
-            host: Linux::new(),
+            host: Space::new(),
             engine: Engine::new(AnyCodec::new(), AnyStorage::new(StorageKind::ThreeSlot)),
             discovery: discovery::Discovery::new(),
             fork: fork::Fork::new(),
@@ -268,7 +274,8 @@ impl Pager {
         self.dormant.is_waiting() || self.is_running()
     }
 
-    fn set_running(&self) {
+    /// From now on it manages this process.
+    pub fn set_running(&self) {
         self.running.store(true, Release);
         futex::check_signals(true);
     }
@@ -302,8 +309,8 @@ impl Pager {
     pub fn publish_finally(&self) {
         // A young child has counted nothing yet.
         if self.is_running() && self.control.has_page() {
-            let _signals = sys::SignalsBlocked::new();
-            let measured = reclaim::measure_once();
+            let _signals = SignalsBlocked::<O>::new();
+            let measured = reclaim::measure_once::<O>();
             self.publish(measured.unwrap_or(self.pressure.total_bytes.load(Relaxed)));
             self.publish_slow_figures();
             self.publish_windows();

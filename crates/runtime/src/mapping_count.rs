@@ -13,11 +13,11 @@
 //!
 //! They are counted whenever they are read, and each registration since then counts as two.
 
+use crate::os::{Os, ProcessFiles};
 use core::sync::atomic::{
     AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
-use rustix::fs::{Mode, OFlags};
 
 /// What the kernel allows by default.
 const USUAL_LIMIT: u32 = 65_530;
@@ -61,15 +61,8 @@ impl MappingCount {
     }
 
     /// Asks the kernel how many it allows.
-    pub(crate) fn look_up_limit(&self) {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = rustix::fs::open(c"/proc/sys/vm/max_map_count", flags, Mode::empty());
-        let mut text = [0u8; 16];
-        let read = file.and_then(|file| rustix::io::read(&file, &mut text));
-        let digits = read
-            .ok()
-            .and_then(|len| core::str::from_utf8(&text[..len]).ok());
-        if let Some(limit) = digits.and_then(|digits| digits.trim().parse().ok()) {
+    pub(crate) fn look_up_limit<O: Os>(&self) {
+        if let Some(limit) = O::ProcessFiles::most_mappings() {
             self.limit.store(limit, Relaxed);
         }
     }
@@ -128,7 +121,7 @@ mod tests {
     #[test]
     fn the_more_mappings_the_more_is_registered_at_once() {
         let count = MappingCount::new();
-        count.look_up_limit();
+        count.look_up_limit::<crate::linux::Linux>();
         assert!(count.limit.load(Relaxed) > 0);
         count.limit.store(1000, Relaxed);
         assert_eq!(count.width(), Width::Chunk);

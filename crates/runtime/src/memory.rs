@@ -10,6 +10,8 @@
 
 use crate::areas::{Area, Areas};
 use crate::futex::FutexLock;
+use crate::linux::Linux;
+use crate::os::{self, Os};
 use crate::sys;
 use coldpress_arena::{CHUNK_BYTES, ChunkSource};
 use coldpress_engine::STAGING_SLOTS;
@@ -37,36 +39,36 @@ const INDEX_PARTS: usize = WINDOW_SLOTS / PART_SLOTS;
 const PART_BYTES: usize = PART_SLOTS * size_of::<AtomicU32>();
 
 /// The pager's memory.
-pub struct Memory {
-    pub(crate) areas: Areas,
+pub struct Memory<O: Os = Linux> {
+    pub(crate) areas: Areas<O>,
     pub(crate) frames: crate::frames::Frames,
     /// Bytes of tables that were handed out.
-    tables: lock_api::Mutex<FutexLock, usize>,
+    tables: lock_api::Mutex<FutexLock<O>, usize>,
     /// Next thread's stack.
     next_stack: AtomicU32,
     /// From the upper bits of an address to a part of the window index; 0: there is none yet.
     index: [AtomicUsize; INDEX_PARTS],
     /// Parts that were not used yet.
-    spare_parts: lock_api::Mutex<FutexLock, AddressRange>,
+    spare_parts: lock_api::Mutex<FutexLock<O>, AddressRange>,
 }
 
-impl Default for Memory {
+impl<O: Os> Default for Memory<O> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Memory {
+impl<O: Os> Memory<O> {
     /// Nothing mapped yet.
     pub const fn new() -> Self {
         Self {
             areas: Areas::new(),
             frames: crate::frames::Frames::new(),
-            tables: lock_api::Mutex::const_new(<FutexLock as lock_api::RawMutex>::INIT, 0),
+            tables: lock_api::Mutex::const_new(<FutexLock<O> as lock_api::RawMutex>::INIT, 0),
             next_stack: AtomicU32::new(0),
             index: [const { AtomicUsize::new(0) }; INDEX_PARTS],
             spare_parts: lock_api::Mutex::const_new(
-                <FutexLock as lock_api::RawMutex>::INIT,
+                <FutexLock<O> as lock_api::RawMutex>::INIT,
                 AddressRange { start: 0, end: 0 },
             ),
         }
@@ -180,9 +182,9 @@ impl Memory {
     pub(crate) unsafe fn give_back(&self, at: usize, bytes: usize) {
         // SAFETY: as the caller promises.
         unsafe {
-            if sys::madvise(at, bytes, sys::MADV_DONTNEED) < 0 {
+            if O::madvise(at, bytes, os::MADV_DONTNEED) < 0 {
                 self.areas.unlock();
-                sys::madvise(at, bytes, sys::MADV_DONTNEED);
+                O::madvise(at, bytes, os::MADV_DONTNEED);
             }
         }
     }
@@ -191,7 +193,7 @@ impl Memory {
 const _: () = assert!(CHUNK_BYTES.is_multiple_of(PART_BYTES));
 
 // SAFETY: chunks are cut one after the other from zeroed, never reused memory.
-unsafe impl ChunkSource for Memory {
+unsafe impl<O: Os> ChunkSource for Memory<O> {
     fn chunk(&self) -> Option<NonNull<u8>> {
         self.chunks(1)
     }
@@ -203,7 +205,7 @@ mod tests {
 
     #[test]
     fn the_window_index_grows_with_what_is_looked_up() {
-        let memory = Memory::new();
+        let memory = Memory::<Linux>::new();
         memory.settle(1 << 30).unwrap();
         let [low, high] = [0x5555_0000_0000, 0x7fff_0000_0000];
         assert!(memory.window_slot(low).is_none());

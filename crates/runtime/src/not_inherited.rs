@@ -7,6 +7,8 @@
 //! nobody tells) therefore does no harm: what lies there now is inherited or not as the kernel has it.
 
 use crate::futex::FutexLock;
+use crate::linux::Linux;
+use crate::os::Os;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -79,24 +81,24 @@ impl Ranges {
 }
 
 /// The ranges that the program keeps from its children.
-pub struct NotInherited {
-    ranges: lock_api::Mutex<FutexLock, Ranges>,
+pub struct NotInherited<O: Os = Linux> {
+    ranges: lock_api::Mutex<FutexLock<O>, Ranges>,
     /// Ranges there are: most programs have none, and pay for a look at this.
     count: AtomicUsize,
 }
 
-impl Default for NotInherited {
+impl<O: Os> Default for NotInherited<O> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl NotInherited {
+impl<O: Os> NotInherited<O> {
     /// Everything is inherited.
     pub const fn new() -> Self {
         Self {
             ranges: lock_api::Mutex::const_new(
-                <FutexLock as lock_api::RawMutex>::INIT,
+                <FutexLock<O> as lock_api::RawMutex>::INIT,
                 Ranges {
                     ranges: [AddressRange { start: 0, end: 0 }; CAPACITY],
                     len: 0,

@@ -6,9 +6,10 @@
 //! a budget that cannot be reached the program is slow, not stuck. The processor that the
 //! waiting thread leaves idle is reclaim's.
 
+use crate::Pager;
 use crate::futex::wait_for;
+use crate::os::Os;
 use crate::reclaim::Marks;
-use crate::{Pager, sys};
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
@@ -58,7 +59,7 @@ impl Default for Pressure {
     }
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     fn must_wait(&self) -> bool {
         let config = self.config();
         Marks::in_force(&config).waits(self.pressure.estimate(), &config)
@@ -71,11 +72,11 @@ impl Pager {
     pub(crate) fn wait_for_room(&self) {
         if self.must_wait() {
             self.pressure.waiting.fetch_add(1, Relaxed);
-            let until = sys::now_ns() + PATIENCE_NS;
-            while self.must_wait() && sys::now_ns() < until {
+            let until = O::now_ns() + PATIENCE_NS;
+            while self.must_wait() && O::now_ns() < until {
                 let measured = self.pressure.measured.load(Acquire);
                 self.ring();
-                wait_for(&self.pressure.measured, measured, 1_000_000);
+                wait_for::<O>(&self.pressure.measured, measured, 1_000_000);
             }
             self.pressure.waiting.fetch_sub(1, Relaxed);
         }

@@ -16,6 +16,8 @@
 //! Content that fails its checksum has no bytes to put anywhere: the page is made inaccessible, so that a touch ends
 //! the child rather than reads zeros.
 
+use crate::linux::Linux;
+use crate::os::Os;
 use crate::{Pager, maps, message, sys};
 use coldpress_codec::Page;
 use coldpress_engine::{Content, Entry, LEAF_PAGES, SEGMENT_PAGES};
@@ -102,7 +104,7 @@ impl Pager {
 
 /// Whether it was restored while the pager was still: then it may have been written since.
 fn is_in_place(address: usize) -> bool {
-    sys::is_resident(address)
+    Linux::is_resident(address)
 }
 
 /// What has been opened and found out on the way.

@@ -23,16 +23,16 @@ use crate::futex::{set_and_wake, wait_for, wait_while};
 use crate::futility::{Futility, Seen};
 use crate::handler::MAX_HANDLERS;
 use crate::hope::Hope;
+use crate::linux::Linux;
+use crate::os::{Meter, Os};
 use crate::recode::{Need, Recode};
 use crate::shortage::Shortage;
 use crate::squeeze::Squeeze;
-use crate::{Codec, Pager, sys};
+use crate::{Codec, Pager};
 use coldpress_engine::{Ageing, LEAF_PAGES, Reclaimer, Trigger};
 use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags};
 
 /// While it compresses it wants a processor for good: a thread of the program that wakes for something urgent shall not
 /// wait for the rest of an ordinary time slice.
@@ -67,33 +67,15 @@ const PROGRESS_PAGES: u32 = 16;
 /// Leaves, and records for as many pages, kept ready for faults on fresh memory: 256 MiB.
 const READY_LEAVES: u32 = 1024;
 
-/// Private anonymous resident memory, from an open `/proc/thread-self/statm`.
-pub(crate) fn private_anonymous_bytes(statm: &OwnedFd) -> u64 {
-    let mut text = [0u8; 128];
-    let len = rustix::io::pread(statm, &mut text, 0).unwrap_or(0);
-    let mut fields = text[..len]
-        .split(|&c| c == b' ')
-        .map(|f| core::str::from_utf8(f).ok().and_then(|f| f.parse().ok()));
-    let resident: u64 = fields.nth(1).flatten().unwrap_or(0);
-    let shared: u64 = fields.next().flatten().unwrap_or(0);
-    resident.saturating_sub(shared) * PAGE_SIZE as u64
-}
-
-/// Opens what is measured.
-pub fn open_statm() -> Option<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    rustix::fs::open(c"/proc/thread-self/statm", flags, Mode::empty()).ok()
-}
-
 /// One measurement, by whichever thread.
-pub fn measure_once() -> Option<u64> {
-    Some(private_anonymous_bytes(&open_statm()?))
+pub fn measure_once<O: Os>() -> Option<u64> {
+    Some(O::Meter::open()?.private_anonymous_bytes())
 }
 
 /// The thread's own state.
-struct Reclaim {
-    pager: &'static Pager,
-    statm: OwnedFd,
+struct Reclaim<O: Os = Linux> {
+    pager: &'static Pager<O>,
+    meter: O::Meter,
     reclaimer: Reclaimer<Codec>,
     measured_ns: u64,
     discovered_ns: u64,
@@ -113,7 +95,7 @@ struct Reclaim {
     handlers_again_ns: u64,
     said_no_handlers: bool,
     passes: Passes,
-    recode: Recode,
+    recode: Recode<O>,
     squeeze: Squeeze,
     chaos: Chaos,
     cold_age: ColdAge,
@@ -123,38 +105,38 @@ struct Reclaim {
     eager_discovery_ns: u64,
     /// No batch is taken to help the machine out before this time: the last one brought nothing.
     help_again_ns: u64,
-    shortage: Shortage,
+    shortage: Shortage<O>,
 }
 
 /// Shortens the turns of the calling thread, which is going to be the reclaim thread: while the program still waits for
 /// the start.
-pub(crate) fn take_turns() {
-    sys::set_time_slice(TIME_SLICE_NS);
+pub(crate) fn take_turns<O: Os>() {
+    O::set_time_slice(TIME_SLICE_NS);
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// What the pager's first thread does in a young child: nothing is taken yet. Until its youth is over, or threads
     /// must be there before a filter forbids them.
     pub(crate) fn stay_young(&'static self, reclaimer: &mut Reclaimer<Codec>) {
-        let (began_ns, ran) = (sys::now_ns(), ran_ns());
+        let (began_ns, ran) = (O::now_ns(), ran_ns::<O>());
         loop {
             let bell = &self.bell;
             let rung = bell.load(Acquire);
             self.stop_for_fork();
             self.serve_request();
             self.serve_leave(reclaimer.worker());
-            let lived = sys::now_ns() - began_ns;
-            if lived >= YOUTH_NS || ran_ns() - ran > YOUTH_RUN_NS || self.wants_handlers() {
+            let lived = O::now_ns() - began_ns;
+            if lived >= YOUTH_NS || ran_ns::<O>() - ran > YOUTH_RUN_NS || self.wants_handlers() {
                 return;
             }
-            wait_for(bell, rung, YOUTH_LOOK_NS);
+            wait_for::<O>(bell, rung, YOUTH_LOOK_NS);
         }
     }
 }
 
 /// For how long the program has run, its pager's handlers included.
-pub(crate) fn ran_ns() -> u64 {
-    sys::process_cpu_ns().saturating_sub(sys::own_cpu_ns())
+pub(crate) fn ran_ns<O: Os>() -> u64 {
+    O::process_cpu_ns().saturating_sub(O::own_cpu_ns())
 }
 
 /// A child that lives for so long, or runs for so long before, is worth a whole pager. (On a machine with much to do one
@@ -164,20 +146,20 @@ const YOUTH_RUN_NS: u64 = 10_000_000;
 const YOUTH_LOOK_NS: u64 = 10_000_000;
 
 /// Runs for ever. Called by the pager's first thread once everything is open.
-pub fn run(
-    pager: &'static Pager,
+pub fn run<O: Os>(
+    pager: &'static Pager<O>,
     reclaimer: Reclaimer<Codec>,
-    statm: OwnedFd,
+    meter: O::Meter,
     handlers_started: bool,
 ) -> ! {
     let mut reclaim = Reclaim {
         pager,
-        statm,
+        meter,
         reclaimer,
-        measured_ns: sys::now_ns(),
+        measured_ns: O::now_ns(),
         discovered_ns: 0,
         fence: Fence::default(),
-        hope: Hope::new(sys::now_ns()),
+        hope: Hope::new(O::now_ns()),
         futility: Futility::new(),
         ran_ns: 0,
         idle_rest_ns: 0,
@@ -209,18 +191,18 @@ pub fn run(
             reclaim.start_handlers();
         });
         pager.serve_leave(reclaim.reclaimer.worker());
-        wait_for(bell, rung, pause);
+        wait_for::<O>(bell, rung, pause);
     }
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// Rests while a fork is under way.
     fn stop_for_fork(&self) {
         let fork = &self.fork;
         if fork.pause.load(Acquire) == 1 {
             self.inherit();
-            set_and_wake(&fork.paused, 1);
-            wait_while(&fork.paused, 1);
+            set_and_wake::<O>(&fork.paused, 1);
+            wait_while::<O>(&fork.paused, 1);
         }
     }
 }
@@ -294,12 +276,12 @@ impl Marks {
     }
 }
 
-impl Reclaim {
+impl<O: Os> Reclaim<O> {
     /// Measures and publishes.
     fn measure(&mut self) -> u64 {
         self.pager.release_idle_frames();
-        let total = private_anonymous_bytes(&self.statm);
-        let now = sys::now_ns();
+        let total = self.meter.private_anonymous_bytes();
+        let now = O::now_ns();
         let s = self.pager.host.statistics();
         s.longest_measurement_gap_ns
             .fetch_max(now - self.measured_ns, Relaxed);
@@ -309,7 +291,7 @@ impl Reclaim {
         let pressure = &self.pager.pressure;
         pressure.restored.store(0, Relaxed);
         pressure.total_bytes.store(total, Relaxed);
-        set_and_wake(
+        set_and_wake::<O>(
             &pressure.measured,
             pressure.measured.load(Relaxed).wrapping_add(1),
         );
@@ -321,10 +303,10 @@ impl Reclaim {
     /// Memory stands close to the budget: fresh memory of known mappings shall pass through the
     /// handlers, where it can be held back.
     fn fence(&mut self) {
-        let (began_ns, content) = (sys::now_ns(), self.content_bytes());
+        let (began_ns, content) = (O::now_ns(), self.content_bytes());
         if self.fence.is_due(began_ns, content) && self.start_handlers() {
             let registered = self.pager.fence();
-            let took = began_ns..sys::now_ns();
+            let took = began_ns..O::now_ns();
             self.fence.made(took, registered, content);
         }
     }
@@ -338,9 +320,9 @@ impl Reclaim {
 
     /// Before anything is registered. `false`: no thread can be made now (`RLIMIT_NPROC`), and nothing is taken.
     fn start_handlers(&mut self) -> bool {
-        if !self.handlers_started && sys::now_ns() >= self.handlers_again_ns {
-            self.handlers_started = self.pager.start_handlers(MAX_HANDLERS);
-            self.handlers_again_ns = sys::now_ns() + HANDLERS_REST_NS;
+        if !self.handlers_started && O::now_ns() >= self.handlers_again_ns {
+            self.handlers_started = O::start_handlers(self.pager, MAX_HANDLERS);
+            self.handlers_again_ns = O::now_ns() + HANDLERS_REST_NS;
             if !self.handlers_started && !core::mem::replace(&mut self.said_no_handlers, true) {
                 crate::message::say(format_args!(
                     "no thread can be made to answer faults: nothing is compressed until one can (raise the limit: \
@@ -354,7 +336,7 @@ impl Reclaim {
     /// Tells the handlers whether faults are to wait for the budget (`hope.rs`).
     fn watch_hope(&mut self, over: bool, progress: Option<bool>) {
         let content = self.content_bytes();
-        let hope = self.hope.judge(sys::now_ns(), over, content, progress);
+        let hope = self.hope.judge(O::now_ns(), over, content, progress);
         self.pager.pressure.hopeless.store(!hope, Relaxed);
     }
 
@@ -367,7 +349,7 @@ impl Reclaim {
         if total > self.idle_bytes + GROWTH_BYTES {
             self.idle_discovery_ns = DISCOVER_IDLE_NS;
         }
-        if sys::now_ns() >= self.discovered_ns + self.idle_discovery_ns {
+        if O::now_ns() >= self.discovered_ns + self.idle_discovery_ns {
             self.idle_bytes = total;
             let tracked = self.discover(self.idle_discovery_ns);
             self.idle_discovery_ns = match tracked {
@@ -378,7 +360,7 @@ impl Reclaim {
     }
 
     fn discover(&mut self, at_most_every_ns: u64) -> u64 {
-        let now = sys::now_ns();
+        let now = O::now_ns();
         if now < self.discovered_ns + at_most_every_ns && self.discovered_ns > 0 {
             return 0;
         }
@@ -386,10 +368,10 @@ impl Reclaim {
     }
 
     fn discover_now(&mut self, at_most_every_ns: u64) -> u64 {
-        let now = sys::now_ns();
+        let now = O::now_ns();
         let tracked = self.pager.discover();
         // Discovery shall never take more than a tenth of the time.
-        let took = sys::now_ns() - now;
+        let took = O::now_ns() - now;
         self.discovered_ns = now + (took * 10).saturating_sub(at_most_every_ns);
         tracked
     }
@@ -405,7 +387,7 @@ impl Reclaim {
         self.passes.advance(self.pager);
         if config.chaos.is_some() {
             // By turns both codecs compress, where an age for re-coding is given.
-            let densely = sys::now_ns() >> 29 & 1 == 1;
+            let densely = O::now_ns() >> 29 & 1 == 1;
             self.recode.compress_densely(&config, densely);
             self.recode.turn(&config, Need::Near);
             return self.chaos();
@@ -432,7 +414,7 @@ impl Reclaim {
             self.fence();
         }
         if total > marks.high && marks.trigger(total, &config).is_some() {
-            let rest = self.futility.rest(sys::now_ns(), self.seen());
+            let rest = self.futility.rest(O::now_ns(), self.seen());
             return rest.unwrap_or_else(|| self.press(&config, &marks, total));
         }
         self.futility.is_over();
@@ -456,7 +438,7 @@ impl Reclaim {
     /// A program that has hardly run since the last look does not grow from one millisecond to the next: close to its
     /// budget it is looked at ever more seldom, up to as often as farther away from it.
     fn rest_longer_where_idle(&mut self, rest: u64) -> u64 {
-        let ran = ran_ns();
+        let ran = ran_ns::<O>();
         let is_idle = ran - self.ran_ns.min(ran) < IDLE_RUN_NS;
         self.ran_ns = ran;
         self.idle_rest_ns = match is_idle {
@@ -501,7 +483,7 @@ impl Reclaim {
         let taken = c.eager_compressions.load(Relaxed);
         let away = c.compressed_pages.load(Relaxed) + c.same_filled_pages.load(Relaxed);
         let verdict = self.cold_age.observe(
-            sys::now_ns(),
+            O::now_ns(),
             Counts {
                 cost_ns,
                 resident,
@@ -529,13 +511,13 @@ impl Reclaim {
             COLD_AFTER_AUTO => self.cold_age.in_force_ns(),
             ms => ms * 1_000_000,
         };
-        let now = sys::now_ns();
+        let now = O::now_ns();
         let every_ns = (age_ns / 4).clamp(50_000_000, 1_000_000_000);
         if now >= self.eager_discovery_ns {
-            let before = sys::own_cpu_ns();
+            let before = O::own_cpu_ns();
             self.discover_now(every_ns);
             // Its own time: what the budget asks for must not wait for this one's.
-            let took = sys::own_cpu_ns() - before;
+            let took = O::own_cpu_ns() - before;
             self.eager_discovery_ns = now + every_ns.max(took * EAGER_DISCOVERY);
         }
         let ageing = self.ageing((age_ns / 4).max(1_000_000), 0);
@@ -568,7 +550,7 @@ impl Reclaim {
 
     /// The machine is short of memory: takes a batch of the coldest, whatever the budget.
     fn help_out(&mut self) {
-        let now = sys::now_ns();
+        let now = O::now_ns();
         if now < self.help_again_ns {
             return;
         }
@@ -625,12 +607,12 @@ impl Reclaim {
                     self.hope.give_up();
                     self.pager.pressure.hopeless.store(true, Relaxed);
                     if self.pause_ns == MEASURE_NS {
-                        self.futility.in_vain(sys::now_ns(), self.seen());
+                        self.futility.in_vain(O::now_ns(), self.seen());
                     }
                     self.pause_ns = (self.pause_ns * 2).clamp(500_000, MEASURE_NS);
                     return self.pause_ns;
                 }
-                sys::sleep_ns(hurry.min(MEASURE_CLOSE_NS));
+                O::sleep_ns(hurry.min(MEASURE_CLOSE_NS));
             } else {
                 hopeless = 0;
                 self.futility.is_over();
@@ -675,7 +657,7 @@ impl Reclaim {
             trigger,
         );
         let seen = self.seen();
-        self.futility.note(&batch, sys::now_ns(), || seen);
+        self.futility.note(&batch, O::now_ns(), || seen);
         batch
     }
 
@@ -683,7 +665,7 @@ impl Reclaim {
     fn seen(&self) -> Seen {
         Seen {
             bytes: self.last_measured_bytes(),
-            ran_ns: ran_ns(),
+            ran_ns: ran_ns::<O>(),
         }
     }
 

@@ -24,8 +24,10 @@
 
 use crate::config::Config;
 use crate::control::Control;
+use crate::linux::Linux;
+use crate::os::Os;
 use crate::workplace::Training;
-use crate::{Codec, Pager, sys};
+use crate::{Codec, Pager};
 use coldpress_codec::CodecKind;
 use coldpress_codec::press::Simd;
 use coldpress_codec::press_dense::{PressDense, TRAINING_PAGES};
@@ -122,8 +124,8 @@ impl Window {
 }
 
 /// The reclaim thread's part in it.
-pub(crate) struct Recode {
-    pager: &'static Pager,
+pub(crate) struct Recode<O: Os = Linux> {
+    pager: &'static Pager<O>,
     recoder: Recoder<Codec, Dense>,
     phase: Phase,
     window: Window,
@@ -179,10 +181,10 @@ fn age_ms(config: &Config, control: &Control) -> Option<u64> {
     }
 }
 
-impl Recode {
+impl<O: Os> Recode<O> {
     /// # Safety
     /// There is one at a time.
-    pub(crate) unsafe fn new(pager: &'static Pager) -> Self {
+    pub(crate) unsafe fn new(pager: &'static Pager<O>) -> Self {
         let workplace = &pager.workplace;
         let is_trained = pager.engine.codec().tables().is_some();
         // SAFETY: one at a time, as the caller promises; nobody decodes with tables that were not
@@ -218,7 +220,7 @@ impl Recode {
         let Some(age_ms) = age_ms(config, &self.pager.control) else {
             return;
         };
-        let began_ns = sys::now_ns();
+        let began_ns = O::now_ns();
         if began_ns < self.again_ns {
             return;
         }
@@ -227,23 +229,23 @@ impl Recode {
             self.again_ns = began_ns + REST_NS;
             return;
         }
-        let before = sys::own_cpu_ns();
+        let before = O::own_cpu_ns();
         loop {
             self.step();
-            let over = sys::now_ns() - began_ns > TURN_NS;
+            let over = O::now_ns() - began_ns > TURN_NS;
             if over || self.phase == Phase::Resting || self.pager.bell_rung() {
                 break;
             }
         }
-        let took = sys::own_cpu_ns() - before;
-        self.again_ns = sys::now_ns() + took * need.share();
+        let took = O::own_cpu_ns() - before;
+        self.again_ns = O::now_ns() + took * need.share();
         let s = self.pager.host.statistics();
         s.recode_time_ns.fetch_add(took, Relaxed);
     }
 
     fn now(&self) -> Mark {
         Mark {
-            at_ns: sys::now_ns(),
+            at_ns: O::now_ns(),
             stored: self.pager.ever_stored_pages(),
         }
     }
@@ -280,7 +282,7 @@ impl Recode {
     fn find(&mut self) -> Search {
         let away_ms = match self.considers_all {
             true => 0..u32::MAX,
-            false => self.window.away_ms(sys::now_ns()),
+            false => self.window.away_ms(O::now_ns()),
         };
         let engine = &self.pager.engine;
         engine.find_stored(self.pager, &mut self.recoder, away_ms, ENTRIES)
@@ -325,7 +327,7 @@ impl Recode {
                 // Most of what is stored came lately, or has nothing to tell.
                 training.forget();
                 self.window.until = self.now();
-                self.sample_again_ns = sys::now_ns() + SAMPLE_AGAIN_NS;
+                self.sample_again_ns = O::now_ns() + SAMPLE_AGAIN_NS;
                 self.phase = Phase::Resting;
             }
         }

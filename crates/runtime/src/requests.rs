@@ -6,9 +6,10 @@
 use crate::exclusions::{Reason, control_block_range};
 use crate::fork::Operation;
 use crate::futex::{FutexLock, Inside, add_and_wake, set_and_wake, wait_while};
-use crate::sys::SignalsBlocked;
+use crate::linux::Linux;
+use crate::os::{self, Os, SignalsBlocked, Userfaults};
 use crate::windows::parts;
-use crate::{Codec, Pager, sys};
+use crate::{Codec, Pager};
 use coldpress_engine::{Entry, Worker};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
@@ -37,16 +38,16 @@ const PATIENCE: u32 = 40;
 const FIRST_PAUSE_NS: u64 = 20_000;
 
 /// What is asked, of which range, and the answer.
-pub struct Request {
+pub struct Request<O: Os = Linux> {
     /// One asker at a time.
-    lock: FutexLock,
+    lock: FutexLock<O>,
     state: AtomicU32,
     start: AtomicUsize,
     end: AtomicUsize,
     granted: AtomicBool,
 }
 
-impl Request {
+impl<O: Os> Request<O> {
     /// None.
     pub const fn new() -> Self {
         Self {
@@ -59,7 +60,7 @@ impl Request {
     }
 }
 
-impl Request {
+impl<O: Os> Request<O> {
     /// Nobody asks: in the child of a fork.
     ///
     /// # Safety
@@ -70,16 +71,16 @@ impl Request {
     }
 }
 
-impl Default for Request {
+impl<O: Os> Default for Request<O> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// Wakes the reclaim thread.
     pub fn ring(&self) {
-        add_and_wake(&self.bell);
+        add_and_wake::<O>(&self.bell);
     }
 
     /// Whether the reclaim thread has something better to do.
@@ -92,7 +93,7 @@ impl Pager {
     /// The gate, from inside. Who unmaps memory goes on when the event is *read*: its addresses may be
     /// mapped and asked for again before it is acted upon, which would end what was asked. Events are
     /// read and acted upon with the gate closed, so inside it those of earlier calls are past.
-    fn after_events(&self) -> Inside<'_> {
+    fn after_events(&self) -> Inside<'_, O> {
         self.host.gate.enter_in_turn()
     }
 
@@ -102,7 +103,7 @@ impl Pager {
         if !self.is_expected() {
             return;
         }
-        let _signals = SignalsBlocked::new();
+        let _signals = SignalsBlocked::<O>::new();
         let _inside = self.after_events();
         self.note_excluded(range, reason);
     }
@@ -120,7 +121,7 @@ impl Pager {
         }
         let range = control_block_range(block);
         {
-            let _signals = SignalsBlocked::new();
+            let _signals = SignalsBlocked::<O>::new();
             let _inside = self.after_events();
             let added = self.host.exclusions.add_control_block(block);
             tell_if_full(added, range);
@@ -136,7 +137,7 @@ impl Pager {
     /// The kernel has dropped the pages of a range without an event.
     pub fn dropped_unannounced(&self, operation: Operation) {
         if self.is_running() {
-            let _signals = SignalsBlocked::new();
+            let _signals = SignalsBlocked::<O>::new();
             let _closed = self.host.gate.close();
             self.deliver(operation);
         }
@@ -145,7 +146,7 @@ impl Pager {
     /// Ends the exclusion of this range for `reason`.
     pub fn include(&self, range: AddressRange, reason: Reason) {
         if self.is_expected() {
-            let _signals = SignalsBlocked::new();
+            let _signals = SignalsBlocked::<O>::new();
             self.host.exclusions.remove(range, reason);
         }
     }
@@ -153,7 +154,7 @@ impl Pager {
     /// Children find what is in this range again, and no longer zeros.
     pub fn keep_in_children(&self, range: AddressRange) {
         if self.is_expected() {
-            let _signals = SignalsBlocked::new();
+            let _signals = SignalsBlocked::<O>::new();
             // Without room for what is left beside it, all of it stays excluded.
             self.host.exclusions.subtract(range, Reason::WipedInChild);
         }
@@ -164,12 +165,12 @@ impl Pager {
         if !self.is_expected() {
             return;
         }
-        let _signals = SignalsBlocked::new();
+        let _signals = SignalsBlocked::<O>::new();
         let _inside = self.after_events();
         if self.host.not_inherited.add(range) {
             // Once more: a fork by another thread may have taken the mark back meanwhile.
             // SAFETY: no content changes; the program has asked for it.
-            unsafe { sys::madvise(range.start, range.len(), sys::MADV_DONTFORK) };
+            unsafe { O::madvise(range.start, range.len(), os::MADV_DONTFORK) };
         } else {
             crate::message::say(format_args!(
                 "the program keeps more ranges from its children than can be remembered; they will \
@@ -184,7 +185,7 @@ impl Pager {
         if !self.is_expected() {
             return;
         }
-        let _signals = SignalsBlocked::new();
+        let _signals = SignalsBlocked::<O>::new();
         let _inside = self.after_events();
         if !self.host.not_inherited.subtract(range) {
             crate::message::say(format_args!(
@@ -209,7 +210,7 @@ impl Pager {
         }
         // Before the first lock: a handler of the program that interrupts its holder may touch memory that is away, and
         // the pager may need that lock to answer.
-        let _signals = SignalsBlocked::new();
+        let _signals = SignalsBlocked::<O>::new();
         let exclusions = &self.host.exclusions;
         let move_too = [Reason::WipedInChild, Reason::RobustMutex];
         if marked || move_too.iter().any(|&reason| exclusions.has(reason)) {
@@ -239,7 +240,7 @@ impl Pager {
         if !self.is_running() {
             return act();
         }
-        let _signals = SignalsBlocked::new();
+        let _signals = SignalsBlocked::<O>::new();
         for _ in 0..ATTEMPTS {
             let registering = self.registering.lock();
             if !self.is_partly_registered(range) {
@@ -248,7 +249,7 @@ impl Pager {
             drop(registering);
             if !self.register_whole(range) {
                 // Another thread is moving memory in this moment.
-                sys::sleep_ns(100_000);
+                O::sleep_ns(100_000);
             }
         }
         let _registering = self.registering.lock();
@@ -299,11 +300,11 @@ impl Pager {
         }
         let exclusions = &self.host.exclusions;
         if !sensitive {
-            let _signals = SignalsBlocked::new();
+            let _signals = SignalsBlocked::<O>::new();
             return exclusions.subtract(range, Reason::LatencySensitive);
         }
         {
-            let _signals = SignalsBlocked::new();
+            let _signals = SignalsBlocked::<O>::new();
             let _inside = self.after_events();
             if !exclusions.add_if_room(range, Reason::LatencySensitive) {
                 return false;
@@ -324,13 +325,13 @@ impl Pager {
             if !self.touch_what_is_away(range) {
                 return;
             }
-            sys::sleep_ns(FIRST_PAUSE_NS << attempt.min(9));
+            O::sleep_ns(FIRST_PAUSE_NS << attempt.min(9));
         }
     }
 
     /// Has the kernel fault in what is away of a range, or being taken. Whether anything was.
     fn touch_what_is_away(&self, range: AddressRange) -> bool {
-        let _signals = SignalsBlocked::new();
+        let _signals = SignalsBlocked::<O>::new();
         let mut any = false;
         for part in parts(range) {
             let Some(id) = self.host.windows.find(&self.host.memory, part.base) else {
@@ -341,7 +342,7 @@ impl Pager {
                     any = true;
                     let address = self.host.windows.get(id).address(index);
                     // SAFETY: a read fault changes no content; where the program may not read, it is an error.
-                    unsafe { sys::madvise(address, PAGE_SIZE, sys::MADV_POPULATE_READ) };
+                    unsafe { O::madvise(address, PAGE_SIZE, os::MADV_POPULATE_READ) };
                 }
             }
         }
@@ -350,7 +351,7 @@ impl Pager {
 
     /// Lets the reclaim thread do something, and waits for it.
     fn ask(&self, what: u32, range: AddressRange) -> bool {
-        let _signals = SignalsBlocked::new();
+        let _signals = SignalsBlocked::<O>::new();
         let request = &self.request;
         request.lock.lock();
         if !self.is_running() {
@@ -363,7 +364,7 @@ impl Pager {
         request.end.store(range.end, Relaxed);
         request.state.store(what, Release);
         self.ring();
-        wait_while(&request.state, what);
+        wait_while::<O>(&request.state, what);
         let granted = request.granted.load(Relaxed);
         // SAFETY: locked above.
         unsafe { request.lock.unlock() };
@@ -386,7 +387,7 @@ impl Pager {
         if request.state.load(Acquire) == HANDLERS {
             start();
             request.granted.store(true, Relaxed);
-            set_and_wake(&request.state, NONE);
+            set_and_wake::<O>(&request.state, NONE);
         }
     }
 
@@ -401,11 +402,11 @@ impl Pager {
         if request.state.load(Acquire) != LEAVE {
             return;
         }
-        let left = self.leave_now(worker);
+        let left = O::leave(self, worker);
         request.granted.store(left, Relaxed);
-        set_and_wake(&request.state, NONE);
+        set_and_wake::<O>(&request.state, NONE);
         if left {
-            self.leaving.thread_goes();
+            self.leaving.thread_goes::<O>();
         }
     }
 
@@ -443,7 +444,7 @@ impl Pager {
             _ => self.register_parts(range),
         };
         request.granted.store(granted, Relaxed);
-        set_and_wake(&request.state, NONE);
+        set_and_wake::<O>(&request.state, NONE);
     }
 
     fn register_parts(&self, range: AddressRange) -> bool {
@@ -481,7 +482,7 @@ impl Pager {
         }
         self.deliver(Operation::Unmap(range));
         // SAFETY: no content changes.
-        unsafe { sys::madvise(range.start, range.len(), sys::MADV_DOFORK) };
+        unsafe { O::madvise(range.start, range.len(), os::MADV_DOFORK) };
         // The change above has ended the exclusion with everything else.
         self.note_excluded(range, Reason::Asked);
         true

@@ -9,9 +9,7 @@
 //!
 //! A memory group's limit is no business of this module: `coldpress run` makes it the budget.
 
-use crate::sys;
-use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags};
+use crate::os::{Alarm, Os};
 
 /// Per cent, times a hundred.
 const STALLED: u64 = 500;
@@ -21,23 +19,17 @@ const SHORT_WHILE_STALLED: u64 = 4;
 const LOOK_NS: u64 = 1_000_000_000;
 
 /// The files, and what they said.
-pub(crate) struct Shortage {
-    pressure: Option<OwnedFd>,
-    memory: Option<OwnedFd>,
+pub(crate) struct Shortage<O: Os> {
+    alarm: O::Alarm,
     looked_ns: u64,
     is_short: bool,
 }
 
-impl Shortage {
+impl<O: Os> Shortage<O> {
     /// Opens the files that there are.
     pub(crate) fn open() -> Self {
-        let open = |path: &core::ffi::CStr| {
-            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-            rustix::fs::open(path, flags, Mode::empty()).ok()
-        };
         Self {
-            pressure: open(c"/proc/pressure/memory"),
-            memory: open(c"/proc/meminfo"),
+            alarm: O::Alarm::open(),
             looked_ns: 0,
             is_short: false,
         }
@@ -45,23 +37,21 @@ impl Shortage {
 
     /// Whether memory was short when last looked at.
     pub(crate) fn is_short(&mut self) -> bool {
-        let now = sys::now_ns();
+        let now = O::now_ns();
         if now - self.looked_ns < LOOK_NS {
             return self.is_short;
         }
         self.looked_ns = now;
         let mut text = [0u8; 1024];
-        let mut read = |file: &Option<OwnedFd>, says: &dyn Fn(&[u8]) -> Option<bool>| {
-            let len = rustix::io::pread(file.as_ref()?, &mut text, 0).ok()?;
-            says(&text[..len])
-        };
-        let stalls = read(&self.pressure, &stalls).unwrap_or(false);
+        let told = self.alarm.pressure(&mut text);
+        let stalls = told.and_then(|len| stalls(&text[..len])).unwrap_or(false);
         let part = match stalls {
             true => SHORT_WHILE_STALLED,
             false => SHORT,
         };
-        let scarce = |text: &[u8]| is_scarce(text, part);
-        self.is_short = read(&self.memory, &scarce).unwrap_or(false);
+        let told = self.alarm.memory(&mut text);
+        let scarce = told.and_then(|len| is_scarce(&text[..len], part));
+        self.is_short = scarce.unwrap_or(false);
         self.is_short
     }
 }
@@ -133,7 +123,7 @@ mod tests {
 
     #[test]
     fn this_machine_is_looked_at() {
-        let mut shortage = Shortage::open();
+        let mut shortage = Shortage::<crate::linux::Linux>::open();
         let text = std::fs::read("/proc/meminfo").unwrap();
         assert!(is_scarce(&text[..text.len().min(1024)], 16).is_some());
         shortage.is_short();

@@ -14,6 +14,8 @@
 
 use crate::futex::{set_and_wake, wait_for};
 use crate::handler::MAX_HANDLERS;
+use crate::linux::{Linux, Statm};
+use crate::os::{Meter, Os, Userfaults};
 use crate::{Codec, Pager, handler, message, reclaim, run_file, statistics, sys, trace, watchdog};
 use coldpress_engine::Reclaimer;
 use coldpress_interface::PAGE_SIZE;
@@ -139,6 +141,54 @@ impl Threads {
 /// How often a program that waits for its pager looks whether the pager's first thread is still there.
 const STILL_THERE_NS: u64 = 100_000_000;
 
+impl<O: Os> Pager<O> {
+    /// Maps what it needs to begin with. Storage may become as large as `storage_bytes`.
+    ///
+    /// # Errors
+    /// There is no address space, or no memory.
+    pub fn reserve_for(&self, storage_bytes: usize) -> Result<(), StartError> {
+        let memory = &self.host.memory;
+        let reserved = memory.reserve(storage_bytes);
+        reserved.map_err(|_| StartError::Memory)?;
+        self.fork.reserve(memory).ok_or(StartError::Memory)?;
+        let workplace = self.workplace.reserve(memory);
+        workplace.ok_or(StartError::Memory)
+    }
+
+    /// Has it all but its threads: they may be started, and then the program managed.
+    ///
+    /// # Safety
+    /// No thread of the pager but the calling one exists, and the program waits.
+    ///
+    /// # Errors
+    /// What could not be opened or registered.
+    pub unsafe fn begin(
+        &self,
+        uffd: O::Userfaultfd,
+        pagemap: O::Pagemap,
+    ) -> Result<(), StartError> {
+        self.handler_count.store(0, Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe {
+            self.discovery.open().map_err(|_| StartError::Proc)?;
+            let registered = uffd.register(self.host.memory.staging());
+            registered.map_err(|_| StartError::Userfaultfd)?;
+            self.host.uffd.set(uffd);
+            self.host.pagemap.set(pagemap);
+        }
+        self.engine.prepare_for(self, 1024, 65_536);
+        Ok(())
+    }
+
+    /// There is memory for so many handlers, which are about to run. `false`: there is not.
+    pub fn expect_handlers(&self, count: usize) -> bool {
+        let there = self.workplace.has_room_for(count, &self.host.memory);
+        self.handler_count
+            .store(if there { count } else { 0 }, Relaxed);
+        there
+    }
+}
+
 impl Pager {
     /// Starts the pager in the program. The configuration and the directory are set.
     pub fn start(&'static self) -> Result<(), StartError> {
@@ -211,16 +261,7 @@ impl Pager {
     }
 
     fn reserve(&self) -> Result<(), StartError> {
-        let memory = memory_of_the_machine();
-        self.host
-            .memory
-            .reserve(memory)
-            .map_err(|_| StartError::Memory)?;
-        self.fork
-            .reserve(&self.host.memory)
-            .ok_or(StartError::Memory)?;
-        let workplace = self.workplace.reserve(&self.host.memory);
-        workplace.ok_or(StartError::Memory)
+        self.reserve_for(memory_of_the_machine())
     }
 
     /// Starts the pager again in the child of a fork.
@@ -255,7 +296,7 @@ impl Pager {
             .map_err(|_| StartError::Thread)?
         };
         while self.threads.ready.load(Acquire) == 0 {
-            wait_for(&self.threads.ready, 0, STILL_THERE_NS);
+            wait_for::<Linux>(&self.threads.ready, 0, STILL_THERE_NS);
             // A filter of system calls may have ended it.
             if self.threads.ready.load(Acquire) == 0 && !sys::is_thread(thread) {
                 return Err(StartError::Thread);
@@ -282,7 +323,7 @@ impl Pager {
             self.host.set_statistics(page.cast());
             self.control.set_page(page);
         }
-        self.account.begin();
+        self.account.begin(sys::process_cpu_ns());
         for handler in &self.handlers {
             handler.forget_waits();
         }
@@ -340,6 +381,10 @@ pub(crate) fn close_descriptors(device: Option<i32>) {
     }
 }
 
+extern "C" fn handler_thread(pager: &'static Pager, number: usize) -> ! {
+    handler::run(pager, number)
+}
+
 /// The pager's first thread: opens everything in a descriptor table of its own.
 extern "C" fn first_thread(pager: &'static Pager, start: usize) -> ! {
     sys::set_thread_name(c"coldpress/main");
@@ -350,11 +395,11 @@ extern "C" fn first_thread(pager: &'static Pager, start: usize) -> ! {
     }
     match pager.open_all(start) {
         Ok((reclaimer, statm, handlers_started)) => {
-            set_and_wake(&pager.threads.ready, 1);
+            set_and_wake::<Linux>(&pager.threads.ready, 1);
             reclaim::run(pager, reclaimer, statm, handlers_started)
         }
         Err(error) => {
-            set_and_wake(&pager.threads.ready, error as u32);
+            set_and_wake::<Linux>(&pager.threads.ready, error as u32);
             sys::exit_thread()
         }
     }
@@ -366,10 +411,10 @@ impl Pager {
     /// that lives gets the rest.
     fn live_young(&'static self) -> ! {
         if let Err(error) = self.open_young() {
-            set_and_wake(&self.threads.ready, error as u32);
+            set_and_wake::<Linux>(&self.threads.ready, error as u32);
             sys::exit_thread();
         }
-        set_and_wake(&self.threads.ready, 1);
+        set_and_wake::<Linux>(&self.threads.ready, 1);
         // SAFETY: this thread is the only reclaimer; its part of the workplace is its own.
         let mut reclaimer = unsafe { self.workplace.reclaimer() };
         self.stay_young(&mut reclaimer);
@@ -377,7 +422,7 @@ impl Pager {
             match self.grow_up() {
                 Ok(statm) => reclaim::run(self, reclaimer, statm, true),
                 // It has lost the right to that meanwhile, and goes on without.
-                Err(_) if self.leave_now(reclaimer.worker()) => self.leaving.thread_goes(),
+                Err(_) if self.leave_now(reclaimer.worker()) => self.leaving.thread_goes::<Linux>(),
                 Err(_) => self.stay_young(&mut reclaimer),
             }
         }
@@ -400,7 +445,7 @@ impl Pager {
             self.host.uffd.set(uffd);
         }
         // Nothing of the program's is registered yet: without a handler it goes on without a pager.
-        if !self.start_handlers(1) {
+        if !self.start_pinned_handlers(1) {
             return Err(StartError::Thread);
         }
         self.register_again();
@@ -409,9 +454,9 @@ impl Pager {
     }
 
     /// Opens the rest, and starts the other threads.
-    fn grow_up(&'static self) -> Result<OwnedFd, StartError> {
+    fn grow_up(&'static self) -> Result<Statm, StartError> {
         let pagemap = Pagemap::open().map_err(|_| StartError::Proc)?;
-        let statm = reclaim::open_statm().ok_or(StartError::Proc)?;
+        let statm = Statm::open().ok_or(StartError::Proc)?;
         // SAFETY: only this thread uses `discovery`; nobody has found the page map yet.
         unsafe {
             self.discovery.open().map_err(|_| StartError::Proc)?;
@@ -420,9 +465,9 @@ impl Pager {
         self.make_page(1);
         self.engine.prepare_for(self, 1024, 65_536);
         // What is registered has a handler: the others, and the watchdog, are missed where they cannot be made.
-        self.start_handlers(MAX_HANDLERS);
+        self.start_pinned_handlers(MAX_HANDLERS);
         self.watch();
-        reclaim::take_turns();
+        reclaim::take_turns::<Linux>();
         Ok(statm)
     }
 
@@ -442,7 +487,7 @@ impl Pager {
     fn open_all(
         &'static self,
         start: Start,
-    ) -> Result<(Reclaimer<Codec>, OwnedFd, bool), StartError> {
+    ) -> Result<(Reclaimer<Codec>, Statm, bool), StartError> {
         stay_out_of_the_way();
         let uffd = if let Start::Again(fd) = start {
             close_descriptors(Some(fd));
@@ -457,26 +502,18 @@ impl Pager {
             }
             uffd
         };
-        self.handler_count.store(0, Relaxed);
         // SAFETY: this is the first thread of the pager.
         unsafe { self.leaving.reset() };
         let pagemap = Pagemap::open().map_err(|_| StartError::Proc)?;
-        let statm = reclaim::open_statm().ok_or(StartError::Proc)?;
+        let statm = Statm::open().ok_or(StartError::Proc)?;
         // SAFETY: the other pager threads do not exist yet, and the program waits.
-        unsafe {
-            self.discovery.open().map_err(|_| StartError::Proc)?;
-            uffd.register(self.host.memory.staging())
-                .map_err(|_| StartError::Userfaultfd)?;
-            self.host.uffd.set(uffd);
-            self.host.pagemap.set(pagemap);
-        }
-        self.engine.prepare_for(self, 1024, 65_536);
+        unsafe { self.begin(uffd, pagemap)? };
         // Where there is none, none is registered until one can be made (`reclaim`).
-        let handlers_started = self.start_handlers(MAX_HANDLERS);
+        let handlers_started = self.start_pinned_handlers(MAX_HANDLERS);
         if !self.watch() {
             return Err(StartError::Thread);
         }
-        reclaim::take_turns();
+        reclaim::take_turns::<Linux>();
         // SAFETY: this thread is the only reclaimer; its part of the workplace is its own.
         let reclaimer = unsafe { self.workplace.reclaimer() };
         Ok((reclaimer, statm, handlers_started))
@@ -533,7 +570,7 @@ impl Pager {
     /// Starts one handler for each processor that the process may use, or `most` of them; one of them may be there. Called
     /// by a pager thread, whose descriptor table they share, before the first page is taken out. `false`: there is none,
     /// since no thread could be made, and nothing may be registered.
-    pub fn start_handlers(&'static self, most: usize) -> bool {
+    pub(crate) fn start_pinned_handlers(&'static self, most: usize) -> bool {
         let allowed = rustix::thread::sched_getaffinity(None);
         // A new thread has its maker's name.
         sys::set_thread_name(c"coldpress/fault");
@@ -549,7 +586,7 @@ impl Pager {
             }
             let thread = match number {
                 0 if there > 0 => Ok(self.threads.handler.load(Relaxed)),
-                number => self.start_thread(sys::Role::Handler, handler::run, number),
+                number => self.start_thread(sys::Role::Handler, handler_thread, number),
             };
             let Ok(thread) = thread else { break };
             if number == 0 {

@@ -1,6 +1,7 @@
 //! The statistics page: its beginning, and bringing the engine's figures into it.
 
 use crate::config::Config;
+use crate::os::Os;
 use crate::reclaim::Marks;
 use crate::text::Text;
 use crate::{Pager, run_file, sys};
@@ -56,7 +57,7 @@ impl Figures {
     }
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// In the child of a fork: what the parent did is not counted a second time.
     pub(crate) fn begin_figures_in_child(&self) {
         let counters = self.engine.counters();
@@ -122,15 +123,15 @@ pub(crate) fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// User and kernel time of the pager's threads, summed, in nanoseconds.
     pub fn publish_cpu_time(&self) {
         const TICK_NS: u64 = 10_000_000;
         let threads = self.threads.ids();
         let (mut user, mut system, mut own) = (0, 0, 0);
-        let all = sys::process_cpu_ns();
+        let all = O::process_cpu_ns();
         for thread in threads {
-            own += sys::thread_cpu_ns(thread);
+            own += O::thread_cpu_ns(thread);
             let mut path = Text::<64>::default();
             let _ = write!(path, "/proc/self/task/{thread}/stat");
             if let Some(path) = path.as_c_str() {
@@ -180,7 +181,7 @@ impl Pager {
             None => Marks::in_force(&config).budget(),
         };
         self.account
-            .observe(sys::now_ns(), total_bytes, content, budget);
+            .observe(O::now_ns(), total_bytes, content, budget);
         self.account.publish(s);
         set(&s.stored_content_bytes, stored);
         set(&s.same_filled_bytes, same);
@@ -235,7 +236,7 @@ impl Pager {
         set(&s.tracked_pages, resident + (stored + same) / page);
         set(&s.rule, self.rule(&self.config(), total_bytes) as u64);
         set(&s.cold_after_ms, self.control.cold_age_ms());
-        let now = sys::now_ns();
+        let now = O::now_ns();
         if now.saturating_sub(self.figures.slow_at_ns.load(Relaxed)) >= SLOW_FIGURES_NS {
             self.figures.slow_at_ns.store(now, Relaxed);
             self.publish_slow_figures();
@@ -268,7 +269,7 @@ impl Parts {
 /// How often those figures are brought up to date that take more than a few loads.
 const SLOW_FIGURES_NS: u64 = 250_000_000;
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// Brings the settings in force up to date.
     pub fn publish_settings(&self) {
         let (s, config) = (self.host.statistics(), self.config());
@@ -361,7 +362,7 @@ impl Pager {
 
     /// How long threads of the program have waited for faults, in all and at most; those that wait now included.
     pub(crate) fn fault_waits(&self) -> (u64, u64) {
-        let now = sys::now_ns();
+        let now = O::now_ns();
         let (mut waited, mut longest) = (0, 0);
         let count = self.handler_count.load(Relaxed);
         for handler in &self.handlers[..count] {

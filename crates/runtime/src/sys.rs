@@ -5,6 +5,7 @@
 //! table of their own, which no descriptor sweep of the program reaches. They own a stack and a
 //! thread block from the pager's memory, run with every signal blocked, and never return.
 
+pub use crate::os::{MADV_DOFORK, MADV_DONTFORK, MADV_DONTNEED, MADV_POPULATE_READ};
 use core::arch::asm;
 use core::ffi::{c_int, c_void};
 use linux_raw_sys::general as nr;
@@ -411,13 +412,6 @@ pub unsafe fn start_thread<T: Sync>(
     }
 }
 
-/// All signals of the calling thread are blocked while it lives. A thread of the program that
-/// holds something of the pager's must not run a handler: it could touch missing memory.
-#[derive(Debug)]
-pub struct SignalsBlocked {
-    before: u64,
-}
-
 /// Blocks all signals of the calling thread; returns the mask to [`set_signals`] afterwards.
 pub fn block_signals() -> u64 {
     touch_stack();
@@ -452,27 +446,6 @@ pub fn set_signals(mask: u64) {
     let args = [SIG_SETMASK, (&raw const mask) as usize, 0, 8, 0, 0];
     // SAFETY: the kernel reads the mask.
     unsafe { syscall(nr::__NR_rt_sigprocmask, args) };
-}
-
-impl SignalsBlocked {
-    /// Blocks them.
-    pub fn new() -> Self {
-        Self {
-            before: block_signals(),
-        }
-    }
-}
-
-impl Default for SignalsBlocked {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Drop for SignalsBlocked {
-    fn drop(&mut self) {
-        set_signals(self.before);
-    }
 }
 
 /// Brings the next pages of the calling thread's stack in place: where that is memory like any
@@ -542,12 +515,8 @@ pub unsafe fn madvise(address: usize, len: usize, advice: c_int) -> isize {
     unsafe { syscall(nr::__NR_madvise, [address, len, advice as usize, 0, 0, 0]) }
 }
 
-/// Which of the first 64 pages of our own `range` are resident (`mincore`): as far as it is mapped.
-pub fn resident(range: coldpress_uffd::AddressRange) -> u64 {
-    resident_if_mapped(range).unwrap_or_else(|pages| pages)
-}
-
-/// The same. `Err`: some of it is not mapped, and what lies behind counts as not resident.
+/// Which of the first 64 pages of our own `range` are resident (`mincore`). `Err`: some of it is not mapped, and what lies
+/// behind counts as not resident.
 pub fn resident_if_mapped(range: coldpress_uffd::AddressRange) -> Result<u64, u64> {
     let mut pages = [0u8; 64];
     let len = range.len().min(64 * coldpress_uffd::PAGE_SIZE);
@@ -567,14 +536,6 @@ pub fn resident_if_mapped(range: coldpress_uffd::AddressRange) -> Result<u64, u6
     }
 }
 
-/// Whether our own page at `address` is resident.
-pub fn is_resident(address: usize) -> bool {
-    resident(coldpress_uffd::AddressRange::new(
-        address,
-        coldpress_uffd::PAGE_SIZE,
-    )) != 0
-}
-
 /// Whether a page lies in any mapping.
 pub fn is_mapped(address: usize) -> bool {
     let mut page = 0u8;
@@ -590,12 +551,6 @@ pub fn is_mapped(address: usize) -> bool {
     unsafe { syscall(nr::__NR_mincore, args) == 0 }
 }
 
-/// Drops a range's pages.
-pub const MADV_DONTNEED: c_int = 4;
-/// Leaves a range out of forked children.
-pub const MADV_DONTFORK: c_int = 10;
-/// Gives a range to forked children again.
-pub const MADV_DOFORK: c_int = 11;
 /// Keeps a range out of core files.
 pub const MADV_DONTDUMP: c_int = 16;
 /// Keeps huge pages out of a range.
@@ -604,8 +559,6 @@ pub const MADV_NOHUGEPAGE: c_int = 15;
 pub const MADV_WIPEONFORK: c_int = 18;
 /// Gives forked children the content again.
 pub const MADV_KEEPONFORK: c_int = 19;
-/// Faults in what can be read.
-pub const MADV_POPULATE_READ: c_int = 22;
 /// Makes pages that can be written to, or fails where a store would raise a signal.
 pub const MADV_POPULATE_WRITE: c_int = 23;
 

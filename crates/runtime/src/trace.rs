@@ -14,6 +14,7 @@
 //! Waiting is counted from the first try to the moment of having the lock, for those that did not have
 //! it at the first try.
 
+use crate::os::Os;
 use crate::text::Text;
 use crate::{Pager, sys};
 use coldpress_interface::histogram::LogLinear;
@@ -234,7 +235,7 @@ pub(crate) fn held(key: usize, since_ns: u64) {
 }
 
 /// What a lock is called in the table.
-fn name(pager: &Pager, key: usize) -> &'static str {
+fn name<O: Os>(pager: &Pager<O>, key: usize) -> &'static str {
     let within =
         |start: *const u8, bytes: usize| (start as usize..start as usize + bytes).contains(&key);
     macro_rules! within {
@@ -265,7 +266,7 @@ fn name(pager: &Pager, key: usize) -> &'static str {
     }
 }
 
-impl Pager {
+impl<O: Os> Pager<O> {
     /// Writes the table to its file, if tracing is on.
     pub(crate) fn write_lock_trace(&self) {
         if !is_on() || WRITING.swap(1, Acquire) != 0 {
@@ -355,7 +356,7 @@ mod tests {
     fn waits_and_holds_are_counted_and_written() {
         let path =
             std::env::temp_dir().join(std::format!("coldpress-locks-{}", std::process::id()));
-        let lock = std::boxed::Box::new(FutexLock::INIT);
+        let lock = std::boxed::Box::new(FutexLock::<crate::linux::Linux>::INIT);
         let address = (&raw const *lock) as usize;
         let of = |key| TRACED.iter().find(|lock| lock.key.load(Relaxed) == key);
         lock.lock();
@@ -386,7 +387,7 @@ mod tests {
         assert!(traced.longest_wait_ns.load(Relaxed) > 5_000_000);
         assert!(traced.longest_hold_ns.load(Relaxed) > 25_000_000);
 
-        let gate = Gate::new();
+        let gate = Gate::<crate::linux::Linux>::new();
         let inside = gate.enter();
         thread::sleep(Duration::from_millis(2));
         drop(inside);

@@ -6,6 +6,7 @@
 //! (`departure`).
 
 use crate::departure::Departure;
+use crate::linux::Linux;
 use crate::{Pager, message, sys};
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -25,7 +26,7 @@ pub extern "C" fn run(pager: &'static Pager, _: usize) -> ! {
         departure.wait(PERIOD_NS);
         if pager.leaving.has_begun() {
             pager.leaving.wake_handlers(pager.host.memory.staging());
-            pager.leaving.thread_goes();
+            pager.leaving.thread_goes::<Linux>();
         }
         let now = sys::now_ns();
         for (handler, reported) in pager.handlers.iter().zip(&mut reported) {

@@ -9,6 +9,7 @@
 //! the page belonged to the registered mapping (see `gate` in ARCHITECTURE.md).
 
 use crate::memory::Memory;
+use crate::os::Os;
 use coldpress_arena::{Link, Pool, Zeroable};
 use coldpress_engine::{LEAF_PAGES, SEGMENT_PAGES, SegmentId};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
@@ -185,7 +186,7 @@ impl Windows {
     }
 
     /// The window of `address`, if it has one.
-    pub fn find(&self, memory: &Memory, address: usize) -> Option<SegmentId> {
+    pub fn find<O: Os>(&self, memory: &Memory<O>, address: usize) -> Option<SegmentId> {
         match memory.window_slot(address)?.load(Acquire) {
             0 => None,
             id => Some(id),
@@ -203,7 +204,7 @@ impl Windows {
     }
 
     /// Enters a new window for `address`; `id` is its segment. The caller serialises.
-    pub fn insert(&self, memory: &Memory, address: usize, id: SegmentId) -> bool {
+    pub fn insert<O: Os>(&self, memory: &Memory<O>, address: usize, id: SegmentId) -> bool {
         let Some(slot) = memory.make_window_slot(address) else {
             return false;
         };

@@ -5,8 +5,9 @@
 //! tables costs two pages a worker, and handlers that never answer a fault cost nothing.
 
 use crate::areas::Area;
-use crate::host::Linux;
+use crate::host::Space;
 use crate::memory::Memory;
+use crate::os::Os;
 use crate::recode::Dense;
 use crate::{Codec, sys};
 use coldpress_arena::Zeroable;
@@ -54,14 +55,14 @@ impl Workplace {
     }
 
     /// Takes the memory for the reclaimer, at the start.
-    pub(crate) fn reserve(&self, memory: &Memory) -> Option<()> {
+    pub(crate) fn reserve<O: Os>(&self, memory: &Memory<O>) -> Option<()> {
         self.base
             .store(memory.areas.start(Area::Workplace), Relaxed);
         self.has_room_for(0, memory).then_some(())
     }
 
     /// Makes room for the workers up to `number`. `false`: there is none.
-    pub(crate) fn has_room_for(&self, number: usize, memory: &Memory) -> bool {
+    pub(crate) fn has_room_for<O: Os>(&self, number: usize, memory: &Memory<O>) -> bool {
         let at = core::mem::offset_of!(Layout, workspaces);
         let end = at + (number + 1) * size_of::<Workspace<Codec>>();
         memory.areas.grow(Area::Workplace, end)
@@ -151,7 +152,7 @@ impl Workplace {
     }
 
     /// Looks up how much of it is backed. By a thread of the pager.
-    pub fn look_up(&self, host: &Linux) {
+    pub fn look_up<O: Os>(&self, host: &Space<O>) {
         let mapped = host.memory.areas.mapped(Area::Workplace);
         let range = AddressRange::new(self.base.load(Relaxed), mapped);
         let mut pages = 0;
