@@ -42,3 +42,10 @@ fn signal_handlers_around_a_fork_under_random_eviction() {
 fn children_of_a_program_that_unmaps() {
     survive("fork_while_unmapping");
 }
+
+/// Story: memory that another thread moved, while the pager went through the mappings to let the child have them, kept the
+/// mark that keeps it from children: the child did not have it. Found by the simulation of the pager.
+#[test]
+fn children_of_a_program_that_moves_memory() {
+    survive("fork_while_moving");
+}

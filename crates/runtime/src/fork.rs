@@ -410,12 +410,17 @@ impl<O: Os> Pager<O> {
             return;
         }
         self.fork.signals.store(signals, Relaxed);
+        // Nothing moves from here on: what is moved takes its mark along, to where `inherit` may have been already.
+        // SAFETY: unlocked in `fork_parent` by this thread, or made anew in the child.
+        unsafe { self.registering.raw() }.lock();
         self.fork.pause.store(1, Release);
         self.ring();
         wait_while::<O>(&self.fork.paused, 0);
         if !self.is_running() {
             // It has left of its own accord (a young child's, that could not grow up).
             self.fork.pause.store(0, Release);
+            // SAFETY: locked above.
+            unsafe { self.registering.raw().unlock() };
             self.fork.let_in();
             O::set_signals(signals);
             return;
@@ -455,6 +460,8 @@ impl<O: Os> Pager<O> {
             self.host.disinherit();
             self.fork.still.store(false, Release);
         });
+        // SAFETY: locked in `fork_prepare` by this thread.
+        unsafe { self.registering.raw().unlock() };
         self.fork.let_huge_pages_in();
         self.host.statistics().forks.fetch_add(1, Relaxed);
         self.fork.pause.store(0, Release);
