@@ -6,7 +6,7 @@
 use crate::the_pager::pager;
 use crate::{libc_symbols, piecewise};
 use coldpress_runtime::exclusions::Reason;
-use coldpress_runtime::fork::Operation;
+use coldpress_runtime::requests::OldPlace;
 use coldpress_runtime::sys;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::ffi::{CStr, c_int, c_uint, c_ulong, c_void};
@@ -16,6 +16,7 @@ use linux_raw_sys::general as nr;
 use rustix::fs::{Mode, OFlags};
 
 const EFAULT: isize = -14;
+const ENOMEM: isize = -12;
 const EBUSY: isize = -16;
 const ENOENT: isize = -2;
 const EINVAL: isize = -22;
@@ -110,11 +111,30 @@ pub struct Stack {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int) -> c_int {
     // SAFETY: the program's own call.
-    let result = unsafe { sys::madvise(address as usize, len, advice) };
+    let call = || unsafe { sys::madvise(address as usize, len, advice) };
+    let range = AddressRange::new(address as usize, len);
+    let result = match advice {
+        MADV_GUARD_INSTALL => pager().drop_unannounced(|forget| {
+            let result = call();
+            // What lies around a hole is dropped all the same.
+            if matches!(result, 0 | ENOMEM) && len > 0 {
+                forget(whole_pages(range));
+            }
+            result
+        }),
+        _ => call(),
+    };
     if result == 0 && len > 0 {
-        was_advised(AddressRange::new(address as usize, len), advice);
+        was_advised(range, advice);
     }
     answer(result) as c_int
+}
+
+fn whole_pages(range: AddressRange) -> AddressRange {
+    AddressRange {
+        start: range.start,
+        end: range.end.next_multiple_of(PAGE_SIZE),
+    }
 }
 
 /// What the kernel tells no userfaultfd of.
@@ -124,11 +144,6 @@ fn was_advised(range: AddressRange, advice: c_int) {
         sys::MADV_WIPEONFORK => pager().exclude(range, Reason::WipedInChild),
         sys::MADV_DOFORK => pager().let_children_inherit(range),
         sys::MADV_KEEPONFORK => pager().keep_in_children(range),
-        // The kernel drops the pages without telling a userfaultfd.
-        MADV_GUARD_INSTALL => pager().dropped_unannounced(Operation::Remove(AddressRange {
-            start: range.start,
-            end: range.end.next_multiple_of(PAGE_SIZE),
-        })),
         _ => {}
     }
 }
@@ -161,6 +176,10 @@ pub unsafe extern "C" fn process_madvise(
         flags as usize,
         0,
     ];
+    if advice == MADV_GUARD_INSTALL && is_this_process(process) {
+        // SAFETY: as the caller promises.
+        return answer(unsafe { guard_parts(args, parts, count) });
+    }
     // SAFETY: the program's own call.
     let result = unsafe { sys::syscall(nr::__NR_process_madvise, args) };
     if result > 0 && is_this_process(process) {
@@ -176,6 +195,36 @@ pub unsafe extern "C" fn process_madvise(
         }
     }
     answer(result)
+}
+
+/// `process_madvise` of this process that installs guards, part by part: what the kernel reads with the gate closed must
+/// not be away, as the program's own list may be.
+///
+/// # Safety
+/// As `process_madvise`.
+unsafe fn guard_parts(mut args: [usize; 6], parts: *const Part, count: usize) -> isize {
+    let mut done = 0;
+    for n in 0..count {
+        // SAFETY: the program's list, as the caller promises.
+        let part = unsafe { parts.add(n).read() };
+        let result = pager().drop_unannounced(|forget| {
+            (args[1], args[2]) = ((&raw const part) as usize, 1);
+            // SAFETY: the program's own call, of one part.
+            let result = unsafe { sys::syscall(nr::__NR_process_madvise, args) };
+            if result > 0 {
+                forget(whole_pages(AddressRange::new(part.start, result as usize)));
+            }
+            result
+        });
+        if result < 0 {
+            return if done > 0 { done } else { result };
+        }
+        done += result;
+        if (result as usize) < part.len {
+            break;
+        }
+    }
+    done
 }
 
 /// Whether a descriptor of a process stands for this one.
@@ -272,7 +321,7 @@ pub unsafe extern "C" fn mremap(
     ];
     let range = AddressRange::new(old as usize, old_len);
     // SAFETY: the program's own call, or the same in pieces.
-    let result = pager().unsplit(range, || unsafe {
+    let call = || unsafe {
         match sys::syscall(nr::__NR_mremap, args) {
             EFAULT if pager().is_running() && old_len > 0 => {
                 let whole = AddressRange::new(old as usize, old_len.next_multiple_of(PAGE_SIZE));
@@ -280,12 +329,20 @@ pub unsafe extern "C" fn mremap(
             }
             result => result,
         }
+    };
+    let result = pager().unsplit(range, || {
+        let result = call();
+        if result >= 0 && old_len > 0 {
+            let whole = |at, len: usize| AddressRange::new(at, len.next_multiple_of(PAGE_SIZE));
+            let to = whole(result as usize, new_len);
+            let old_place = match flags & DONT_UNMAP {
+                0 => OldPlace::Unmapped,
+                _ => OldPlace::Kept,
+            };
+            pager().remapped(whole(old as usize, old_len), to, old_place);
+        }
+        result
     });
-    if result >= 0 && old_len > 0 && flags & DONT_UNMAP == 0 {
-        let whole = |at, len: usize| AddressRange::new(at, len.next_multiple_of(4096));
-        let to = whole(result as usize, new_len);
-        pager().remapped(whole(old as usize, old_len), to);
-    }
     answer(result) as *mut c_void
 }
 

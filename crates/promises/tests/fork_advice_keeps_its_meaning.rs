@@ -12,3 +12,10 @@ fn fork_advice_keeps_its_meaning() {
 fn memory_kept_from_children_is_compressed() {
     survive("fork_kept");
 }
+
+/// Story: the pager took no note of a move by which the old place stays mapped. A fork let children have what the program
+/// had kept from them, and what they were to find wiped came back.
+#[test]
+fn fork_advice_moves_with_its_memory() {
+    survive("fork_advice_moves");
+}

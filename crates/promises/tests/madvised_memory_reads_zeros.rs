@@ -7,3 +7,10 @@ use coldpress_promises::hazards::survive;
 fn madvised_memory_reads_zeros() {
     survive("madvise_zero");
 }
+
+/// Story: the pager heard of guards after the system call, and put a page in place of one in between, which it had read
+/// ahead. Where the guard was taken away again the memory held what it had held before. Found by the simulation.
+#[test]
+fn memory_that_was_guarded_reads_zeros() {
+    survive("guards_among_scans");
+}

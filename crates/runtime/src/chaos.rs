@@ -10,9 +10,9 @@
 //! | runs | pages here and there, each with its neighbours |
 //! | sweep | all there is, the oldest first: so no page stays for ever |
 
+use crate::Pager;
 use crate::config::Config;
 use crate::os::Os;
-use crate::{Pager, sys};
 use coldpress_engine::Ageing;
 use coldpress_engine::queues::random::RandomPick;
 
@@ -45,8 +45,8 @@ impl Chaos {
     }
 
     /// With the seed that was asked for. A forked child has one of its own, which follows from it.
-    pub(crate) fn in_this_process(config: &Config) -> Self {
-        let own = u64::from(sys::process_id());
+    pub(crate) fn in_this_process<O: Os>(config: &Config) -> Self {
+        let own = u64::from(O::process_id());
         let child = if own == u64::from(config.root_pid) {
             0
         } else {

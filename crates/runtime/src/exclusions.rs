@@ -355,6 +355,28 @@ impl<O: Os> Exclusions<O> {
         }
     }
 
+    /// The same, and the old place stays mapped, with what it was advised.
+    pub fn copied(&self, from: AddressRange, to: AddressRange, reason: Reason) {
+        self.subtract(to, reason);
+        let next = |start| {
+            let rest = AddressRange { start, ..from };
+            let table = self.table.lock();
+            let entries = table.entries[..table.len].iter();
+            let parts = entries
+                .filter(|e| e.why == reason)
+                .map(|e| e.range.intersect(rest));
+            parts
+                .filter(|part| !part.is_empty())
+                .min_by_key(|part| part.start)
+        };
+        let mut at = from.start;
+        while let Some(part) = next(at) {
+            let copy = AddressRange::new(to.start + (part.start - from.start), part.len());
+            self.add(copy, reason);
+            at = part.end;
+        }
+    }
+
     /// Ends exclusions for `reason` where they overlap `range`; what lies beside it stays excluded.
     /// `false`: the table had no room for the rest of a range, which is still excluded whole.
     pub fn subtract(&self, range: AddressRange, reason: Reason) -> bool {
@@ -616,6 +638,23 @@ mod tests {
         exclusions.moved(from, to, Reason::WipedInChild);
         assert_eq!(exclusions.first_overlap(from), None);
         assert_eq!(exclusions.first_overlap(to), Some(second(to)));
+    }
+
+    #[test]
+    fn exclusions_stay_where_memory_was_that_stays() {
+        let exclusions = Exclusions::<Linux>::new();
+        let [from, to] = [1, 2].map(|n| AddressRange::new(n << 30, 8 * PAGE_SIZE));
+        let page =
+            |range: AddressRange, n| AddressRange::new(range.start + n * PAGE_SIZE, PAGE_SIZE);
+        exclusions.add(page(from, 1), Reason::WipedInChild);
+        exclusions.add(page(from, 6), Reason::WipedInChild);
+        exclusions.copied(from, to, Reason::WipedInChild);
+        for n in 0..8 {
+            for range in [from, to] {
+                let found = exclusions.first_overlap(page(range, n)).is_some();
+                assert_eq!(found, n == 1 || n == 6, "{n}");
+            }
+        }
     }
 
     #[test]

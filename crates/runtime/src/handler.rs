@@ -421,7 +421,7 @@ impl<O: Os> Pager<O> {
                 for page in 0..len / PAGE_SIZE {
                     self.transfer(from + page * PAGE_SIZE, to + page * PAGE_SIZE);
                 }
-                host.not_inherited.moved(range(from), range(to));
+                host.not_inherited.copied(range(from), range(to));
                 // A fault at the old place may have been left to a worker whose page was in place by
                 // then, and moved on with the rest (`Engine::transfer`).
                 host.wake_range(range(from));

@@ -61,6 +61,10 @@ impl Os for Linux {
         let _ = futex::wake(word, futex::Flags::PRIVATE, count);
     }
 
+    fn process_id() -> u32 {
+        sys::process_id()
+    }
+
     fn thread_id() -> u32 {
         sys::thread_id()
     }

@@ -132,8 +132,8 @@ impl<O: Os> NotInherited<O> {
         self.is_empty() || self.change(|ranges| ranges.subtract(whole_pages(range)))
     }
 
-    /// Memory was moved, and its mark with it.
-    pub fn moved(&self, from: AddressRange, to: AddressRange) {
+    /// Memory was moved, and its mark with it. The old place keeps its own, as long as it is there.
+    pub fn copied(&self, from: AddressRange, to: AddressRange) {
         if self.is_empty() {
             return;
         }
@@ -144,11 +144,16 @@ impl<O: Os> NotInherited<O> {
             self.add(AddressRange::new(start, part.len()));
             at = part.end;
         }
+    }
+
+    /// The same, and the old place is no longer mapped.
+    pub fn moved(&self, from: AddressRange, to: AddressRange) {
+        self.copied(from, to);
         self.subtract(from);
     }
 
-    /// The program's own `mremap` has made `to` of `from`. No event tells of memory that was not
-    /// registered, and none of what a mapping has grown by, to which its mark passes.
+    /// The program's own `mremap` has made `to` of `from`, which is no longer mapped. No event tells of memory that was
+    /// not registered, and none of what a mapping has grown by, to which its mark passes.
     pub fn remapped(&self, from: AddressRange, to: AddressRange) {
         if self.is_empty() {
             return;

@@ -48,6 +48,8 @@ pub trait Os: Sized + Send + Sync + 'static {
     /// How often a lock is tried before its thread sleeps.
     const SPINS: u32;
 
+    /// Number of this process.
+    fn process_id() -> u32;
     /// Number of the calling thread.
     fn thread_id() -> u32;
     /// Whether there is a thread of that number in this process.

@@ -174,7 +174,7 @@ pub fn run<O: Os>(
         // SAFETY: this is the one reclaim thread.
         recode: unsafe { Recode::new(pager) },
         squeeze: Squeeze::default(),
-        chaos: Chaos::in_this_process(&pager.config()),
+        chaos: Chaos::in_this_process::<O>(&pager.config()),
         cold_age: ColdAge::new(),
         eager_again_ns: 0,
         eager_discovery_ns: 0,

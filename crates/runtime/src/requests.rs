@@ -37,6 +37,15 @@ const PATIENCE: u32 = 40;
 /// How long one rests after the first of these looks; twice as long after each, ten milliseconds at most.
 const FIRST_PAUSE_NS: u64 = 20_000;
 
+/// What became of the place that memory was moved away from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OldPlace {
+    /// Nothing is mapped there.
+    Unmapped,
+    /// It is still mapped, and empty (`MREMAP_DONTUNMAP`).
+    Kept,
+}
+
 /// What is asked, of which range, and the answer.
 pub struct Request<O: Os = Linux> {
     /// One asker at a time.
@@ -134,13 +143,16 @@ impl<O: Os> Pager<O> {
         tell_if_full(self.host.exclusions.add(range, reason), range);
     }
 
-    /// The kernel has dropped the pages of a range without an event.
-    pub fn dropped_unannounced(&self, operation: Operation) {
-        if self.is_running() {
-            let _signals = SignalsBlocked::<O>::new();
-            let _closed = self.host.gate.close();
-            self.deliver(operation);
+    /// Calls `act`, a system call that drops pages without an event, while nothing is put in place: a page that came back
+    /// behind it would be taken for what is there now. `act` says by the function that it is handed which pages it has
+    /// dropped.
+    pub fn drop_unannounced<T>(&self, act: impl FnOnce(&dyn Fn(AddressRange)) -> T) -> T {
+        if !self.is_running() {
+            return act(&|_| ());
         }
+        let _signals = SignalsBlocked::<O>::new();
+        let _closed = self.host.gate.close();
+        act(&|range| self.deliver(Operation::Remove(range)))
     }
 
     /// Ends the exclusion of this range for `reason`.
@@ -166,9 +178,11 @@ impl<O: Os> Pager<O> {
             return;
         }
         let _signals = SignalsBlocked::<O>::new();
+        // Not while a fork is prepared, which takes marks back that the program has not set.
+        let _no_fork = self.registering.lock();
         let _inside = self.after_events();
         if self.host.not_inherited.add(range) {
-            // Once more: a fork by another thread may have taken the mark back meanwhile.
+            // Once more: a fork by another thread may have taken the mark back before.
             // SAFETY: no content changes; the program has asked for it.
             unsafe { O::madvise(range.start, range.len(), os::MADV_DONTFORK) };
         } else {
@@ -186,6 +200,8 @@ impl<O: Os> Pager<O> {
             return;
         }
         let _signals = SignalsBlocked::<O>::new();
+        // Not during a fork, nor while one is prepared: what is marked then the child would not have.
+        let _no_fork = self.registering.lock();
         let _inside = self.after_events();
         if !self.host.not_inherited.subtract(range) {
             crate::message::say(format_args!(
@@ -194,15 +210,13 @@ impl<O: Os> Pager<O> {
                 range.start
             ));
         }
-        // During a fork nothing is marked; what is registered is marked when it is over.
-        if !self.fork.still.load(Acquire) {
-            self.host
-                .for_each_registered_in(range, |r| self.host.keep_from_raw_clones(r));
-        }
+        self.host
+            .for_each_registered_in(range, |r| self.host.keep_from_raw_clones(r));
     }
 
-    /// The program has moved, grown or cut `from`, which is `to` now.
-    pub fn remapped(&self, from: AddressRange, to: AddressRange) {
+    /// The program has moved, grown or cut `from`, which is `to` now. Called where [`unsplit`](Self::unsplit) calls `act`,
+    /// so that no fork comes between the move and this.
+    pub fn remapped(&self, from: AddressRange, to: AddressRange, old: OldPlace) {
         let moved = to.start != from.start;
         let marked = !self.host.not_inherited.is_empty();
         if !self.is_running() || !moved && !marked {
@@ -217,11 +231,16 @@ impl<O: Os> Pager<O> {
             let _inside = self.after_events();
             if moved {
                 for reason in move_too {
-                    exclusions.moved(from, to, reason);
+                    match old {
+                        OldPlace::Unmapped => exclusions.moved(from, to, reason),
+                        OldPlace::Kept => exclusions.copied(from, to, reason),
+                    }
                 }
             }
-            if marked {
-                self.host.not_inherited.remapped(from, to);
+            match old {
+                _ if !marked => {}
+                OldPlace::Unmapped => self.host.not_inherited.remapped(from, to),
+                OldPlace::Kept => self.host.not_inherited.copied(from, to),
             }
         }
     }
