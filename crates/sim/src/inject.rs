@@ -7,6 +7,7 @@
 //! there.
 
 use crate::random::Random;
+use crate::settings::Mode;
 use std::cell::{Cell, RefCell};
 
 /// In which mode of the machine a kind can fire.
@@ -18,6 +19,21 @@ pub enum Where {
     Linux,
     /// With pages owned, under the locks of VMOs.
     Kernel,
+    /// With the pager of the product.
+    Pager,
+    /// With pages moved by another kernel, whoever handles them.
+    Moving,
+}
+
+impl Where {
+    /// Whether it is this machine.
+    pub fn is(self, mode: Mode) -> bool {
+        match mode {
+            Mode::Linux => matches!(self, Self::Both | Self::Linux | Self::Moving),
+            Mode::Kernel => matches!(self, Self::Both | Self::Kernel),
+            Mode::Pager => matches!(self, Self::Pager | Self::Moving),
+        }
+    }
 }
 
 macro_rules! kinds {
@@ -91,13 +107,13 @@ kinds! {
     TakeRefused = "take refuses a page: pinned, or no frame to reserve", Both, 0;
     TakeRefusedAtRandom = "take refuses a page at random", Kernel, 60;
     TakePart = "take stops early and says nothing of the rest", Linux, 12;
-    TakeHole = "take meets a page dropped unannounced", Linux, 0;
-    TakeChanging = "take moves nothing: the address space is changing", Linux, 0;
-    InstallChanging = "install says Changing", Linux, 60;
-    InstallGone = "install says Gone", Linux, 0;
-    InstallPresent = "install says AlreadyPresent", Linux, 0;
+    TakeHole = "take meets a page dropped unannounced", Moving, 0;
+    TakeChanging = "take moves nothing: the address space is changing", Moving, 0;
+    InstallChanging = "install says Changing", Moving, 60;
+    InstallGone = "install says Gone", Moving, 0;
+    InstallPresent = "install says AlreadyPresent", Moving, 0;
     InstallRefused = "install refused for no reason; page poisoned", Both, 1500;
-    LateZap = "memory dropped long after it was announced", Linux, 4;
+    LateZap = "memory dropped long after it was announced", Moving, 4;
     ReadBeforeApplied = "change goes on while its event is being applied", Linux, 0;
     Stillness = "everything stopped for a fork, all pages looked at", Linux, 0;
     StillTouch = "page restored while the engine is still", Linux, 0;
@@ -161,6 +177,31 @@ kinds! {
     Hinted = "pages said to be needed, or not", Kernel, 0;
     TunablesChanged = "tunables changed in the middle of everything", Kernel, 0;
     EvictorOff = "evictor switched off for a while", Kernel, 0;
+    MoveBusy = "move refuses a page: pinned, or shared with a child", Pager, 0;
+    MovedUntold = "move answers EEXIST for a page that it has moved", Pager, 60;
+    FutexReturns = "wait for a word returns for no reason", Pager, 50;
+    Signal = "signal whose handler touches memory, in any call of the pager", Pager, 300;
+    TouchAway = "touch of a page that is away", Pager, 0;
+    TouchWhileChanging = "the same while the address space changes", Pager, 0;
+    DropAway = "memory dropped of which some is away", Pager, 0;
+    UnmapAway = "memory unmapped of which some is away", Pager, 0;
+    MoveAway = "memory moved of which some is away", Pager, 0;
+    MoveOntoAway = "memory moved onto some that is away", Pager, 0;
+    RemapSplit = "mremap refused, since the range lies in several mappings", Pager, 0;
+    AimedStaged = "call aimed at a page on its way into storage", Pager, 0;
+    AimedRestoring = "call aimed at a page being restored", Pager, 0;
+    GuardAway = "guards installed over memory of which some is away", Pager, 0;
+    KeptFromChildren = "memory kept from children by the program, or no longer", Pager, 0;
+    Grown = "memory made longer in place", Pager, 0;
+    Advised = "memory that the program cannot wait for", Pager, 0;
+    Shortage = "machine short of memory, or no longer", Pager, 0;
+    ForkLookedAt = "fork: all that a child would have is looked at", Pager, 0;
+    Shared = "pages shared with a child", Pager, 0;
+    Forks = "forks that the pager was prepared for", Pager, 0;
+    Evictions = "pages taken out", Pager, 0;
+    FaultsDecompressed = "faults answered by decompression", Pager, 0;
+    FaultsCopied = "faults answered from staging", Pager, 0;
+    EventsRead = "events that were acted on", Pager, 0;
 }
 
 /// How often each kind fired, and how often it shall.

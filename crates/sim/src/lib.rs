@@ -37,6 +37,7 @@ pub mod linux;
 mod lock;
 mod machine;
 mod model;
+mod pager;
 mod random;
 mod reclaim;
 pub mod report;
@@ -95,6 +96,7 @@ fn run_worlds(
         let result = match settings.mode {
             Mode::Linux => schedule::caught(|| linux::run(&simulation, settings)),
             Mode::Kernel => schedule::caught(|| kernel::run(&simulation, settings)),
+            Mode::Pager => schedule::caught(|| pager::run(&simulation, settings)),
         };
         if let Err(found) = result {
             let failure = Failure::of(&simulation, found, settings.seed, world);

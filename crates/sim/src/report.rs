@@ -1,6 +1,6 @@
 //! What a run did: steps, worlds, how often each kind of fault fired.
 
-use crate::inject::{Kind, Where};
+use crate::inject::Kind;
 use crate::schedule::Simulation;
 use crate::settings::{Mode, Settings};
 use std::fmt;
@@ -51,13 +51,9 @@ impl Report {
 
     /// The kinds that can fire on this machine, and how often they did.
     pub fn kinds(&self) -> impl Iterator<Item = (Kind, u64)> + '_ {
-        let elsewhere = match self.mode {
-            Mode::Linux => Where::Kernel,
-            Mode::Kernel => Where::Linux,
-        };
         let all = Kind::ALL.iter().zip(&self.counts);
         all.map(|(&kind, &count)| (kind, count))
-            .filter(move |(kind, _)| kind.place() != elsewhere && !self.without.contains(kind))
+            .filter(move |(kind, _)| kind.place().is(self.mode) && !self.without.contains(kind))
     }
 
     /// Kinds that never fired, although there were steps enough.

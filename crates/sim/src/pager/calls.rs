@@ -1,0 +1,312 @@
+//! System calls of the program that change its address space, in the kernel's order.
+//!
+//! ```text
+//!  madvise   announce ─ tell, wait until it was read ─ go on ────── drop the pages, one by one
+//!  munmap    announce ─ unmap ─ tell, wait until it was read ─ return
+//!  mremap    announce ─ unmap what lies there ─ move ─ tell of each: that unmapping, the move, the old place's end
+//! ```
+
+use super::kernel::{Claim, Kernel};
+use super::space::{Content, State, pages};
+use crate::inject::Kind;
+use crate::model::Expected;
+use crate::schedule::{doze, fires, note, step};
+use crate::trace::What;
+use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
+use std::rc::Rc;
+
+/// How long memory may stay after it was told that it will be dropped, in steps.
+const LATE_STEPS: u64 = 3_000;
+
+/// A call, as the trace shows it: its number above the count of pages.
+#[derive(Clone, Copy)]
+enum Call {
+    Drop = 0,
+    Remove = 1,
+    Unmap = 2,
+    Map = 3,
+    RemapFrom = 4,
+    RemapTo = 5,
+    Guard = 6,
+    Unguard = 7,
+    KeepFromChildren = 8,
+    LetInherit = 9,
+    Grow = 10,
+}
+
+fn trace(call: Call, range: AddressRange) {
+    let (segment, index) = super::kernel::place(range.start);
+    let what = match call {
+        Call::Drop => What::Zap,
+        _ => What::Change,
+    };
+    let pages = (range.len() / PAGE_SIZE) as u32;
+    step(what, segment, index, (call as u32) << 16 | pages);
+}
+
+/// The parts of a range that are registered alike, and mapped.
+fn parts(kernel: &Kernel, range: AddressRange) -> Vec<(AddressRange, bool)> {
+    let mut parts: Vec<(AddressRange, bool)> = Vec::new();
+    for page in pages(range) {
+        let Some(registered) = kernel.space.with(page, |state| state.registered) else {
+            continue;
+        };
+        match parts.last_mut() {
+            Some((part, same)) if part.end == page && *same == registered => part.end += PAGE_SIZE,
+            _ => parts.push((AddressRange::new(page, PAGE_SIZE), registered)),
+        }
+    }
+    parts
+}
+
+fn note_if_away(kernel: &Kernel, range: AddressRange, kind: Kind) {
+    let away = |page| {
+        kernel.space.is(page, |state| {
+            state.registered && matches!(state.content, Content::Missing)
+        })
+    };
+    if pages(range).any(away) {
+        note(kind);
+    }
+}
+
+/// `madvise(MADV_DONTNEED)`.
+pub fn remove(kernel: &Kernel, range: AddressRange) {
+    trace(Call::Remove, range);
+    let Some(_claim) = kernel.claim(range) else {
+        return;
+    };
+    for (part, registered) in parts(kernel, range) {
+        if registered {
+            {
+                let _lock = kernel.write_lock();
+                // It may have been unmapped, or moved, meanwhile.
+                if !pages(part).all(|page| kernel.space.is(page, |state| state.registered)) {
+                    continue;
+                }
+                kernel.announce();
+            }
+            note_if_away(kernel, part, Kind::DropAway);
+            kernel.tell(Message::Remove(part));
+            if fires(Kind::LateZap) {
+                doze(LATE_STEPS);
+            }
+        }
+        for page in pages(part) {
+            trace(Call::Drop, AddressRange::new(page, PAGE_SIZE));
+            let _lock = kernel.read_lock();
+            let dropped = kernel.space.with(page, |state| {
+                let was_there = !matches!(state.content, Content::Missing);
+                state.content = Content::Missing;
+                state.shared = false;
+                was_there || !state.registered
+            });
+            if dropped == Some(true)
+                && let Some(expected) = kernel.expected(page)
+            {
+                expected.zero();
+            }
+        }
+    }
+}
+
+/// `madvise(MADV_GUARD_INSTALL)`: drops the pages and tells nobody. The caller tells the pager.
+pub fn guard<'a>(kernel: &'a Kernel, range: AddressRange) -> Option<Claim<'a>> {
+    trace(Call::Guard, range);
+    let claim = kernel.claim(range)?;
+    note_if_away(kernel, range, Kind::GuardAway);
+    for page in pages(range) {
+        trace(Call::Drop, AddressRange::new(page, PAGE_SIZE));
+        let _lock = kernel.read_lock();
+        kernel.space.with(page, |state| {
+            (state.guarded, state.shared) = (true, false);
+            state.content = Content::Missing;
+        });
+        if let Some(expected) = kernel.expected(page) {
+            expected.zero();
+        }
+    }
+    // Whoever waits for one of them gets the signal.
+    kernel.wake_range(range);
+    Some(claim)
+}
+
+/// `madvise(MADV_GUARD_REMOVE)`.
+pub fn unguard(kernel: &Kernel, range: AddressRange) {
+    trace(Call::Unguard, range);
+    for page in pages(range) {
+        kernel.space.with(page, |state| state.guarded = false);
+    }
+}
+
+/// `madvise` with `MADV_DONTFORK`, or `MADV_DOFORK`.
+pub fn keep_from_children<'a>(
+    kernel: &'a Kernel,
+    range: AddressRange,
+    kept: bool,
+) -> Option<Claim<'a>> {
+    let call = match kept {
+        true => Call::KeepFromChildren,
+        false => Call::LetInherit,
+    };
+    trace(call, range);
+    let claim = kernel.claim(range)?;
+    let _lock = kernel.write_lock();
+    if !pages(range).all(|page| kernel.space.is(page, |_| true)) {
+        return None;
+    }
+    for page in pages(range) {
+        kernel.space.with(page, |state| {
+            (state.not_inherited, state.kept_by_program) = (kept, kept);
+        });
+    }
+    Some(claim)
+}
+
+/// `mremap` that makes a mapping longer where it is. The caller has claimed all of it. `false`: there is no room.
+pub fn grow(kernel: &Kernel, range: AddressRange, by: usize, regions: &[AddressRange]) -> bool {
+    trace(Call::Grow, range);
+    let longer = AddressRange {
+        start: range.start,
+        end: range.end + by,
+    };
+    let _lock = kernel.write_lock();
+    let within = |region: &AddressRange| region.start <= longer.start && longer.end <= region.end;
+    let new = AddressRange {
+        start: range.end,
+        end: longer.end,
+    };
+    let free = pages(new).all(|page| !kernel.space.is(page, |_| true));
+    if !free || !kernel.space.is_one_mapping(range) || !regions.iter().any(within) {
+        return false;
+    }
+    kernel.map(new);
+    let like = kernel
+        .space
+        .with(range.end - PAGE_SIZE, |state| state.clone())
+        .expect("mapped");
+    for page in pages(new) {
+        kernel.space.with(page, |state| {
+            state.registered = like.registered;
+            state.not_inherited = like.not_inherited;
+            state.kept_by_program = like.kept_by_program;
+        });
+    }
+    note(Kind::Grown);
+    true
+}
+
+/// Takes a range out. Whether the pager is to be told.
+fn take_out(kernel: &Kernel, range: AddressRange) -> bool {
+    let mut told = false;
+    for page in pages(range) {
+        told |= kernel
+            .space
+            .unmap(page)
+            .is_some_and(|state| state.registered);
+        kernel.expected.borrow_mut().remove(&page);
+    }
+    // Who waits there finds out.
+    kernel.wake_range(range);
+    told
+}
+
+/// `munmap`. What was unmapped may be mapped again before the event was read.
+pub fn unmap(kernel: &Kernel, range: AddressRange) {
+    trace(Call::Unmap, range);
+    let told = {
+        let _lock = kernel.write_lock();
+        let Some(_claim) = kernel.claim(range) else {
+            return;
+        };
+        note_if_away(kernel, range, Kind::UnmapAway);
+        let told = take_out(kernel, range);
+        if told {
+            kernel.announce();
+        }
+        told
+    };
+    if told {
+        kernel.tell(Message::Unmap(range));
+    }
+}
+
+/// `mmap` of what nobody has mapped of a range, within the regions that the program uses.
+pub fn map_what_is_free(kernel: &Kernel, range: AddressRange, regions: &[AddressRange]) {
+    trace(Call::Map, range);
+    let _lock = kernel.write_lock();
+    for page in pages(range) {
+        let within = |region: &AddressRange| region.start <= page && page < region.end;
+        if regions.iter().any(within) && !kernel.space.is(page, |_| true) {
+            kernel.map(AddressRange::new(page, PAGE_SIZE));
+        }
+    }
+}
+
+/// `mremap` to a fixed place, of a range that is mapped whole; the old place may stay, empty. `false`: it is refused, since
+/// the range lies in several mappings.
+///
+/// The caller has claimed both places. Where the old one is free it may be mapped again at once, and used. Nobody unmaps it
+/// before the call returns: the kernel might tell of that first, and not of the move, and the pager would forget what has
+/// moved (docs/limits.md).
+pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, keeps_old: bool) -> bool {
+    trace(Call::RemapFrom, from);
+    trace(Call::RemapTo, to);
+    let lock = kernel.write_lock();
+    let (onto_told, registered) = {
+        if !kernel.space.is_one_mapping(from) {
+            note(Kind::RemapSplit);
+            return false;
+        }
+        note_if_away(kernel, from, Kind::MoveAway);
+        note_if_away(kernel, to, Kind::MoveOntoAway);
+        let onto_told = take_out(kernel, to);
+        let registered = kernel.space.is(from.start, |state| state.registered);
+        for (old, new) in pages(from).zip(pages(to)) {
+            let state = kernel.space.unmap(old).expect("one mapping");
+            let expected = kernel.expected.borrow_mut().remove(&old);
+            let left = State {
+                content: Content::Missing,
+                shared: false,
+                pinned: false,
+                ..state.clone()
+            };
+            kernel.space.put(new, state);
+            let taken_over = expected.expect("a page of the program");
+            kernel.expected.borrow_mut().insert(new, taken_over);
+            if keeps_old {
+                kernel.space.put(old, left);
+                let zeros = Rc::new(Expected::default());
+                kernel.expected.borrow_mut().insert(old, zeros);
+            }
+        }
+        if !keeps_old {
+            kernel.wake_range(from);
+        }
+        if onto_told {
+            kernel.announce();
+        }
+        if registered {
+            kernel.announce();
+            if !keeps_old {
+                kernel.announce();
+            }
+        }
+        (onto_told, registered)
+    };
+    drop(lock);
+    if onto_told {
+        kernel.tell(Message::Unmap(to));
+    }
+    if registered {
+        kernel.tell(Message::Remap {
+            from: from.start,
+            to: to.start,
+            len: from.len(),
+        });
+        if !keeps_old {
+            kernel.tell(Message::Unmap(from));
+        }
+    }
+    true
+}

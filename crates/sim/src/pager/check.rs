@@ -1,0 +1,125 @@
+//! What a child would have, and whether the pager and the kernel agree.
+
+use super::World;
+use super::kernel::place;
+use super::space::Content;
+use crate::failure::fail;
+use crate::inject::Kind;
+use crate::schedule::note;
+use coldpress_engine::{Content as Remembered, Entry};
+use coldpress_uffd::PAGE_SIZE;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl World {
+    /// Between the hooks of a fork, by the forking thread: the kernel copies at once, so nobody else goes on meanwhile.
+    pub(super) fn look_at_what_a_child_has(&self) {
+        note(Kind::ForkLookedAt);
+        for page in self.kernel.space.all() {
+            let (left_out, asked, missing) = self
+                .kernel
+                .space
+                .with(page, |state| {
+                    let missing = matches!(state.content, Content::Missing);
+                    let missing = missing && state.registered;
+                    (state.not_inherited, state.kept_by_program, missing)
+                })
+                .expect("one of all");
+            if left_out != asked && !self.kernel.is_claimed(page) {
+                let what = format!("left out of a child: {left_out}; asked for: {asked}");
+                fail(place(page), &what);
+            }
+            if missing && !self.kernel.is_claimed(page) {
+                self.compare_what_is_remembered(page, "a child would read");
+            }
+        }
+    }
+
+    /// What is away is remembered as it must be. The pager is still.
+    fn compare_what_is_remembered(&self, page: usize, who: &str) {
+        // SAFETY: no thread of the pager has this number.
+        let mut worker = unsafe { self.pager.workplace.worker(super::HANDLERS + 1) };
+        let content = self.pager.peek(&mut worker, page);
+        // It may have been restored, or changed, meanwhile.
+        let still_away = self.kernel.changing.get() == 0
+            && self.kernel.space.is(page, |s| {
+                s.registered && matches!(s.content, Content::Missing)
+            });
+        if !still_away {
+            return;
+        }
+        match content {
+            Remembered::Bytes(content) => self.kernel.compare(page, content, who),
+            Remembered::Nothing | Remembered::Present => {
+                self.kernel.compare(page, &[0; PAGE_SIZE], who);
+            }
+            Remembered::Doubtful => fail(place(page), "damaged, and nobody did it"),
+        }
+    }
+
+    /// By the last thread of the program: everything is stopped, as for a fork, and stays so.
+    pub(super) fn check_at_the_end(&self) {
+        let pager = self.pager;
+        pager.fork_prepare();
+        let (mut present, mut stored, mut markers) = (0, 0, 0);
+        for (segment, window) in pager.host.windows.iter() {
+            for index in 0..coldpress_engine::SEGMENT_PAGES {
+                if !pager.engine.has_leaf(segment, index) {
+                    continue;
+                }
+                let page = window.address(index);
+                match pager.engine.entry(segment, index) {
+                    Entry::Empty => {}
+                    Entry::Page(_) => present += 1,
+                    Entry::Compressed(_) => stored += 1,
+                    Entry::Zero | Entry::SameFilled(_) => markers += 1,
+                    entry => fail(place(page), &format!("{entry:?}, and nothing is in flight")),
+                }
+                let known = window.is_registered(index);
+                if known && !self.kernel.space.is(page, |state| state.registered) {
+                    fail(place(page), "the pager takes it for registered");
+                }
+            }
+        }
+        let counters = pager.engine.counters();
+        assert_eq!(pager.engine.resident_pages(), present, "records");
+        assert_eq!(counters.compressed_pages.load(Relaxed), stored, "stored");
+        assert_eq!(counters.same_filled_pages.load(Relaxed), markers, "markers");
+        for page in self.kernel.space.all() {
+            let (missing, content) = self
+                .kernel
+                .space
+                .with(page, |state| {
+                    let missing = matches!(state.content, Content::Missing);
+                    (missing && state.registered, state.content.clone())
+                })
+                .expect("one of all");
+            match content {
+                Content::Page(content) => self.kernel.compare(page, &content, "at the end"),
+                _ if missing => self.compare_what_is_remembered(page, "at the end"),
+                Content::Poisoned => fail(place(page), "poisoned for no reason"),
+                _ => self.kernel.compare(page, &[0; PAGE_SIZE], "at the end"),
+            }
+        }
+        note_answers(pager);
+    }
+}
+
+/// What the pager has met, from its own figures.
+fn note_answers(pager: &coldpress_runtime::Pager<super::SimOs>) {
+    let s = pager.host.statistics();
+    let counters = pager.engine.counters();
+    for (kind, count) in [
+        (Kind::Evictions, counters.evictions.load(Relaxed)),
+        (
+            Kind::FaultsDecompressed,
+            counters.faults_decompressed.load(Relaxed),
+        ),
+        (Kind::FaultsCopied, counters.faults_copied.load(Relaxed)),
+        (Kind::Forks, s.forks.load(Relaxed)),
+        (Kind::EventsRead, s.events.load(Relaxed)),
+    ] {
+        for _ in 0..count {
+            note(kind);
+        }
+    }
+}

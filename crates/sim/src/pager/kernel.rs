@@ -1,0 +1,352 @@
+//! The kernel that the simulated pager runs on: memory management as docs/kernel-behaviour.md tells of it.
+//!
+//! ```text
+//!  space       what is mapped, registered, in place
+//!  staging     which pages of staging hold something; they are real memory
+//!  faults      touches that nobody has read yet        the userfaultfd's two queues:
+//!  events      changes that nobody has read yet        faults are read first
+//!  changing    changes announced and not over: COPY, MOVE … answer EAGAIN
+//!  readers     calls under way that change nothing of the mappings: a change waits for them
+//! ```
+
+use super::space::{Content, Space, pages};
+use crate::model::Expected;
+use crate::schedule::{self, MAX_THREADS, block, simulation, step, wake};
+use crate::trace::What;
+use coldpress_codec::Page;
+use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ptr::null;
+use std::rc::Rc;
+
+/// Who waits for something to read.
+pub const READERS: u64 = 1 << 63 | 1 << 61;
+/// Who waits to change the address space.
+const CHANGERS: u64 = 1 << 63 | 1 << 60;
+/// Who waits for an event to be read.
+const READ: u64 = 1 << 63 | 1 << 59;
+
+const PAGE_KEY: u64 = 1 << 62;
+
+/// What those wait for whose page is to come.
+pub fn key_of(address: usize) -> u64 {
+    PAGE_KEY | address as u64
+}
+
+/// A touch that waits to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// The page.
+    pub address: usize,
+    /// Touched by a write.
+    pub write: bool,
+    /// By whom.
+    pub thread: usize,
+}
+
+/// A change that waits to be read, and who waits for that.
+pub struct Event {
+    message: Message,
+    key: u64,
+}
+
+/// The kernel, and what the program must find in its memory.
+pub struct Kernel {
+    /// The program's memory.
+    pub space: Space,
+    /// Where staging lies; nothing before it was registered.
+    pub staging: Cell<AddressRange>,
+    /// Pages of staging that hold something.
+    pub staged: RefCell<BTreeSet<usize>>,
+    /// Staging is registered.
+    pub staging_registered: Cell<bool>,
+    /// Touches that nobody has read.
+    pub faults: RefCell<VecDeque<Fault>>,
+    /// Changes that nobody has read.
+    pub events: RefCell<VecDeque<Event>>,
+    /// Changes announced and not over.
+    pub changing: Cell<u32>,
+    readers: Cell<u32>,
+    writer: Cell<bool>,
+    /// Who has blocked all signals.
+    pub blocked: [Cell<bool>; MAX_THREADS + 1],
+    /// Who handles a signal.
+    pub handling: [Cell<bool>; MAX_THREADS + 1],
+    /// What each page must hold.
+    pub expected: RefCell<BTreeMap<usize, Rc<Expected>>>,
+    /// Ranges that a call of the program is changing: a program that is right changes them by no other call meanwhile.
+    in_change: RefCell<Vec<AddressRange>>,
+    /// The machine is short of memory.
+    pub is_short: Cell<bool>,
+    /// Nanoseconds that a step takes.
+    pub step_ns: u64,
+    /// The clock says more than the steps make, by so much.
+    pub ahead_ns: Cell<u64>,
+    /// The program has ended: so do the pager's threads.
+    pub over: Cell<bool>,
+}
+
+thread_local! {
+    static CURRENT: Cell<*const Kernel> = const { Cell::new(null()) };
+}
+
+/// The kernel of the simulation that the caller is part of.
+pub fn kernel() -> &'static Kernel {
+    let current = CURRENT.get();
+    assert!(!current.is_null(), "outside of a simulated kernel");
+    // SAFETY: set by `enter` to what lives until `leave`.
+    unsafe { &*current }
+}
+
+/// From now on this is the kernel of the calling thread of the system.
+pub fn enter(kernel: &'static Kernel) {
+    CURRENT.set(kernel);
+}
+
+/// There is none any more.
+pub fn leave() {
+    CURRENT.set(null());
+}
+
+/// What ends the pager's threads when the program has ended.
+pub struct Over;
+
+impl Kernel {
+    /// One with nothing mapped.
+    pub fn new(step_ns: u64, now_ns: u64) -> Self {
+        Self {
+            space: Space::default(),
+            staging: Cell::new(AddressRange { start: 0, end: 0 }),
+            staged: RefCell::default(),
+            staging_registered: Cell::new(false),
+            faults: RefCell::default(),
+            events: RefCell::default(),
+            changing: Cell::new(0),
+            readers: Cell::new(0),
+            writer: Cell::new(false),
+            blocked: [const { Cell::new(false) }; MAX_THREADS + 1],
+            handling: [const { Cell::new(false) }; MAX_THREADS + 1],
+            expected: RefCell::default(),
+            in_change: RefCell::default(),
+            is_short: Cell::new(false),
+            step_ns,
+            ahead_ns: Cell::new(now_ns),
+            over: Cell::new(false),
+        }
+    }
+
+    /// What the clock says.
+    pub fn now_ns(&self) -> u64 {
+        self.ahead_ns.get() + simulation().steps() * self.step_ns
+    }
+
+    /// Time in steps.
+    pub fn steps_of(&self, ns: u64) -> u64 {
+        (ns / self.step_ns).max(1)
+    }
+
+    /// A thread of the pager ends here if the program has ended.
+    pub fn end_if_over(&self) {
+        if self.over.get() && !std::thread::panicking() && is_pagers() {
+            std::panic::resume_unwind(Box::new(Over));
+        }
+    }
+
+    /// Maps fresh memory.
+    pub fn map(&self, range: AddressRange) {
+        for page in pages(range) {
+            self.space.map(page);
+            self.expected
+                .borrow_mut()
+                .insert(page, Rc::new(Expected::default()));
+        }
+    }
+
+    /// What a page must hold. `None`: there is no such page.
+    pub fn expected(&self, page: usize) -> Option<Rc<Expected>> {
+        self.expected.borrow().get(&page).cloned()
+    }
+
+    /// Compares a page with what it must hold.
+    pub fn compare(&self, page: usize, content: &Page, who: &str) {
+        let Some(expected) = self.expected(page) else {
+            return;
+        };
+        if let Some((at, expected, found)) = expected.differs(content, 0) {
+            crate::failure::about(place(page));
+            let state = self.space.with(page, |s| s.describe());
+            panic!(
+                "{who}: page {page:#x}, byte {at} is {found:#x} and must be {expected:#x}; {}",
+                state.unwrap_or_default()
+            );
+        }
+    }
+
+    /// Wakes all that wait for pages of a range, and forgets what nobody has read of them.
+    pub fn wake_range(&self, range: AddressRange) {
+        let within = |address: usize| (range.start..range.end).contains(&address);
+        self.faults
+            .borrow_mut()
+            .retain(|fault| !within(fault.address));
+        pages(range).for_each(|page| wake(key_of(page)));
+    }
+
+    /// Puts something in place where nothing is.
+    pub fn put(&self, page: usize, content: Content) {
+        let put = self.space.with(page, |state| {
+            assert!(matches!(state.content, Content::Missing));
+            state.content = content;
+            state.shared = false;
+        });
+        assert!(put.is_some(), "put where nothing is mapped");
+    }
+
+    /// A call of the program is about to change a range. `None`: another is changing some of it, and a program that is
+    /// right makes no such call.
+    pub fn claim(&self, range: AddressRange) -> Option<Claim<'_>> {
+        let mut claimed = self.in_change.borrow_mut();
+        let free = claimed.iter().all(|c| c.intersect(range).is_empty());
+        free.then(|| {
+            claimed.push(range);
+            Claim {
+                kernel: self,
+                range,
+            }
+        })
+    }
+
+    /// Whether a call of the program is changing a page.
+    pub fn is_claimed(&self, page: usize) -> bool {
+        let claimed = self.in_change.borrow();
+        claimed.iter().any(|c| c.start <= page && page < c.end)
+    }
+
+    /// A call that leaves the mappings as they are: changes wait until it is over.
+    pub fn read_lock(&self) -> ReadLock<'_> {
+        while self.writer.get() {
+            block(CHANGERS, None);
+            self.end_if_over();
+        }
+        self.readers.set(self.readers.get() + 1);
+        ReadLock(self)
+    }
+
+    /// A call that changes the mappings: nobody else is in the middle of anything.
+    pub fn write_lock(&self) -> WriteLock<'_> {
+        while self.writer.get() || self.readers.get() > 0 {
+            block(CHANGERS, None);
+            self.end_if_over();
+        }
+        self.writer.set(true);
+        WriteLock(self)
+    }
+
+    /// A change is announced: from now on nothing is put in place or moved.
+    pub fn announce(&self) {
+        self.changing.set(self.changing.get() + 1);
+    }
+
+    /// Tells of a change that was announced, waits until that was read, and goes on.
+    pub fn tell(&self, message: Message) {
+        let key = READ | schedule::simulation().current() as u64;
+        self.events.borrow_mut().push_back(Event { message, key });
+        wake(READERS);
+        block(key, None);
+        self.changing.set(self.changing.get() - 1);
+    }
+
+    /// Reads one message.
+    pub fn read(&self) -> Option<Message> {
+        step(What::Serve, 0, 0, 0);
+        if let Some(fault) = self.faults.borrow_mut().pop_front() {
+            return Some(Message::Fault {
+                address: fault.address,
+                write: fault.write,
+                thread: fault.thread as u32 + 1,
+            });
+        }
+        let Event { message, key } = self.events.borrow_mut().pop_front()?;
+        // What is away belongs to the pager, and is gone from here on.
+        if let Message::Remove(range) = message {
+            for page in pages(range) {
+                if self
+                    .space
+                    .is(page, |s| matches!(s.content, Content::Missing))
+                    && let Some(expected) = self.expected(page)
+                {
+                    expected.zero();
+                }
+            }
+        }
+        wake(key);
+        Some(message)
+    }
+
+    /// Whether there is something to read.
+    pub fn is_readable(&self) -> bool {
+        !self.faults.borrow().is_empty() || !self.events.borrow().is_empty()
+    }
+
+    /// Whether a page of staging holds something.
+    pub fn is_staged(&self, page: usize) -> bool {
+        self.staged.borrow().contains(&page)
+    }
+
+    /// Drops pages of the pager's own memory.
+    pub fn drop_own(&self, range: AddressRange) {
+        let mut staged = self.staged.borrow_mut();
+        for page in pages(range) {
+            staged.remove(&page);
+        }
+    }
+}
+
+/// Whether a thread of the pager is running.
+pub fn is_pagers() -> bool {
+    matches!(simulation().current_name(), "handler" | "reclaim")
+}
+
+/// Segment and index for the trace: pages by their number from the start.
+pub fn place(address: usize) -> (u32, u32) {
+    match address.checked_sub(super::space::BASE) {
+        Some(offset) if offset < 1 << 34 => (1, (offset / PAGE_SIZE) as u32),
+        _ => (0, 0),
+    }
+}
+
+/// See [`Kernel::claim`].
+pub struct Claim<'a> {
+    kernel: &'a Kernel,
+    range: AddressRange,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut claimed = self.kernel.in_change.borrow_mut();
+        let own = claimed.iter().position(|claim| *claim == self.range);
+        claimed.swap_remove(own.expect("claimed"));
+    }
+}
+
+/// See [`Kernel::read_lock`].
+pub struct ReadLock<'a>(&'a Kernel);
+
+impl Drop for ReadLock<'_> {
+    fn drop(&mut self) {
+        self.0.readers.set(self.0.readers.get() - 1);
+        if self.0.readers.get() == 0 {
+            wake(CHANGERS);
+        }
+    }
+}
+
+/// See [`Kernel::write_lock`].
+pub struct WriteLock<'a>(&'a Kernel);
+
+impl Drop for WriteLock<'_> {
+    fn drop(&mut self) {
+        self.0.writer.set(false);
+        wake(CHANGERS);
+    }
+}

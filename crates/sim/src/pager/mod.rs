@@ -1,0 +1,273 @@
+//! The pager of the product, on a simulated Linux: its own handlers, gate, reclaim, discovery and fork hooks run here, and
+//! the kernel below them does what docs/kernel-behaviour.md says of the real one.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `os.rs` | the kernel as the pager sees it |
+//! | `kernel.rs`, `space.rs` | what the kernel knows: faults and events, page tables |
+//! | `calls.rs` | what it does for the program, and what it tells of it |
+//! | `program.rs` | threads of the program |
+//! | `check.rs` | what a child would have, and whether all agrees |
+
+mod calls;
+mod check;
+mod kernel;
+mod os;
+mod program;
+mod space;
+
+use crate::inject::Kind;
+use crate::schedule::{Body, Simulation, block, note, random, simulation, wake};
+use crate::settings::Settings;
+use coldpress_codec::CodecKind;
+use coldpress_engine::{Entry, SEGMENT_PAGES};
+use coldpress_interface::control::NO_BUDGET;
+use coldpress_interface::triggers::Triggers;
+use coldpress_runtime::config::{Config, TUNABLES};
+use coldpress_runtime::os::Meter;
+use coldpress_runtime::{Pager, handler, reclaim};
+use coldpress_storage::StorageKind;
+use coldpress_uffd::{AddressRange, PAGE_SIZE};
+use kernel::{Kernel, Over};
+use os::{Map, Measured, SimOs, Uffd};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::null;
+
+const PROGRAMS: u32 = 4;
+const HANDLERS: usize = 3;
+/// What storage may grow to.
+const STORAGE_BYTES: usize = 64 << 20;
+
+/// Handlers that are not let go yet.
+const STARTED: u64 = 1 << 63 | 1 << 57;
+
+/// A kernel, a program and its pager.
+struct World {
+    kernel: Kernel,
+    pager: &'static Pager<SimOs>,
+    /// Where the program has memory.
+    regions: Vec<AddressRange>,
+    programs: Cell<u32>,
+    handlers_started: Cell<bool>,
+    most_mappings: Option<u32>,
+}
+
+thread_local! {
+    static WORLD: Cell<*const World> = const { Cell::new(null()) };
+}
+
+/// The world that the caller is part of.
+fn world() -> &'static World {
+    let world = WORLD.get();
+    assert!(!world.is_null(), "outside of a world");
+    // SAFETY: set by `run` to what lives until it is set back.
+    unsafe { &*world }
+}
+
+fn regions() -> Vec<AddressRange> {
+    let mut at = space::BASE;
+    let count = random().between(2, 5);
+    let region = |_| {
+        let len = random().between(40, 300) as usize * PAGE_SIZE;
+        let start = at;
+        // Side by side, or with a gap; across the border of a window, or in another one.
+        at += len
+            + match random().below(3) {
+                0 => 0,
+                1 => random().between(1, 70) as usize * PAGE_SIZE,
+                _ => random().between(1, 2 * u64::from(SEGMENT_PAGES)) as usize * PAGE_SIZE,
+            };
+        AddressRange::new(start, len)
+    };
+    (0..count).map(region).collect()
+}
+
+/// What decides which pages go.
+fn config(pages: u64) -> Config {
+    let mut config = Config {
+        budget_bytes: NO_BUDGET,
+        cold_after_ms: 0,
+        triggers: Triggers::ALL,
+        codec: random().pick(&[CodecKind::THOROUGH_LZ4, CodecKind::Press, CodecKind::best()]),
+        storage: random().pick(&StorageKind::ALL),
+        recode_after_ms: None,
+        tunables: TUNABLES,
+        unknown_name: None,
+        device: None,
+        root_pid: 0,
+        first: true,
+        follow: false,
+        chaos: None,
+        chaos_rest_ns: 0,
+        stall_first_fault_ms: 0,
+    };
+    match random().below(4) {
+        0 => {
+            config.chaos = Some(random().next());
+            config.tunables.second_chances = 0;
+        }
+        1 => config.cold_after_ms = random().between(1, 20),
+        _ => {
+            let bytes = pages * PAGE_SIZE as u64;
+            config.budget_bytes = (1 << 20) + random().below(bytes) / 2 + (PAGE_SIZE as u64);
+        }
+    }
+    if random().one_in(4) {
+        config.cold_after_ms = random().between(1, 20);
+    }
+    config
+}
+
+/// Runs one world of so many steps to its end.
+///
+/// # Errors
+/// What was found.
+pub fn run(simulation: &Simulation, _settings: &Settings) -> Result<(), String> {
+    let step_ns = simulation.random.pick(&[2_000, 10_000, 50_000]);
+    let regions = regions();
+    let pages = regions.iter().map(|r| (r.len() / PAGE_SIZE) as u64).sum();
+    let config = config(pages);
+    let pager: &'static Pager<SimOs> = Box::leak(Box::new(Pager::new()));
+    let world: &'static World = Box::leak(Box::new(World {
+        kernel: Kernel::new(step_ns, simulation.random.between(1, 1 << 40)),
+        pager,
+        regions,
+        programs: Cell::new(PROGRAMS),
+        handlers_started: Cell::new(false),
+        most_mappings: simulation.random.one_in(4).then_some(8),
+    }));
+    kernel::enter(&world.kernel);
+    WORLD.set(world);
+    let result = world.live(simulation, config);
+    if result.is_ok() {
+        let home = pager.host.memory.range();
+        // SAFETY: nobody uses the pager or its memory any more; both were leaked above.
+        unsafe {
+            rustix::mm::munmap(home.start as *mut _, home.len()).expect("the pager's own memory");
+            drop(Box::from_raw((&raw const *pager).cast_mut()));
+            drop(Box::from_raw((&raw const *world).cast_mut()));
+        }
+    }
+    WORLD.set(null());
+    kernel::leave();
+    result
+}
+
+impl World {
+    fn live(&'static self, simulation: &Simulation, config: Config) -> Result<(), String> {
+        let pager = self.pager;
+        for region in &self.regions {
+            for page in space::pages(*region) {
+                if !self.kernel.space.is(page, |_| true) {
+                    self.kernel.map(AddressRange::new(page, PAGE_SIZE));
+                }
+            }
+        }
+        // SAFETY: no thread runs yet.
+        unsafe {
+            pager.configure(config);
+            pager
+                .host
+                .memory
+                .settle(STORAGE_BYTES)
+                .expect("address space");
+            pager.reserve_for(STORAGE_BYTES).expect("memory");
+            pager.begin(Uffd, Map).expect("a userfaultfd");
+        }
+        // One more, for looking at what is remembered.
+        assert!(pager.expect_handlers(HANDLERS + 1), "memory");
+        pager.set_running();
+        let mut threads: Vec<(&'static str, Body)> = Vec::new();
+        for _ in 0..PROGRAMS {
+            threads.push(("program", Box::new(|| self.program())));
+        }
+        for number in 0..HANDLERS {
+            threads.push(("handler", until_over(move || self.handle(number))));
+        }
+        threads.push(("reclaim", until_over(move || self.reclaim())));
+        simulation.run(threads)
+    }
+
+    fn handle(&'static self, number: usize) {
+        while !self.handlers_started.get() {
+            block(STARTED, None);
+            self.kernel.end_if_over();
+        }
+        handler::run(self.pager, number)
+    }
+
+    fn reclaim(&'static self) {
+        // SAFETY: there is one.
+        let reclaimer = unsafe { self.pager.workplace.reclaimer() };
+        let meter = Measured::open().expect("always");
+        reclaim::run(self.pager, reclaimer, meter, false)
+    }
+
+    /// Lets the handlers go.
+    fn start_handlers(&self, pager: &Pager<SimOs>) -> bool {
+        let ready = pager.expect_handlers(HANDLERS);
+        self.handlers_started.set(ready);
+        wake(STARTED);
+        ready
+    }
+
+    fn most_mappings(&self) -> Option<u32> {
+        self.most_mappings
+    }
+
+    fn stored_frames(&self) -> u64 {
+        self.pager.host.memory.backed_frames().into()
+    }
+
+    fn any_page(&self) -> usize {
+        let region = random().pick(&self.regions);
+        region.start + random().below((region.len() / PAGE_SIZE) as u64) as usize * PAGE_SIZE
+    }
+
+    fn is_in_bounds(&self, range: AddressRange) -> bool {
+        let within = |r: &AddressRange| r.start <= range.start && range.end <= r.end;
+        self.regions.iter().any(within)
+    }
+
+    /// A page to act on: often one that is in the middle of something.
+    fn target(&self) -> usize {
+        for _ in 0..8 {
+            let page = self.any_page();
+            let host = &self.pager.host;
+            let Some(segment) = host.windows.find(&host.memory, page) else {
+                continue;
+            };
+            let index = ((page - host.windows.get(segment).base()) / PAGE_SIZE) as u32;
+            match self.pager.engine.entry(segment, index) {
+                Entry::Temporary(_) => note(Kind::AimedStaged),
+                Entry::Request(_) => note(Kind::AimedRestoring),
+                Entry::Empty | Entry::Page(_) => continue,
+                _ => {}
+            }
+            return page;
+        }
+        self.any_page()
+    }
+
+    /// A thread of the program has ended; the last one looks at everything.
+    fn program_ends(&self) {
+        self.programs.set(self.programs.get() - 1);
+        if self.programs.get() == 0 {
+            self.check_at_the_end();
+            self.kernel.over.set(true);
+            simulation().rouse(u64::MAX);
+        }
+    }
+}
+
+/// A thread of the pager: it goes on until the program has ended.
+fn until_over(act: impl FnOnce() + 'static) -> Body {
+    Box::new(move || {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(act))
+            && !panic.is::<Over>()
+        {
+            resume_unwind(panic);
+        }
+    })
+}

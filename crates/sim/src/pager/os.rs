@@ -1,0 +1,578 @@
+//! The simulated kernel as the pager's `Os`.
+
+use super::kernel::{self, Kernel, READERS, place};
+use super::space::{Content, pages};
+use super::{program, world};
+use crate::inject::Kind;
+use crate::schedule::{self, block, fires, note, random, simulation, step};
+use crate::trace::What;
+use coldpress_codec::Page;
+use coldpress_engine::Worker;
+use coldpress_runtime::linux::Linux;
+use coldpress_runtime::os::{self, Alarm, Meter, Os, PopulatedPages, ProcessFiles, Userfaults};
+use coldpress_runtime::{Codec, Pager};
+use coldpress_uffd::{AddressRange, Errno, Message, Moved, PAGE_SIZE, Region};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// The simulated kernel.
+#[derive(Debug)]
+pub enum SimOs {}
+
+/// A bit that no other key has.
+const FUTEX: u64 = 1 << 61;
+
+fn futex_key(word: &AtomicU32) -> u64 {
+    FUTEX | (&raw const *word) as u64
+}
+
+/// A step of the pager. Its threads end here when the program has ended; a signal may come to the program's.
+fn act(what: What, address: usize, detail: u32) {
+    if std::thread::panicking() {
+        return;
+    }
+    let kernel = kernel::kernel();
+    kernel.end_if_over();
+    let (segment, index) = place(address);
+    step(what, segment, index, detail);
+    kernel.end_if_over();
+    program::signals_may_come();
+}
+
+impl Os for SimOs {
+    type Userfaultfd = Uffd;
+    type Pagemap = Map;
+    type ProcessFiles = Files;
+    type Meter = Measured;
+    type Alarm = Shortage;
+
+    const SPINS: u32 = 1;
+
+    fn now_ns() -> u64 {
+        kernel::kernel().now_ns()
+    }
+
+    fn own_cpu_ns() -> u64 {
+        Self::now_ns()
+    }
+
+    /// The program runs all the time.
+    fn process_cpu_ns() -> u64 {
+        2 * Self::now_ns()
+    }
+
+    fn thread_cpu_ns(_thread: u32) -> u64 {
+        0
+    }
+
+    fn sleep_ns(ns: u64) {
+        let kernel = kernel::kernel();
+        kernel.end_if_over();
+        block(0, Some(kernel.steps_of(ns)));
+        kernel.end_if_over();
+    }
+
+    fn wait_on(word: &AtomicU32, value: u32, timeout_ns: Option<u64>) {
+        let kernel = kernel::kernel();
+        act(What::Wait, 0, value);
+        if word.load(Relaxed) != value {
+            return;
+        }
+        if fires(Kind::FutexReturns) {
+            return;
+        }
+        // Whoever sleeps looks whether it is all over; nobody else wakes for that.
+        let steps = timeout_ns.map(|ns| kernel.steps_of(ns));
+        block(futex_key(word), steps);
+        kernel.end_if_over();
+    }
+
+    fn wake(word: &AtomicU32, count: u32) {
+        act(What::Wake, 0, count);
+        let mut left = simulation().who_waits(futex_key(word));
+        let mut woken = 0;
+        for _ in 0..count.min(left.count_ones()) {
+            let lowest = left & left.wrapping_neg();
+            woken |= lowest;
+            left &= !lowest;
+        }
+        simulation().rouse(woken);
+    }
+
+    fn step() {
+        act(What::Lock, 0, 0);
+    }
+
+    fn process_id() -> u32 {
+        0
+    }
+
+    fn thread_id() -> u32 {
+        simulation().current() as u32 + 1
+    }
+
+    fn is_thread(_thread: u32) -> bool {
+        true
+    }
+
+    fn is_thread_gone(_thread: u32) -> bool {
+        false
+    }
+
+    fn is_handler() -> bool {
+        simulation().current_name() == "handler"
+    }
+
+    fn held_ranks() -> Option<&'static AtomicU32> {
+        // Between worlds nobody is a thread of the program.
+        (kernel::is_pagers() || simulation().current() == schedule::NOBODY).then(schedule::held)
+    }
+
+    fn robust_list(_thread: u32) -> Result<Option<usize>, Errno> {
+        Ok(None)
+    }
+
+    fn differs(_address: usize, _value: u32) -> bool {
+        true
+    }
+
+    fn set_time_slice(_ns: u64) {}
+
+    fn block_signals() -> u64 {
+        let blocked = &kernel::kernel().blocked[simulation().current()];
+        u64::from(blocked.replace(true))
+    }
+
+    fn set_signals(mask: u64) {
+        kernel::kernel().blocked[simulation().current()].set(mask != 0);
+        act(What::Idle, 0, 0);
+    }
+
+    #[cfg(debug_assertions)]
+    fn signal_that_may_come() -> Option<u32> {
+        let blocked = kernel::kernel().blocked[simulation().current()].get();
+        (!blocked && !std::thread::panicking()).then_some(1)
+    }
+
+    unsafe fn madvise(address: usize, len: usize, advice: c_int) -> isize {
+        let kernel = kernel::kernel();
+        let range = AddressRange::new(address, len);
+        act(What::Memory, address, advice as u32);
+        match advice {
+            os::MADV_DONTFORK | os::MADV_DOFORK => {
+                let _lock = kernel.write_lock();
+                for page in pages(range) {
+                    kernel
+                        .space
+                        .with(page, |s| s.not_inherited = advice == os::MADV_DONTFORK);
+                }
+                0
+            }
+            os::MADV_DONTNEED => {
+                assert!(
+                    !pages(range).any(|page| kernel.space.is(page, |_| true)),
+                    "the pager drops memory of the program"
+                );
+                assert!(
+                    !is_own(kernel, address) || !kernel.staging_registered.get(),
+                    "the pager waits for an event of its own"
+                );
+                kernel.drop_own(range);
+                // SAFETY: the pager's own memory, as it says.
+                unsafe { Linux::madvise(address, len, advice) }
+            }
+            os::MADV_POPULATE_READ => {
+                for page in pages(range) {
+                    program::touch(kernel, page, false, |_| ());
+                }
+                0
+            }
+            _ => panic!("advice {advice} is not simulated"),
+        }
+    }
+
+    fn resident_if_mapped(range: AddressRange) -> Result<u64, u64> {
+        let kernel = kernel::kernel();
+        act(What::Memory, range.start, 0);
+        let mut resident = 0;
+        for (n, page) in pages(range).enumerate().take(64) {
+            let own = is_own(kernel, page);
+            if !own && !kernel.space.is(page, |_| true) {
+                return Err(resident);
+            }
+            let there = kernel.space.is_in_place(page) || own && kernel.is_staged(page);
+            resident |= u64::from(there) << n;
+        }
+        Ok(resident)
+    }
+
+    fn is_mapped(address: usize) -> bool {
+        act(What::Memory, address, 0);
+        kernel::kernel().space.is(address, |_| true)
+    }
+
+    fn keep_huge_pages_out(_out: bool) -> bool {
+        false
+    }
+
+    fn map(start: usize, bytes: usize) -> bool {
+        Linux::map(start, bytes)
+    }
+
+    fn lengthen(end: usize, by: usize) -> bool {
+        Linux::lengthen(end, by)
+    }
+
+    fn random() -> u64 {
+        random().next()
+    }
+
+    fn unlock(_start: usize, _bytes: usize) {}
+
+    fn exit_thread() -> ! {
+        panic!("no thread of the pager ends")
+    }
+
+    /// They are there, and wait to be let go.
+    fn start_handlers(pager: &'static Pager<Self>, _most: usize) -> bool {
+        world().start_handlers(pager)
+    }
+
+    fn leave(_pager: &'static Pager<Self>, _worker: &mut Worker<Codec>) -> bool {
+        panic!("nobody asks it to leave")
+    }
+
+    fn abort() -> ! {
+        panic!("the pager ends the program")
+    }
+}
+
+fn is_own(kernel: &Kernel, page: usize) -> bool {
+    let staging = kernel.staging.get();
+    (staging.start..staging.end).contains(&page)
+}
+
+/// The userfaultfd.
+#[derive(Debug)]
+pub struct Uffd;
+
+/// Who calls while a change is announced.
+fn again(kernel: &Kernel) -> Result<(), Errno> {
+    match kernel.changing.get() {
+        0 => Ok(()),
+        _ => {
+            note(Kind::InstallChanging);
+            Err(Errno::AGAIN)
+        }
+    }
+}
+
+impl Uffd {
+    /// What COPY, ZEROPAGE and POISON have in common.
+    fn fill(&self, page: usize, content: Content) -> Result<usize, Errno> {
+        let kernel = kernel::kernel();
+        again(kernel)?;
+        // It waits for the mapping, which `mremap` may be taking away.
+        act(What::Install, page, 1);
+        let _lock = kernel.read_lock();
+        if !kernel.space.is(page, |state| state.registered) {
+            note(Kind::InstallGone);
+            return Err(Errno::NOENT);
+        }
+        again(kernel)?;
+        if !kernel
+            .space
+            .is(page, |s| matches!(s.content, Content::Missing))
+        {
+            note(Kind::InstallPresent);
+            return Err(Errno::EXIST);
+        }
+        kernel.put(page, content);
+        kernel.wake_range(AddressRange::new(page, PAGE_SIZE));
+        Ok(PAGE_SIZE)
+    }
+
+    /// Moves one page into staging.
+    fn move_one(&self, kernel: &Kernel, to: usize, from: usize) -> Result<(), Errno> {
+        act(What::Take, from, 0);
+        if kernel.is_staged(to) {
+            return Err(Errno::EXIST);
+        }
+        let pinned = kernel.space.is(from, |s| s.pinned || s.shared);
+        let content = kernel.space.with(from, |state| match state.content {
+            Content::Missing | Content::Poisoned => Err(Errno::NOENT),
+            _ if pinned => Err(Errno::BUSY),
+            _ => Ok(std::mem::take(&mut state.content)),
+        });
+        match content.ok_or(Errno::NOENT)?? {
+            Content::Page(page) => {
+                // SAFETY: a page of staging, which is mapped, and in which nothing is.
+                unsafe { (to as *mut Page).write(*page) };
+                kernel.staged.borrow_mut().insert(to);
+                if fires(Kind::MovedUntold) {
+                    return Err(Errno::EXIST);
+                }
+                Ok(())
+            }
+            // The page of zeros leaves no page behind.
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Userfaults for Uffd {
+    unsafe fn register(&self, range: AddressRange) -> Result<(), Errno> {
+        let kernel = kernel::kernel();
+        act(What::Memory, range.start, range.len() as u32);
+        let _lock = kernel.write_lock();
+        if kernel.staging.get().is_empty() || is_own(kernel, range.start) {
+            kernel.staging.set(range);
+            kernel.staging_registered.set(true);
+            return Ok(());
+        }
+        if !pages(range).any(|page| kernel.space.is(page, |_| true)) {
+            return Err(Errno::INVAL);
+        }
+        for page in pages(range) {
+            kernel.space.with(page, |state| state.registered = true);
+        }
+        Ok(())
+    }
+
+    fn is_registered(&self, range: AddressRange) -> Result<bool, Errno> {
+        let kernel = kernel::kernel();
+        act(What::Memory, range.start, range.len() as u32);
+        let _lock = kernel.read_lock();
+        again(kernel)?;
+        if is_own(kernel, range.start) {
+            return Ok(kernel.staging_registered.get());
+        }
+        Ok(pages(range).all(|page| kernel.space.is(page, |s| s.registered)))
+    }
+
+    unsafe fn unregister(&self, range: AddressRange) -> Result<(), Errno> {
+        let kernel = kernel::kernel();
+        act(What::Memory, range.start, range.len() as u32);
+        let _lock = kernel.write_lock();
+        if is_own(kernel, range.start) {
+            kernel.staging_registered.set(false);
+            return Ok(());
+        }
+        for page in pages(range) {
+            kernel.space.with(page, |state| state.registered = false);
+        }
+        kernel.wake_range(range);
+        Ok(())
+    }
+
+    unsafe fn copy(&self, to: usize, from: *const u8, len: usize) -> Result<usize, Errno> {
+        assert_eq!(len, PAGE_SIZE);
+        act(What::Install, to, 0);
+        // SAFETY: a page that the caller can read, as it promises.
+        let content = Box::new(unsafe { *from.cast::<Page>() });
+        self.fill(to, Content::Page(content))
+    }
+
+    fn zero(&self, range: AddressRange) -> Result<usize, Errno> {
+        act(What::InstallZero, range.start, 0);
+        if is_own(kernel::kernel(), range.start) {
+            return Ok(PAGE_SIZE);
+        }
+        self.fill(range.start, Content::Zero)
+    }
+
+    fn poison(&self, range: AddressRange) -> Result<usize, Errno> {
+        act(What::Poison, range.start, 0);
+        self.fill(range.start, Content::Poisoned)
+    }
+
+    fn wake(&self, range: AddressRange) -> Result<(), Errno> {
+        act(What::Wake, range.start, 0);
+        kernel::kernel().wake_range(range);
+        Ok(())
+    }
+
+    unsafe fn move_pages(&self, to: usize, from: usize, len: usize) -> Moved {
+        let kernel = kernel::kernel();
+        act(What::Take, from, len as u32);
+        let stopped = |bytes, errno| Moved {
+            bytes,
+            stopped: Some(errno),
+        };
+        if again(kernel).is_err() {
+            note(Kind::TakeChanging);
+            return stopped(0, Errno::AGAIN);
+        }
+        act(What::Take, from, 1);
+        let _lock = kernel.read_lock();
+        assert!(kernel.staging_registered.get(), "moves to staging");
+        if again(kernel).is_err() {
+            note(Kind::TakeChanging);
+            return stopped(0, Errno::AGAIN);
+        }
+        if !kernel.space.is(from, |_| true) {
+            return stopped(0, Errno::NOENT);
+        }
+        if !kernel.space.is_one_mapping(AddressRange::new(from, len)) {
+            return stopped(0, Errno::INVAL);
+        }
+        for done in (0..len).step_by(PAGE_SIZE) {
+            if let Err(errno) = self.move_one(kernel, to + done, from + done) {
+                match errno {
+                    Errno::NOENT => note(Kind::TakeHole),
+                    Errno::BUSY => note(Kind::MoveBusy),
+                    _ => {}
+                }
+                // It says how far it came; the next call says why.
+                return match done {
+                    0 => stopped(0, errno),
+                    _ if errno == Errno::EXIST => stopped(done, errno),
+                    _ => stopped(done, Errno::AGAIN),
+                };
+            }
+        }
+        Moved {
+            bytes: len,
+            stopped: None,
+        }
+    }
+
+    fn read(&self, into: &mut [Message; 1]) -> Result<usize, Errno> {
+        act(What::Serve, 0, 0);
+        match kernel::kernel().read() {
+            Some(message) => {
+                into[0] = message;
+                Ok(1)
+            }
+            None => Err(Errno::AGAIN),
+        }
+    }
+
+    fn wait(&self, timeout_ns: Option<u64>) -> bool {
+        let kernel = kernel::kernel();
+        act(What::Wait, 0, 0);
+        if timeout_ns == Some(0) || kernel.is_readable() {
+            return kernel.is_readable();
+        }
+        block(READERS, timeout_ns.map(|ns| kernel.steps_of(ns)));
+        kernel.end_if_over();
+        kernel.is_readable()
+    }
+}
+
+/// The page map.
+#[derive(Debug)]
+pub struct Map;
+
+impl Map {
+    fn is_populated(kernel: &Kernel, page: usize) -> bool {
+        kernel.space.is_populated(page) || kernel.is_staged(page)
+    }
+}
+
+impl PopulatedPages for Map {
+    fn populated(&self, range: AddressRange, into: &mut [Region]) -> Result<(usize, usize), Errno> {
+        let kernel = kernel::kernel();
+        act(What::Memory, range.start, range.len() as u32);
+        let mut found = 0;
+        for page in pages(range) {
+            if !Self::is_populated(kernel, page) {
+                continue;
+            }
+            let at = page as u64;
+            if found > 0 && into[found - 1].end == at {
+                into[found - 1].end += PAGE_SIZE as u64;
+                continue;
+            }
+            if found == into.len() {
+                return Ok((found, page));
+            }
+            into[found].start = at;
+            into[found].end = at + PAGE_SIZE as u64;
+            found += 1;
+        }
+        Ok((found, range.end))
+    }
+
+    fn first_populated(&self, range: AddressRange) -> Result<Option<usize>, Errno> {
+        act(What::Memory, range.start, range.len() as u32);
+        Ok(pages(range).find(|&page| Self::is_populated(kernel::kernel(), page)))
+    }
+}
+
+/// Mappings and threads.
+#[derive(Debug)]
+pub struct Files;
+
+impl ProcessFiles for Files {
+    fn open() -> Result<Self, Errno> {
+        Ok(Self)
+    }
+
+    /// Each line is of another moment.
+    fn for_each_mapping(
+        &self,
+        _buffer: &mut [u8],
+        mut with: impl FnMut(&[u8]),
+    ) -> Result<(), Errno> {
+        let mut at = 0;
+        loop {
+            act(What::Memory, at, 0);
+            let Some(mapping) = kernel::kernel().space.mapping_behind(at) else {
+                return Ok(());
+            };
+            let (start, end) = (mapping.start, mapping.end);
+            with(format!("{start:x}-{end:x} rw-p 00000000 00:00 0 ").as_bytes());
+            at = end;
+        }
+    }
+
+    fn for_each_thread(&self, _with: impl FnMut(u32) -> Result<(), Errno>) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn most_mappings() -> Option<u32> {
+        world().most_mappings()
+    }
+}
+
+/// How much memory there is.
+#[derive(Debug)]
+pub struct Measured;
+
+impl Meter for Measured {
+    fn open() -> Option<Self> {
+        Some(Self)
+    }
+
+    fn private_anonymous_bytes(&self) -> u64 {
+        act(What::Memory, 0, 0);
+        let kernel = kernel::kernel();
+        let staged = kernel.staged.borrow().len() as u64;
+        (kernel.space.populated() + staged + world().stored_frames()) * PAGE_SIZE as u64
+    }
+}
+
+/// Whether the machine is short of memory.
+#[derive(Debug)]
+pub struct Shortage;
+
+impl Alarm for Shortage {
+    fn open() -> Self {
+        Self
+    }
+
+    fn pressure(&self, _into: &mut [u8]) -> Option<usize> {
+        None
+    }
+
+    fn memory(&self, into: &mut [u8]) -> Option<usize> {
+        let available = match kernel::kernel().is_short.get() {
+            true => 10,
+            false => 900,
+        };
+        let text = format!("MemTotal: 1000 kB\nMemAvailable: {available} kB\n");
+        into[..text.len()].copy_from_slice(text.as_bytes());
+        Some(text.len())
+    }
+}

@@ -1,0 +1,345 @@
+//! Threads of the program: they read and write their memory, compare all they read with what it must be, drop it, move
+//! it, unmap it and fork; each call through the pager where the preload library puts it.
+
+use super::kernel::{Fault, Kernel, READERS, kernel, key_of, place};
+use super::os::SimOs;
+use super::space::{Content, pages};
+use super::{World, calls};
+use crate::content;
+use crate::inject::Kind;
+use crate::schedule::{NOBODY, block, doze, fires, note, random, simulation, step, wake};
+use crate::trace::What;
+use coldpress_codec::Page;
+use coldpress_runtime::Pager;
+use coldpress_runtime::requests::OldPlace;
+use coldpress_uffd::{AddressRange, PAGE_SIZE};
+
+/// A thread that waits longer for a page waits for ever, in steps.
+const SLEEP_STEPS: u64 = 150_000;
+
+/// How a touch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touched {
+    /// The page was there.
+    Done,
+    /// There is no such memory.
+    Gone,
+}
+
+/// Acts on a page as the program sees it, once it is in place.
+pub fn touch(kernel: &Kernel, page: usize, write: bool, act: impl FnOnce(&mut Page)) -> Touched {
+    let (segment, index) = place(page);
+    let what = if write { What::Write } else { What::Read };
+    loop {
+        step(what, segment, index, 0);
+        let found = kernel.space.with(page, |state| {
+            if !state.guarded
+                && let Content::Zero | Content::Missing = state.content
+                && (write || matches!(state.content, Content::Zero))
+                && !(matches!(state.content, Content::Missing) && state.registered)
+            {
+                // The kernel's own faults: a page of its own, or the page of zeros is read.
+                state.content = match (&state.content, write) {
+                    (_, true) => Content::Page(Box::new([0; PAGE_SIZE])),
+                    (Content::Zero, false) => Content::Zero,
+                    _ => Content::Missing,
+                };
+            }
+            if write {
+                // Copied, where a child has it too.
+                state.shared &= matches!(state.content, Content::Missing);
+            }
+            match &state.content {
+                _ if state.guarded => Found::Guarded,
+                Content::Page(_) | Content::Zero => Found::There,
+                Content::Poisoned => Found::Poisoned,
+                Content::Missing if state.registered => Found::Away,
+                Content::Missing => {
+                    state.content = Content::Zero;
+                    Found::There
+                }
+            }
+        });
+        match found {
+            None | Some(Found::Guarded) => return Touched::Gone,
+            Some(Found::There) => {
+                // Taken out for the moment: `act` may look at the space.
+                let mut content = kernel
+                    .space
+                    .with(page, |state| match &state.content {
+                        Content::Page(page) => page.clone(),
+                        _ => Box::new([0; PAGE_SIZE]),
+                    })
+                    .expect("it is there");
+                act(&mut content);
+                if write {
+                    kernel
+                        .space
+                        .with(page, |state| state.content = Content::Page(content));
+                }
+                return Touched::Done;
+            }
+            Some(Found::Poisoned) => panic!("page {page:#x} is poisoned for no reason"),
+            Some(Found::Away) => sleep_until_answered(kernel, page, write),
+        }
+    }
+}
+
+enum Found {
+    There,
+    Guarded,
+    Poisoned,
+    Away,
+}
+
+fn sleep_until_answered(kernel: &Kernel, page: usize, write: bool) {
+    note(Kind::TouchAway);
+    if kernel.changing.get() > 0 {
+        note(Kind::TouchWhileChanging);
+    }
+    let thread = simulation().current();
+    kernel.faults.borrow_mut().push_back(Fault {
+        address: page,
+        write,
+        thread,
+    });
+    wake(READERS);
+    if !block(key_of(page), Some(SLEEP_STEPS)) {
+        crate::failure::fail(place(page), "a thread sleeps that nobody wakes");
+    }
+}
+
+/// A signal may come to the running thread of the program: its handler touches some page.
+pub fn signals_may_come() {
+    let (kernel, me) = (kernel(), simulation().current());
+    if me == NOBODY
+        || simulation().current_name() != "program"
+        || kernel.blocked[me].get()
+        || kernel.handling[me].get()
+        || !fires(Kind::Signal)
+    {
+        return;
+    }
+    kernel.handling[me].set(true);
+    let all = kernel.space.all();
+    if !all.is_empty() {
+        let page = random().pick(&all);
+        touch(kernel, page, false, |content| {
+            kernel.compare(page, content, "a handler of a signal reads");
+        });
+    }
+    kernel.handling[me].set(false);
+}
+
+impl World {
+    pub(super) fn program(&self) {
+        let mut base = self.any_page();
+        while !simulation().is_stopping() {
+            step(What::Idle, 0, 0, 0);
+            simulation().begins_anew();
+            signals_may_come();
+            if random().one_in(60) {
+                base = self.any_page();
+            }
+            let page = match random().below(8) {
+                0..=4 => base + random().below(8) as usize * PAGE_SIZE,
+                5..=6 => self.target(),
+                _ => self.any_page(),
+            };
+            match random().below(200) {
+                0..=99 => self.read(page),
+                100..=159 => self.write(page),
+                160..=169 => self.read_run(page),
+                170..=178 => self.drop_some(page),
+                179..=188 => self.move_some(page),
+                189..=191 => self.unmap_some(page),
+                192 => self.fork(),
+                193..=194 => self.advise(page),
+                195 => self.disturb(),
+                196 => self.guard_some(page),
+                197 => self.keep_some_from_children(page),
+                198 => self.grow_some(page),
+                _ => doze(500),
+            }
+        }
+        self.program_ends();
+    }
+
+    fn read(&self, page: usize) {
+        let kernel = &self.kernel;
+        touch(kernel, page, false, |content| {
+            kernel.compare(page, content, "the program reads");
+        });
+    }
+
+    fn read_run(&self, first: usize) {
+        let run = AddressRange::new(first, random().between(1, 20) as usize * PAGE_SIZE);
+        pages(run).for_each(|page| self.read(page));
+    }
+
+    fn write(&self, page: usize) {
+        let mut new = [0; PAGE_SIZE];
+        let part = random().one_in(4);
+        let (at, bytes) = content::few_words(random());
+        if !part {
+            content::fill(random(), &mut new);
+        }
+        let kernel = &self.kernel;
+        touch(kernel, page, true, |content| {
+            kernel.compare(page, content, "before it is written to");
+            let act = |to: &mut Page| match part {
+                true => to[at..at + bytes.len()].copy_from_slice(&bytes),
+                false => *to = new,
+            };
+            act(content);
+            if let Some(expected) = kernel.expected(page) {
+                expected.write(act);
+            }
+        });
+    }
+
+    fn some_run(&self, first: usize, most: u64) -> AddressRange {
+        AddressRange::new(first, random().between(1, most) as usize * PAGE_SIZE)
+    }
+
+    fn drop_some(&self, page: usize) {
+        calls::remove(&self.kernel, self.some_run(page, 9));
+    }
+
+    /// `mremap`, as the preload library wraps it.
+    fn move_some(&self, from: usize) {
+        let range = self.some_run(from, 40);
+        let to = match random().one_in(3) {
+            true => self.target(),
+            false => self.any_page(),
+        };
+        let to = AddressRange::new(to, range.len());
+        let keeps_old = random().one_in(2);
+        let overlaps = !range.intersect(to).is_empty();
+        let mapped = pages(range).all(|page| self.kernel.space.is(page, |_| true));
+        if overlaps || !mapped || !self.is_in_bounds(to) {
+            return;
+        }
+        // Until the wrapper returns: the pager takes note of the move after the system call.
+        let (Some(_from), Some(_to)) = (self.kernel.claim(range), self.kernel.claim(to)) else {
+            return;
+        };
+        let old = match keeps_old {
+            true => OldPlace::Kept,
+            false => OldPlace::Unmapped,
+        };
+        self.pager.unsplit(range, || {
+            if calls::remap(&self.kernel, range, to, keeps_old) {
+                self.pager.remapped(range, to, old);
+            }
+        });
+    }
+
+    /// `munmap`, and `mmap` of fresh memory some time later.
+    fn unmap_some(&self, first: usize) {
+        let range = self.some_run(first, 30);
+        calls::unmap(&self.kernel, range);
+        doze(300);
+        calls::map_what_is_free(&self.kernel, range, &self.regions);
+    }
+
+    /// Guards, for a while.
+    fn guard_some(&self, first: usize) {
+        let range = self.some_run(first, 5);
+        let guarded = self.pager.drop_unannounced(|forget| {
+            let guarded = calls::guard(&self.kernel, range);
+            if guarded.is_some() {
+                forget(range);
+            }
+            guarded
+        });
+        if guarded.is_some() {
+            doze(100);
+            calls::unguard(&self.kernel, range);
+        }
+    }
+
+    /// The program keeps memory from its children, or no longer.
+    fn keep_some_from_children(&self, first: usize) {
+        let range = self.some_run(first, 12);
+        let kept = random().one_in(2);
+        if let Some(claim) = calls::keep_from_children(&self.kernel, range, kept) {
+            match kept {
+                true => self.pager.keep_from_children(range),
+                false => self.pager.let_children_inherit(range),
+            }
+            drop(claim);
+            note(Kind::KeptFromChildren);
+        }
+    }
+
+    /// `mremap` that makes memory longer in place, as the preload library wraps it.
+    fn grow_some(&self, first: usize) {
+        let range = self.some_run(first, 10);
+        let by = random().between(1, 10) as usize * PAGE_SIZE;
+        let longer = AddressRange {
+            start: range.start,
+            end: range.end + by,
+        };
+        let Some(_claim) = self.kernel.claim(longer) else {
+            return;
+        };
+        self.pager.unsplit(range, || {
+            if calls::grow(&self.kernel, range, by, &self.regions) {
+                self.pager.remapped(range, longer, OldPlace::Unmapped);
+            }
+        });
+    }
+
+    /// The program cannot wait for some memory, for a while.
+    fn advise(&self, first: usize) {
+        let range = self.some_run(first, 6);
+        let sensitive = random().one_in(2);
+        if self.pager.advise(range, sensitive) && sensitive {
+            note(Kind::Advised);
+        }
+    }
+
+    /// Something happens that is nobody's doing.
+    fn disturb(&self) {
+        let kernel = &self.kernel;
+        match random().below(4) {
+            0 => {
+                kernel.is_short.set(!kernel.is_short.get());
+                note(Kind::Shortage);
+            }
+            1 => kernel
+                .ahead_ns
+                .set(kernel.ahead_ns.get() + random().below(2_000_000_000)),
+            _ => {
+                let page = self.any_page();
+                let pinned = random().one_in(3);
+                kernel.space.with(page, |state| state.pinned = pinned);
+            }
+        }
+    }
+
+    /// `fork`, with the preload library's hooks around it.
+    fn fork(&self) {
+        let pager: &'static Pager<SimOs> = self.pager;
+        pager.fork_prepare();
+        self.look_at_what_a_child_has();
+        if random().one_in(2) {
+            for page in self.kernel.space.all() {
+                self.kernel.space.with(page, |state| {
+                    state.shared = matches!(state.content, Content::Page(_));
+                });
+            }
+            note(Kind::Shared);
+        }
+        doze(200);
+        pager.fork_parent();
+        if random().one_in(2) {
+            doze(2_000);
+            // The child has ended.
+            for page in self.kernel.space.all() {
+                self.kernel.space.with(page, |state| state.shared = false);
+            }
+        }
+    }
+}
