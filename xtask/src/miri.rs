@@ -47,8 +47,8 @@ const STATES: (&str, &str) = (
 /// compressed, stored, restored. LZ4 of Rust is their codec (`crates/engine/tests/kit`).
 const ENGINE: [&str; 2] = [
     "+nightly miri test -p coldpress-engine --lib -- --skip metrics::latency --skip vmo::directory",
-    "+nightly miri test -p coldpress-engine --test round_trip \
-     -- --exact every_kind_of_page_comes_back_bit_for_bit",
+    "+nightly miri test -p coldpress-engine --test engine \
+     -- --exact round_trip::every_kind_of_page_comes_back_bit_for_bit",
 ];
 
 /// What is not, and why.
