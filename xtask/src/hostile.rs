@@ -1,6 +1,6 @@
 //! `cargo xtask hostile`: programs that do to themselves what a pager inside them must survive.
 //!
-//! Each is a promise whose file name begins with `hostile_` (`crates/promises/tests`): it runs a small program natively
+//! Each is a promise whose file name begins with `hostile_` (`crates/promises/tests/promises`): it runs a small program natively
 //! and under `coldpress run`, and demands the same outcome. The rows of the table in `docs/limits.md` name them. `cargo
 //! xtask test` runs them too, among all promises.
 

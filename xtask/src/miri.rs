@@ -47,8 +47,8 @@ const STATES: (&str, &str) = (
 /// compressed, stored, restored. LZ4 of Rust is their codec (`crates/engine/tests/kit`).
 const ENGINE: [&str; 2] = [
     "+nightly miri test -p coldpress-engine --lib -- --skip metrics::latency --skip vmo::directory",
-    "+nightly miri test -p coldpress-engine --test round_trip \
-     -- --exact every_kind_of_page_comes_back_bit_for_bit",
+    "+nightly miri test -p coldpress-engine --test engine \
+     -- --exact round_trip::every_kind_of_page_comes_back_bit_for_bit",
 ];
 
 /// What is not, and why.
@@ -102,7 +102,7 @@ fn all() -> Result<Vec<Step>> {
     let (variable, file) = tables()?;
     let make = Step::new(
         "Tables for Miri",
-        "test -p coldpress-codec --test dense_tables",
+        "test -p coldpress-codec --test codec dense_tables::",
     );
     Ok(vec![
         make.with(variable, &file),
@@ -120,12 +120,12 @@ pub fn some() -> Result<[Step; 3]> {
     let codecs = step(
         "Some of the codecs under Miri",
         "+nightly miri test -p coldpress-codec --no-default-features \
-         --test dense_tables --test damaged_input --test round_trip \
-         -- --exact a_copy_of_the_tables_serves_as_well truncated a_page_comes_back",
+         --test codec -- --exact dense_tables::a_copy_of_the_tables_serves_as_well \
+         damaged_input::truncated round_trip::a_page_comes_back",
     );
     let storages = step(
         "Some of the storages under Miri",
-        "+nightly miri test -p coldpress-storage --test any_storage",
+        "+nightly miri test -p coldpress-storage --test storage any_storage::",
     );
     let engine = step("The way of a page under Miri", ENGINE[1]);
     let steps = [codecs.with(variable, file), storages, engine];

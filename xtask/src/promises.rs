@@ -3,6 +3,9 @@
 //! What measures memory or time, or takes something of the whole machine ([`ALONE`]), runs with nothing beside it, one
 //! test at a time. All others know what each byte must be, however long it takes: they run in halves at the same time,
 //! and beside whatever else measures nothing.
+//!
+//! All promises are one program, each file a module of it; a step names the modules whose tests it runs
+//! ([`filters`]).
 
 use crate::install::{self, Package, Probe, program};
 use crate::steps::Step;
@@ -10,7 +13,7 @@ use crate::workspace;
 use anyhow::{Context, Result};
 use std::fs;
 
-/// Files of `crates/promises/tests` that need the machine for themselves.
+/// Files of [`DIRECTORY`] that need the machine for themselves.
 const ALONE: [&str; 17] = [
     // Held memory, faults and cold ages are compared with what they are natively, or with a limit.
     "a_cold_age_does_not_stop_the_budget",
@@ -57,6 +60,9 @@ const CHECKED: [&str; 14] = [
     "robust_mutexes_are_inherited",
 ];
 
+/// Where the promises are: a file each, and `main.rs`, which names them all.
+const DIRECTORY: &str = "crates/promises/tests/promises";
+
 /// How the files begin that `cargo xtask hostile` runs.
 const HOSTILE: &str = "hostile_";
 
@@ -98,44 +104,57 @@ pub const PACKAGES: &[Package] = &[
 
 /// All files of promises, by name.
 fn files() -> Result<Vec<String>> {
-    let dir = workspace::root().join("crates/promises/tests");
+    let dir = workspace::root().join(DIRECTORY);
     let entries = fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
     let mut files = Vec::new();
     for entry in entries {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "rs") {
             let stem = path.file_stem().expect("a file has a name");
-            files.push(stem.to_string_lossy().into_owned());
+            let stem = stem.to_string_lossy();
+            if stem != "main" {
+                files.push(stem.into_owned());
+            }
         }
     }
     files.sort();
     Ok(files)
 }
 
-/// These files, as cargo is told of them.
-fn targets<'a>(files: impl Iterator<Item = &'a str>) -> String {
-    files.map(|file| format!("--test {file} ")).collect()
+/// These files, as the test harness is told of them: it runs every test whose name has one of these words in it, and the
+/// name of a test begins with that of its file. No file's name may end as another's does, nor may a file have modules.
+fn filters<'a>(files: impl Iterator<Item = &'a str>) -> String {
+    files.map(|file| format!(" {file}::")).collect()
 }
 
-fn step(headline: &'static str, targets: &str, binary: &str) -> Step {
+fn step(headline: &'static str, filters: &str, binary: &str) -> Step {
     let arguments = format!(
-        "test --release -p coldpress-promises {targets}--no-fail-fast -- --test-threads=1 --show-output"
+        "test --release -p coldpress-promises --test promises -- --test-threads=1 --show-output{filters}"
     );
     Step::new(headline, arguments).with("COLDPRESS_BIN", binary)
+}
+
+/// The unit tests of the crate that the promises are written with. The filters are for every program of a call, so they
+/// have a call of their own.
+pub fn unit_tests() -> Step {
+    Step::new(
+        "What the promises are written with",
+        "test --release -p coldpress-promises --lib -- --test-threads=1 --show-output",
+    )
 }
 
 /// The promises that `cargo xtask hostile` runs, in one step.
 pub fn hostile(binary: &str) -> Result<Step> {
     let files = files()?;
     let hostile = files.iter().map(String::as_str);
-    let hostile = targets(hostile.filter(|file| file.starts_with(HOSTILE)));
+    let hostile = filters(hostile.filter(|file| file.starts_with(HOSTILE)));
     Ok(step("Hostile programs", &hostile, binary))
 }
 
 /// The promises that are run with a pager that has every assertion.
 pub fn checked(binary: &str) -> Step {
     let headline = "Promises of a pager with every assertion";
-    step(headline, &targets(CHECKED.into_iter()), binary).beside_others()
+    step(headline, &filters(CHECKED.into_iter()), binary).beside_others()
 }
 
 /// The promises that may run beside other steps, in halves; and those that may not.
@@ -147,14 +166,13 @@ pub fn steps(binary: &str) -> Result<([Step; 2], Step)> {
         .partition(|file| ALONE.contains(file));
     let half = |headline, first| {
         let files = beside.iter().skip(first).step_by(2).copied();
-        step(headline, &targets(files), binary).beside_others()
+        step(headline, &filters(files), binary).beside_others()
     };
     let halves = [
         half("Promises on content, one half", 0),
         half("Promises on content, the other half", 1),
     ];
-    // With the unit tests of the crate.
-    let alone = String::from("--lib ") + &targets(alone.into_iter());
+    let alone = filters(alone.into_iter());
     let headline = "Promises that need the machine for themselves";
     Ok((halves, step(headline, &alone, binary)))
 }
@@ -181,11 +199,31 @@ mod tests {
         let lines = [one.line(), other.line(), alone.line()];
         let words: Vec<_> = lines.iter().flat_map(|line| line.split(' ')).collect();
         for file in files().unwrap() {
-            let named = words.iter().filter(|word| **word == file).count();
+            let filter = format!("{file}::");
+            let named = words.iter().filter(|word| **word == filter).count();
             assert_eq!(named, 1, "{file}");
         }
         for file in ALONE {
-            assert!(lines[2].contains(&format!(" {file} ")), "no file {file}");
+            let mut words = lines[2].split(' ');
+            let filter = format!("{file}::");
+            assert!(words.any(|word| word == filter), "no file {file}");
+        }
+    }
+
+    /// A filter is for one file and for all of it.
+    #[test]
+    fn a_filter_chooses_the_tests_of_one_file() {
+        let files = files().unwrap();
+        for file in &files {
+            let ends = |other: &&String| *other != file && other.ends_with(file.as_str());
+            let other = files.iter().find(ends);
+            assert_eq!(other, None, "the filter for {file} chooses this as well");
+            let path = workspace::root().join(DIRECTORY).join(format!("{file}.rs"));
+            let text = fs::read_to_string(path).unwrap();
+            let mut lines = text.lines().map(str::trim_start);
+            let module =
+                lines.find(|line| line.starts_with("mod ") || line.starts_with("pub mod "));
+            assert_eq!(module, None, "{file}: another file's filter may choose it");
         }
     }
 }

@@ -70,6 +70,7 @@ fn steps() -> Result<Vec<Step>> {
         half,
         other_half,
         checked,
+        promises::unit_tests(),
         alone,
     ])
 }

@@ -116,3 +116,71 @@ pub fn temporary_dir(name: &str) -> Result<(PathBuf, crate::cleanup::Guard)> {
         |path| Ok(std::fs::remove_dir_all(path)?),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    /// Adds a file of a test program, and the files of its modules.
+    fn follow(file: &Path, reached: &mut BTreeSet<PathBuf>) {
+        let text = fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let is_root = reached.is_empty();
+        reached.insert(file.to_owned());
+        let dir = match is_root || file.ends_with("mod.rs") {
+            true => file
+                .parent()
+                .expect("a file lies in a directory")
+                .to_owned(),
+            false => file.with_extension(""),
+        };
+        let modules = text.lines().filter_map(|line| {
+            let line = line.strip_prefix("pub ").unwrap_or(line);
+            line.strip_prefix("mod ")?.strip_suffix(';')
+        });
+        for module in modules {
+            let own = dir.join(format!("{module}.rs"));
+            let directory = dir.join(module).join("mod.rs");
+            follow(if own.exists() { &own } else { &directory }, reached);
+        }
+    }
+
+    fn sources(dir: &Path, found: &mut BTreeSet<PathBuf>) {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                sources(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.insert(path);
+            }
+        }
+    }
+
+    /// A file of tests that no program names is never compiled, and says nothing.
+    #[test]
+    fn every_file_of_tests_belongs_to_a_test_program() {
+        let output = cargo()
+            .args(["metadata", "--format-version=1", "--no-deps"])
+            .output()
+            .unwrap();
+        let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut checked = 0;
+        for package in metadata["packages"].as_array().unwrap() {
+            let mut reached = BTreeSet::new();
+            let targets = package["targets"].as_array().unwrap();
+            for target in targets.iter().filter(|target| target["kind"][0] == "test") {
+                let mut files = BTreeSet::new();
+                follow(Path::new(target["src_path"].as_str().unwrap()), &mut files);
+                reached.append(&mut files);
+            }
+            let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+            let mut found = BTreeSet::new();
+            sources(&manifest.with_file_name("tests"), &mut found);
+            let forgotten: Vec<_> = found.difference(&reached).collect();
+            assert!(forgotten.is_empty(), "no test program has {forgotten:?}");
+            checked += found.len();
+        }
+        assert!(checked > 200, "{checked} files");
+    }
+}

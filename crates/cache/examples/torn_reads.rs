@@ -2,7 +2,7 @@
 //! not of one entry. `cargo run --release -p coldpress-cache --example torn_reads [READS]`; without a
 //! number a thousand million.
 
-#[path = "../tests/common/storm.rs"]
+#[path = "../tests/storm.rs"]
 mod storm;
 
 use coldpress_cache::Backing;

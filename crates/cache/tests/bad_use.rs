@@ -1,4 +1,6 @@
 //! Bad use of the Rust interface is an error that says what is wrong, never corruption.
+//!
+//! A program of its own, for it sets a limit of its process.
 
 use coldpress_cache::{Backing, Cache, Error, Options, PAGE_BYTES};
 

@@ -63,15 +63,17 @@ impl Drop for Group {
     }
 }
 
-/// Runs this test again in `group`.
+/// Runs a test of this file again in `group`.
 fn run_child(test: &str, group: &Group) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .args(["--exact", &format!("kernel_reclaim::{test}")])
+        .args(["--nocapture", "--test-threads=1"])
         .env("COLDPRESS_CACHE_GROUP", &group.0)
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     print!("{text}");
+    assert!(text.contains("running 1 test\n"), "there is no {test}");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {errors}", output.status);
     text

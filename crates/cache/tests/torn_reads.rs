@@ -1,7 +1,8 @@
 //! No read hands out half of one entry and half of another: ten million reads beside writers,
 //! evictions and a kernel that takes pages. `examples/torn_reads.rs` makes it a thousand million.
+//!
+//! A program of its own: what races is chance, and less of it with other tests on the same processors.
 
-#[path = "common/storm.rs"]
 mod storm;
 
 use coldpress_cache::Backing;

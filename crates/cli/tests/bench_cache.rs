@@ -1,9 +1,7 @@
 //! Promise: `coldpress bench cache` measures every kind under a limit that it makes and removes again, also
 //! when it is interrupted, and says what mends it where it cannot make one.
 
-mod common;
-
-use common::{Directory, coldpress, coldpress_as_nobody, root, stderr, stdout};
+use crate::common::{Directory, coldpress, coldpress_as_nobody, root, stderr, stdout};
 use serde_json::Value;
 use std::io::Read;
 use std::path::PathBuf;

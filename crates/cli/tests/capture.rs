@@ -1,9 +1,7 @@
 //! Promise: `coldpress capture` writes the pages of a live process that are worth compressing,
 //! all of them and nothing else, and leaves nothing half-written.
 
-mod common;
-
-use common::{Directory, coldpress, coldpress_as_nobody, root, stderr, stdout};
+use crate::common::{Directory, coldpress, coldpress_as_nobody, root, stderr, stdout};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -134,7 +132,7 @@ fn every_page_is_captured_once_and_same_filled_ones_are_counted() {
         count(" zero") >= PAGES / 5 && count(" otherwise same-filled") >= PAGES / 5,
         "{text}"
     );
-    assert!(!common::exists(&directory.path("all.pages.partial")));
+    assert!(!crate::common::exists(&directory.path("all.pages.partial")));
     // What was left out stands beside it.
     let note = |name: &str| -> Value {
         let text = fs::read_to_string(directory.path(name)).unwrap();
@@ -180,7 +178,7 @@ fn inactive_pages_are_those_that_nobody_touches() {
     let message = stderr(&output);
     if message.contains("cannot tell which pages are touched") {
         assert_eq!(output.status.code(), Some(125));
-        assert!(!common::exists(&file) && message.lines().count() == 1);
+        assert!(!crate::common::exists(&file) && message.lines().count() == 1);
         eprintln!("SKIPPED: inactive pages: {message}");
         return;
     }
@@ -214,7 +212,7 @@ fn inactive_pages_are_those_that_nobody_touches() {
         .spawn()
         .unwrap();
     let partial = directory.path("never.pages.partial");
-    while !common::exists(&partial) {
+    while !crate::common::exists(&partial) {
         assert_eq!(interrupted.try_wait().unwrap(), None);
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -222,7 +220,9 @@ fn inactive_pages_are_those_that_nobody_touches() {
     // SAFETY: a signal to our own child, which has not been waited for.
     unsafe { libc::kill(interrupted.id().cast_signed(), libc::SIGINT) };
     assert_eq!(interrupted.wait().unwrap().signal(), Some(libc::SIGINT));
-    assert!(!common::exists(&partial) && !common::exists(&directory.path("never.pages")));
+    assert!(
+        !crate::common::exists(&partial) && !crate::common::exists(&directory.path("never.pages"))
+    );
     let damon = fs::read_to_string("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds").unwrap();
     assert_eq!(damon.trim(), "0");
 
@@ -240,7 +240,7 @@ fn inactive_pages_are_those_that_nobody_touches() {
         .spawn()
         .unwrap();
     let partial = directory.path("cut.pages.partial");
-    while !common::exists(&partial) {
+    while !crate::common::exists(&partial) {
         assert_eq!(cut.try_wait().unwrap(), None);
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -254,7 +254,7 @@ fn inactive_pages_are_those_that_nobody_touches() {
         "{}",
         stderr(&output)
     );
-    assert!(!common::exists(&directory.path("cut.pages.partial")));
+    assert!(!crate::common::exists(&directory.path("cut.pages.partial")));
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn what_cannot_be_captured_is_refused_in_one_line() {
         assert!(words == "-1" || message.lines().count() == 1, "{message}");
         assert_eq!(stdout(&output), "");
     }
-    assert!(!common::exists(Path::new(file)));
+    assert!(!crate::common::exists(Path::new(file)));
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn another_users_process_is_refused() {
         "{message}"
     );
     assert_eq!(message.lines().count(), 1, "{message}");
-    assert!(!common::exists(Path::new(
+    assert!(!crate::common::exists(Path::new(
         "/tmp/coldpress-test-nobody.pages"
     )));
 }

@@ -1,9 +1,7 @@
 //! Promise: `doctor` names the tier, its exit status says whether `run` would start a program, and an inherited
 //! descriptor of `/dev/userfaultfd` is as good as privilege.
 
-mod common;
-
-use common::{Directory, coldpress, coldpress_as_nobody, root, stdout};
+use crate::common::{Directory, coldpress, coldpress_as_nobody, root, stdout};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -59,7 +57,7 @@ fn the_exit_status_is_that_of_a_run() {
 /// `doctor` praised the machine where `run` refused: there was no library, or one that the loader cannot load.
 #[test]
 fn run_and_doctor_agree_about_the_library() {
-    if !common::full_tier("what a run is refused for") {
+    if !crate::common::full_tier("what a run is refused for") {
         return;
     }
     let directory = Directory::new("agree");
@@ -78,7 +76,7 @@ fn run_and_doctor_agree_about_the_library() {
         let doctor = with(&["doctor"]);
         assert_eq!((run.status.code(), stdout(&run).as_str()), (Some(125), ""));
         assert_eq!(doctor.status.code(), Some(125));
-        let refusal = common::stderr(&run);
+        let refusal = crate::common::stderr(&run);
         let refusal = refusal.trim_start_matches("coldpress: ");
         assert!(
             stdout(&doctor).contains(refusal),
@@ -141,7 +139,7 @@ fn an_inherited_descriptor_gives_nobody_the_full_tier() {
     let directory = Directory::new("inherit");
     for named in [false, true] {
         let mut command = coldpress_as_nobody(&directory);
-        let number = common::inherit(&mut command, &device);
+        let number = crate::common::inherit(&mut command, &device);
         if named {
             command.env("COLDPRESS_DEVICE_FD", number.to_string());
         }
@@ -188,7 +186,10 @@ fn an_old_kernel_is_refused_by_name() {
     };
     let doctor = old(&["doctor"]);
     let run = old(&["run", "--", "true"]);
-    for (output, text) in [(&doctor, stdout(&doctor)), (&run, common::stderr(&run))] {
+    for (output, text) in [
+        (&doctor, stdout(&doctor)),
+        (&run, crate::common::stderr(&run)),
+    ] {
         assert_eq!(output.status.code(), Some(125), "{text}");
         assert!(text.contains("this kernel is Linux 2.6."), "{text}");
         assert!(

@@ -1,9 +1,7 @@
 //! Promise: `coldpress eval` reports on every strategy, the same from run to run but for times,
 //! and refuses what is no file of pages in one line.
 
-mod common;
-
-use common::{Directory, coldpress, stderr, stdout};
+use crate::common::{Directory, coldpress, stderr, stdout};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Output;

@@ -1,9 +1,7 @@
 //! Promise: what Coldpress refuses, it refuses before the program starts, with the exit status
 //! that says whose fault it is, and a message that names the thing to blame.
 
-mod common;
-
-use common::{
+use crate::common::{
     Directory, NOBODY, coldpress, coldpress_as_nobody, copy_executable, root, stderr, stdout,
 };
 use std::fs;

@@ -4,11 +4,9 @@
 //! The pager is a stand-in compiled here: a library that fills in the first slot of the run file as the real one
 //! would, and compresses nothing.
 
-mod common;
-
+use crate::common::{Directory, coldpress, copy_executable, full_tier, stderr, stdout};
 use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
 use coldpress_interface::run_file;
-use common::{Directory, coldpress, copy_executable, full_tier, stderr, stdout};
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
@@ -254,7 +252,7 @@ fn arguments_and_environment_reach_the_program() {
     }
     assert!(
         !text.contains("_COLDPRESS_DEVICE_FD")
-            || common::stdout(&output).contains("_COLDPRESS_DEVICE_FD=")
+            || crate::common::stdout(&output).contains("_COLDPRESS_DEVICE_FD=")
     );
 }
 
@@ -484,7 +482,8 @@ fn a_library_that_cannot_be_preloaded_is_refused() {
 
 #[test]
 fn a_nobody_with_an_inherited_descriptor_hands_it_on() {
-    if !common::root("handing a descriptor of /dev/userfaultfd to a user without privilege") {
+    if !crate::common::root("handing a descriptor of /dev/userfaultfd to a user without privilege")
+    {
         return;
     }
     let unprivileged =
@@ -496,11 +495,11 @@ fn a_nobody_with_an_inherited_descriptor_hands_it_on() {
     let Some(setup) = Setup::new("nobody") else {
         return;
     };
-    let mut command = common::coldpress_as_nobody(&setup.directory);
+    let mut command = crate::common::coldpress_as_nobody(&setup.directory);
     let script = "readlink /proc/self/fd/$_COLDPRESS_DEVICE_FD; ls -d ${_COLDPRESS_RUN_FILE%/*}";
     command.args(["run", "--budget", "64M", "--", "sh", "-c", script]);
     command.env("COLDPRESS_PRELOAD_LIBRARY", &setup.library);
-    common::inherit(&mut command, &device);
+    crate::common::inherit(&mut command, &device);
     let output = command.output().unwrap();
     assert_eq!(
         stdout(&output),

@@ -2,11 +2,11 @@
 //! is, and changes nothing where it says that it did not. What is written into the request block
 //! by others is not believed.
 
-mod common;
-
+use crate::common::{
+    Directory, Managed, coldpress, coldpress_as_nobody, root, slot_of, stderr, stdout,
+};
 use coldpress_interface::control;
 use coldpress_interface::page::CONTROL_AT;
-use common::{Directory, Managed, coldpress, coldpress_as_nobody, root, slot_of, stderr, stdout};
 use serde_json::Value;
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Output};
@@ -283,7 +283,7 @@ fn the_pager_believes_nothing_of_a_request() {
         for word in [keys, word, word, word] {
             bytes.extend(word.to_ne_bytes());
         }
-        for word in [u64::from(pid), common::start_time(pid)] {
+        for word in [u64::from(pid), crate::common::start_time(pid)] {
             bytes.extend(word.to_ne_bytes());
         }
         file.write_all_at(&bytes, control + 8).unwrap();

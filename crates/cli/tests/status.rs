@@ -1,12 +1,10 @@
 //! Promise: `status` shows what runs, believes no file that does not fit its process, and clears
 //! away what dead processes of this user left.
 
-mod common;
-
-use coldpress_interface::statistics::{Rule, Statistics, VERSION};
-use common::{
+use crate::common::{
     Directory, Managed, coldpress, exists, run_file, start_time, statistics_page, stderr, stdout,
 };
+use coldpress_interface::statistics::{Rule, Statistics, VERSION};
 use serde_json::Value;
 use std::fs;
 use std::process::{Child, Command, Output};

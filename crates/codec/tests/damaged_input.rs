@@ -1,12 +1,10 @@
 //! Promise: whatever bytes are decompressed, the outcome is `Corrupt` or a whole page that
 //! depends on those bytes alone (I4); never a panic, and never a byte of an earlier page.
 
-mod common;
-
+use crate::common::codecs::{Subject, Worker, codecs};
+use crate::common::fenced::{At, ENDS, Fenced};
+use crate::common::{KINDS, Kind, Random, config, page};
 use coldpress_codec::{Compressed, Corrupt, PAGE_SIZE, Page, checksum};
-use common::codecs::{Subject, Worker, codecs};
-use common::fenced::{At, ENDS, Fenced};
-use common::{KINDS, Kind, Random, config, page};
 use proptest::prelude::*;
 
 /// The bytes that a codec stores for the page, if it does.

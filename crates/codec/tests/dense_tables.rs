@@ -3,11 +3,9 @@
 //!
 //! Under Miri the copy is the one that the same test left in a file outside of it.
 
-mod common;
-
+use crate::common::{Kind, page, tables, zeroed};
 use coldpress_codec::press_dense::{DenseTables, PressDense};
 use coldpress_codec::{AnyCodec, CodecKind, Compressed, Corrupt, PAGE_SIZE, Page, PageCodec};
-use common::{Kind, page, tables, zeroed};
 
 fn compress(tables: &DenseTables, page: &Page) -> Vec<u8> {
     let dense = PressDense::new(tables).expect("trained");

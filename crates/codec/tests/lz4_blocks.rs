@@ -1,12 +1,12 @@
 //! Promise: both of our LZ4s, and any other, read each other's blocks; and neither reads what is
 //! no block of a page.
 
-mod common;
-
+#[cfg(feature = "liblz4")]
+use crate::common::cases;
+use crate::common::{KINDS, Random, config, page};
 #[cfg(feature = "liblz4")]
 use coldpress_codec::{Compressed, Lz4, Lz4State};
 use coldpress_codec::{Corrupt, Lz4Rust, PAGE_SIZE, Page, PageCodec, lz4_rust};
-use common::{KINDS, Random, cases, config, page};
 use proptest::prelude::*;
 
 /// Compresses by our Rust.

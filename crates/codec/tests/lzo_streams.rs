@@ -1,9 +1,7 @@
 //! Promise: our LZO and another, lzokay, read what either writes.
 
-mod common;
-
+use crate::common::{KINDS, Random, config, page};
 use coldpress_codec::{Compressed, Lzo, PAGE_SIZE, Page, PageCodec, lz4_rust};
-use common::{KINDS, Random, config, page};
 use proptest::prelude::*;
 
 const LZO: Lzo = Lzo {

@@ -9,15 +9,12 @@
 //! Not under Miri, which has one path: `round_trip.rs` and `damaged_input.rs` take it there.
 #![cfg(not(miri))]
 
-#[path = "press_format/by_the_book.rs"]
 mod by_the_book;
-mod common;
-
+use crate::common::{KINDS, Random, zeroed};
 use by_the_book::{CODES, Candidate, Streams, Table};
 use coldpress_codec::press::{Press, Simd};
 use coldpress_codec::press_dense::{DenseTables, PressDense, Trainer};
 use coldpress_codec::{Compressed, DEFAULT_TARGET_BYTES, Lz4Rust, PAGE_SIZE, Page, PageCodec};
-use common::{KINDS, Random, zeroed};
 
 /// A codec on every path that there is, and the tables that it has.
 struct Subject {
@@ -95,7 +92,7 @@ fn varied(random: &mut Random) -> Page {
     const WORDS: [&str; 6] = ["key=", "\"name\": ", "größe ", "0x7f, ", "return ", "\r\n"];
     let kind = KINDS[random.below(KINDS.len())];
     if random.below(4) == 0 {
-        return common::page(kind, random.next());
+        return crate::common::page(kind, random.next());
     }
     let mut page = vec![];
     while page.len() < PAGE_SIZE {

@@ -1,11 +1,9 @@
 //! Promise: what a codec stores within its bound comes back exactly (I2, I3).
 
-mod common;
-
+use crate::common::codecs::{Subject, Worker, codecs};
+use crate::common::fenced::{At, ENDS, Fenced};
+use crate::common::{KINDS, Kind, Random, config, page};
 use coldpress_codec::{Compressed, DEFAULT_TARGET_BYTES, PAGE_SIZE, Page, same_filled};
-use common::codecs::{Subject, Worker, codecs};
-use common::fenced::{At, ENDS, Fenced};
-use common::{KINDS, Kind, Random, config, page};
 use proptest::prelude::*;
 
 /// What lies in front of the output, or behind it, on the side that has no fence.
@@ -69,7 +67,7 @@ fn compress_twice(
     let mut worker = subject.worker();
     let mut random = Random(seed);
     for _ in 0..if cfg!(miri) { 1 } else { 3 } {
-        let other = common::page(KINDS[random.below(KINDS.len())], random.next());
+        let other = crate::common::page(KINDS[random.below(KINDS.len())], random.next());
         let (_, stored) = compress(
             &mut *worker,
             &other,
@@ -254,7 +252,7 @@ fn target_is_seventy_percent() {
 /// Threads decompress while others compress; workers are not shared.
 #[test]
 fn decompresses_in_parallel() {
-    let rounds = common::cases(50);
+    let rounds = crate::common::cases(50);
     let subjects = codecs();
     for subject in subjects.iter().filter(|subject| !subject.tells_same_filled) {
         let text = &page(Kind::Pointers, 5);

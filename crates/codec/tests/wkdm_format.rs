@@ -1,10 +1,8 @@
 //! Promise: WKdm's format is the one that its documentation describes: a decoder written from
 //! that alone, one word at a time, reads it.
 
-mod common;
-
+use crate::common::{KINDS, config, page};
 use coldpress_codec::{Compressed, Corrupt, PAGE_SIZE, Page, PageCodec, Wkdm, WkdmSections};
-use common::{KINDS, config, page};
 use proptest::prelude::*;
 
 const WKDM: Wkdm = Wkdm {

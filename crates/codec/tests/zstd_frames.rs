@@ -2,12 +2,10 @@
 //! one frame of one block.
 #![cfg(feature = "zstd")]
 
-mod common;
-
+use crate::common::{KINDS, Kind, page, zeroed};
 use coldpress_codec::{
     Compressed, Corrupt, PAGE_SIZE, Page, PageCodec, Zstd, ZstdScratch, ZstdState,
 };
-use common::{KINDS, Kind, page, zeroed};
 
 fn zstd(level: i32) -> Zstd {
     Zstd {

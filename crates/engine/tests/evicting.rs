@@ -1,13 +1,10 @@
 //! Promise: what becomes of a page between its choice and its eviction is what counts.
 
-#[path = "kernel/mod.rs"]
-mod kernel;
-
+use crate::kernel::*;
 use coldpress_engine::evictor::{EngineSource, Level, Source};
 use coldpress_engine::queues::standing::{Queue, Standing};
 use coldpress_engine::vmo::VmoId;
 use coldpress_engine::{Place, Trigger};
-use kernel::*;
 
 /// A pager-backed VMO with one old page in place, and where that is.
 fn old_page(s: &'static System) -> (VmoId, Place) {

@@ -1,14 +1,12 @@
 //! Promise: the C header and the Rust side mean the same bytes, and those of
 //! `zx_info_kmem_stats_compression` are the RFC's.
 
-mod metrics_common;
-
+use crate::metrics_common::*;
 use coldpress_engine::metrics::accounting::flags;
 use coldpress_engine::metrics::kmem::KmemStatsCompression;
 use coldpress_engine::metrics::layouts;
 use coldpress_engine::metrics::query::topic;
 use coldpress_engine::metrics::record::{Layout, Record};
-use metrics_common::*;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;

@@ -4,9 +4,8 @@
 //! Both are `headers/reader.c`, compiled with the header as it was (`headers/v1.h`) and as it is
 //! (`include/coldpress_info.h`).
 
-mod machine;
-mod metrics_common;
-
+use crate::machine::*;
+use crate::metrics_common::*;
 use coldpress_engine::metrics::accounting::*;
 use coldpress_engine::metrics::kmem::KmemStatsCompression;
 use coldpress_engine::metrics::layouts::*;
@@ -14,8 +13,6 @@ use coldpress_engine::metrics::query::{Answer, QueryError, Subject, get_info, to
 use coldpress_engine::metrics::record::Record;
 use coldpress_engine::metrics::task_times::FaultTimes;
 use coldpress_engine::{Entry, SegmentId};
-use machine::*;
-use metrics_common::*;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};

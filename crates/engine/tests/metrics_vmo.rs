@@ -1,10 +1,7 @@
 //! Promise: figures add up on a machine that owns its pages, too.
 
-#[path = "kernel/mod.rs"]
-mod kernel;
-
+use crate::kernel::*;
 use coldpress_engine::vmo::VmoError;
-use kernel::*;
 use std::collections::BTreeMap;
 
 fn figures(s: &System) -> BTreeMap<&'static str, u64> {

@@ -1,9 +1,12 @@
 //! Promise: neither a fault nor a reclaim batch calls an allocator, and neither takes a chunk
 //! once the tables are ready.
 //!
-//! The only test of its binary; only this thread's allocations are counted.
+//! A program of its own, for it has its own allocator; only this thread's allocations are counted.
 
+mod frames;
+mod kit;
 mod machine;
+mod spin_lock;
 
 use coldpress_engine::FaultOutcome;
 use machine::*;

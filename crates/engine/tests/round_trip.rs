@@ -1,9 +1,7 @@
 //! Promise: a page goes out and comes back bit for bit, whatever is in it.
 
-mod machine;
-
+use crate::machine::*;
 use coldpress_engine::{Entry, FaultOutcome};
-use machine::*;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The time after which failed pages are back among the young: two looks at their list.

@@ -18,7 +18,7 @@ fn document() -> String {
          `crates/engine/src/tunables.rs`; a test compares them, and writes this file if it is run with\n\
          `COLDPRESS_WRITE_DOCS=1`:\n\n\
          ```console\n\
-         $ COLDPRESS_WRITE_DOCS=1 cargo test -p coldpress-engine --test tunables\n\
+         $ COLDPRESS_WRITE_DOCS=1 cargo test -p coldpress-engine --test engine tunables\n\
          ```\n\n\
          Names that begin with `kernel.` are those of Zircon, where RFC-0219 was implemented. The column *Linux* says when a\n\
          program under `coldpress run` takes a value: `coldpress run --tune NAME=VALUE` (several times, or `tune` in the file of\n\
@@ -53,7 +53,7 @@ fn the_document_says_what_the_table_says() {
     assert_eq!(
         written,
         document(),
-        "COLDPRESS_WRITE_DOCS=1 cargo test -p coldpress-engine --test tunables writes it anew"
+        "COLDPRESS_WRITE_DOCS=1 cargo test -p coldpress-engine --test engine tunables writes it anew"
     );
 }
 

@@ -1,10 +1,7 @@
 //! Promise: who waits for a user pager is told when there is a page that the pager did not supply.
 
-#[path = "kernel/mod.rs"]
-mod kernel;
-
+use crate::kernel::*;
 use coldpress_engine::Memory;
-use kernel::*;
 
 /// Found by the simulation: a thread waited for a page that had been zeroed meanwhile. When the pager
 /// supplied it, it was there already, and nobody was told.

@@ -2,19 +2,12 @@
 //! each written anew. Mappings are the machine's business: an address space of the tests has them, as
 //! ranges of VMOs (`zircon_vmo/space.rs`). `vmaspace_accessed_test_untagged` is in `zircon_queues.rs`.
 
-#[path = "kernel/mod.rs"]
-mod kernel;
-#[path = "zircon_vmo/kit.rs"]
-mod kit;
-#[path = "zircon_vmo/space.rs"]
-mod space;
-
+use crate::kernel::*;
+use crate::zircon_vmo::kit::*;
+use crate::zircon_vmo::space::*;
 use coldpress_engine::queues::access::Harvest;
 use coldpress_engine::queues::standing::{Queue, Standing};
 use coldpress_engine::vmo::{MAX_PAGES, Shares};
-use kernel::*;
-use kit::*;
-use space::*;
 use std::sync::atomic::Ordering::Relaxed;
 
 fn is_marked(s: &System, vmo: &Handle) -> bool {

@@ -3,16 +3,11 @@
 //! each, kept by a VMO for what it holds itself. What is shared a hidden node holds, and those who see it
 //! find it in [`attribution`](coldpress_engine::vmo::Vmos::attribution).
 
-#[path = "kernel/mod.rs"]
-mod kernel;
-#[path = "zircon_vmo/kit.rs"]
-mod kit;
-
+use crate::kernel::*;
+use crate::zircon_vmo::kit::*;
 use coldpress_engine::Trigger;
 use coldpress_engine::metrics::tracker::PageTracker;
 use coldpress_engine::vmo::{Usage, VmoId};
-use kernel::*;
-use kit::*;
 
 fn usage(s: &System, id: VmoId) -> (u64, u64) {
     s.vmos.check_invariants();

@@ -2,15 +2,12 @@
 //! each written anew. Zircon keeps 32 bits beside a compressed page, its share count; ours lies beside
 //! the leaf of the page list, and these tests look at it through snapshots.
 
-#[path = "kernel/mod.rs"]
-mod kernel;
-
+use crate::kernel::*;
 use coldpress_codec::{Compressed, DEFAULT_TARGET_BYTES, Lz4, Lz4Rust, Page, PageCodec};
 use coldpress_engine::queues::standing::{Queue, Standing};
 use coldpress_engine::vmo::VmoId;
 use coldpress_engine::{Entry, Host, Place};
 use coldpress_storage::{CompressedStorage, Gather, Reference, ThreeSlot, data, write};
-use kernel::*;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// All zero, as every host hands a codec's state out.

@@ -2,13 +2,10 @@
 //! tests ask that concern them (suite `pmm`), each written anew; so do freed frames that are checked,
 //! and references packed into a few bits. What is physical memory management itself has no like here.
 
-#[path = "machine/spin_lock.rs"]
-mod spin_lock;
-
+use crate::spin_lock::SpinLock;
 use coldpress_engine::frame_budget::{FrameBudget, Refused, Tell};
 use coldpress_engine::freed_frames::{CheckedFrames, FreedFill};
 use coldpress_storage::{FRAME_BYTES, FrameIndex, FrameSource, Reference};
-use spin_lock::SpinLock;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;

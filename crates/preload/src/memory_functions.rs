@@ -6,7 +6,7 @@
 //! are hidden: the program's stay the program's.
 //!
 //! They are of assembly, since the compiler may turn a loop that copies into a call of `memcpy`. No CPU is asked what
-//! it can do: up to a page, SSE2 is as fast as glibc's choice (`promises/tests/hostile_memory_functions.rs` compares).
+//! it can do: up to a page, SSE2 is as fast as glibc's choice (`hostile_memory_functions.rs` of the promises compares).
 
 use core::arch::global_asm;
 

@@ -1,9 +1,9 @@
 //! The promises of Coldpress, each a test on a real program.
 //!
-//! A promise is a file in `tests/`, named after what it promises. Most of them run a C program
+//! A promise is a file in `tests/promises/`, named after what it promises. Most of them run a C program
 //! out of `programs/` under `coldpress run` and believe its verdict: every program knows what
 //! each of its pages must hold, verifies it, and exits 0 after `OK ...` or 1 after `WRONG: ...`.
-//! All of them pass natively (`tests/programs_pass_natively.rs`), so that a failure under
+//! All of them pass natively (`tests/promises/programs_pass_natively.rs`), so that a failure under
 //! `coldpress run` is the pager's.
 //!
 //! * [`hazards`]: the table of hazard programs with the arguments and budgets they run under;

@@ -3,6 +3,7 @@
 use crate::skip;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
@@ -91,7 +92,13 @@ impl MemoryGroup {
             return None;
         };
         let parent = Path::new("/sys/fs/cgroup/memory").join(own.trim_start_matches('/'));
-        let dir = parent.join(format!("coldpress-promises-{}", std::process::id()));
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let unique = format!(
+            "coldpress-promises-{}-{}",
+            std::process::id(),
+            MADE.fetch_add(1, Relaxed)
+        );
+        let dir = parent.join(unique);
         if let Err(e) = fs::create_dir(&dir) {
             skip::skipped(&format!("{}: {e}", dir.display()));
             return None;

@@ -1,9 +1,7 @@
 //! Reading and writing parts of objects, whole and split.
 
-mod common;
-
+use crate::common::{Host, with_host};
 use coldpress_storage::{CompressedStorage, Press, Reference, read_at, write, write_at};
-use common::{Host, with_host};
 
 /// One whole object and one that is split.
 fn objects(host: &Host, storage: &mut Press) -> [(Reference, Vec<u8>); 2] {

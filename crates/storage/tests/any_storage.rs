@@ -1,12 +1,10 @@
 //! Promise: the storage of a `static` is chosen when the program starts, by name.
 
-mod common;
-
 use std::sync::Mutex;
 
+use crate::common::Host;
+use crate::common::model::Model;
 use coldpress_storage::{AnyStorage, CompressedStorage, StorageKind};
-use common::Host;
-use common::model::Model;
 
 /// As the engine has it.
 static STORAGE: Mutex<AnyStorage> = Mutex::new(AnyStorage::new(StorageKind::ThreeSlot));
@@ -20,7 +18,7 @@ fn a_static_storage_takes_a_kind_before_its_first_use() {
     }
     storage.select(StorageKind::Press);
     let host = Host::new(8);
-    common::with_tables(&mut *storage, 8);
+    crate::common::with_tables(&mut *storage, 8);
     let reference = storage.allocate(&host, 100).unwrap();
     storage.select(StorageKind::Press);
     let changed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -52,7 +50,7 @@ fn every_kind_stores_frees_and_compacts() {
         let (objects, frames) = if cfg!(miri) { (12, 40) } else { (40, 400) };
         let host = Host::new(frames);
         let mut storage = Box::new(AnyStorage::new(kind));
-        common::with_tables(&mut *storage, frames);
+        crate::common::with_tables(&mut *storage, frames);
         let mut model = Model::default();
         let chains = kind == StorageKind::SizeClass;
         for n in 0..objects {

@@ -1,14 +1,12 @@
 //! Promise: storages are instances. Two of them, for two security domains, over one source of
 //! frames never share a frame, and each counts the tables that it has touched, and no others.
 
-mod common;
-
 use std::collections::HashSet;
 
+use crate::common::model::Model;
+use crate::common::{Host, with_tables};
 use coldpress_storage::parts;
 use coldpress_storage::{CompressedStorage, Press, SizeClass, ThreeSlot, TwoSlot};
-use common::model::Model;
-use common::{Host, with_tables};
 
 fn frames_of(host: &Host, model: &Model) -> HashSet<u32> {
     let parts = model.objects.iter().flat_map(|(reference, _)| {
@@ -49,7 +47,7 @@ fn never_share_a_frame<S: CompressedStorage>(make: fn() -> S) {
         model
             .objects
             .iter()
-            .for_each(|(r, seed)| common::model::verify(&host, *r, *seed));
+            .for_each(|(r, seed)| crate::common::model::verify(&host, *r, *seed));
         storage.usage().storage_bytes / 4096
     });
     assert_eq!(held.iter().sum::<usize>(), host.lent(), "{}", S::NAME);
@@ -118,6 +116,6 @@ fn compaction_goes_through_the_frames_of_its_own_domain() {
     ours.check_frames(&host);
     assert_eq!(other.usage().objects, 7500);
     for (reference, seed) in &model.objects {
-        common::model::verify(&host, *reference, *seed);
+        crate::common::model::verify(&host, *reference, *seed);
     }
 }

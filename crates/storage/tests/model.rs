@@ -1,12 +1,10 @@
 //! Every storage against a plain model that moves real bytes and verifies them.
 
-mod common;
-
+use crate::common::model::Model;
+use crate::common::with_host;
 use coldpress_storage::{
     CompressedStorage, FRAME_BYTES, FrameIndex, Press, Reference, SizeClass, ThreeSlot, TwoSlot,
 };
-use common::model::Model;
-use common::with_host;
 use proptest::prelude::*;
 
 const CASES: u32 = if cfg!(miri) { 1 } else { 100 };

@@ -1,10 +1,8 @@
 //! One test for each rule of our own storage: placement, freeing, compaction, S3, refusals.
 
-mod common;
-
+use crate::common::model::Model;
+use crate::common::{Chunks, Host, with_host};
 use coldpress_storage::{CompressedStorage, FRAME_BYTES, Press, Reference, Usage, parts};
-use common::model::Model;
-use common::{Chunks, Host, with_host};
 
 const SMALL: bool = cfg!(miri);
 

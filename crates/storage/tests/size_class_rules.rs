@@ -1,10 +1,8 @@
 //! One test for each rule of zsmalloc that the storage follows.
 
-mod common;
-
+use crate::common::model::Model;
+use crate::common::{Chunks, Host, with_host};
 use coldpress_storage::{CompressedStorage, FRAME_BYTES, LINK_BYTES, Reference, SizeClass};
-use common::model::Model;
-use common::{Chunks, Host, with_host};
 
 fn fill(host: &Host, storage: &mut SizeClass, len: usize, count: usize) -> Vec<Reference> {
     let store = |_| storage.allocate(host, len).unwrap();

@@ -1,13 +1,11 @@
 //! One test for each rule of RFC-0219, "Compressed storage", and for each promise of the trait.
 
-mod common;
-
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use crate::common::{Chunks, Host, three_slot};
 use coldpress_storage::{
     CompressedStorage, FRAME_BYTES, Gather, Reference, ThreeSlot, Usage, data, write,
 };
-use common::{Chunks, Host, three_slot};
 
 /// Allocates one object for each length; all have to be in one frame.
 fn in_one_frame(host: &Host, storage: &mut ThreeSlot, lens: &[usize]) -> Vec<Reference> {

@@ -1,9 +1,7 @@
 //! One test for each rule of zbud that seed 002 names, and for what differs from it.
 
-mod common;
-
+use crate::common::{Host, with_host};
 use coldpress_storage::{CompressedStorage, FRAME_BYTES, Reference, TwoSlot};
-use common::{Host, with_host};
 
 fn store(host: &Host, storage: &mut TwoSlot, len: usize) -> Reference {
     let reference = storage.allocate(host, len).unwrap();

@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 pub const NOBODY: u32 = 65534;
 
@@ -108,8 +109,10 @@ pub struct Directory(PathBuf);
 
 impl Directory {
     pub fn new(name: &str) -> Self {
-        let path = PathBuf::from(format!("/tmp/coldpress-test-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let (pid, made) = (std::process::id(), MADE.fetch_add(1, Relaxed));
+        let path = PathBuf::from(format!("/tmp/coldpress-test-{pid}-{made}-{name}"));
+        fs::create_dir(&path).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         Self(path)
     }

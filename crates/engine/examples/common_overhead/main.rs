@@ -15,7 +15,7 @@ mod frames;
 mod kit;
 #[path = "../../tests/lean/mod.rs"]
 mod lean;
-#[path = "../../tests/machine/spin_lock.rs"]
+#[path = "../../tests/spin_lock.rs"]
 mod spin_lock;
 
 use coldpress_codec::{Lz4, Page};

@@ -15,7 +15,7 @@ mod measure;
 mod neighbour;
 #[path = "../../tests/domains/service.rs"]
 mod service;
-#[path = "../../tests/machine/spin_lock.rs"]
+#[path = "../../tests/spin_lock.rs"]
 mod spin_lock;
 
 use coldpress_storage::FrameSource;

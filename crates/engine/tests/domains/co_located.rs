@@ -1,8 +1,8 @@
 //! What remains, and what mends it: a secret in one page with bytes that the attacker chooses.
 
-use crate::machine::*;
-use crate::neighbour::share;
-use crate::service::{Guard, calibrate, serve, token};
+use super::machine::*;
+use super::neighbour::share;
+use super::service::{Guard, calibrate, serve, token};
 use coldpress_engine::Entry;
 
 const CANDIDATES: u64 = 16;

@@ -1,8 +1,8 @@
 //! What a domain can count is the same, to the last figure, whatever another keeps and does.
 
-use crate::machine::*;
-use crate::neighbour::{Bare, Neighbour, State, share};
-use crate::script::{Findings, attack, difference};
+use super::machine::*;
+use super::neighbour::{Bare, Neighbour, State, share};
+use super::script::{Findings, attack, difference};
 use coldpress_engine::domain_frames::DomainFrames;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,7 +1,7 @@
 //! Domains and the frames they borrow.
 
-use crate::machine::*;
-use crate::neighbour::share;
+use super::machine::*;
+use super::neighbour::share;
 use coldpress_engine::vmo::VmoError;
 use coldpress_storage::{FrameIndex, FrameSource};
 use std::collections::HashSet;

@@ -1,6 +1,6 @@
 //! What the attacker does, and all that it can count of it.
 
-use crate::machine::{Domain, noise, text};
+use super::machine::{Domain, noise, text};
 use coldpress_engine::vmo::VmoError;
 use coldpress_storage::FrameSource;
 

@@ -3,9 +3,9 @@
 //! Nothing is compared with a clock's absolute reading. The states take turns, and each is compared
 //! with the first in the same round; how much two turns in one and the same state differ is the noise.
 
-use crate::machine::*;
-use crate::measure::{OPERATIONS, Probe, Wash, median, order};
-use crate::neighbour::{Neighbour, State, share};
+use super::machine::*;
+use super::measure::{OPERATIONS, Probe, Wash, median, order};
+use super::neighbour::{Neighbour, State, share};
 use coldpress_engine::domain_frames::DomainFrames;
 
 const THEIRS: u64 = 600;

@@ -5,8 +5,8 @@
 //! protected is so in every mapping. Frames can run out, but not those that were reserved for pages in
 //! staging.
 
-use super::frames::Frames;
 use super::{Hook, SpinLock};
+use crate::frames::Frames;
 use coldpress_arena::{CHUNK_BYTES, ChunkSource};
 use coldpress_codec::Page;
 use coldpress_engine::lock::{HeldRanks, rank};

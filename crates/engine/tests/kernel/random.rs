@@ -3,7 +3,7 @@
 //! The target `random_compression` runs all tests of VMOs once more with it. A test names its VMOs by
 //! [`Restless`] only, so none can leave it out by mistake. What is said of where pages are is said with
 //! `assert_placed_eq`, which does not compare then; a test that makes no sense then ends at once
-//! ([`not_under_random_compression`]). At the end the process tells how many pages went and how
+//! ([`not_under_random_compression`]). At the end the process tells of each suite how many pages went and how
 //! much was not compared, and fails if many pages might have gone and none has.
 //!
 //! While a test waits for its hook, for chunks or for the end of slow codecs it is left in peace: what
@@ -13,6 +13,7 @@ use super::{CodecHooks, Machine, SpinLock, TestReclaimer, TestVmos, reclaimer_wi
 use coldpress_engine::STAGING_SLOTS;
 use coldpress_engine::lock::HeldRanks;
 use coldpress_engine::queues::random::RandomPick;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -29,38 +30,51 @@ pub const OTHER_SLOTS: u16 = STAGING_SLOTS as u16 - 1;
 /// So many times pages might have been compressed: one must have been then.
 const MANY: u64 = 1000;
 
-static OPERATIONS: AtomicU64 = AtomicU64::new(0);
-static COMPRESSED: AtomicU64 = AtomicU64::new(0);
-static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
-static NOT_COMPARED: AtomicU64 = AtomicU64::new(0);
+/// What the tests of one suite, a file or a directory, came to.
+#[derive(Default)]
+struct Sums {
+    operations: AtomicU64,
+    compressed: AtomicU64,
+    left_out: AtomicU64,
+    not_compared: AtomicU64,
+}
+
+static SUITES: Mutex<BTreeMap<String, &'static Sums>> = Mutex::new(BTreeMap::new());
+
+/// Those of this thread's suite: a test's thread bears its name, `suite::test`.
+fn sums() -> &'static Sums {
+    let name = std::thread::current().name().unwrap_or("?").to_owned();
+    let suite = name.split_once("::").map_or("no suite", |(suite, _)| suite);
+    let mut suites = SUITES.lock().unwrap();
+    suites
+        .entry(suite.to_owned())
+        .or_insert_with(|| &*Box::leak(Box::default()))
+}
 
 unsafe extern "C" {
     safe fn atexit(act: extern "C" fn()) -> i32;
 }
 
 extern "C" fn tell() {
-    let (operations, compressed) = (OPERATIONS.load(Relaxed), COMPRESSED.load(Relaxed));
-    println!(
-        "{}: {compressed} pages compressed at random in {operations} operations; \
-         {} assertions not compared, {} tests left out",
-        module_path!(),
-        NOT_COMPARED.load(Relaxed),
-        LEFT_OUT.load(Relaxed),
-    );
-    if operations >= MANY && compressed == 0 {
-        println!("random compression compresses nothing");
-        std::process::abort();
+    for (suite, sums) in SUITES.lock().unwrap().iter() {
+        let (operations, compressed) = (&sums.operations, &sums.compressed);
+        let (operations, compressed) = (operations.load(Relaxed), compressed.load(Relaxed));
+        println!(
+            "{suite}: {compressed} pages compressed at random in {operations} operations; \
+             {} assertions not compared, {} tests left out",
+            sums.not_compared.load(Relaxed),
+            sums.left_out.load(Relaxed),
+        );
+        if operations >= MANY && compressed == 0 {
+            println!("random compression compresses nothing");
+            std::process::abort();
+        }
     }
 }
 
 fn tell_at_the_end() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| assert_eq!(atexit(tell), 0));
-}
-
-/// Pages that were compressed at random so far, by all tests.
-pub fn compressed_at_random() -> u64 {
-    COMPRESSED.load(Relaxed)
 }
 
 /// Whether this test is to end at once, since it says of pages that they are in place, or what
@@ -71,7 +85,7 @@ pub fn not_under_random_compression(why: &str) -> bool {
         return false;
     }
     tell_at_the_end();
-    LEFT_OUT.fetch_add(1, Relaxed);
+    sums().left_out.fetch_add(1, Relaxed);
     let test = std::thread::current().name().unwrap_or("?").to_owned();
     println!("SKIPPED: {test}: {why}");
     true
@@ -89,7 +103,7 @@ fn seed() -> u64 {
 /// Whether what is said of where pages are is to be compared. Counts those that are not.
 pub fn are_placed() -> bool {
     if under_random_compression() {
-        NOT_COMPARED.fetch_add(1, Relaxed);
+        sums().not_compared.fetch_add(1, Relaxed);
     }
     !under_random_compression()
 }
@@ -126,8 +140,10 @@ pub(crate) use assert_placed;
 pub struct Restless {
     vmos: Box<TestVmos>,
     codec: Arc<CodecHooks>,
-    machine: OnceLock<&'static Machine>,
+    /// Their machine, and the sums of the suite that they are made for.
+    started: OnceLock<(&'static Machine, &'static Sums)>,
     random: Mutex<Option<(RandomPick, TestReclaimer)>>,
+    compressed: AtomicU64,
 }
 
 impl Restless {
@@ -135,8 +151,9 @@ impl Restless {
         Self {
             vmos,
             codec,
-            machine: OnceLock::new(),
+            started: OnceLock::new(),
             random: Mutex::default(),
+            compressed: AtomicU64::new(0),
         }
     }
 
@@ -146,12 +163,17 @@ impl Restless {
             tell_at_the_end();
             let reclaimer = reclaimer_with(255, OTHER_SLOTS..STAGING_SLOTS as u16);
             *self.random.lock().unwrap() = Some((RandomPick::new(seed()), reclaimer));
-            assert!(self.machine.set(machine).is_ok());
+            assert!(self.started.set((machine, sums())).is_ok());
         }
     }
 
+    /// Pages of these VMOs that were compressed at random so far.
+    pub fn compressed_at_random(&self) -> u64 {
+        self.compressed.load(Relaxed)
+    }
+
     fn compress_some(&self) {
-        let Some(machine) = self.machine.get() else {
+        let Some(&(machine, sums)) = self.started.get() else {
             return;
         };
         let held = SpinLock::held().unwrap().load(Relaxed);
@@ -163,12 +185,13 @@ impl Restless {
         let Ok(mut random) = self.random.try_lock() else {
             return;
         };
-        OPERATIONS.fetch_add(1, Relaxed);
+        sums.operations.fetch_add(1, Relaxed);
         let (random, reclaimer) = random.as_mut().expect("set before the machine");
         let engine = self.vmos.engine();
         let picked = engine.pick_pages(random, 1);
         let batch = engine.compress_picked(machine, reclaimer, picked);
-        COMPRESSED.fetch_add(batch.kept.into(), Relaxed);
+        sums.compressed.fetch_add(batch.kept.into(), Relaxed);
+        self.compressed.fetch_add(batch.kept.into(), Relaxed);
     }
 }
 

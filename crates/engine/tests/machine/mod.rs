@@ -15,23 +15,19 @@
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
 mod contents;
-mod frames;
-#[path = "../kit/mod.rs"]
-mod kit;
-mod spin_lock;
 mod system;
 
+pub use crate::kit::*;
 pub use contents::*;
-pub use kit::*;
 pub use system::*;
 
+use crate::frames::Frames;
+use crate::spin_lock::SpinLock;
 use coldpress_arena::{CHUNK_BYTES, ChunkSource};
 use coldpress_codec::Page;
 use coldpress_engine::{
     Doubt, Host, Installed, PageIndex, STAGING_SLOTS, SegmentId, StagingSlot, Taken,
 };
-use frames::Frames;
-use spin_lock::SpinLock;
 use std::alloc::{Layout, alloc_zeroed};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;

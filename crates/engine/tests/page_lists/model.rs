@@ -1,7 +1,7 @@
 //! Page lists behave as tables of pages, whatever is done to them: also where there is no memory for
 //! what an operation needs, which must leave every page as it was.
 
-use crate::common::*;
+use super::common::*;
 #[allow(dead_code, reason = "each test file uses what it needs")]
 use coldpress_engine::interval::{Bound, DirtyState};
 use coldpress_engine::vmo::VmoError;

@@ -2,7 +2,7 @@
 //! written anew for our lists. Zircon's nodes of 16 pages are our leaves of 64. The cases about zero
 //! intervals are in `zircon_zero_intervals.rs`.
 
-use crate::common::*;
+use super::common::*;
 #[allow(dead_code, reason = "each test file uses what it needs")]
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::VmoError;

@@ -2,7 +2,7 @@
 //! Zircon's region list cases (suite `aspace`) ask is asked here of these; of regions the engine has no
 //! list, so these are no tests of those cases.
 
-use crate::common::*;
+use super::common::*;
 #[allow(dead_code, reason = "each test file uses what it needs")]
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::pages::{Bound, DirtyState, List, POSITIONS, Walk};

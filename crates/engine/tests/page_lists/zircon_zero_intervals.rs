@@ -2,7 +2,7 @@
 //! written anew for our lists. Our leaves have 64 pages. Awaiting-clean lengths, which Zircon keeps for
 //! an interval whose start is being written back, are not kept: an interval has one state.
 
-use crate::common::*;
+use super::common::*;
 #[allow(dead_code, reason = "each test file uses what it needs")]
 use DirtyState::{Clean, Dirty, Untracked};
 use coldpress_engine::Entry;

@@ -4,6 +4,8 @@
 //! Guarantees of Finding Bugs", ASPLOS 2010). Every lock, section, codec call and touch is a
 //! point at which another thread may go on.
 //!
+//! A program of its own, for shuttle takes the process's panic hook.
+//!
 //! Every touch checks what it finds. A failure prints the schedule; `shuttle::replay` repeats it.
 //! `COLDPRESS_SHUTTLE_ORDERS` sets the number of orders a test tries with each scheduler.
 

@@ -1,6 +1,6 @@
 //! Whose memory it is.
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_engine::vmo::{Attribution, Shares, Usage, VmoError, VmoId};
 
 fn usage(committed_pages: u64, content_pages: u64) -> Usage {

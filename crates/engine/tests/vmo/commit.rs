@@ -1,6 +1,6 @@
 //! Committing and prefetching ranges.
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::VmoError;
 

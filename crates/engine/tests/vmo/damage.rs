@@ -1,6 +1,6 @@
 //! What is stored and comes back wrong is never shown to anybody (law L1).
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::VmoError;
 use coldpress_storage::{FrameIndex, FrameSource};

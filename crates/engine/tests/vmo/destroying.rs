@@ -1,6 +1,6 @@
 //! Ending, zeroing and shrinking while content is in flight.
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::{VmoError, VmoId};
 

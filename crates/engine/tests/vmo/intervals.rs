@@ -1,6 +1,6 @@
 //! Zeroing large ranges of VMOs that see snapshots: two entries, whatever they hide.
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::{MAX_PAGES, VmoError, VmoId};
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Latency-sensitive VMOs are never compressed.
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::{VmoError, VmoId};
 

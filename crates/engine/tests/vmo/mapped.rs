@@ -1,6 +1,6 @@
 //! Touches through mappings.
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_engine::vmo::VmoError;
 use std::sync::atomic::Ordering::Relaxed;
 

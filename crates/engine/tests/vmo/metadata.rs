@@ -1,7 +1,7 @@
 //! Promise: a compressed page takes at most 24 bytes of metadata, with its time and the number of
 //! those who share it.
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_engine::{HEADER_BYTES, SEGMENT_PAGES};
 use coldpress_storage::StorageKind;
 

@@ -3,7 +3,7 @@
 //! Whatever is done, in whatever order, also in the middle of a compression or a decompression:
 //! every read gives what was last written, shares are counted right, and at the end nothing is held.
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_codec::Page;
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::{VmoError, VmoId};

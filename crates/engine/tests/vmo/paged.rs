@@ -1,6 +1,6 @@
 //! Pager-backed VMOs.
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_engine::evictor::{EngineSource, Evictor, Level, Target};
 use coldpress_engine::vmo::{Dirtiness, VmoError, VmoId};
 use coldpress_engine::{Entry, Trigger, Tunables};

@@ -1,6 +1,6 @@
 //! Pinned pages.
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_engine::queues::standing::{Queue, Standing};
 use coldpress_engine::vmo::{MAX_PINS, VmoError, VmoId};
 use coldpress_engine::{Entry, Place};

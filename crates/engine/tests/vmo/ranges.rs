@@ -1,6 +1,6 @@
 //! Zeroing, decommitting, resizing.
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_engine::Entry;
 
 /// A VMO whose first pages are in place, the next away, with something of every kind.

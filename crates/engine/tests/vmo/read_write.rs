@@ -1,6 +1,6 @@
 //! Reading and writing by system call.
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::{MAX_PAGES, VmoError, pages_of};
 

@@ -1,6 +1,6 @@
 //! Snapshots: of VMOs, of parts, of snapshots.
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::{VmoError, VmoId};
 use std::sync::atomic::Ordering::Relaxed;

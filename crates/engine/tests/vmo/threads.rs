@@ -4,7 +4,7 @@
 //! them and ends them, and knows what each must hold. So every merge of hidden nodes, every move of an
 //! entry happens while others read, restore and compress the same pages.
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_codec::Page;
 use coldpress_engine::Trigger;
 use coldpress_engine::vmo::{VmoError, VmoId};

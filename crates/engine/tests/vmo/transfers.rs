@@ -1,6 +1,6 @@
 //! Taking pages out of one VMO and supplying them to another.
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_engine::Entry;
 use coldpress_engine::vmo::{SpliceList, VmoError, VmoId};
 use std::ops::Range;

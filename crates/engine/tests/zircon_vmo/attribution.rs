@@ -1,7 +1,7 @@
 //! Whose memory it is.
 
-use super::kernel::*;
 use super::kit::*;
+use crate::kernel::*;
 use coldpress_engine::Trigger;
 use coldpress_engine::vmo::{Hint, VmoId};
 

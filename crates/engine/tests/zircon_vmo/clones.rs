@@ -1,7 +1,7 @@
 //! Snapshots.
 
-use super::kernel::*;
 use super::kit::*;
+use crate::kernel::*;
 use coldpress_engine::queues::standing::Standing;
 
 #[test]

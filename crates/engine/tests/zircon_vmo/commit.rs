@@ -1,7 +1,7 @@
 //! Committing and prefetching.
 
-use super::kernel::*;
 use super::kit::*;
+use crate::kernel::*;
 use coldpress_engine::queues::standing::Standing;
 use coldpress_engine::vmo::VmoError;
 

@@ -1,8 +1,8 @@
 //! Creating VMOs, and their sizes.
 
-use super::kernel::*;
 use super::kit::*;
 use super::space::*;
+use crate::kernel::*;
 use coldpress_engine::vmo::{MAX_PAGES, VmoError, pages_of};
 
 #[test]

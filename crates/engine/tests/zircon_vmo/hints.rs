@@ -1,7 +1,7 @@
 //! What an owner says of its pages, and reclaim that heeds it.
 
-use super::kernel::*;
 use super::kit::*;
+use crate::kernel::*;
 use coldpress_engine::Trigger;
 use coldpress_engine::evictor::{EngineSource, Evictor, Level, Target};
 use coldpress_engine::queues::standing::{Queue, Standing};

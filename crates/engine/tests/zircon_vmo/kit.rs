@@ -1,7 +1,7 @@
 //! What many cases do.
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_engine::queues::standing::Standing;
 use coldpress_engine::vmo::{Attribution, Shares, VmoId};
 use coldpress_engine::{Entry, Place};

@@ -2,8 +2,8 @@
 //! those of relatives; and nobody holds two. Debug builds check that: a thread that would take a second
 //! one panics rather than wait for ever.
 
-use super::kernel::*;
 use super::kit::*;
+use crate::kernel::*;
 use coldpress_engine::lock::{self, HeldRanks, rank};
 use coldpress_engine::vmo::VmoId;
 use std::panic::{AssertUnwindSafe, catch_unwind};

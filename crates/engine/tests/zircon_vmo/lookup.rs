@@ -1,7 +1,7 @@
 //! Looking pages up without changing anything.
 
-use super::kernel::*;
 use super::kit::*;
+use crate::kernel::*;
 use coldpress_engine::vmo::VmoError;
 
 #[test]

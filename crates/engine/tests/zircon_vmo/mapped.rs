@@ -1,8 +1,8 @@
 //! VMOs in address spaces.
 
-use super::kernel::*;
 use super::kit::*;
 use super::space::*;
+use crate::kernel::*;
 use coldpress_engine::Trigger;
 use coldpress_engine::vmo::Hint;
 use std::sync::atomic::Ordering::Relaxed;

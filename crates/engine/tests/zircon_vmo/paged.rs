@@ -1,8 +1,8 @@
 //! Pager-backed VMOs: the half of Zircon's pager cases that an engine has to know. What a pager is, and how
 //! it is spoken to, is the machine's.
 
-use super::kernel::*;
 use super::kit::*;
+use crate::kernel::*;
 use coldpress_engine::queues::standing::{Queue, Standing};
 use coldpress_engine::vmo::{Dirtiness, VmoError};
 use coldpress_engine::{Trigger, Tunables};

@@ -1,8 +1,8 @@
 //! Pinned pages.
 
-use super::kernel::*;
 use super::kit::*;
 use super::space::*;
+use crate::kernel::*;
 use coldpress_engine::queues::standing::{Queue, Standing};
 use coldpress_engine::vmo::{MAX_PINS, VmoError, VmoId};
 use coldpress_engine::{Entry, Trigger};

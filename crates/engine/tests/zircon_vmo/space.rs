@@ -2,7 +2,7 @@
 //! shows in this moment the [machine](Machine) knows, which the engine tells to protect and unmap.
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
-use super::kernel::*;
+use crate::kernel::*;
 use coldpress_engine::vmo::VmoId;
 use std::ops::Range;
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! Pages taken out of one VMO and supplied to another.
 
-use super::kernel::*;
 use super::kit::*;
+use crate::kernel::*;
 use coldpress_engine::vmo::{SpliceList, VmoError, VmoId};
 use std::ops::Range;
 

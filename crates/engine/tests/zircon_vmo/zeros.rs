@@ -1,7 +1,7 @@
 //! Pages of zeros that snapshots share.
 
-use super::kernel::*;
 use super::kit::*;
+use crate::kernel::*;
 
 /// A page of a hidden node turns out to be zeros, whatever its children do afterwards.
 #[test]

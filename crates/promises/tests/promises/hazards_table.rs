@@ -4,6 +4,8 @@ use coldpress_promises::hazards::HAZARDS;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+const PROMISES: &str = "crates/promises/tests/promises";
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
@@ -25,7 +27,7 @@ fn file(name: &str) -> PathBuf {
     let (dir, name) = match name.split_once('/') {
         Some(("u", name)) => ("crates/uffd/tests", name),
         Some(("c", name)) => ("crates/cli/tests", name),
-        _ => ("crates/promises/tests", name),
+        _ => (PROMISES, name),
     };
     root().join(dir).join(name)
 }
@@ -81,7 +83,7 @@ fn each_hazard_has_its_tests_in_both_tiers() {
 /// Whoever adds a hazard program has to say in a test what it is for.
 #[test]
 fn each_program_is_run_by_a_test() {
-    let tests = std::fs::read_dir(root().join("crates/promises/tests")).expect("tests");
+    let tests = std::fs::read_dir(root().join(PROMISES)).expect("tests");
     let tests: String = tests
         .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok())
         .collect();
@@ -112,7 +114,7 @@ fn each_program_that_came_to_harm_has_its_test() {
         let Some(file) = names.next() else {
             continue;
         };
-        let path = root().join(format!("crates/promises/tests/{file}.rs"));
+        let path = root().join(PROMISES).join(format!("{file}.rs"));
         let code = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{file}: {error}"));
         for name in names {
             let name = name.trim_end_matches('*');

@@ -1,8 +1,5 @@
 //! VMOs on a machine that owns its pages, as a kernel does.
 
-#[path = "../kernel/mod.rs"]
-mod kernel;
-
 mod attributions;
 mod commit;
 mod damage;

@@ -5,13 +5,9 @@
 mod co_located;
 mod counted;
 mod frames;
-#[path = "../lean/mod.rs"]
-mod lean;
 mod machine;
 mod measure;
 mod neighbour;
 mod script;
 mod service;
-#[path = "../machine/spin_lock.rs"]
-mod spin_lock;
 mod timed;

@@ -6,6 +6,8 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 const PAGE: usize = 4096;
+/// This test, as its program knows it.
+const ITSELF: &str = "sensitive_memory_in_rust::sensitive_memory_in_rust";
 /// Set in the program under the pager.
 const INSIDE: &str = "COLDPRESS_TEST_INSIDE";
 
@@ -69,6 +71,6 @@ fn sensitive_memory_in_rust() {
         .budget("1G")
         .option("--cold-after", "200ms")
         .environment(INSIDE, "1");
-    let arguments = ["--exact", "sensitive_memory_in_rust", "--nocapture"];
+    let arguments = ["--exact", ITSELF, "--nocapture"];
     managed.survive(&itself, arguments);
 }

@@ -1,15 +1,15 @@
 //! The preload library's own memory functions do what C's do, for every length, alignment and overlap that has
 //! a path of its own in them.
 //!
-//! `cargo test --release -p coldpress-promises --test hostile_memory_functions -- --ignored --show-output` compares
-//! their speed with that of the C library.
+//! `cargo test --release -p coldpress-promises --test promises hostile_memory_functions -- --ignored --show-output`
+//! compares their speed with that of the C library.
 
 use std::arch::global_asm;
 use std::hint::black_box;
 use std::time::Instant;
 
 global_asm!(
-    include_str!("../../preload/src/memory_functions.s"),
+    include_str!("../../../preload/src/memory_functions.s"),
     options(raw)
 );
 

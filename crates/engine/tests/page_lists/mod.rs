@@ -1,8 +1,6 @@
 //! Page lists by themselves.
 
 mod common;
-#[path = "../machine/spin_lock.rs"]
-mod spin_lock;
 
 mod model;
 mod zircon_page_list;

@@ -1,8 +1,5 @@
 //! The engine as a pager on Linux has it, on a machine in memory.
 
-#[path = "../machine/mod.rs"]
-mod machine;
-
 mod ageing;
 mod caretaker;
 mod compaction;

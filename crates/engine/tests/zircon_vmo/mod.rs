@@ -1,10 +1,8 @@
 //! Promise: VMOs behave as the cases of Zircon's VMO tests ask (suite `vmo`), each written anew. A test
 //! has the name of its case; docs/zircon-cases.md lists those that have none, and why.
 
-#[path = "../kernel/mod.rs"]
-mod kernel;
-mod kit;
-mod space;
+pub mod kit;
+pub mod space;
 
 mod attribution;
 mod clones;

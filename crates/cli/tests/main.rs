@@ -1,0 +1,12 @@
+//! The tests of the command, one program: each program more takes time to link. They run in threads of one process.
+
+mod common;
+
+mod bench_cache;
+mod capture;
+mod doctor;
+mod eval;
+mod refusals;
+mod run_program;
+mod set;
+mod status;
