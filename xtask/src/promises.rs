@@ -151,10 +151,12 @@ pub fn hostile(binary: &str) -> Result<Step> {
     Ok(step("Hostile programs", &hostile, binary))
 }
 
-/// The promises that are run with a pager that has every assertion.
-pub fn checked(binary: &str) -> Step {
+/// The promises that are run with a pager that has every assertion: the command takes that library.
+pub fn checked(binary: &str, library: &str) -> Step {
     let headline = "Promises of a pager with every assertion";
-    step(headline, &filters(CHECKED.into_iter()), binary).beside_others()
+    step(headline, &filters(CHECKED.into_iter()), binary)
+        .with("COLDPRESS_PRELOAD_LIBRARY", library)
+        .beside_others()
 }
 
 /// The promises that may run beside other steps, in halves; and those that may not.

@@ -25,8 +25,11 @@ fn steps() -> Result<Vec<Step>> {
     let binary = workspace::target_dir()?.join("release/coldpress");
     let (tables, file) = miri::tables()?;
     let [codecs, storages, engine] = miri::some()?;
-    let checked = workspace::target_dir()?.join("checked/coldpress");
-    let checked = promises::checked(&checked.display().to_string());
+    let checked = workspace::target_dir()?.join("checked/libcoldpress_preload.so");
+    let checked = promises::checked(
+        &binary.display().to_string(),
+        &checked.display().to_string(),
+    );
     let ([half, other_half], alone) = promises::steps(&binary.display().to_string())?;
     Ok(vec![
         Step::new("Formatting", "fmt --all --check"),
@@ -50,8 +53,8 @@ fn steps() -> Result<Vec<Step>> {
             "build --release -p coldpress-cli -p coldpress-preload",
         ),
         Step::new(
-            "The same with every assertion",
-            "build --profile checked -p coldpress-cli -p coldpress-preload",
+            "The preload library with every assertion",
+            "build --profile checked -p coldpress-preload",
         ),
         Step::new(
             "Tests of the crates",
