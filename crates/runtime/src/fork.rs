@@ -47,8 +47,10 @@ use lock_api::RawMutex;
 /// Something that happened to the address space, or to a page, in the order it happened.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation {
-    /// The pages of a range were dropped.
+    /// The pages of a range are going to be dropped; they are registered.
     Remove(AddressRange),
+    /// The pages of a range were dropped, and nobody tells of it.
+    Dropped(AddressRange),
     /// A range is no longer mapped.
     Unmap(AddressRange),
     /// A range has moved.
@@ -223,7 +225,11 @@ impl<O: Os> Fork<O> {
         for operation in self.journal().rev() {
             let within = |range: AddressRange| range.start <= address && address < range.end;
             match operation {
-                Operation::Remove(range) | Operation::Unmap(range) if within(range) => return None,
+                Operation::Remove(range) | Operation::Dropped(range) | Operation::Unmap(range)
+                    if within(range) =>
+                {
+                    return None;
+                }
                 Operation::Remap { from, to, len } => {
                     if within(AddressRange::new(to, len)) {
                         address = address - to + from;

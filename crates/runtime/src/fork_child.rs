@@ -52,7 +52,7 @@ impl Pager {
         self.host
             .exclusions
             .for_each(Reason::WipedInChild, |range| {
-                self.change(Operation::Remove(range));
+                self.change(Operation::Dropped(range));
             });
         self.fork.still.store(false, Relaxed);
         self.fork.pause.store(0, Relaxed);

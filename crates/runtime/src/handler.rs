@@ -406,7 +406,11 @@ impl<O: Os> Pager<O> {
     pub(crate) fn change(&self, operation: Operation) {
         let host = &self.host;
         match operation {
-            Operation::Remove(range) => self.forget(range),
+            Operation::Remove(range) => {
+                self.forget(range);
+                host.note_as_registered(range);
+            }
+            Operation::Dropped(range) => self.forget(range),
             Operation::Unmap(range) => {
                 self.forget(range);
                 host.unregister(range);
@@ -481,6 +485,18 @@ impl<O: Os> Pager<O> {
 }
 
 impl<O: Os> Space<O> {
+    /// An event has told of this range, so all of it is registered, whether that was known or not: where a change came in
+    /// between, what was registered was not noted (`note_registered`). Its pages are still in place and about to be
+    /// dropped, and must not be tracked when they are found to be registered later.
+    fn note_as_registered(&self, range: AddressRange) {
+        for part in parts(range) {
+            if let Some(id) = self.windows.find(&self.memory, part.base) {
+                let window = self.windows.get(id);
+                window.set_registered(part.first, part.end, true);
+            }
+        }
+    }
+
     fn unregister(&self, range: AddressRange) {
         for part in parts(range) {
             if let Some(id) = self.windows.find(&self.memory, part.base) {

@@ -152,7 +152,7 @@ impl<O: Os> Pager<O> {
         }
         let _signals = SignalsBlocked::<O>::new();
         let _closed = self.host.gate.close();
-        act(&|range| self.deliver(Operation::Remove(range)))
+        act(&|range| self.deliver(Operation::Dropped(range)))
     }
 
     /// Ends the exclusion of this range for `reason`.

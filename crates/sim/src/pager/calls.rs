@@ -98,7 +98,7 @@ pub fn remove(kernel: &Kernel, range: AddressRange) {
             let dropped = kernel.space.with(page, |state| {
                 let was_there = !matches!(state.content, Content::Missing);
                 state.content = Content::Missing;
-                state.shared = false;
+                (state.shared, state.doomed) = (false, false);
                 was_there || !state.registered
             });
             if dropped == Some(true)
@@ -263,7 +263,9 @@ pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, keeps_old: b
         let onto_told = take_out(kernel, to);
         let registered = kernel.space.is(from.start, |state| state.registered);
         for (old, new) in pages(from).zip(pages(to)) {
-            let state = kernel.space.unmap(old).expect("one mapping");
+            let mut state = kernel.space.unmap(old).expect("one mapping");
+            // What has moved is like any other memory.
+            (state.sensitive, state.doomed) = (false, false);
             let expected = kernel.expected.borrow_mut().remove(&old);
             let left = State {
                 content: Content::Missing,

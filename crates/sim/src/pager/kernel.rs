@@ -270,6 +270,9 @@ impl Kernel {
         // What is away belongs to the pager, and is gone from here on.
         if let Message::Remove(range) = message {
             for page in pages(range) {
+                self.space.with(page, |s| {
+                    s.doomed = !matches!(s.content, Content::Missing);
+                });
                 if self
                     .space
                     .is(page, |s| matches!(s.content, Content::Missing))

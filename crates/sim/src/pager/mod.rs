@@ -230,6 +230,17 @@ impl World {
         self.regions.iter().any(within)
     }
 
+    /// Whether the pager has what is in a page.
+    fn is_away(&self, page: usize) -> bool {
+        let host = &self.pager.host;
+        let segment = host.windows.find(&host.memory, page);
+        segment.is_some_and(|segment| {
+            let index = ((page - host.windows.get(segment).base()) / PAGE_SIZE) as u32;
+            let entry = self.pager.engine.entry(segment, index);
+            !matches!(entry, Entry::Empty | Entry::Page(_))
+        })
+    }
+
     /// A page to act on: often one that is in the middle of something.
     fn target(&self) -> usize {
         for _ in 0..8 {

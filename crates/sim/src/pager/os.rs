@@ -299,6 +299,18 @@ impl Uffd {
             return Err(Errno::EXIST);
         }
         let pinned = kernel.space.is(from, |s| s.pinned || s.shared);
+        if kernel.space.is(from, |s| s.doomed) {
+            crate::failure::fail(
+                place(from),
+                "taken, although it was told that it will be dropped",
+            );
+        }
+        if kernel.space.is(from, |s| s.sensitive) {
+            crate::failure::fail(
+                place(from),
+                "taken, although the program cannot wait for it",
+            );
+        }
         let content = kernel.space.with(from, |state| match state.content {
             Content::Missing | Content::Poisoned => Err(Errno::NOENT),
             _ if pinned => Err(Errno::BUSY),

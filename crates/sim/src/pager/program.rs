@@ -295,8 +295,26 @@ impl World {
     fn advise(&self, first: usize) {
         let range = self.some_run(first, 6);
         let sensitive = random().one_in(2);
+        let Some(_claim) = self.kernel.claim(range) else {
+            return;
+        };
+        let set = |sensitive| {
+            for page in pages(range) {
+                self.kernel
+                    .space
+                    .with(page, |state| state.sensitive = sensitive);
+            }
+        };
+        if !sensitive {
+            set(false);
+        }
         if self.pager.advise(range, sensitive) && sensitive {
+            set(true);
             note(Kind::Advised);
+            let away = pages(range).find(|&page| self.is_away(page));
+            if let Some(page) = away {
+                crate::failure::fail(place(page), "away, although the program cannot wait for it");
+            }
         }
     }
 

@@ -39,8 +39,12 @@ pub struct State {
     pub guarded: bool,
     /// A child has it too: it cannot be moved before it is written to.
     pub shared: bool,
+    /// It was told that this page will be dropped, and it is still there.
+    pub doomed: bool,
     /// Pinned by the kernel: it cannot be moved.
     pub pinned: bool,
+    /// The program has said that it cannot wait for it, and was told that it need not.
+    pub sensitive: bool,
 }
 
 impl State {
