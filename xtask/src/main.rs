@@ -6,7 +6,8 @@
 //! | [`demo`] | the demonstration on redis: fill, read back, compare, measure |
 //! | [`mod@test`] | everything that must pass before a change is kept |
 //! | [`miri`], [`fuzz`] | the codecs and storages under Miri, the codecs under libFuzzer |
-//! | [`sim`] | the engine on a simulated machine, a program of its own |
+//! | [`sim`] | the engine and the pager on simulated machines, a program of its own |
+//! | [`reverts`] | fixes of the pager taken back, each found by the simulation |
 //! | [`programs`] | real programs under small budgets, compared with their native runs |
 //! | [`verify`] | evict and restore cycles by the million, on a program that knows its pages |
 //! | [`hostile`] | programs that do to themselves what a pager inside them must survive |
@@ -43,6 +44,7 @@ mod process;
 mod programs;
 mod progress;
 mod promises;
+mod reverts;
 mod security;
 mod sim;
 mod steps;
@@ -78,6 +80,8 @@ enum Task {
     Miri(miri::Options),
     /// Run the engine on a simulated machine, with faults of every kind.
     Sim(sim::Options),
+    /// Take fixes of the pager back, and show the seeds by which the simulation finds them.
+    Reverts(reverts::Options),
     /// Show real programs under a small budget, with the output that they have natively.
     Programs(programs::Options),
     /// Verify evict and restore cycles, by the million, on a program that knows its pages.
@@ -104,6 +108,7 @@ fn main() -> ExitCode {
         Task::Corpus(options) => corpus::run(&options),
         Task::Miri(options) => miri::run(&options),
         Task::Sim(options) => sim::run(&options),
+        Task::Reverts(options) => reverts::run(&options),
         Task::Programs(options) => programs::run(&options),
         Task::Verify(options) => verify::run(&options),
         Task::Security(options) => security::run(&options),

@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: the engine on a simulated machine, with faults of every kind.
+//! `cargo xtask sim`: the engine and the pager on simulated machines, with faults of every kind.
 //!
 //! The simulation is a program of its own, built with every assertion and as fast as can be (the
 //! profile `sim`); what it takes, it says itself: `cargo xtask sim --help`.
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 #[derive(clap::Args, Debug)]
 #[command(disable_help_flag = true)]
 pub struct Options {
-    /// --seed N, --steps N, --mode kernel|linux and others: see --help.
+    /// --seed N, --steps N, --mode kernel|linux|pager and others: see --help.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }

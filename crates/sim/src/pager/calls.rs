@@ -211,14 +211,15 @@ fn take_out(kernel: &Kernel, range: AddressRange) -> bool {
     told
 }
 
-/// `munmap`. What was unmapped may be mapped again before the event was read.
+/// `munmap`. What was unmapped may be mapped again, and used, before the event was read; no advice is given for it before the
+/// call returns (docs/limits.md).
 pub fn unmap(kernel: &Kernel, range: AddressRange) {
     trace(Call::Unmap, range);
+    let lock = kernel.write_lock();
+    let Some(_claim) = kernel.claim(range) else {
+        return;
+    };
     let told = {
-        let _lock = kernel.write_lock();
-        let Some(_claim) = kernel.claim(range) else {
-            return;
-        };
         note_if_away(kernel, range, Kind::UnmapAway);
         let told = take_out(kernel, range);
         if told {
@@ -226,6 +227,7 @@ pub fn unmap(kernel: &Kernel, range: AddressRange) {
         }
         told
     };
+    drop(lock);
     if told {
         kernel.tell(Message::Unmap(range));
     }
