@@ -6,8 +6,8 @@
 //! restoration; the driver aims at such pages, and the kind is counted when the page really stood
 //! there.
 
+use crate::mode::Mode;
 use crate::random::Random;
-use crate::settings::Mode;
 use std::cell::{Cell, RefCell};
 
 /// In which mode of the machine a kind can fire.

@@ -36,6 +36,7 @@ mod lifetime;
 pub mod linux;
 mod lock;
 mod machine;
+mod mode;
 mod model;
 mod pager;
 mod random;
@@ -48,8 +49,9 @@ mod trace;
 mod versions;
 
 pub use failure::Failure;
+pub use mode::Mode;
 pub use report::Report;
-pub use settings::{Mode, Settings};
+pub use settings::Settings;
 
 use random::mix;
 use schedule::Simulation;

@@ -1,8 +1,9 @@
 //! What a run did: steps, worlds, how often each kind of fault fired.
 
 use crate::inject::Kind;
+use crate::mode::Mode;
 use crate::schedule::Simulation;
-use crate::settings::{Mode, Settings};
+use crate::settings::Settings;
 use std::fmt;
 
 /// Below so many steps a kind may not have fired by chance.

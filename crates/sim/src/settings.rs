@@ -4,33 +4,9 @@ use crate::codec::Inner;
 use crate::inject::Kind;
 use crate::kernel;
 use crate::linux::Sabotage;
+use crate::mode::Mode;
 use crate::random::Random;
 use coldpress_storage::StorageKind;
-
-/// Which machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Another kernel owns the pages: the runtime's Linux.
-    Linux,
-    /// It is a kernel: VMOs, pages under their locks.
-    Kernel,
-    /// Another kernel owns the pages, and the pager of the product handles them.
-    Pager,
-}
-
-impl Mode {
-    /// Every one.
-    pub const ALL: [Self; 3] = [Self::Linux, Self::Kernel, Self::Pager];
-
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Linux => "linux",
-            Self::Kernel => "kernel",
-            Self::Pager => "pager",
-        }
-    }
-}
 
 /// What a run is asked for.
 #[derive(Clone, Debug)]
