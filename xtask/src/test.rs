@@ -4,7 +4,7 @@
 //! it. The preload library has no standard library and its own panic handler, so it is checked
 //! on its own and is not under the test harness. The codecs and storages are built once more for
 //! a target that has neither vectors nor C nor a standard library: the pager's crates must not
-//! lean on any of them. The simulation runs the engine for some ten
+//! lean on any of them. The simulation runs the engine, and the pager, for some ten
 //! million steps on each of its machines. Some of the tests of codecs, storages and engine run under Miri, more by
 //! `cargo xtask miri`; where there is no nightly toolchain, and none to be had, that is skipped, loudly. The promises are
 //! tests of the finished command on real programs ([`promises`]): they run in release, and those that measure memory or
@@ -62,17 +62,18 @@ fn steps() -> Result<Vec<Step>> {
              --no-fail-fast -- --show-output",
         )
         .with(tables, file),
-        codecs,
-        storages,
-        engine,
-        Step::new(
-            "The engine on simulated machines, with faults of every kind",
-            "run --quiet --profile sim -p coldpress-sim -- --seed 1 --steps 40000000",
-        )
-        .beside_others(),
+        // At the same time, the longest first: what is short fills the processors at the end.
         half,
         other_half,
+        codecs,
         checked,
+        Step::new(
+            "The engine and the pager on simulated machines, with faults of every kind",
+            "run --quiet --profile sim -p coldpress-sim -- --seed 1 --steps 30000000",
+        )
+        .beside_others(),
+        engine,
+        storages,
         promises::unit_tests(),
         alone,
     ])
