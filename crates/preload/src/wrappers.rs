@@ -5,8 +5,7 @@
 
 use crate::the_pager::pager;
 use crate::{libc_symbols, piecewise};
-use coldpress_runtime::exclusions::Reason;
-use coldpress_runtime::requests::OldPlace;
+use coldpress_runtime::exclusions::{OldPlace, Reason};
 use coldpress_runtime::sys;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::ffi::{CStr, c_int, c_uint, c_ulong, c_void};
@@ -118,7 +117,7 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int
             let result = call();
             // What lies around a hole is dropped all the same.
             if matches!(result, 0 | ENOMEM) && len > 0 {
-                forget(whole_pages(range));
+                forget(range.whole_pages());
             }
             result
         }),
@@ -128,13 +127,6 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int
         was_advised(range, advice);
     }
     answer(result) as c_int
-}
-
-fn whole_pages(range: AddressRange) -> AddressRange {
-    AddressRange {
-        start: range.start,
-        end: range.end.next_multiple_of(PAGE_SIZE),
-    }
 }
 
 /// What the kernel tells no userfaultfd of.
@@ -212,7 +204,7 @@ unsafe fn guard_parts(mut args: [usize; 6], parts: *const Part, count: usize) ->
             // SAFETY: the program's own call, of one part.
             let result = unsafe { sys::syscall(nr::__NR_process_madvise, args) };
             if result > 0 {
-                forget(whole_pages(AddressRange::new(part.start, result as usize)));
+                forget(AddressRange::new(part.start, result as usize).whole_pages());
             }
             result
         });
@@ -324,8 +316,7 @@ pub unsafe extern "C" fn mremap(
     let call = || unsafe {
         match sys::syscall(nr::__NR_mremap, args) {
             EFAULT if pager().is_running() && old_len > 0 => {
-                let whole = AddressRange::new(old as usize, old_len.next_multiple_of(PAGE_SIZE));
-                piecewise::mremap(whole, new_len, flags, new as usize)
+                piecewise::mremap(range.whole_pages(), new_len, flags, new as usize)
             }
             result => result,
         }
@@ -333,13 +324,12 @@ pub unsafe extern "C" fn mremap(
     let result = pager().unsplit(range, || {
         let result = call();
         if result >= 0 && old_len > 0 {
-            let whole = |at, len: usize| AddressRange::new(at, len.next_multiple_of(PAGE_SIZE));
-            let to = whole(result as usize, new_len);
+            let to = AddressRange::new(result as usize, new_len).whole_pages();
             let old_place = match flags & DONT_UNMAP {
                 0 => OldPlace::Unmapped,
                 _ => OldPlace::Kept,
             };
-            pager().remapped(whole(old as usize, old_len), to, old_place);
+            pager().remapped(range.whole_pages(), to, old_place);
         }
         result
     });

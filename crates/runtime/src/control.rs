@@ -10,7 +10,7 @@
 use crate::config::Config;
 use crate::os::Os;
 use crate::windows::parts;
-use crate::{LinuxEngine, Pager};
+use crate::{Pager, PagerEngine};
 use coldpress_engine::{Entry, LEAF_PAGES, Trigger, tunables};
 use coldpress_interface::control::{
     BUDGET, COLD_AFTER, COLD_AFTER_AUTO, MAPPINGS, NO_BUDGET, Refusal, Request, TRIGGERS, TUNABLES,
@@ -79,7 +79,7 @@ impl Control {
     }
 
     /// Puts what is in force now into a copy of what the program was started with.
-    pub(crate) fn overlay<O: Os>(&self, engine: &LinuxEngine<O>, config: &mut Config) {
+    pub(crate) fn overlay<O: Os>(&self, engine: &PagerEngine<O>, config: &mut Config) {
         config.budget_bytes = self.budget_bytes.load(Relaxed);
         config.cold_after_ms = self.cold_after_ms.load(Relaxed);
         let triggers = Triggers::from_bits(self.triggers.load(Relaxed));
@@ -154,7 +154,7 @@ impl Control {
 }
 
 /// The triggers that the engine's tunables leave on.
-fn tuned_triggers<O: Os>(engine: &LinuxEngine<O>) -> Triggers {
+fn tuned_triggers<O: Os>(engine: &PagerEngine<O>) -> Triggers {
     let on = |trigger, bit| match engine.compresses(trigger) {
         true => bit,
         false => Triggers::NONE,
@@ -165,7 +165,7 @@ fn tuned_triggers<O: Os>(engine: &LinuxEngine<O>) -> Triggers {
 }
 
 /// Sets tunables of the engine by the hashes of their names: all of them or none.
-fn tune<O: Os>(engine: &LinuxEngine<O>, asked: &[(u64, u64)]) -> Result<(), Refusal> {
+fn tune<O: Os>(engine: &PagerEngine<O>, asked: &[(u64, u64)]) -> Result<(), Refusal> {
     let mut tunables = engine.tunables().load();
     for &(hash, word) in asked.iter().filter(|(hash, _)| *hash != 0) {
         let mut rows = tunables::TABLE.iter();

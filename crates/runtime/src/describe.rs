@@ -19,7 +19,7 @@ impl<O: Os> Pager<O> {
             return text;
         };
         let window = host.windows.get(segment);
-        let index = ((page - window.base()) / PAGE_SIZE) as u32;
+        let index = window.index_of(page);
         let _ = write!(
             text,
             "{:?}, {}registered, segment {segment} page {index}",

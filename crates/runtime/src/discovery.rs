@@ -400,7 +400,7 @@ impl<O: Os> Space<O> {
         let registered = |address: usize| {
             self.windows.find(&self.memory, address).is_some_and(|id| {
                 let window = self.windows.get(id);
-                window.is_registered(((address - window.base()) / PAGE_SIZE) as u32)
+                window.is_registered(window.index_of(address))
             })
         };
         registered(range.start) || registered(range.start - PAGE_SIZE) || registered(range.end)
@@ -421,7 +421,7 @@ impl<O: Os> Pager<O> {
             };
             window = Some(segment);
             let window = host.windows.get(segment);
-            let index = ((address - window.base()) / PAGE_SIZE) as u32;
+            let index = window.index_of(address);
             if address % ARENA_BYTES != 0
                 && !window.is_registered(index)
                 && self.engine.track_known(self, segment, index, true)

@@ -45,6 +45,15 @@ pub enum Reason {
     LatencySensitive,
 }
 
+/// What became of the place that memory was moved away from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OldPlace {
+    /// Nothing is mapped there.
+    Unmapped,
+    /// It is still mapped, with what it was advised, and empty (`MREMAP_DONTUNMAP`).
+    Kept,
+}
+
 const CAPACITY: usize = 8192;
 
 /// Bytes below the control block of a thread whose stack has no border that could be seen.
@@ -223,7 +232,7 @@ impl<O: Os> Exclusions<O> {
     }
 
     fn add_owned(&self, range: AddressRange, reason: Reason, owner: usize) -> bool {
-        let range = whole_pages(range);
+        let range = range.whole_pages();
         let mut table = self.table.lock();
         let (len, came_in) = (table.len, table.reading);
         let known = table.entries[..len].iter_mut();
@@ -323,7 +332,7 @@ impl<O: Os> Exclusions<O> {
 
     /// Ends the exclusion of this range for `reason`. Others that share a page with it stay.
     pub fn remove(&self, range: AddressRange, reason: Reason) {
-        let range = whole_pages(range);
+        let range = range.whole_pages();
         let mut table = self.table.lock();
         let entries = &table.entries[..table.len];
         let found = entries
@@ -336,27 +345,7 @@ impl<O: Os> Exclusions<O> {
     }
 
     /// The program has moved `from` to `to`: what was excluded there for `reason` is excluded here, and nothing else.
-    pub fn moved(&self, from: AddressRange, to: AddressRange, reason: Reason) {
-        self.subtract(to, reason);
-        let first = || {
-            let table = self.table.lock();
-            let entries = table.entries[..table.len].iter();
-            let mut parts = entries
-                .filter(|e| e.why == reason)
-                .map(|e| e.range.intersect(from));
-            parts.find(|part| !part.is_empty())
-        };
-        while let Some(part) = first() {
-            if !self.subtract(part, reason) {
-                return;
-            }
-            let moved = AddressRange::new(to.start + (part.start - from.start), part.len());
-            self.add(moved, reason);
-        }
-    }
-
-    /// The same, and the old place stays mapped, with what it was advised.
-    pub fn copied(&self, from: AddressRange, to: AddressRange, reason: Reason) {
+    pub fn moved(&self, from: AddressRange, to: AddressRange, reason: Reason, old: OldPlace) {
         self.subtract(to, reason);
         let next = |start| {
             let rest = AddressRange { start, ..from };
@@ -371,8 +360,11 @@ impl<O: Os> Exclusions<O> {
         };
         let mut at = from.start;
         while let Some(part) = next(at) {
-            let copy = AddressRange::new(to.start + (part.start - from.start), part.len());
-            self.add(copy, reason);
+            if old == OldPlace::Unmapped && !self.subtract(part, reason) {
+                return;
+            }
+            let moved = AddressRange::new(to.start + (part.start - from.start), part.len());
+            self.add(moved, reason);
             at = part.end;
         }
     }
@@ -535,14 +527,6 @@ fn for_each_thread<O: Os>(
     })
 }
 
-/// The range, rounded out to pages.
-fn whole_pages(range: AddressRange) -> AddressRange {
-    AddressRange {
-        start: range.start & !(PAGE_SIZE - 1),
-        end: range.end.next_multiple_of(PAGE_SIZE),
-    }
-}
-
 /// The surroundings of a thread's control block: with static thread-local memory below it.
 pub fn control_block_range(control_block: usize) -> AddressRange {
     AddressRange {
@@ -631,11 +615,11 @@ mod tests {
         let exclusions = Exclusions::<Linux>::new();
         let [from, to, wiped] = [1, 2, 3].map(|n| AddressRange::new(n << 30, 8 * PAGE_SIZE));
         exclusions.add(wiped, Reason::WipedInChild);
-        exclusions.moved(from, wiped, Reason::WipedInChild);
+        exclusions.moved(from, wiped, Reason::WipedInChild, OldPlace::Unmapped);
         assert_eq!(exclusions.first_overlap(wiped), None);
         let second = |range: AddressRange| AddressRange::new(range.start + PAGE_SIZE, PAGE_SIZE);
         exclusions.add(second(from), Reason::WipedInChild);
-        exclusions.moved(from, to, Reason::WipedInChild);
+        exclusions.moved(from, to, Reason::WipedInChild, OldPlace::Unmapped);
         assert_eq!(exclusions.first_overlap(from), None);
         assert_eq!(exclusions.first_overlap(to), Some(second(to)));
     }
@@ -648,7 +632,7 @@ mod tests {
             |range: AddressRange, n| AddressRange::new(range.start + n * PAGE_SIZE, PAGE_SIZE);
         exclusions.add(page(from, 1), Reason::WipedInChild);
         exclusions.add(page(from, 6), Reason::WipedInChild);
-        exclusions.copied(from, to, Reason::WipedInChild);
+        exclusions.moved(from, to, Reason::WipedInChild, OldPlace::Kept);
         for n in 0..8 {
             for range in [from, to] {
                 let found = exclusions.first_overlap(page(range, n)).is_some();

@@ -223,7 +223,7 @@ impl<O: Os> Fork<O> {
             return Some(address);
         }
         for operation in self.journal().rev() {
-            let within = |range: AddressRange| range.start <= address && address < range.end;
+            let within = |range: AddressRange| range.contains(address);
             match operation {
                 Operation::Remove(range) | Operation::Dropped(range) | Operation::Unmap(range)
                     if within(range) =>
@@ -247,15 +247,11 @@ impl<O: Os> Fork<O> {
 impl<O: Os> Pager<O> {
     /// What is remembered of the page of an address that is not in place, while the pager is still.
     pub fn peek<'w>(&self, worker: &'w mut Worker<Codec>, address: usize) -> Content<'w> {
-        let host = &self.host;
-        let Some(place) = self.fork.resolve(address) else {
-            return Content::Nothing;
-        };
-        let Some(segment) = host.windows.find(&host.memory, place) else {
-            return Content::Nothing;
-        };
-        let index = (place - host.windows.get(segment).base()) / PAGE_SIZE;
-        self.engine.peek(self, worker, segment, index as u32)
+        let place = self.fork.resolve(address);
+        match place.and_then(|address| self.host.place_of(address)) {
+            Some((segment, index)) => self.engine.peek(self, worker, segment, index),
+            None => Content::Nothing,
+        }
     }
 
     /// Answers a fault while the pager is still: only reads what is remembered.
@@ -484,9 +480,8 @@ impl<O: Os> Pager<O> {
         for operation in self.fork.journal() {
             match operation {
                 Operation::Restored(address) => {
-                    if let Some(segment) = host.windows.find(&host.memory, address) {
-                        let index = (address - host.windows.get(segment).base()) / PAGE_SIZE;
-                        self.engine.acknowledge_present(self, segment, index as u32);
+                    if let Some((segment, index)) = host.place_of(address) {
+                        self.engine.acknowledge_present(self, segment, index);
                     }
                 }
                 change => self.change(change),

@@ -6,7 +6,6 @@ use crate::linux::Linux;
 use crate::os::Os;
 use crate::{Pager, sys};
 use coldpress_engine::Entry;
-use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::Relaxed;
 use lock_api::RawMutex;
 
@@ -88,7 +87,7 @@ impl Pager {
                 return;
             }
             let window = host.windows.get(segment);
-            let page = |address: usize| ((address - window.base()) / PAGE_SIZE) as u32;
+            let page = |address: usize| window.index_of(address);
             window.set_registered(page(range.start), page(range.end), false);
             let mut whole = Ok(());
             self.note_registered(segment, range, &mut whole);
@@ -113,10 +112,9 @@ impl Pager {
         for operation in self.fork.journal() {
             if let Operation::Restored(address) = operation
                 && Linux::is_resident(address)
-                && let Some(segment) = host.windows.find(&host.memory, address)
+                && let Some((segment, index)) = host.place_of(address)
             {
-                let index = (address - host.windows.get(segment).base()) / PAGE_SIZE;
-                self.engine.acknowledge_present(self, segment, index as u32);
+                self.engine.acknowledge_present(self, segment, index);
             }
         }
         // Noted or not: the kernel copies in the midst of it.

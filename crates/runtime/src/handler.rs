@@ -346,8 +346,7 @@ impl<O: Os> Pager<O> {
         let statistics = self.host.statistics();
         statistics.faults.fetch_add(1, Relaxed);
         let Some(segment) = self.host.windows.find(&self.host.memory, fault.address) else {
-            let own = self.host.memory.range();
-            let is_own = (own.start..own.end).contains(&fault.address);
+            let is_own = self.host.memory.range().contains(fault.address);
             // Staging, touched by a program that populates all that is mapped. Or registered memory that moved to where
             // no window is yet: make one, look again.
             if is_own || self.window_for(fault.address).is_none() {
@@ -359,7 +358,7 @@ impl<O: Os> Pager<O> {
             }
             return self.answer(worker, fault, started);
         };
-        let index = ((fault.address - self.host.windows.get(segment).base()) / PAGE_SIZE) as u32;
+        let index = self.host.windows.get(segment).index_of(fault.address);
         let engine = &self.engine;
         let mut expected = engine.touched(fault.thread, (segment, index));
         let first =
@@ -442,7 +441,7 @@ impl<O: Os> Pager<O> {
             return;
         };
         let window = host.windows.get(source);
-        let from = ((from - window.base()) / PAGE_SIZE) as u32;
+        let from = window.index_of(from);
         let registered = window.is_registered(from);
         if !registered && !self.engine.has_leaf(source, from) {
             return;
@@ -451,7 +450,7 @@ impl<O: Os> Pager<O> {
             cannot_follow::<O>(to);
         };
         let target = host.windows.get(destination);
-        let to = ((to - target.base()) / PAGE_SIZE) as u32;
+        let to = target.index_of(to);
         if registered {
             target.set_registered(to, to + 1, true);
         }

@@ -105,6 +105,12 @@ impl<O: Os> Space<O> {
         self.statistics.store(page, Relaxed);
     }
 
+    /// Segment and index of the page of an address, if there is a window.
+    pub fn place_of(&self, address: usize) -> Option<(SegmentId, PageIndex)> {
+        let segment = self.windows.find(&self.memory, address)?;
+        Some((segment, self.windows.get(segment).index_of(address)))
+    }
+
     /// Lets the threads that wait anywhere in `range` try again.
     pub(crate) fn wake_range(&self, range: AddressRange) {
         // There is none yet where the child of a fork carries its parent's journal out.
@@ -371,7 +377,7 @@ impl<O: Os> Pager<O> {
         whole: &mut Result<(), Errno>,
     ) {
         let window = self.host.windows.get(segment);
-        let page = |address: usize| ((address - window.base()) / PAGE_SIZE) as u32;
+        let page = |address: usize| window.index_of(address);
         if self.host.uffd().is_registered(range) == Ok(true) {
             // What was registered before is tracked already, but for what an event has told of: it may be populated
             // still, and about to be dropped.

@@ -117,15 +117,15 @@ const RELEASE_CALLS: usize = 8;
 pub type Codec = AnyCodec;
 /// The storage: whichever was chosen.
 pub type Storage = AnyStorage;
-/// The engine as it runs here.
-pub type LinuxEngine<O = Linux> = Engine<Pager<O>, Codec, Storage>;
+/// The engine as the pager runs it.
+pub type PagerEngine<O = Linux> = Engine<Pager<O>, Codec, Storage>;
 
 /// Everything there is one of in a process.
 pub struct Pager<O: Os = Linux> {
     /// The machine.
     pub host: Space<O>,
     /// VMOs, queues, protocol.
-    pub engine: LinuxEngine<O>,
+    pub engine: PagerEngine<O>,
     /// Which memory there is.
     pub discovery: discovery::Discovery<O>,
     /// The fork protocol.

@@ -69,10 +69,6 @@ impl Os for Linux {
         sys::thread_id()
     }
 
-    fn is_thread(thread: u32) -> bool {
-        sys::is_thread(thread)
-    }
-
     fn is_thread_gone(thread: u32) -> bool {
         sys::is_thread_gone(thread)
     }
@@ -91,10 +87,6 @@ impl Os for Linux {
 
     fn differs(address: usize, value: u32) -> bool {
         sys::differs(address, value)
-    }
-
-    fn set_time_slice(ns: u64) {
-        sys::set_time_slice(ns);
     }
 
     fn block_signals() -> u64 {

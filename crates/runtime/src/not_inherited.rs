@@ -123,13 +123,13 @@ impl<O: Os> NotInherited<O> {
     /// The program keeps `range`, rounded out to pages, from its children. `false`: there is no
     /// room to remember it.
     pub fn add(&self, range: AddressRange) -> bool {
-        self.change(|ranges| ranges.add(whole_pages(range)))
+        self.change(|ranges| ranges.add(range.whole_pages()))
     }
 
     /// `range` is inherited (again), or is no longer mapped. `false`: there is no room to remember
     /// what is left on both sides of it, and nothing has changed.
     pub fn subtract(&self, range: AddressRange) -> bool {
-        self.is_empty() || self.change(|ranges| ranges.subtract(whole_pages(range)))
+        self.is_empty() || self.change(|ranges| ranges.subtract(range.whole_pages()))
     }
 
     /// Memory was moved, and its mark with it. The old place keeps its own, as long as it is there.
@@ -219,13 +219,6 @@ impl<O: Os> NotInherited<O> {
             ranges.len = 0;
             true
         });
-    }
-}
-
-fn whole_pages(range: AddressRange) -> AddressRange {
-    AddressRange {
-        start: range.start & !(PAGE_SIZE - 1),
-        end: range.end.next_multiple_of(PAGE_SIZE),
     }
 }
 

@@ -52,9 +52,7 @@ pub trait Os: Sized + Send + Sync + 'static {
     fn process_id() -> u32;
     /// Number of the calling thread.
     fn thread_id() -> u32;
-    /// Whether there is a thread of that number in this process.
-    fn is_thread(thread: u32) -> bool;
-    /// Whether there is none any more.
+    /// Whether there is no thread of that number any more.
     fn is_thread_gone(thread: u32) -> bool;
     /// Whether the calling thread is a fault handler.
     fn is_handler() -> bool;
@@ -67,8 +65,6 @@ pub trait Os: Sized + Send + Sync + 'static {
     fn robust_list(thread: u32) -> Result<Option<usize>, Errno>;
     /// Whether the word at `address` is there and is not `value`.
     fn differs(address: usize, value: u32) -> bool;
-    /// Asks the scheduler for shorter turns of the calling thread.
-    fn set_time_slice(ns: u64);
 
     /// Blocks all signals of the calling thread; the mask to set again.
     fn block_signals() -> u64;

@@ -167,9 +167,7 @@ impl<'a> Ways<'a> {
     }
 
     fn reprotect(&mut self, address: usize, page: &Page) -> bool {
-        let known = self
-            .mapping
-            .filter(|(range, _)| range.start <= address && address < range.end);
+        let known = self.mapping.filter(|(range, _)| range.contains(address));
         let (range, protection) = known.or_else(|| protection_of(address)).unwrap_or_else(|| {
             (
                 AddressRange::new(address, PAGE_SIZE),
@@ -209,8 +207,7 @@ fn protection_of(address: usize) -> Option<(AddressRange, Protection)> {
     let maps = rustix::fs::open(maps::PATH, flags, Mode::empty()).ok()?;
     let mut found = None;
     maps::for_each_line(maps.as_fd(), &mut buffer, |line| {
-        let mapping =
-            maps::parse(line).filter(|m| m.range.start <= address && address < m.range.end);
+        let mapping = maps::parse(line).filter(|m| m.range.contains(address));
         if let Some(mapping) = mapping {
             found = Some((mapping.range, of_letters(mapping.permissions)));
         }

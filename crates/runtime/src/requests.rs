@@ -3,7 +3,7 @@
 //! A thread of the program cannot use the pager's userfaultfd (the descriptor stands in another
 //! table), so registering is done for it by the reclaim thread, one request at a time.
 
-use crate::exclusions::{Reason, control_block_range};
+use crate::exclusions::{OldPlace, Reason, control_block_range};
 use crate::fork::Operation;
 use crate::futex::{FutexLock, Inside, add_and_wake, set_and_wake, wait_while};
 use crate::linux::Linux;
@@ -36,15 +36,6 @@ const PATIENCE: u32 = 40;
 
 /// How long one rests after the first of these looks; twice as long after each, ten milliseconds at most.
 const FIRST_PAUSE_NS: u64 = 20_000;
-
-/// What became of the place that memory was moved away from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OldPlace {
-    /// Nothing is mapped there.
-    Unmapped,
-    /// It is still mapped, and empty (`MREMAP_DONTUNMAP`).
-    Kept,
-}
 
 /// What is asked, of which range, and the answer.
 pub struct Request<O: Os = Linux> {
@@ -231,10 +222,7 @@ impl<O: Os> Pager<O> {
             let _inside = self.after_events();
             if moved {
                 for reason in move_too {
-                    match old {
-                        OldPlace::Unmapped => exclusions.moved(from, to, reason),
-                        OldPlace::Kept => exclusions.copied(from, to, reason),
-                    }
+                    exclusions.moved(from, to, reason, old);
                 }
             }
             match old {
@@ -252,10 +240,7 @@ impl<O: Os> Pager<O> {
     /// spans several mappings; later ones move them one by one, and stop with an error halfway
     /// where a registered one follows.
     pub fn unsplit<T>(&self, range: AddressRange, act: impl FnOnce() -> T) -> T {
-        let range = AddressRange {
-            start: range.start & !(PAGE_SIZE - 1),
-            end: range.end.next_multiple_of(PAGE_SIZE),
-        };
+        let range = range.whole_pages();
         if !self.is_running() {
             return act();
         }

@@ -467,7 +467,7 @@ impl Pager {
         // What is registered has a handler: the others, and the watchdog, are missed where they cannot be made.
         self.start_pinned_handlers(MAX_HANDLERS);
         self.watch();
-        reclaim::take_turns::<Linux>();
+        reclaim::take_turns();
         Ok(statm)
     }
 
@@ -513,7 +513,7 @@ impl Pager {
         if !self.watch() {
             return Err(StartError::Thread);
         }
-        reclaim::take_turns::<Linux>();
+        reclaim::take_turns();
         // SAFETY: this thread is the only reclaimer; its part of the workplace is its own.
         let reclaimer = unsafe { self.workplace.reclaimer() };
         Ok((reclaimer, statm, handlers_started))

@@ -57,6 +57,11 @@ impl Window {
         self.base() + index as usize * PAGE_SIZE
     }
 
+    /// Index of the page of `address`, which lies in the window.
+    pub fn index_of(&self, address: usize) -> u32 {
+        ((address - self.base()) / PAGE_SIZE) as u32
+    }
+
     /// Counts an eviction of page `index`.
     pub fn count_eviction(&self, index: u32) {
         let count = &self.evictions[index as usize];

@@ -51,6 +51,19 @@ impl AddressRange {
         self.end <= self.start
     }
 
+    /// Whether `address` lies in the range.
+    pub const fn contains(self, address: usize) -> bool {
+        self.start <= address && address < self.end
+    }
+
+    /// The range, rounded out to pages.
+    pub const fn whole_pages(self) -> Self {
+        Self {
+            start: self.start & !(PAGE_SIZE - 1),
+            end: self.end.next_multiple_of(PAGE_SIZE),
+        }
+    }
+
     /// What the two ranges have in common (possibly empty).
     pub fn intersect(self, other: Self) -> Self {
         Self {

@@ -60,12 +60,7 @@ fn parts(kernel: &Kernel, range: AddressRange) -> Vec<(AddressRange, bool)> {
 }
 
 fn note_if_away(kernel: &Kernel, range: AddressRange, kind: Kind) {
-    let away = |page| {
-        kernel.space.is(page, |state| {
-            state.registered && matches!(state.content, Content::Missing)
-        })
-    };
-    if pages(range).any(away) {
+    if pages(range).any(|page| kernel.space.is(page, State::is_away)) {
         note(kind);
     }
 }
@@ -152,7 +147,7 @@ pub fn keep_from_children<'a>(
     trace(call, range);
     let claim = kernel.claim(range)?;
     let _lock = kernel.write_lock();
-    if !pages(range).all(|page| kernel.space.is(page, |_| true)) {
+    if !pages(range).all(|page| kernel.space.is_mapped(page)) {
         return None;
     }
     for page in pages(range) {
@@ -176,7 +171,7 @@ pub fn grow(kernel: &Kernel, range: AddressRange, by: usize, regions: &[AddressR
         start: range.end,
         end: longer.end,
     };
-    let free = pages(new).all(|page| !kernel.space.is(page, |_| true));
+    let free = !pages(new).any(|page| kernel.space.is_mapped(page));
     if !free || !kernel.space.is_one_mapping(range) || !regions.iter().any(within) {
         return false;
     }
@@ -206,7 +201,7 @@ fn take_out(kernel: &Kernel, range: AddressRange) -> bool {
             .is_some_and(|state| state.registered);
         kernel.expected.borrow_mut().remove(&page);
     }
-    // Who waits there finds out.
+    // Threads that wait there find out.
     kernel.wake_range(range);
     told
 }
@@ -219,14 +214,11 @@ pub fn unmap(kernel: &Kernel, range: AddressRange) {
     let Some(_claim) = kernel.claim(range) else {
         return;
     };
-    let told = {
-        note_if_away(kernel, range, Kind::UnmapAway);
-        let told = take_out(kernel, range);
-        if told {
-            kernel.announce();
-        }
-        told
-    };
+    note_if_away(kernel, range, Kind::UnmapAway);
+    let told = take_out(kernel, range);
+    if told {
+        kernel.announce();
+    }
     drop(lock);
     if told {
         kernel.tell(Message::Unmap(range));
@@ -238,8 +230,7 @@ pub fn map_what_is_free(kernel: &Kernel, range: AddressRange, regions: &[Address
     trace(Call::Map, range);
     let _lock = kernel.write_lock();
     for page in pages(range) {
-        let within = |region: &AddressRange| region.start <= page && page < region.end;
-        if regions.iter().any(within) && !kernel.space.is(page, |_| true) {
+        if regions.iter().any(|region| region.contains(page)) && !kernel.space.is_mapped(page) {
             kernel.map(AddressRange::new(page, PAGE_SIZE));
         }
     }
@@ -255,49 +246,46 @@ pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, keeps_old: b
     trace(Call::RemapFrom, from);
     trace(Call::RemapTo, to);
     let lock = kernel.write_lock();
-    let (onto_told, registered) = {
-        if !kernel.space.is_one_mapping(from) {
-            note(Kind::RemapSplit);
-            return false;
+    if !kernel.space.is_one_mapping(from) {
+        note(Kind::RemapSplit);
+        return false;
+    }
+    note_if_away(kernel, from, Kind::MoveAway);
+    note_if_away(kernel, to, Kind::MoveOntoAway);
+    let onto_told = take_out(kernel, to);
+    let registered = kernel.space.is(from.start, |state| state.registered);
+    for (old, new) in pages(from).zip(pages(to)) {
+        let mut state = kernel.space.unmap(old).expect("one mapping");
+        // What has moved is like any other memory.
+        (state.sensitive, state.doomed) = (false, false);
+        let expected = kernel.expected.borrow_mut().remove(&old);
+        let left = State {
+            content: Content::Missing,
+            shared: false,
+            pinned: false,
+            ..state.clone()
+        };
+        kernel.space.put(new, state);
+        let taken_over = expected.expect("a page of the program");
+        kernel.expected.borrow_mut().insert(new, taken_over);
+        if keeps_old {
+            kernel.space.put(old, left);
+            let zeros = Rc::new(Expected::default());
+            kernel.expected.borrow_mut().insert(old, zeros);
         }
-        note_if_away(kernel, from, Kind::MoveAway);
-        note_if_away(kernel, to, Kind::MoveOntoAway);
-        let onto_told = take_out(kernel, to);
-        let registered = kernel.space.is(from.start, |state| state.registered);
-        for (old, new) in pages(from).zip(pages(to)) {
-            let mut state = kernel.space.unmap(old).expect("one mapping");
-            // What has moved is like any other memory.
-            (state.sensitive, state.doomed) = (false, false);
-            let expected = kernel.expected.borrow_mut().remove(&old);
-            let left = State {
-                content: Content::Missing,
-                shared: false,
-                pinned: false,
-                ..state.clone()
-            };
-            kernel.space.put(new, state);
-            let taken_over = expected.expect("a page of the program");
-            kernel.expected.borrow_mut().insert(new, taken_over);
-            if keeps_old {
-                kernel.space.put(old, left);
-                let zeros = Rc::new(Expected::default());
-                kernel.expected.borrow_mut().insert(old, zeros);
-            }
-        }
+    }
+    if !keeps_old {
+        kernel.wake_range(from);
+    }
+    if onto_told {
+        kernel.announce();
+    }
+    if registered {
+        kernel.announce();
         if !keeps_old {
-            kernel.wake_range(from);
-        }
-        if onto_told {
             kernel.announce();
         }
-        if registered {
-            kernel.announce();
-            if !keeps_old {
-                kernel.announce();
-            }
-        }
-        (onto_told, registered)
-    };
+    }
     drop(lock);
     if onto_told {
         kernel.tell(Message::Unmap(to));

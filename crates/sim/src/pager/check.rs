@@ -2,7 +2,7 @@
 
 use super::World;
 use super::kernel::place;
-use super::space::Content;
+use super::space::{Content, State};
 use crate::failure::fail;
 use crate::inject::Kind;
 use crate::schedule::note;
@@ -15,20 +15,18 @@ impl World {
     pub(super) fn look_at_what_a_child_has(&self) {
         note(Kind::ForkLookedAt);
         for page in self.kernel.space.all() {
-            let (left_out, asked, missing) = self
+            let (left_out, asked, away) = self
                 .kernel
                 .space
                 .with(page, |state| {
-                    let missing = matches!(state.content, Content::Missing);
-                    let missing = missing && state.registered;
-                    (state.not_inherited, state.kept_by_program, missing)
+                    (state.not_inherited, state.kept_by_program, state.is_away())
                 })
                 .expect("one of all");
             if left_out != asked && !self.kernel.is_claimed(page) {
                 let what = format!("left out of a child: {left_out}; asked for: {asked}");
                 fail(place(page), &what);
             }
-            if missing && !self.kernel.is_claimed(page) {
+            if away && !self.kernel.is_claimed(page) {
                 self.compare_what_is_remembered(page, "a child would read");
             }
         }
@@ -40,11 +38,7 @@ impl World {
         let mut worker = unsafe { self.pager.workplace.worker(super::HANDLERS + 1) };
         let content = self.pager.peek(&mut worker, page);
         // It may have been restored, or changed, meanwhile.
-        let still_away = self.kernel.changing.get() == 0
-            && self.kernel.space.is(page, |s| {
-                s.registered && matches!(s.content, Content::Missing)
-            });
-        if !still_away {
+        if self.kernel.changing.get() > 0 || !self.kernel.space.is(page, State::is_away) {
             return;
         }
         match content {
@@ -85,17 +79,14 @@ impl World {
         assert_eq!(counters.compressed_pages.load(Relaxed), stored, "stored");
         assert_eq!(counters.same_filled_pages.load(Relaxed), markers, "markers");
         for page in self.kernel.space.all() {
-            let (missing, content) = self
+            let (away, content) = self
                 .kernel
                 .space
-                .with(page, |state| {
-                    let missing = matches!(state.content, Content::Missing);
-                    (missing && state.registered, state.content.clone())
-                })
+                .with(page, |state| (state.is_away(), state.content.clone()))
                 .expect("one of all");
             match content {
                 Content::Page(content) => self.kernel.compare(page, &content, "at the end"),
-                _ if missing => self.compare_what_is_remembered(page, "at the end"),
+                _ if away => self.compare_what_is_remembered(page, "at the end"),
                 Content::Poisoned => fail(place(page), "poisoned for no reason"),
                 _ => self.kernel.compare(page, &[0; PAGE_SIZE], "at the end"),
             }

@@ -17,14 +17,13 @@ use coldpress_codec::Page;
 use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ptr::null;
 use std::rc::Rc;
 
-/// Who waits for something to read.
+/// Key of threads that wait for something to read.
 pub const READERS: u64 = 1 << 63 | 1 << 61;
-/// Who waits to change the address space.
+/// Key of threads that wait to change the address space.
 const CHANGERS: u64 = 1 << 63 | 1 << 60;
-/// Who waits for an event to be read.
+/// Key, with its number, of a thread that waits for an event to be read.
 const READ: u64 = 1 << 63 | 1 << 59;
 
 const PAGE_KEY: u64 = 1 << 62;
@@ -69,9 +68,9 @@ pub struct Kernel {
     pub changing: Cell<u32>,
     readers: Cell<u32>,
     writer: Cell<bool>,
-    /// Who has blocked all signals.
+    /// Threads that have blocked all signals.
     pub blocked: [Cell<bool>; MAX_THREADS + 1],
-    /// Who handles a signal.
+    /// Threads that handle a signal.
     pub handling: [Cell<bool>; MAX_THREADS + 1],
     /// What each page must hold.
     pub expected: RefCell<BTreeMap<usize, Rc<Expected>>>,
@@ -87,26 +86,9 @@ pub struct Kernel {
     pub over: Cell<bool>,
 }
 
-thread_local! {
-    static CURRENT: Cell<*const Kernel> = const { Cell::new(null()) };
-}
-
 /// The kernel of the simulation that the caller is part of.
 pub fn kernel() -> &'static Kernel {
-    let current = CURRENT.get();
-    assert!(!current.is_null(), "outside of a simulated kernel");
-    // SAFETY: set by `enter` to what lives until `leave`.
-    unsafe { &*current }
-}
-
-/// From now on this is the kernel of the calling thread of the system.
-pub fn enter(kernel: &'static Kernel) {
-    CURRENT.set(kernel);
-}
-
-/// There is none any more.
-pub fn leave() {
-    CURRENT.set(null());
+    &super::world().kernel
 }
 
 /// What ends the pager's threads when the program has ended.
@@ -185,10 +167,9 @@ impl Kernel {
 
     /// Wakes all that wait for pages of a range, and forgets what nobody has read of them.
     pub fn wake_range(&self, range: AddressRange) {
-        let within = |address: usize| (range.start..range.end).contains(&address);
         self.faults
             .borrow_mut()
-            .retain(|fault| !within(fault.address));
+            .retain(|fault| !range.contains(fault.address));
         pages(range).for_each(|page| wake(key_of(page)));
     }
 
@@ -219,7 +200,7 @@ impl Kernel {
     /// Whether a call of the program is changing a page.
     pub fn is_claimed(&self, page: usize) -> bool {
         let claimed = self.in_change.borrow();
-        claimed.iter().any(|c| c.start <= page && page < c.end)
+        claimed.iter().any(|c| c.contains(page))
     }
 
     /// A call that leaves the mappings as they are: changes wait until it is over.
@@ -270,12 +251,11 @@ impl Kernel {
         // What is away belongs to the pager, and is gone from here on.
         if let Message::Remove(range) = message {
             for page in pages(range) {
-                self.space.with(page, |s| {
+                let missing = self.space.with(page, |s| {
                     s.doomed = !matches!(s.content, Content::Missing);
+                    !s.doomed
                 });
-                if self
-                    .space
-                    .is(page, |s| matches!(s.content, Content::Missing))
+                if missing == Some(true)
                     && let Some(expected) = self.expected(page)
                 {
                     expected.zero();

@@ -137,7 +137,6 @@ pub fn run(simulation: &Simulation, _settings: &Settings) -> Result<(), String> 
         handlers_started: Cell::new(false),
         most_mappings: simulation.random.one_in(4).then_some(8),
     }));
-    kernel::enter(&world.kernel);
     WORLD.set(world);
     let result = world.live(simulation, config);
     if result.is_ok() {
@@ -150,7 +149,6 @@ pub fn run(simulation: &Simulation, _settings: &Settings) -> Result<(), String> 
         }
     }
     WORLD.set(null());
-    kernel::leave();
     result
 }
 
@@ -158,11 +156,7 @@ impl World {
     fn live(&'static self, simulation: &Simulation, config: Config) -> Result<(), String> {
         let pager = self.pager;
         for region in &self.regions {
-            for page in space::pages(*region) {
-                if !self.kernel.space.is(page, |_| true) {
-                    self.kernel.map(AddressRange::new(page, PAGE_SIZE));
-                }
-            }
+            self.kernel.map(*region);
         }
         // SAFETY: no thread runs yet.
         unsafe {
@@ -212,10 +206,6 @@ impl World {
         ready
     }
 
-    fn most_mappings(&self) -> Option<u32> {
-        self.most_mappings
-    }
-
     fn stored_frames(&self) -> u64 {
         self.pager.host.memory.backed_frames().into()
     }
@@ -232,24 +222,22 @@ impl World {
 
     /// Whether the pager has what is in a page.
     fn is_away(&self, page: usize) -> bool {
-        let host = &self.pager.host;
-        let segment = host.windows.find(&host.memory, page);
-        segment.is_some_and(|segment| {
-            let index = ((page - host.windows.get(segment).base()) / PAGE_SIZE) as u32;
-            let entry = self.pager.engine.entry(segment, index);
-            !matches!(entry, Entry::Empty | Entry::Page(_))
-        })
+        self.pager
+            .host
+            .place_of(page)
+            .is_some_and(|(segment, index)| {
+                let entry = self.pager.engine.entry(segment, index);
+                !matches!(entry, Entry::Empty | Entry::Page(_))
+            })
     }
 
     /// A page to act on: often one that is in the middle of something.
     fn target(&self) -> usize {
         for _ in 0..8 {
             let page = self.any_page();
-            let host = &self.pager.host;
-            let Some(segment) = host.windows.find(&host.memory, page) else {
+            let Some((segment, index)) = self.pager.host.place_of(page) else {
                 continue;
             };
-            let index = ((page - host.windows.get(segment).base()) / PAGE_SIZE) as u32;
             match self.pager.engine.entry(segment, index) {
                 Entry::Temporary(_) => note(Kind::AimedStaged),
                 Entry::Request(_) => note(Kind::AimedRestoring),

@@ -111,10 +111,6 @@ impl Os for SimOs {
         simulation().current() as u32 + 1
     }
 
-    fn is_thread(_thread: u32) -> bool {
-        true
-    }
-
     fn is_thread_gone(_thread: u32) -> bool {
         false
     }
@@ -135,8 +131,6 @@ impl Os for SimOs {
     fn differs(_address: usize, _value: u32) -> bool {
         true
     }
-
-    fn set_time_slice(_ns: u64) {}
 
     fn block_signals() -> u64 {
         let blocked = &kernel::kernel().blocked[simulation().current()];
@@ -544,7 +538,7 @@ impl ProcessFiles for Files {
     }
 
     fn most_mappings() -> Option<u32> {
-        world().most_mappings()
+        world().most_mappings
     }
 }
 

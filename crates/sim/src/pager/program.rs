@@ -3,7 +3,7 @@
 
 use super::kernel::{Fault, Kernel, READERS, kernel, key_of, place};
 use super::os::SimOs;
-use super::space::{Content, pages};
+use super::space::{Content, State, pages};
 use super::{World, calls};
 use crate::content;
 use crate::inject::Kind;
@@ -11,7 +11,7 @@ use crate::schedule::{NOBODY, block, doze, fires, note, random, simulation, step
 use crate::trace::What;
 use coldpress_codec::Page;
 use coldpress_runtime::Pager;
-use coldpress_runtime::requests::OldPlace;
+use coldpress_runtime::exclusions::OldPlace;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 
 /// A thread that waits longer for a page waits for ever, in steps.
@@ -32,50 +32,15 @@ pub fn touch(kernel: &Kernel, page: usize, write: bool, act: impl FnOnce(&mut Pa
     let what = if write { What::Write } else { What::Read };
     loop {
         step(what, segment, index, 0);
-        let found = kernel.space.with(page, |state| {
-            if !state.guarded
-                && let Content::Zero | Content::Missing = state.content
-                && (write || matches!(state.content, Content::Zero))
-                && !(matches!(state.content, Content::Missing) && state.registered)
-            {
-                // The kernel's own faults: a page of its own, or the page of zeros is read.
-                state.content = match (&state.content, write) {
-                    (_, true) => Content::Page(Box::new([0; PAGE_SIZE])),
-                    (Content::Zero, false) => Content::Zero,
-                    _ => Content::Missing,
-                };
-            }
-            if write {
-                // Copied, where a child has it too.
-                state.shared &= matches!(state.content, Content::Missing);
-            }
-            match &state.content {
-                _ if state.guarded => Found::Guarded,
-                Content::Page(_) | Content::Zero => Found::There,
-                Content::Poisoned => Found::Poisoned,
-                Content::Missing if state.registered => Found::Away,
-                Content::Missing => {
-                    state.content = Content::Zero;
-                    Found::There
-                }
-            }
-        });
+        let found = kernel.space.with(page, |state| find(state, write));
         match found {
             None | Some(Found::Guarded) => return Touched::Gone,
-            Some(Found::There) => {
-                // Taken out for the moment: `act` may look at the space.
-                let mut content = kernel
-                    .space
-                    .with(page, |state| match &state.content {
-                        Content::Page(page) => page.clone(),
-                        _ => Box::new([0; PAGE_SIZE]),
-                    })
-                    .expect("it is there");
+            Some(Found::There(mut content)) => {
+                // A copy: `act` may look at the space.
                 act(&mut content);
                 if write {
-                    kernel
-                        .space
-                        .with(page, |state| state.content = Content::Page(content));
+                    let content = Content::Page(content);
+                    kernel.space.with(page, |state| state.content = content);
                 }
                 return Touched::Done;
             }
@@ -86,10 +51,34 @@ pub fn touch(kernel: &Kernel, page: usize, write: bool, act: impl FnOnce(&mut Pa
 }
 
 enum Found {
-    There,
+    There(Box<Page>),
     Guarded,
     Poisoned,
     Away,
+}
+
+/// What a touch finds, once the kernel's own faults are over: a write finds a page of its own, a read perhaps the page of
+/// zeros.
+fn find(state: &mut State, write: bool) -> Found {
+    if state.guarded {
+        return Found::Guarded;
+    }
+    if state.is_away() {
+        return Found::Away;
+    }
+    let zeros = || Box::new([0; PAGE_SIZE]);
+    match (&state.content, write) {
+        (Content::Poisoned, _) => return Found::Poisoned,
+        (Content::Missing | Content::Zero, true) => state.content = Content::Page(zeros()),
+        (Content::Missing, false) => state.content = Content::Zero,
+        _ => {}
+    }
+    // Copied, where a child has it too.
+    state.shared &= !write;
+    match &state.content {
+        Content::Page(page) => Found::There(page.clone()),
+        _ => Found::There(zeros()),
+    }
 }
 
 fn sleep_until_answered(kernel: &Kernel, page: usize, write: bool) {
@@ -216,7 +205,7 @@ impl World {
         let to = AddressRange::new(to, range.len());
         let keeps_old = random().one_in(2);
         let overlaps = !range.intersect(to).is_empty();
-        let mapped = pages(range).all(|page| self.kernel.space.is(page, |_| true));
+        let mapped = pages(range).all(|page| self.kernel.space.is_mapped(page));
         if overlaps || !mapped || !self.is_in_bounds(to) {
             return;
         }

@@ -48,6 +48,11 @@ pub struct State {
 }
 
 impl State {
+    /// Registered and missing: a touch is a fault of the pager's.
+    pub fn is_away(&self) -> bool {
+        self.registered && matches!(self.content, Content::Missing)
+    }
+
     /// In words, for a failure.
     pub fn describe(&self) -> String {
         let content = match self.content {
@@ -100,6 +105,11 @@ impl Space {
     /// Whether this holds for a page. It does not where nothing is mapped.
     pub fn is(&self, address: usize, holds: impl FnOnce(&State) -> bool) -> bool {
         self.0.borrow().get(&address).is_some_and(holds)
+    }
+
+    /// Whether there is such a page.
+    pub fn is_mapped(&self, address: usize) -> bool {
+        self.0.borrow().contains_key(&address)
     }
 
     /// Whether a page has content of its own.
