@@ -369,9 +369,10 @@ impl<O: Os> Exclusions<O> {
         }
     }
 
-    /// Ends exclusions for `reason` where they overlap `range`; what lies beside it stays excluded.
+    /// Ends exclusions for `reason` where they overlap `range` (rounded out to pages); what lies beside it stays excluded.
     /// `false`: the table had no room for the rest of a range, which is still excluded whole.
     pub fn subtract(&self, range: AddressRange, reason: Reason) -> bool {
+        let range = range.whole_pages();
         let mut table = self.table.lock();
         let mut n = 0;
         while n < table.len {

@@ -150,10 +150,10 @@ pub struct Part {
     pub end: u32,
 }
 
-/// Cuts a range at the borders of windows.
+/// Cuts a range, rounded out to pages, at the borders of windows.
 pub fn parts(range: AddressRange) -> impl Iterator<Item = Part> {
-    let mut at = range.start;
-    let end = range.end.min(ADDRESS_LIMIT);
+    let AddressRange { start: mut at, end } = range.whole_pages();
+    let end = end.min(ADDRESS_LIMIT);
     core::iter::from_fn(move || {
         if at >= end {
             return None;
@@ -257,6 +257,26 @@ mod tests {
         );
         assert_eq!((cut[1].first, cut[1].end), (0, SEGMENT_PAGES));
         assert_eq!((cut[2].base, cut[2].end), (2 * WINDOW_BYTES, 1));
+    }
+
+    /// Story: a mutex is smaller than a page and has no pages by division. What it lies on was excluded, and not brought
+    /// back where it was being taken in that moment: 5 of 250 runs of `hostile_futex.c`, ten at a time.
+    #[test]
+    fn a_page_of_which_a_part_is_meant_is_meant() {
+        let cut = |start, end| -> Vec<(u32, u32)> {
+            let cut = parts(AddressRange { start, end });
+            cut.map(|part| (part.first, part.end)).collect()
+        };
+        let page = WINDOW_BYTES + 7 * PAGE_SIZE;
+        assert_eq!(cut(page, page + 40), [(7, 8)]);
+        assert_eq!(cut(page + 40, page + 80), [(7, 8)]);
+        assert_eq!(cut(page - 1, page + 1), [(6, 8)]);
+        assert_eq!(cut(page, page), []);
+        let border = 2 * WINDOW_BYTES;
+        assert_eq!(
+            cut(border - 1, border + 1),
+            [(SEGMENT_PAGES - 1, SEGMENT_PAGES), (0, 1)]
+        );
     }
 
     #[test]

@@ -297,7 +297,15 @@ impl World {
         if !sensitive {
             set(false);
         }
-        if self.pager.advise(range, sensitive) && sensitive {
+        // Often it names no more of its first and last page than some bytes: a mutex, a buffer.
+        let named = match first / PAGE_SIZE % 4 {
+            0 => range,
+            _ => AddressRange {
+                start: range.start + 40,
+                end: range.end - 40,
+            },
+        };
+        if self.pager.advise(named, sensitive) && sensitive {
             set(true);
             note(Kind::Advised);
             let away = pages(range).find(|&page| self.is_away(page));
