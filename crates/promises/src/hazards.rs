@@ -95,6 +95,7 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("fork_kept", "fork_kept", &["55", "12"], "64M", true),
     hazard("fork_while_unmapping", "fork_while_unmapping", &["57", "4", "200"], "64M", true),
     hazard("fork_while_moving", "fork_while_moving", &["58", "1", "300"], "64M", true),
+    hazard("advised_while_forking", "advised_while_forking", &["61", "16"], "64M", true),
     hazard("own_userfaultfd", "own_userfaultfd", &["31", "8", "0"], "64M", true),
     hazard("own_userfaultfd_late", "own_userfaultfd", &["32", "8", "1"], "64M", true),
     hazard("robust_mutex", "robust_mutex", &["33", "5"], "64M", true),

@@ -393,6 +393,10 @@ impl<O: Os> Pager<O> {
 
     /// Carries a change out, or notes it while the pager is still. The gate is closed.
     pub(crate) fn deliver(&self, operation: Operation) {
+        // At once in either case: when the fork is over the addresses may be mapped again and excluded anew.
+        if let Operation::Unmap(range) = operation {
+            self.host.exclusions.unmapped(range);
+        }
         if self.fork.still.load(Acquire) {
             self.fork.note(operation);
         } else {
@@ -413,7 +417,6 @@ impl<O: Os> Pager<O> {
             Operation::Unmap(range) => {
                 self.forget(range);
                 host.unregister(range);
-                host.exclusions.unmapped(range);
                 // Without room for what is left of it: it stays remembered, which does no harm.
                 host.not_inherited.subtract(range);
             }

@@ -49,3 +49,11 @@ fn children_of_a_program_that_unmaps() {
 fn children_of_a_program_that_moves_memory() {
     survive("fork_while_moving");
 }
+
+/// Story: what was excluded where memory had been unmapped during a fork of another thread was taken all the same. The
+/// unmapping was only noted while the pager was still, and when it was acted on it ended the exclusion, which was younger.
+/// Found by the simulation of the pager.
+#[test]
+fn what_is_said_of_memory_during_a_fork_holds() {
+    survive("advised_while_forking");
+}

@@ -228,8 +228,14 @@ impl World {
     fn unmap_some(&self, first: usize) {
         let range = self.some_run(first, 30);
         calls::unmap(&self.kernel, range);
-        doze(300);
+        if random().one_in(2) {
+            doze(300);
+        }
         calls::map_what_is_free(&self.kernel, range, &self.regions);
+        if random().one_in(4) {
+            // New memory is often made for something: a stack, a buffer for a device.
+            self.advise(first);
+        }
     }
 
     /// Guards, for a while.
