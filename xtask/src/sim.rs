@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 #[derive(clap::Args, Debug)]
 #[command(disable_help_flag = true)]
 pub struct Options {
-    /// --seed N, --steps N, --mode kernel|linux|pager and others: see --help.
+    /// --seed N, --steps N, --mode kernel|pager and others: see --help.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }

@@ -13,9 +13,7 @@ use coldpress_storage::Usage;
 const STEP_BYTES: usize = 64 << 10;
 /// Steps between two looks at the budget: about a millisecond.
 const STEPS: u32 = 32;
-/// What is lost to half-empty frames is worth a pass from here on ...
-const WORTH_BYTES: usize = 1 << 20;
-/// ... and from this part of storage on,
+/// What is lost to half-empty frames is worth a pass from [`Os::WORTH_COMPACTING`] on, and from this part of storage on,
 const WORTH_PART: usize = 8;
 /// and only if that much more is lost than the last pass left, or that much time has passed.
 const MORE_PART: usize = 32;
@@ -37,9 +35,9 @@ impl Passes {
     }
 
     /// Whether storage is worth a pass now.
-    fn worth_while(&self, usage: &Usage, now_ns: u64) -> bool {
+    fn worth_while<O: Os>(&self, usage: &Usage, now_ns: u64) -> bool {
         let lost = usage.fragmentation_bytes;
-        lost > WORTH_BYTES.max(usage.storage_bytes / WORTH_PART)
+        lost > O::WORTH_COMPACTING.max(usage.storage_bytes / WORTH_PART)
             && (lost > self.left_bytes + usage.storage_bytes / MORE_PART
                 || now_ns - self.ended_ns > AGAIN_NS)
     }
@@ -47,7 +45,7 @@ impl Passes {
     /// Goes on with the pass under way, or begins one where it is worth while.
     pub(crate) fn advance<O: Os>(&mut self, pager: &Pager<O>) {
         let engine = &pager.engine;
-        if !self.under_way && !self.worth_while(&engine.storage_usage(), O::now_ns()) {
+        if !self.under_way && !self.worth_while::<O>(&engine.storage_usage(), O::now_ns()) {
             return;
         }
         self.under_way = true;
@@ -69,6 +67,7 @@ impl Passes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linux::Linux;
 
     #[test]
     fn passes_are_made_where_frames_can_be_had() {
@@ -78,17 +77,20 @@ mod tests {
             ..Usage::default()
         };
         let mut passes = Passes::default();
-        assert!(!passes.worth_while(&usage(7 << 20), 5));
-        assert!(passes.worth_while(&usage(9 << 20), 5));
+        assert!(!passes.worth_while::<Linux>(&usage(7 << 20), 5));
+        assert!(passes.worth_while::<Linux>(&usage(9 << 20), 5));
         passes.left_bytes = 9 << 20;
-        assert!(!passes.worth_while(&usage(10 << 20), 5), "just ended");
-        assert!(passes.worth_while(&usage(12 << 20), 5));
-        assert!(passes.worth_while(&usage(10 << 20), AGAIN_NS + 1));
+        assert!(
+            !passes.worth_while::<Linux>(&usage(10 << 20), 5),
+            "just ended"
+        );
+        assert!(passes.worth_while::<Linux>(&usage(12 << 20), 5));
+        assert!(passes.worth_while::<Linux>(&usage(10 << 20), AGAIN_NS + 1));
         let small = Usage {
             storage_bytes: 1 << 20,
             fragmentation_bytes: 900 << 10,
             ..Usage::default()
         };
-        assert!(!passes.worth_while(&small, AGAIN_NS + 1));
+        assert!(!passes.worth_while::<Linux>(&small, AGAIN_NS + 1));
     }
 }

@@ -27,6 +27,7 @@ impl Os for Linux {
 
     /// About a microsecond: what locks guard takes less.
     const SPINS: u32 = 60;
+    const WORTH_COMPACTING: usize = 1 << 20;
 
     #[inline]
     fn now_ns() -> u64 {

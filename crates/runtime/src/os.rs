@@ -47,6 +47,8 @@ pub trait Os: Sized + Send + Sync + 'static {
     fn step() {}
     /// How often a lock is tried before its thread sleeps.
     const SPINS: u32;
+    /// Bytes lost to half-empty frames that are worth a pass over storage.
+    const WORTH_COMPACTING: usize;
 
     /// Number of this process.
     fn process_id() -> u32;

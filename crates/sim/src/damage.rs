@@ -1,9 +1,8 @@
 //! Flips bits of stored objects.
 
 use crate::inject::Kind;
-use crate::machine::StorageFrames;
 use crate::schedule::{note, random, simulation};
-use coldpress_storage::{LINK_BYTES, Reference, parts};
+use coldpress_storage::{FRAME_BYTES, FrameIndex, FrameSource, LINK_BYTES, Reference, parts};
 
 /// The engine's header: checksum, time and form, owner; then what the codec made.
 const CHECKSUM: std::ops::Range<usize> = 0..4;
@@ -11,13 +10,13 @@ const TIME: std::ops::Range<usize> = 4..8;
 const OWNER: std::ops::Range<usize> = 8..12;
 
 /// Flips a bit of an object that an entry names. Whether it was one of a link.
-pub fn flip(frames: &StorageFrames, reference: Reference) -> bool {
+pub fn flip(frames: &impl FrameSource, reference: Reference) -> bool {
     let bit = random().below(8) as u32;
     let links = simulation().injections.allows(Kind::FlipLink);
     if links && reference.is_split() && random().one_in(8) {
         note(Kind::FlipLink);
         let byte = random().below(LINK_BYTES as u64) as usize;
-        frames.flip(reference.frame(), reference.offset() + byte, bit);
+        flip_bit(frames, reference.frame(), reference.offset() + byte, bit);
         return true;
     }
     // SAFETY: an entry names the object, and nobody is between two steps.
@@ -33,9 +32,16 @@ pub fn flip(frames: &StorageFrames, reference: Reference) -> bool {
     let at = random().between(bytes.start as u64, bytes.end as u64) as usize;
     let inside = first.1.len();
     match at < inside {
-        true => frames.flip(first.0, first.1.start + at, bit),
-        false => frames.flip(rest.0, rest.1.start + at - inside, bit),
+        true => flip_bit(frames, first.0, first.1.start + at, bit),
+        false => flip_bit(frames, rest.0, rest.1.start + at - inside, bit),
     }
     note(kind);
     false
+}
+
+/// Flips a bit of a frame that holds an object.
+fn flip_bit(frames: &impl FrameSource, frame: FrameIndex, byte: usize, bit: u32) {
+    assert!(byte < FRAME_BYTES);
+    // SAFETY: inside a frame that is lent, and no reference to it lives across a step.
+    unsafe { *frames.address(frame).as_ptr().add(byte) ^= 1 << bit };
 }

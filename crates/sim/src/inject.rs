@@ -15,23 +15,18 @@ use std::cell::{Cell, RefCell};
 pub enum Where {
     /// In both.
     Both,
-    /// With pages moved by another kernel, behind a gate.
-    Linux,
     /// With pages owned, under the locks of VMOs.
     Kernel,
-    /// With the pager of the product.
+    /// With pages of another kernel, and the pager of the product.
     Pager,
-    /// With pages moved by another kernel, whoever handles them.
-    Moving,
 }
 
 impl Where {
     /// Whether it is this machine.
     pub fn is(self, mode: Mode) -> bool {
         match mode {
-            Mode::Linux => matches!(self, Self::Both | Self::Linux | Self::Moving),
             Mode::Kernel => matches!(self, Self::Both | Self::Kernel),
-            Mode::Pager => matches!(self, Self::Pager | Self::Moving),
+            Mode::Pager => matches!(self, Self::Both | Self::Pager),
         }
     }
 }
@@ -72,24 +67,24 @@ macro_rules! kinds {
 }
 
 kinds! {
-    StorageNoFrame = "no frame for storage", Both, 50;
-    StorageLimit = "no frame for storage: memory limit reached", Both, 0;
+    StorageNoFrame = "no frame for storage", Kernel, 50;
+    StorageLimit = "no frame for storage: memory limit reached", Kernel, 0;
     InstallNoFrame = "no frame to put a page in place", Kernel, 60;
     InstallLimit = "no frame to put a page in place: memory limit reached", Kernel, 0;
-    LimitLowered = "memory limit lowered", Both, 0;
-    ChunkSegments = "no chunk for a segment", Both, 0;
-    ChunkLeaves = "no chunk for leaves", Both, 0;
-    ChunkRecords = "no chunk for page records", Both, 0;
-    ChunkStorage = "no chunk for storage tables", Both, 0;
+    LimitLowered = "memory limit lowered", Kernel, 0;
+    ChunkSegments = "no chunk for a segment", Kernel, 0;
+    ChunkLeaves = "no chunk for leaves", Kernel, 0;
+    ChunkRecords = "no chunk for page records", Kernel, 0;
+    ChunkStorage = "no chunk for storage tables", Kernel, 0;
     ChunkObjects = "no chunk for VMOs", Kernel, 0;
     ChunkCounts = "no chunk for counters of shares", Kernel, 0;
     ChunkAccounts = "no chunk for figures of VMOs", Kernel, 0;
-    CodecRefuses = "codec refuses what it could compress", Both, 40;
-    CodecAtBound = "codec's result just reaches the target size", Both, 40;
-    CodecPastBound = "codec finds out at the bound that it does not fit", Both, 60;
-    SlowCompress = "compression takes very long", Both, 30;
-    SlowDecompress = "decompression takes very long", Both, 40;
-    SlowWriter = "writer stops in the middle of a page", Both, 12;
+    CodecRefuses = "codec refuses what it could compress", Kernel, 40;
+    CodecAtBound = "codec's result just reaches the target size", Kernel, 40;
+    CodecPastBound = "codec finds out at the bound that it does not fit", Kernel, 60;
+    SlowCompress = "compression takes very long", Kernel, 30;
+    SlowDecompress = "decompression takes very long", Kernel, 40;
+    SlowWriter = "writer stops in the middle of a page", Kernel, 12;
     FlipPayload = "bit flipped in stored bytes", Both, 0;
     FlipChecksum = "bit flipped in a stored checksum", Both, 0;
     FlipTime = "bit flipped in a stored time or form", Both, 0;
@@ -97,40 +92,33 @@ kinds! {
     FlipLink = "bit flipped in the link of a split object", Both, 0;
     Poisoned = "damaged page stopped, no byte given out", Both, 0;
     ClockJump = "clock jumps forward", Both, 0;
-    ClockStill = "clock stands still", Both, 0;
-    ClockWraps = "clock passes the end of the header's time", Both, 0;
-    LostWake = "wake-up lost", Both, 40;
-    DoubledWake = "wake-up doubled", Both, 20;
-    SpuriousWake = "sleeper woken for nothing", Both, 0;
-    LockPreempted = "thread stopped while it holds a lock", Both, 700;
-    StablePreempted = "thread stopped inside a stable section", Linux, 200;
-    TakeRefused = "take refuses a page: pinned, or no frame to reserve", Both, 0;
+    ClockStill = "clock stands still", Kernel, 0;
+    ClockWraps = "clock passes the end of the header's time", Kernel, 0;
+    LostWake = "wake-up lost", Kernel, 40;
+    DoubledWake = "wake-up doubled", Kernel, 20;
+    SpuriousWake = "sleeper woken for nothing", Kernel, 0;
+    LockPreempted = "thread stopped while it holds a lock", Kernel, 700;
+    TakeRefused = "take refuses a page: pinned, or no frame to reserve", Kernel, 0;
     TakeRefusedAtRandom = "take refuses a page at random", Kernel, 60;
-    TakePart = "take stops early and says nothing of the rest", Linux, 12;
-    TakeHole = "take meets a page dropped unannounced", Moving, 0;
-    TakeChanging = "take moves nothing: the address space is changing", Moving, 0;
-    InstallChanging = "install says Changing", Moving, 60;
-    InstallGone = "install says Gone", Moving, 0;
-    InstallPresent = "install says AlreadyPresent", Moving, 0;
+    TakeHole = "take meets a page dropped unannounced", Pager, 0;
+    TakeChanging = "take moves nothing: the address space is changing", Pager, 0;
+    InstallChanging = "install says Changing", Pager, 60;
+    InstallGone = "install says Gone", Pager, 0;
+    InstallPresent = "install says AlreadyPresent", Pager, 0;
     InstallRefused = "install refused for no reason; page poisoned", Both, 1500;
-    LateZap = "memory dropped long after it was announced", Moving, 4;
-    ReadBeforeApplied = "change goes on while its event is being applied", Linux, 0;
-    Stillness = "everything stopped for a fork, all pages looked at", Linux, 0;
-    StillTouch = "page restored while the engine is still", Linux, 0;
+    LateZap = "memory dropped long after it was announced", Pager, 4;
     AccessedLate = "accessed bit set late", Kernel, 4;
     Compaction = "storage compacted in between", Both, 0;
-    Recoded = "page stored anew", Both, 0;
-    RecodeOvertaken = "page touched, dropped or moved while it is stored anew", Both, 0;
-    TouchTaken = "touch of a page being taken out", Linux, 0;
-    TouchStaged = "touch of a page waiting in staging", Both, 0;
-    TouchInCodec = "touch of a page in the compressor", Both, 0;
-    TouchStoring = "touch of a page being stored", Both, 0;
-    TouchRestoring = "touch of a page being restored", Both, 0;
-    DropTaken = "decommit announced for a page being taken out", Linux, 0;
-    DropStaged = "decommit of a page waiting in staging", Both, 0;
-    DropInCodec = "decommit of a page in the compressor", Both, 0;
-    DropStoring = "decommit of a page being stored", Both, 0;
-    DropRestoring = "decommit of a page being restored", Both, 0;
+    Recoded = "page stored anew", Kernel, 0;
+    RecodeOvertaken = "page touched, dropped or moved while it is stored anew", Kernel, 0;
+    TouchStaged = "touch of a page waiting in staging", Kernel, 0;
+    TouchInCodec = "touch of a page in the compressor", Kernel, 0;
+    TouchStoring = "touch of a page being stored", Kernel, 0;
+    TouchRestoring = "touch of a page being restored", Kernel, 0;
+    DropStaged = "decommit of a page waiting in staging", Kernel, 0;
+    DropInCodec = "decommit of a page in the compressor", Kernel, 0;
+    DropStoring = "decommit of a page being stored", Kernel, 0;
+    DropRestoring = "decommit of a page being restored", Kernel, 0;
     ZeroInFlight = "zeroing of a page being compressed or restored", Kernel, 0;
     ResizeInFlight = "resize over a page being compressed or restored", Kernel, 0;
     SnapshotStaged = "snapshot of a page waiting in staging", Kernel, 0;
@@ -148,14 +136,6 @@ kinds! {
     SpliceInFlight = "taking out of a page being compressed or restored", Kernel, 0;
     Marked = "VMO marked as latency-sensitive for a while", Kernel, 0;
     TouchOfEnded = "operation on a VMO that ends meanwhile", Kernel, 0;
-    MoveTaken = "transfer of a page being taken out", Linux, 0;
-    MoveStaged = "transfer of a page waiting in staging", Linux, 0;
-    MoveInCodec = "transfer of a page in the compressor", Linux, 0;
-    MoveStoring = "transfer of a page being stored", Linux, 0;
-    MoveRestoring = "transfer of a page being restored", Linux, 0;
-    OntoTaken = "transfer onto a page being taken out", Linux, 0;
-    OntoStaged = "transfer onto a page on its way into storage", Linux, 0;
-    OntoRestoring = "transfer onto a page being restored", Linux, 0;
     PagerSlow = "user pager takes very long", Kernel, 12;
     PagerRefuses = "user pager refuses a page", Kernel, 25;
     PagerNoMemory = "user pager has no memory to supply a page", Kernel, 0;
@@ -177,6 +157,7 @@ kinds! {
     Hinted = "pages said to be needed, or not", Kernel, 0;
     TunablesChanged = "tunables changed in the middle of everything", Kernel, 0;
     EvictorOff = "evictor switched off for a while", Kernel, 0;
+    NoMemory = "no memory for the pager's own tables or storage", Pager, 12;
     MoveBusy = "move refuses a page: pinned, or shared with a child", Pager, 0;
     MovedUntold = "move answers EEXIST for a page that it has moved", Pager, 60;
     FutexReturns = "wait for a word returns for no reason", Pager, 50;

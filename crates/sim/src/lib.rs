@@ -5,7 +5,7 @@
 //!  run ── world after world, each with a seed of its own ──▶ report, or the first failure
 //!           │
 //!           ├ simulation   threads (coroutines), strategy, random numbers, trace      schedule.rs
-//!           ├ machine      frames, staging, page tables, clock; implements `Host`     machine/, linux/
+//!           ├ machine      a kernel for the engine (`Host`), or below the pager (`Os`)   machine/, kernel/, pager/
 //!           ├ injections   what goes wrong, by name, counted                          inject.rs
 //!           ├ engine       the real one, with a codec that is disturbed               codec.rs
 //!           └ model        what a read must return                                    model.rs
@@ -31,9 +31,8 @@ mod content;
 mod damage;
 mod failure;
 pub mod inject;
-pub mod kernel;
+mod kernel;
 mod lifetime;
-pub mod linux;
 mod lock;
 mod machine;
 mod mode;
@@ -42,6 +41,7 @@ mod pager;
 mod random;
 mod reclaim;
 pub mod report;
+pub mod sabotage;
 mod schedule;
 mod settings;
 mod strategy;
@@ -96,7 +96,6 @@ fn run_worlds(
         // SAFETY: it lives until the end of this turn, as the guard does.
         let entered = unsafe { simulation.enter() };
         let result = match settings.mode {
-            Mode::Linux => schedule::caught(|| linux::run(&simulation, settings)),
             Mode::Kernel => schedule::caught(|| kernel::run(&simulation, settings)),
             Mode::Pager => schedule::caught(|| pager::run(&simulation, settings)),
         };

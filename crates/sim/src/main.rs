@@ -21,11 +21,11 @@ struct Arguments {
     /// Steps, of both machines together: transitions of a thread.
     #[arg(long, default_value_t = 1_000_000)]
     steps: u64,
-    /// kernel: pages owned, under the locks of VMOs; linux: pages of another kernel, behind a
-    /// gate. Without, half of the steps each.
+    /// kernel: pages owned, under the locks of VMOs; pager: pages of another kernel, and the pager of the product.
+    /// Without, half of the steps each.
     #[arg(long, value_parser = mode)]
     mode: Option<Mode>,
-    /// The codec: cheap, or one of coldpress run.
+    /// The codec of the kernel's machine: cheap, or one of coldpress run.
     #[arg(long, default_value = "cheap", value_parser = codec)]
     codec: Inner,
     /// The storage; without, each world has another.

@@ -3,8 +3,6 @@
 /// Which machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Another kernel owns the pages: the runtime's Linux.
-    Linux,
     /// It is a kernel: VMOs, pages under their locks.
     Kernel,
     /// Another kernel owns the pages, and the pager of the product handles them.
@@ -13,12 +11,11 @@ pub enum Mode {
 
 impl Mode {
     /// Every one.
-    pub const ALL: [Self; 3] = [Self::Linux, Self::Kernel, Self::Pager];
+    pub const ALL: [Self; 2] = [Self::Kernel, Self::Pager];
 
     /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Linux => "linux",
             Self::Kernel => "kernel",
             Self::Pager => "pager",
         }

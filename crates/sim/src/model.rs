@@ -25,11 +25,6 @@ impl Expected {
         act(Rc::make_mut(content.get_or_insert_with(|| Rc::new(ZEROS))));
     }
 
-    /// It holds what another one held, which is zeros from now on.
-    pub fn take_over(&self, from: &Self) {
-        *self.0.borrow_mut() = from.0.borrow_mut().take();
-    }
-
     /// `None`: the page is as it must be; else the first byte that is not, with what it must be
     /// and what it is.
     pub fn differs(&self, page: &[u8], offset: usize) -> Option<(usize, u8, u8)> {

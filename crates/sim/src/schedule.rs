@@ -47,8 +47,6 @@ struct Thread {
     until: Cell<u64>,
     timed_out: Cell<bool>,
     priority: Cell<i64>,
-    /// Stable sections it has open.
-    stable: Cell<u32>,
     /// When it began what it does.
     since: Cell<u64>,
 }
@@ -172,7 +170,6 @@ impl Simulation {
             until: Cell::new(0),
             timed_out: Cell::new(false),
             priority: Cell::new(0),
-            stable: Cell::new(0),
             since: Cell::new(0),
         };
         Self {
@@ -224,11 +221,6 @@ impl Simulation {
     /// Its name.
     pub fn current_name(&self) -> &'static str {
         self.threads[self.current.get()].name.get()
-    }
-
-    /// Stable sections that the running thread has open.
-    pub fn stable_sections(&self) -> &Cell<u32> {
-        &self.threads[self.current.get()].stable
     }
 
     /// The running thread has ended one thing and begins another.

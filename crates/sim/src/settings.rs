@@ -2,10 +2,9 @@
 
 use crate::codec::Inner;
 use crate::inject::Kind;
-use crate::kernel;
-use crate::linux::Sabotage;
 use crate::mode::Mode;
 use crate::random::Random;
+use crate::sabotage::{KernelSabotage, PagerSabotage};
 use coldpress_storage::StorageKind;
 
 /// What a run is asked for.
@@ -29,10 +28,10 @@ pub struct Settings {
     pub without: Vec<Kind>,
     /// Tell every step that concerns this segment or VMO, as it happens.
     pub follow: u32,
-    /// What is wrong with the Linux machine on purpose.
-    pub sabotage: Sabotage,
+    /// What is wrong on purpose with the kernel below the pager.
+    pub sabotage: PagerSabotage,
     /// What is wrong with the kernel machine on purpose.
-    pub kernel_sabotage: kernel::Sabotage,
+    pub kernel_sabotage: KernelSabotage,
 }
 
 impl Settings {
@@ -51,8 +50,8 @@ impl Settings {
             // cannot: a known gap.
             without: vec![Kind::FlipLink],
             follow: 0,
-            sabotage: Sabotage::None,
-            kernel_sabotage: kernel::Sabotage::None,
+            sabotage: PagerSabotage::None,
+            kernel_sabotage: KernelSabotage::None,
         }
     }
 

@@ -30,10 +30,6 @@ transitions! {
     Unlock = "gives a lock back",
     /// A thread waits.
     Wait = "waits",
-    /// A stable section begins.
-    Enter = "opens a stable section",
-    /// The gate is being closed.
-    Close = "closes the gate",
     /// The engine lets changes in.
     LetIn = "lets changes in",
     /// A page is looked at by `take`.
@@ -76,8 +72,6 @@ transitions! {
     Change = "the address space changes",
     /// The kernel drops memory.
     Zap = "memory is dropped",
-    /// Something is done to the machine.
-    Weather = "the machine is disturbed",
     /// Between two things a thread does.
     Idle = "goes on",
     /// A pager is asked for a page.

@@ -1,7 +1,7 @@
 //! The model can fail: each machine that breaks one rule on which the protocol relies is found out.
 
-use coldpress_sim::linux::Sabotage;
-use coldpress_sim::{Failure, Mode, Settings, kernel, run};
+use coldpress_sim::sabotage::{KernelSabotage, PagerSabotage};
+use coldpress_sim::{Failure, Mode, Settings, run};
 
 /// Steps within which every sabotage is noticed.
 const STEPS: u64 = 2_000_000;
@@ -15,15 +15,15 @@ fn failure_of(settings: &Settings, what: &str) -> Box<Failure> {
     failure
 }
 
-fn on_linux(sabotage: Sabotage) -> Box<Failure> {
+fn on_pager(sabotage: PagerSabotage) -> Box<Failure> {
     let settings = Settings {
         sabotage,
-        ..Settings::new(Mode::Linux, 1, STEPS)
+        ..Settings::new(Mode::Pager, 1, STEPS)
     };
     failure_of(&settings, &format!("{sabotage:?}"))
 }
 
-fn on_kernel(kernel_sabotage: kernel::Sabotage) -> Box<Failure> {
+fn on_kernel(kernel_sabotage: KernelSabotage) -> Box<Failure> {
     let settings = Settings {
         kernel_sabotage,
         ..Settings::new(Mode::Kernel, 1, STEPS)
@@ -32,8 +32,8 @@ fn on_kernel(kernel_sabotage: kernel::Sabotage) -> Box<Failure> {
 }
 
 #[test]
-fn a_take_that_loses_a_write() {
-    let failure = on_linux(Sabotage::TakeLosesWrites);
+fn a_move_that_loses_a_write() {
+    let failure = on_pager(PagerSabotage::MoveLosesWrites);
     assert!(failure.found.contains("must be"), "{}", failure.found);
     assert!(
         failure.transitions.contains("takes a page out"),
@@ -43,28 +43,19 @@ fn a_take_that_loses_a_write() {
 
 #[test]
 fn an_install_that_replaces_what_is_there() {
-    on_linux(Sabotage::InstallReplaces);
+    on_pager(PagerSabotage::InstallReplaces);
 }
 
 #[test]
 fn an_install_in_the_middle_of_a_change() {
-    on_linux(Sabotage::InstallsWhileChanging);
-}
-
-#[test]
-fn a_change_delivered_inside_a_stable_section() {
-    on_linux(Sabotage::GateBroken);
+    on_pager(PagerSabotage::InstallsWhileChanging);
 }
 
 #[test]
 fn a_sleeper_that_nobody_wakes() {
-    let failure = on_linux(Sabotage::NeverWakes);
-    assert!(
-        failure.found.contains("nobody will wake"),
-        "{}",
-        failure.found
-    );
-    let failure = on_kernel(kernel::Sabotage::NeverWakes);
+    let failure = on_pager(PagerSabotage::NeverWakes);
+    assert!(failure.found.contains("nobody wakes"), "{}", failure.found);
+    let failure = on_kernel(KernelSabotage::NeverWakes);
     assert!(
         failure.found.contains("nobody has woken"),
         "{}",
@@ -74,8 +65,8 @@ fn a_sleeper_that_nobody_wakes() {
 
 #[test]
 fn staging_that_changes_while_it_is_compressed() {
-    on_linux(Sabotage::StagingOverwritten);
-    let failure = on_kernel(kernel::Sabotage::StagingOverwritten);
+    on_pager(PagerSabotage::StagingOverwritten);
+    let failure = on_kernel(KernelSabotage::StagingOverwritten);
     assert!(
         failure.found.contains("holds something else"),
         "{}",
@@ -85,12 +76,12 @@ fn staging_that_changes_while_it_is_compressed() {
 
 #[test]
 fn a_page_that_is_taken_out_and_stays_mapped() {
-    on_kernel(kernel::Sabotage::TakeKeepsMappings);
+    on_kernel(KernelSabotage::TakeKeepsMappings);
 }
 
 #[test]
 fn a_snapshot_that_is_written_through_an_old_mapping() {
-    let failure = on_kernel(kernel::Sabotage::ProtectIgnored);
+    let failure = on_kernel(KernelSabotage::ProtectIgnored);
     assert!(
         failure.found.contains("holds something else"),
         "{}",
@@ -100,12 +91,12 @@ fn a_snapshot_that_is_written_through_an_old_mapping() {
 
 #[test]
 fn a_mapping_that_goes_on_showing_what_it_showed() {
-    on_kernel(kernel::Sabotage::UnmapIgnored);
+    on_kernel(KernelSabotage::UnmapIgnored);
 }
 
 #[test]
 fn a_user_pager_that_forgets_what_it_has_written_back() {
-    let failure = on_kernel(kernel::Sabotage::WritebackForgotten);
+    let failure = on_kernel(KernelSabotage::WritebackForgotten);
     assert!(
         failure.found.contains("holds something else"),
         "{}",
@@ -115,8 +106,8 @@ fn a_user_pager_that_forgets_what_it_has_written_back() {
 
 #[test]
 fn a_failure_comes_back() {
-    let first = on_linux(Sabotage::TakeLosesWrites);
-    let again = on_linux(Sabotage::TakeLosesWrites);
+    let first = on_pager(PagerSabotage::MoveLosesWrites);
+    let again = on_pager(PagerSabotage::MoveLosesWrites);
     assert_eq!(
         (first.world, first.step, first.found),
         (again.world, again.step, again.found)

@@ -9,7 +9,6 @@
 //! What VMOs ask of it besides stands in `memory.rs`, what it keeps for user pagers in `requests.rs`.
 //! Frames are limited: `install` may say that there is none, `take` that none can be reserved.
 
-use super::Sabotage;
 use super::mappings::{Address, Mappings};
 use super::requests::Requests;
 use crate::damage;
@@ -17,6 +16,7 @@ use crate::failure::fail;
 use crate::inject::Kind;
 use crate::lock::SimLock;
 use crate::machine::{Chunks, Clock, FrameNumber, Limit, Ram, Staging, StorageFrames};
+use crate::sabotage::KernelSabotage;
 use crate::schedule::{self, doze, fires, note, random, simulation, step};
 use crate::trace::What;
 use coldpress_arena::ChunkSource;
@@ -82,7 +82,7 @@ pub struct Kernel {
     /// The engine's entries.
     pub looker: OnceCell<&'static dyn Looker>,
     /// What is wrong with the machine on purpose.
-    pub sabotage: Sabotage,
+    pub sabotage: KernelSabotage,
 }
 
 // SAFETY: a simulation is one thread of the system; nothing of it is given to another.
@@ -102,7 +102,7 @@ impl Kernel {
         chunks: Chunks,
         clock: Clock,
         damages: bool,
-        sabotage: Sabotage,
+        sabotage: KernelSabotage,
     ) -> Self {
         let staging = Staging::new();
         Self {
@@ -247,7 +247,7 @@ impl Kernel {
     }
 
     fn wake_sleepers(&self, place: Place) {
-        if self.sabotage == Sabotage::NeverWakes {
+        if self.sabotage == KernelSabotage::NeverWakes {
             return;
         }
         self.set(place, |at| at.wakes += 1);
@@ -349,7 +349,7 @@ unsafe impl Host for Kernel {
         }
         self.reserved[slot.0 as usize].set(true);
         let frame = match self.sabotage {
-            Sabotage::TakeKeepsMappings => {
+            KernelSabotage::TakeKeepsMappings => {
                 let frame = self.frame(place);
                 self.set(place, |at| at.frame = 0);
                 frame
@@ -364,7 +364,7 @@ unsafe impl Host for Kernel {
     }
 
     unsafe fn staging(&self, slot: StagingSlot) -> &Page {
-        let overwritten = self.sabotage == Sabotage::StagingOverwritten;
+        let overwritten = self.sabotage == KernelSabotage::StagingOverwritten;
         self.staging.page(&self.ram, slot, overwritten)
     }
 

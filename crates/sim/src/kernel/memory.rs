@@ -1,10 +1,10 @@
 //! What VMOs ask of the machine: pages read, written, copied, moved, waited for.
 
-use super::Sabotage;
 use super::host::{Kernel, key_of};
 use super::requests::WAIT_STEPS;
 use crate::failure::fail;
 use crate::lock::SimLock;
+use crate::sabotage::KernelSabotage;
 use crate::schedule::{NOBODY, block, simulation, step};
 use crate::trace::What;
 use coldpress_engine::lock::HeldRanks;
@@ -71,14 +71,14 @@ unsafe impl Memory for Kernel {
 
     fn protect(&self, place: Place) {
         step(What::Memory, place.0, place.1, 8);
-        if self.sabotage != Sabotage::ProtectIgnored {
+        if self.sabotage != KernelSabotage::ProtectIgnored {
             self.mappings.protect(place);
         }
     }
 
     fn unmap(&self, place: Place) {
         step(What::Memory, place.0, place.1, 9);
-        if self.sabotage != Sabotage::UnmapIgnored {
+        if self.sabotage != KernelSabotage::UnmapIgnored {
             self.mappings.unmap(place);
         }
     }

@@ -40,26 +40,6 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What is wrong with the machine on purpose, to show that it is noticed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sabotage {
-    /// Nothing.
-    #[default]
-    None,
-    /// A page that is taken out stays mapped.
-    TakeKeepsMappings,
-    /// Pages that are shared by a snapshot can still be written to.
-    ProtectIgnored,
-    /// A mapping goes on showing what it must not show any more.
-    UnmapIgnored,
-    /// Who waits for a page is never woken.
-    NeverWakes,
-    /// Staging is written to while the compressor owns it.
-    StagingOverwritten,
-    /// User pagers say that they have written pages back, and have not.
-    WritebackForgotten,
-}
-
 type SimVmos = Vmos<Kernel, SimCodec, AnyStorage>;
 
 /// Threads that use VMOs.

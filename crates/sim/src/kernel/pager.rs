@@ -239,7 +239,7 @@ impl Pager<'_> {
             if abandoned && random().one_in(2) {
                 return Ok(());
             }
-            if machine.sabotage != super::Sabotage::WritebackForgotten {
+            if machine.sabotage != crate::sabotage::KernelSabotage::WritebackForgotten {
                 store.put(page, &content);
             }
         }

@@ -29,10 +29,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// Those of the engine's core.
-    pub const CORE: [Self; 4] = [Self::Segments, Self::Leaves, Self::Records, Self::Storage];
-
-    /// Those of VMOs too.
+    /// Every one.
     pub const ALL: [Self; 7] = [
         Self::Segments,
         Self::Leaves,

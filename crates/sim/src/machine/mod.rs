@@ -1,4 +1,4 @@
-//! What both machines are made of: frames and their limit, staging, storage frames, chunks, a
+//! What the kernel's machine is made of: frames and their limit, staging, storage frames, chunks, a
 //! clock.
 //!
 //! ```text

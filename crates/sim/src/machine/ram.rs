@@ -126,11 +126,6 @@ impl Ram {
         // SAFETY: inside the allocation.
         unsafe { self.base.add((frame as usize - 1) * PAGE_SIZE) }.cast()
     }
-
-    /// Frames in use.
-    pub fn used(&self) -> usize {
-        self.count - self.free.borrow().len()
-    }
 }
 
 impl Drop for Ram {

@@ -117,17 +117,6 @@ impl Staging {
     pub fn filled(&self) -> usize {
         self.filled.get()
     }
-
-    /// Where the page in some filled slot, from `start`, came from.
-    pub fn some_page(&self, start: usize) -> Option<(SegmentId, PageIndex)> {
-        if self.filled.get() == 0 {
-            return None;
-        }
-        let mut filled = self.slots.iter().filter(|slot| slot.frame.get() != 0);
-        filled
-            .nth(start % self.filled.get())
-            .map(|slot| slot.from.get())
-    }
 }
 
 impl Default for Staging {

@@ -46,13 +46,6 @@ impl StorageFrames {
     pub fn lent(&self) -> usize {
         self.high_water.get() as usize - self.free.borrow().len()
     }
-
-    /// A byte of a frame that is lent.
-    pub fn flip(&self, frame: FrameIndex, byte: usize, bit: u32) {
-        assert!(self.is_lent[frame.0 as usize].get() && byte < FRAME_BYTES);
-        // SAFETY: inside the allocation, and no reference to it lives across a step.
-        unsafe { *self.address(frame).as_ptr().add(byte) ^= 1 << bit };
-    }
 }
 
 impl Drop for StorageFrames {

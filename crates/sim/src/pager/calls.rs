@@ -93,7 +93,7 @@ pub fn remove(kernel: &Kernel, range: AddressRange) {
             let dropped = kernel.space.with(page, |state| {
                 let was_there = !matches!(state.content, Content::Missing);
                 state.content = Content::Missing;
-                (state.shared, state.doomed) = (false, false);
+                (state.shared, state.doomed, state.doubtful) = (false, false, false);
                 was_there || !state.registered
             });
             if dropped == Some(true)
@@ -114,7 +114,7 @@ pub fn guard<'a>(kernel: &'a Kernel, range: AddressRange) -> Option<Claim<'a>> {
         trace(Call::Drop, AddressRange::new(page, PAGE_SIZE));
         let _lock = kernel.read_lock();
         kernel.space.with(page, |state| {
-            (state.guarded, state.shared) = (true, false);
+            (state.guarded, state.shared, state.doubtful) = (true, false, false);
             state.content = Content::Missing;
         });
         if let Some(expected) = kernel.expected(page) {
@@ -263,6 +263,7 @@ pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, keeps_old: b
             content: Content::Missing,
             shared: false,
             pinned: false,
+            doubtful: false,
             ..state.clone()
         };
         kernel.space.put(new, state);

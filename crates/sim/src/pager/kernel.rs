@@ -11,6 +11,7 @@
 
 use super::space::{Content, Space, pages};
 use crate::model::Expected;
+use crate::sabotage::PagerSabotage;
 use crate::schedule::{self, MAX_THREADS, block, simulation, step, wake};
 use crate::trace::What;
 use coldpress_codec::Page;
@@ -84,6 +85,8 @@ pub struct Kernel {
     pub ahead_ns: Cell<u64>,
     /// The program has ended: so do the pager's threads.
     pub over: Cell<bool>,
+    /// What is wrong with it on purpose.
+    pub sabotage: PagerSabotage,
 }
 
 /// The kernel of the simulation that the caller is part of.
@@ -96,7 +99,7 @@ pub struct Over;
 
 impl Kernel {
     /// One with nothing mapped.
-    pub fn new(step_ns: u64, now_ns: u64) -> Self {
+    pub fn new(step_ns: u64, now_ns: u64, sabotage: PagerSabotage) -> Self {
         Self {
             space: Space::default(),
             staging: Cell::new(AddressRange { start: 0, end: 0 }),
@@ -115,6 +118,7 @@ impl Kernel {
             step_ns,
             ahead_ns: Cell::new(now_ns),
             over: Cell::new(false),
+            sabotage,
         }
     }
 
@@ -176,7 +180,7 @@ impl Kernel {
     /// Puts something in place where nothing is.
     pub fn put(&self, page: usize, content: Content) {
         let put = self.space.with(page, |state| {
-            assert!(matches!(state.content, Content::Missing));
+            state.doubtful &= matches!(content, Content::Poisoned);
             state.content = content;
             state.shared = false;
         });
@@ -252,6 +256,7 @@ impl Kernel {
         if let Message::Remove(range) = message {
             for page in pages(range) {
                 let missing = self.space.with(page, |s| {
+                    s.doubtful = false;
                     s.doomed = !matches!(s.content, Content::Missing);
                     !s.doomed
                 });

@@ -26,13 +26,13 @@ use coldpress_interface::triggers::Triggers;
 use coldpress_runtime::config::{Config, TUNABLES};
 use coldpress_runtime::os::Meter;
 use coldpress_runtime::{Pager, handler, reclaim};
-use coldpress_storage::StorageKind;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use kernel::{Kernel, Over};
 use os::{Map, Measured, SimOs, Uffd};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::null;
+use std::sync::{Mutex, PoisonError};
 
 const PROGRAMS: u32 = 4;
 const HANDLERS: usize = 3;
@@ -84,13 +84,13 @@ fn regions() -> Vec<AddressRange> {
 }
 
 /// What decides which pages go.
-fn config(pages: u64) -> Config {
+fn config(pages: u64, settings: &Settings) -> Config {
     let mut config = Config {
         budget_bytes: NO_BUDGET,
         cold_after_ms: 0,
         triggers: Triggers::ALL,
         codec: random().pick(&[CodecKind::THOROUGH_LZ4, CodecKind::Press, CodecKind::best()]),
-        storage: random().pick(&StorageKind::ALL),
+        storage: settings.storage(random()),
         recode_after_ms: None,
         tunables: TUNABLES,
         unknown_name: None,
@@ -123,14 +123,21 @@ fn config(pages: u64) -> Config {
 ///
 /// # Errors
 /// What was found.
-pub fn run(simulation: &Simulation, _settings: &Settings) -> Result<(), String> {
+pub(crate) fn run(simulation: &Simulation, settings: &Settings) -> Result<(), String> {
+    // A pager reserves none of the addresses that it grows into: two in one process would meet.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let step_ns = simulation.random.pick(&[2_000, 10_000, 50_000]);
     let regions = regions();
     let pages = regions.iter().map(|r| (r.len() / PAGE_SIZE) as u64).sum();
-    let config = config(pages);
+    let config = config(pages, settings);
     let pager: &'static Pager<SimOs> = Box::leak(Box::new(Pager::new()));
     let world: &'static World = Box::leak(Box::new(World {
-        kernel: Kernel::new(step_ns, simulation.random.between(1, 1 << 40)),
+        kernel: Kernel::new(
+            step_ns,
+            simulation.random.between(1, 1 << 40),
+            settings.sabotage,
+        ),
         pager,
         regions,
         programs: Cell::new(PROGRAMS),
@@ -139,11 +146,14 @@ pub fn run(simulation: &Simulation, _settings: &Settings) -> Result<(), String> 
     }));
     WORLD.set(world);
     let result = world.live(simulation, config);
+    let home = pager.host.memory.range();
+    // SAFETY: nobody uses the pager's memory any more: threads of a world that has failed do not go on. Where it lay the
+    // next one with the same seed has its own.
+    unsafe { rustix::mm::munmap(home.start as *mut _, home.len()) }
+        .expect("the pager's own memory");
     if result.is_ok() {
-        let home = pager.host.memory.range();
-        // SAFETY: nobody uses the pager or its memory any more; both were leaked above.
+        // SAFETY: nobody uses either any more; both were leaked above.
         unsafe {
-            rustix::mm::munmap(home.start as *mut _, home.len()).expect("the pager's own memory");
             drop(Box::from_raw((&raw const *pager).cast_mut()));
             drop(Box::from_raw((&raw const *world).cast_mut()));
         }

@@ -1,9 +1,10 @@
 //! The simulated kernel as the pager's `Os`.
 
 use super::kernel::{self, Kernel, READERS, place};
-use super::space::{Content, pages};
+use super::space::{Content, State, pages};
 use super::{program, world};
 use crate::inject::Kind;
+use crate::sabotage::PagerSabotage;
 use crate::schedule::{self, block, fires, note, random, simulation, step};
 use crate::trace::What;
 use coldpress_codec::Page;
@@ -33,10 +34,20 @@ fn act(what: What, address: usize, detail: u32) {
     }
     let kernel = kernel::kernel();
     kernel.end_if_over();
+    if kernel.sabotage == PagerSabotage::StagingOverwritten && random().one_in(200) {
+        overwrite_staging(kernel);
+    }
     let (segment, index) = place(address);
     step(what, segment, index, detail);
     kernel.end_if_over();
     program::signals_may_come();
+}
+
+fn overwrite_staging(kernel: &Kernel) {
+    if let Some(&page) = kernel.staged.borrow().first() {
+        // SAFETY: a page of staging, which is mapped; nothing refers to it across a step.
+        unsafe { *(page as *mut u8) ^= 1 };
+    }
 }
 
 impl Os for SimOs {
@@ -47,8 +58,14 @@ impl Os for SimOs {
     type Alarm = Shortage;
 
     const SPINS: u32 = 1;
+    /// Little is stored here.
+    const WORTH_COMPACTING: usize = 16 << 10;
 
+    /// The pager looks at the clock around what takes long, so others go first here too.
     fn now_ns() -> u64 {
+        if kernel::is_pagers() {
+            act(What::Idle, 0, 0);
+        }
         kernel::kernel().now_ns()
     }
 
@@ -210,11 +227,11 @@ impl Os for SimOs {
     }
 
     fn map(start: usize, bytes: usize) -> bool {
-        Linux::map(start, bytes)
+        has_memory() && Linux::map(start, bytes)
     }
 
     fn lengthen(end: usize, by: usize) -> bool {
-        Linux::lengthen(end, by)
+        has_memory() && Linux::lengthen(end, by)
     }
 
     fn random() -> u64 {
@@ -241,6 +258,12 @@ impl Os for SimOs {
     }
 }
 
+/// Whether the pager gets memory of its own. In the beginning it does, and where it could only end the program without:
+/// a handler needs tables for what was moved.
+fn has_memory() -> bool {
+    simulation().current_name() != "reclaim" || !fires(Kind::NoMemory)
+}
+
 fn is_own(kernel: &Kernel, page: usize) -> bool {
     let staging = kernel.staging.get();
     (staging.start..staging.end).contains(&page)
@@ -265,7 +288,11 @@ impl Uffd {
     /// What COPY, ZEROPAGE and POISON have in common.
     fn fill(&self, page: usize, content: Content) -> Result<usize, Errno> {
         let kernel = kernel::kernel();
-        again(kernel)?;
+        let refuses = || match kernel.sabotage {
+            PagerSabotage::InstallsWhileChanging => Ok(()),
+            _ => again(kernel),
+        };
+        refuses()?;
         // It waits for the mapping, which `mremap` may be taking away.
         act(What::Install, page, 1);
         let _lock = kernel.read_lock();
@@ -273,21 +300,39 @@ impl Uffd {
             note(Kind::InstallGone);
             return Err(Errno::NOENT);
         }
-        again(kernel)?;
-        if !kernel
-            .space
-            .is(page, |s| matches!(s.content, Content::Missing))
-        {
+        refuses()?;
+        let replaces = kernel.sabotage == PagerSabotage::InstallReplaces;
+        if !replaces && !kernel.space.is(page, State::is_away) {
             note(Kind::InstallPresent);
             return Err(Errno::EXIST);
         }
+        match content {
+            Content::Poisoned if !kernel.space.is(page, |s| s.doubtful) => {
+                crate::failure::fail(place(page), "poisoned for no reason");
+            }
+            Content::Poisoned => {}
+            _ if fires(Kind::InstallRefused) => {
+                kernel.space.with(page, |state| state.doubtful = true);
+                return Err(Errno::PERM);
+            }
+            _ => {}
+        }
         kernel.put(page, content);
+        if kernel.sabotage == PagerSabotage::NeverWakes {
+            return Ok(PAGE_SIZE);
+        }
         kernel.wake_range(AddressRange::new(page, PAGE_SIZE));
         Ok(PAGE_SIZE)
     }
 
     /// Moves one page into staging.
     fn move_one(&self, kernel: &Kernel, to: usize, from: usize) -> Result<(), Errno> {
+        let content_of = |page| kernel.space.with(page, |state| state.content.clone());
+        let stale = (kernel.sabotage == PagerSabotage::MoveLosesWrites).then(|| {
+            let content = content_of(from);
+            schedule::doze(300);
+            content
+        });
         act(What::Take, from, 0);
         if kernel.is_staged(to) {
             return Err(Errno::EXIST);
@@ -310,7 +355,8 @@ impl Uffd {
             _ if pinned => Err(Errno::BUSY),
             _ => Ok(std::mem::take(&mut state.content)),
         });
-        match content.ok_or(Errno::NOENT)?? {
+        let content = content.ok_or(Errno::NOENT)??;
+        match stale.flatten().unwrap_or(content) {
             Content::Page(page) => {
                 // SAFETY: a page of staging, which is mapped, and in which nothing is.
                 unsafe { (to as *mut Page).write(*page) };

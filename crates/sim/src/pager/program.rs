@@ -6,13 +6,17 @@ use super::os::SimOs;
 use super::space::{Content, State, pages};
 use super::{World, calls};
 use crate::content;
+use crate::damage;
 use crate::inject::Kind;
 use crate::schedule::{NOBODY, block, doze, fires, note, random, simulation, step, wake};
 use crate::trace::What;
 use coldpress_codec::Page;
+use coldpress_engine::Entry;
 use coldpress_runtime::Pager;
 use coldpress_runtime::exclusions::OldPlace;
+use coldpress_runtime::os::SignalsBlocked;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A thread that waits longer for a page waits for ever, in steps.
 const SLEEP_STEPS: u64 = 150_000;
@@ -24,6 +28,8 @@ pub enum Touched {
     Done,
     /// There is no such memory.
     Gone,
+    /// The page was stopped.
+    Poisoned,
 }
 
 /// Acts on a page as the program sees it, once it is in place.
@@ -44,7 +50,7 @@ pub fn touch(kernel: &Kernel, page: usize, write: bool, act: impl FnOnce(&mut Pa
                 }
                 return Touched::Done;
             }
-            Some(Found::Poisoned) => panic!("page {page:#x} is poisoned for no reason"),
+            Some(Found::Poisoned) => return Touched::Poisoned,
             Some(Found::Away) => sleep_until_answered(kernel, page, write),
         }
     }
@@ -156,9 +162,18 @@ impl World {
 
     fn read(&self, page: usize) {
         let kernel = &self.kernel;
-        touch(kernel, page, false, |content| {
+        let touched = touch(kernel, page, false, |content| {
             kernel.compare(page, content, "the program reads");
         });
+        self.take_signal(page, touched);
+    }
+
+    /// A page was stopped: the program drops it.
+    fn take_signal(&self, page: usize, touched: Touched) {
+        if touched == Touched::Poisoned {
+            note(Kind::Poisoned);
+            calls::remove(&self.kernel, AddressRange::new(page, PAGE_SIZE));
+        }
     }
 
     fn read_run(&self, first: usize) {
@@ -174,7 +189,7 @@ impl World {
             content::fill(random(), &mut new);
         }
         let kernel = &self.kernel;
-        touch(kernel, page, true, |content| {
+        let touched = touch(kernel, page, true, |content| {
             kernel.compare(page, content, "before it is written to");
             let act = |to: &mut Page| match part {
                 true => to[at..at + bytes.len()].copy_from_slice(&bytes),
@@ -185,6 +200,7 @@ impl World {
                 expected.write(act);
             }
         });
+        self.take_signal(page, touched);
     }
 
     fn some_run(&self, first: usize, most: u64) -> AddressRange {
@@ -324,20 +340,45 @@ impl World {
     /// Something happens that is nobody's doing.
     fn disturb(&self) {
         let kernel = &self.kernel;
-        match random().below(4) {
+        match random().below(6) {
             0 => {
                 kernel.is_short.set(!kernel.is_short.get());
                 note(Kind::Shortage);
             }
-            1 => kernel
-                .ahead_ns
-                .set(kernel.ahead_ns.get() + random().below(2_000_000_000)),
+            1 => {
+                kernel
+                    .ahead_ns
+                    .set(kernel.ahead_ns.get() + random().below(2_000_000_000));
+                note(Kind::ClockJump);
+            }
+            2..=3 => self.damage_something(),
             _ => {
                 let page = self.any_page();
                 let pinned = random().one_in(3);
                 kernel.space.with(page, |state| state.pinned = pinned);
             }
         }
+    }
+
+    /// Flips a bit of something stored. Where nothing changes: an entry may still name what was freed, and what is
+    /// stored may belong to another page already.
+    fn damage_something(&self) {
+        let (kernel, host) = (&self.kernel, &self.pager.host);
+        let page = self.target();
+        let Some((segment, index)) = host.place_of(page) else {
+            return;
+        };
+        let _signals = SignalsBlocked::<SimOs>::new();
+        let _inside = host.gate.enter_in_turn();
+        let Entry::Compressed(reference) = self.pager.engine.entry(segment, index) else {
+            return;
+        };
+        let still = self.pager.fork.still.load(Relaxed);
+        if still || kernel.changing.get() > 0 || !kernel.space.is(page, State::is_away) {
+            return;
+        }
+        damage::flip(&host.memory, reference);
+        kernel.space.with(page, |state| state.doubtful = true);
     }
 
     /// `fork`, with the preload library's hooks around it.

@@ -41,6 +41,8 @@ pub struct State {
     pub shared: bool,
     /// It was told that this page will be dropped, and it is still there.
     pub doomed: bool,
+    /// Its content was damaged, or refused: it may be poisoned.
+    pub doubtful: bool,
     /// Pinned by the kernel: it cannot be moved.
     pub pinned: bool,
     /// The program has said that it cannot wait for it, and was told that it need not.
