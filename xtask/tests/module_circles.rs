@@ -10,7 +10,7 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, UseTree};
 
 /// Circles that are still there. A crate that is not named has none.
-const LEFT: [(&str, &[&str]); 5] = [
+const LEFT: [(&str, &[&str]); 2] = [
     (
         "cache",
         &[
@@ -33,9 +33,6 @@ const LEFT: [(&str, &[&str]); 5] = [
             "vmo",
         ],
     ),
-    ("runtime", &["discovery", "exclusions", "host"]),
-    ("runtime", &["frames", "memory"]),
-    ("runtime", &["handler", "reclaim", "recode", "workplace"]),
 ];
 
 type Imports = BTreeMap<String, BTreeSet<String>>;

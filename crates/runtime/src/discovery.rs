@@ -15,7 +15,7 @@
 //!   in the child of a fork before any hook runs).
 
 use crate::Pager;
-use crate::exclusions::Exclusions;
+use crate::exclusions::{ARENA_BYTES, Exclusions};
 use crate::futex::FutexLock;
 use crate::host::Space;
 use crate::late::Late;
@@ -34,9 +34,6 @@ pub const SMALL_BYTES: usize = 128 << 10;
 /// So much of anonymous memory that follows a file's mapping may be a data segment: the pager's own for one. The kernel joins
 /// memory of the program to it.
 const DATA_SEGMENT_BYTES: usize = 1 << 20;
-
-/// libc's arenas begin at multiples of this; their first page is never taken out.
-pub const ARENA_BYTES: usize = 64 << 20;
 
 /// Bytes of one mapping that are registered ahead of being touched.
 const FENCE_BYTES: usize = 4 << 30;
@@ -211,7 +208,9 @@ impl<O: Os> Discovery<O> {
             mappings.get(at).is_some_and(|m| m.start <= range.start)
         });
         exclusions.add_threads(files, mappings);
-        exclusions.forget_what_is_over(host, LOOKED_AT_EXCLUSIONS);
+        exclusions.forget_what_is_over(LOOKED_AT_EXCLUSIONS, |block| {
+            is_no_control_block(host, block)
+        });
         Some(())
     }
 
@@ -253,6 +252,15 @@ impl<O: Os> Discovery<O> {
             }
         }
     }
+}
+
+/// Whether something else, or nothing, lies where a control block was: each begins with its own address, and none is
+/// ever away. By a thread of the pager, outside the gate.
+fn is_no_control_block<O: Os>(host: &Space<O>, block: usize) -> bool {
+    let page = AddressRange::new(block & !(PAGE_SIZE - 1), PAGE_SIZE);
+    let mut is_there = false;
+    let known = host.for_each_populated(page, || (), |_| is_there = true);
+    known && (!is_there || O::differs(block, block as u32))
 }
 
 impl<O: Os> Pager<O> {

@@ -21,7 +21,6 @@
 //! The rest of the rule stands where mappings are read (`discovery`).
 
 use crate::futex::FutexLock;
-use crate::host::Space;
 use crate::linux::Linux;
 use crate::os::{Os, ProcessFiles};
 use crate::sys;
@@ -55,6 +54,9 @@ pub enum OldPlace {
 }
 
 const CAPACITY: usize = 8192;
+
+/// libc's arenas begin at multiples of this; their first page is never taken out.
+pub const ARENA_BYTES: usize = 64 << 20;
 
 /// Bytes below the control block of a thread whose stack has no border that could be seen.
 const STACK_GUESS: usize = 8 << 20;
@@ -157,15 +159,6 @@ impl Table {
             _ => false,
         }
     }
-}
-
-/// Whether something else, or nothing, lies where a control block was: each begins with its own address, and none is
-/// ever away. By a thread of the pager, outside the gate.
-fn is_no_control_block<O: Os>(host: &Space<O>, block: usize) -> bool {
-    let page = AddressRange::new(block & !(PAGE_SIZE - 1), PAGE_SIZE);
-    let mut is_there = false;
-    let known = host.for_each_populated(page, || (), |_| is_there = true);
-    known && (!is_there || O::differs(block, block as u32))
 }
 
 /// The table of excluded ranges.
@@ -287,11 +280,11 @@ impl<O: Os> Exclusions<O> {
 
     /// Forgets ranges that are no longer mapped, or were a thread's that has ended: memory that was never registered goes
     /// without an event, as the stacks of threads do. Looks at `count` of them, and goes on there
-    /// the next time. By a thread of the pager, outside the gate.
-    pub fn forget_what_is_over(&self, host: &Space<O>, count: usize) {
-        let is_no_control_block = |block| is_no_control_block(host, block);
+    /// the next time. By a thread of the pager, outside the gate. `is_no_control_block`: whether something else, or
+    /// nothing, lies where a control block was.
+    pub fn forget_what_is_over(&self, count: usize, is_no_control_block: impl Fn(usize) -> bool) {
         self.table.lock().forget(count, |table, exclusion| {
-            table.is_unmapped::<O>(exclusion) || table.is_over::<O>(exclusion, is_no_control_block)
+            table.is_unmapped::<O>(exclusion) || table.is_over::<O>(exclusion, &is_no_control_block)
         });
     }
 
@@ -710,8 +703,7 @@ mod tests {
             end: stays.end - PAGE_SIZE,
             ..stays
         });
-        static HOST: Space<Linux> = Space::new();
-        exclusions.forget_what_is_over(&HOST, CAPACITY);
+        exclusions.forget_what_is_over(CAPACITY, |_| false);
         assert_eq!(exclusions.first_overlap(stays), Some(stays), "partly there");
         // Another test may have mapped something where one of them was.
         assert!(exclusions.table.lock().len < 8);

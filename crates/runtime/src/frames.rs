@@ -7,7 +7,7 @@ use coldpress_storage::{FrameIndex, FrameSource};
 use coldpress_uffd::PAGE_SIZE;
 use core::ptr::NonNull;
 use core::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -18,44 +18,6 @@ const IDLE_PART: u32 = 64;
 /// Frames that are mapped ahead: more than a batch needs; and one part in so many of all that were ever used.
 const AHEAD: u32 = 768;
 const AHEAD_PART: u32 = 16;
-/// Most that the bitmaps have room for.
-const MOST: usize = 1 << 28;
-
-/// How many there are of which kind.
-pub(crate) struct Frames {
-    /// Those that are mapped.
-    mapped: AtomicU32,
-    /// No more are mapped.
-    most: AtomicU32,
-    /// The first that nobody has had yet.
-    fresh: AtomicU32,
-    /// Frames that are free and still backed.
-    free: AtomicU32,
-    /// Frames that are free and were given back to the kernel.
-    released: AtomicU32,
-    /// Lowest word of each bitmap that may have a bit.
-    hints: [AtomicU32; 2],
-}
-
-impl Frames {
-    /// None.
-    pub(crate) const fn new() -> Self {
-        Self {
-            mapped: AtomicU32::new(0),
-            most: AtomicU32::new(0),
-            fresh: AtomicU32::new(1),
-            free: AtomicU32::new(0),
-            released: AtomicU32::new(0),
-            hints: [const { AtomicU32::new(0) }; 2],
-        }
-    }
-
-    /// No more frames are mapped than for so many bytes.
-    pub(crate) fn limit(&self, bytes: usize) {
-        let frames = (bytes / PAGE_SIZE).min(MOST) as u32;
-        self.most.store(frames.next_multiple_of(64), Relaxed);
-    }
-}
 
 impl<O: Os> Memory<O> {
     /// Maps frames ahead. By the reclaimer, or before there is one. `false`: there are no more.

@@ -17,7 +17,7 @@ use crate::futex::{FutexLock, wait_while};
 use crate::host::Space;
 use crate::linux::Linux;
 use crate::os::{Os, Userfaults};
-use crate::reclaim::Marks;
+use crate::watermarks::Watermarks;
 use crate::windows::parts;
 use crate::{Codec, Pager, message};
 use coldpress_engine::{Entry, Expected, FaultOutcome, Worker};
@@ -329,7 +329,7 @@ impl<O: Os> Pager<O> {
             && self.fork.hold.load(Relaxed) == 0
             && self.fork.pause.load(Relaxed) == 0
             && !pressure.machine_is_short.load(Relaxed)
-            && !Marks::in_force(&config).waits(pressure.estimate(), &config)
+            && !Watermarks::in_force(&config).waits(pressure.estimate(), &config)
             && self.host.uffd.get().is_some_and(|uffd| !uffd.wait(Some(0)));
         pressure.restored.fetch_add(u64::from(goes_on), Relaxed);
         goes_on

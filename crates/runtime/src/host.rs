@@ -28,8 +28,7 @@
 //! * I3 Staging is unregistered while it is dropped, so that no event arises from our own call.
 
 use crate::Pager;
-use crate::discovery::ARENA_BYTES;
-use crate::exclusions::Exclusions;
+use crate::exclusions::{ARENA_BYTES, Exclusions};
 use crate::futex::{FutexLock, Gate, Inside};
 use crate::late::Late;
 use crate::linux::Linux;

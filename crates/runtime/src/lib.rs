@@ -13,6 +13,7 @@
 //! | `host` | the pager as [`coldpress_engine::Host`]; why there is a gate, and why the pager is the host |
 //! | `handler` | fault handlers, events |
 //! | `reclaim`, `pressure` | measuring, budget, taking pages, holding faults back |
+//! | `watermarks` | between which amounts of memory a budget is kept |
 //! | `fence`, `hope`, `futility` | when fresh memory is made to pass through the handlers; when waiting is in vain, and reclaim |
 //! | `account` | averages over time, time above the budget |
 //! | `chaos` | taking pages at random |
@@ -35,7 +36,7 @@
 //! | `start`, `config`, `statistics`, `watchdog`, `message`, `text` | as named |
 //! | `workplace` | what its threads work with |
 //! | `describe` | what is known of a page, in words |
-//! | `areas`, `memory`, `frames` | address space that grows; tables, stacks, staging; what is stored |
+//! | `areas`, `memory`, `frames`, `frame_counts` | address space that grows; tables, stacks, staging; what is stored |
 //! | `futex`, `late`, `sys` | the ground all stand on |
 #![no_std]
 #![deny(missing_docs)]
@@ -57,6 +58,7 @@ mod fence;
 pub mod filter;
 pub mod fork;
 mod fork_child;
+mod frame_counts;
 mod frames;
 pub mod futex;
 mod futility;
@@ -86,9 +88,11 @@ pub mod sys;
 pub mod text;
 pub mod trace;
 pub mod watchdog;
+mod watermarks;
 pub mod windows;
 pub mod workplace;
 
+use coldpress_codec::press_dense::PressDense;
 use coldpress_codec::{AnyCodec, CodecKind};
 use coldpress_engine::Engine;
 use coldpress_interface::triggers::Triggers;
@@ -115,6 +119,8 @@ const RELEASE_CALLS: usize = 8;
 
 /// The codec: whichever was chosen.
 pub type Codec = AnyCodec;
+/// The denser one of what is stored anew.
+pub(crate) type Dense = PressDense<'static>;
 /// The storage: whichever was chosen.
 pub type Storage = AnyStorage;
 /// The engine as the pager runs it.

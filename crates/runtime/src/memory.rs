@@ -9,6 +9,7 @@
 //! the destination of moves.
 
 use crate::areas::{Area, Areas};
+use crate::frame_counts::FrameCounts;
 use crate::futex::FutexLock;
 use crate::linux::Linux;
 use crate::os::{self, Os};
@@ -41,7 +42,7 @@ const PART_BYTES: usize = PART_SLOTS * size_of::<AtomicU32>();
 /// The pager's memory.
 pub struct Memory<O: Os = Linux> {
     pub(crate) areas: Areas<O>,
-    pub(crate) frames: crate::frames::Frames,
+    pub(crate) frames: FrameCounts,
     /// Bytes of tables that were handed out.
     tables: lock_api::Mutex<FutexLock<O>, usize>,
     /// Next thread's stack.
@@ -63,7 +64,7 @@ impl<O: Os> Memory<O> {
     pub const fn new() -> Self {
         Self {
             areas: Areas::new(),
-            frames: crate::frames::Frames::new(),
+            frames: FrameCounts::new(),
             tables: lock_api::Mutex::const_new(<FutexLock<O> as lock_api::RawMutex>::INIT, 0),
             next_stack: AtomicU32::new(0),
             index: [const { AtomicUsize::new(0) }; INDEX_PARTS],

@@ -9,7 +9,7 @@
 use crate::Pager;
 use crate::futex::wait_for;
 use crate::os::Os;
-use crate::reclaim::Marks;
+use crate::watermarks::Watermarks;
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
@@ -62,7 +62,7 @@ impl Default for Pressure {
 impl<O: Os> Pager<O> {
     fn must_wait(&self) -> bool {
         let config = self.config();
-        Marks::in_force(&config).waits(self.pressure.estimate(), &config)
+        Watermarks::in_force(&config).waits(self.pressure.estimate(), &config)
             && config.chaos.is_none()
             && !self.pressure.hopeless.load(Relaxed)
             && self.fork.pause.load(Acquire) == 0

@@ -28,9 +28,10 @@ use crate::os::{Meter, Os};
 use crate::recode::{Need, Recode};
 use crate::shortage::Shortage;
 use crate::squeeze::Squeeze;
+use crate::watermarks::Watermarks;
 use crate::{Codec, Pager};
 use coldpress_engine::{Ageing, LEAF_PAGES, Reclaimer, Trigger};
-use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
+use coldpress_interface::control::COLD_AFTER_AUTO;
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -207,75 +208,6 @@ impl<O: Os> Pager<O> {
     }
 }
 
-/// Marks between which memory is held.
-pub(crate) struct Marks {
-    low: u64,
-    high: u64,
-    /// From here on faults wait for reclaim.
-    wait: u64,
-    budget: u64,
-}
-
-impl Marks {
-    pub(crate) fn of(budget: u64) -> Self {
-        let margin = (budget / 32).clamp(1 << 20, 16 << 20);
-        Self {
-            low: budget - margin,
-            high: budget - margin / 2,
-            wait: match margin > 4 << 20 {
-                true => budget - margin / 4,
-                false => budget,
-            },
-            budget,
-        }
-    }
-
-    /// Those of the budget in force. Where no trigger may act for it, it is none.
-    pub(crate) fn in_force(config: &Config) -> Self {
-        let kept = config.allows(Trigger::Pressure) || config.allows(Trigger::Critical);
-        Self::of(if kept { config.budget_bytes } else { NO_BUDGET })
-    }
-
-    /// Why pages are taken at this much memory, if they may be. Above the budget itself, where the
-    /// promise is broken until they are gone and faults are made to wait, it is critical; where
-    /// that trigger is switched off, pressure goes on in its place.
-    pub(crate) fn trigger(&self, total: u64, config: &Config) -> Option<Trigger> {
-        let critical = total > self.budget && config.allows(Trigger::Critical);
-        match critical {
-            true => Some(Trigger::Critical),
-            false => {
-                (total > self.low && config.allows(Trigger::Pressure)).then_some(Trigger::Pressure)
-            }
-        }
-    }
-
-    /// The budget.
-    pub(crate) fn budget(&self) -> u64 {
-        self.budget
-    }
-
-    /// Whether memory stands where pages are taken for the budget.
-    pub(crate) fn is_near(&self, total: u64) -> bool {
-        total > self.low
-    }
-
-    /// How long a page has to prove itself hot: the further above the budget, the less, and least where faults
-    /// wait: they would for as long.
-    fn hurry_ns(&self, total: u64, somebody_waits: bool) -> u64 {
-        match total.saturating_sub(self.budget) {
-            _ if somebody_waits => 500_000,
-            0 => 20_000_000,
-            over if over < self.budget / 64 => 5_000_000,
-            _ => 500_000,
-        }
-    }
-
-    /// Whether faults wait for reclaim at this much memory.
-    pub(crate) fn waits(&self, total: u64, config: &Config) -> bool {
-        total > self.wait && self.trigger(total, config).is_some()
-    }
-}
-
 impl<O: Os> Reclaim<O> {
     /// Measures and publishes.
     fn measure(&mut self) -> u64 {
@@ -379,7 +311,7 @@ impl<O: Os> Reclaim<O> {
     /// One round; returns how long to rest after it.
     fn round(&mut self) -> u64 {
         let config = self.pager.config();
-        let marks = Marks::in_force(&config);
+        let watermarks = Watermarks::in_force(&config);
         let total = self.measure();
         self.pager
             .engine
@@ -393,7 +325,7 @@ impl<O: Os> Reclaim<O> {
             return self.chaos();
         }
         let helps = self.pager.pressure.machine_is_short.load(Relaxed);
-        self.choose_cold_age(&config, total > marks.high || helps);
+        self.choose_cold_age(&config, total > watermarks.high || helps);
         let took = config.allows(Trigger::Eager) && self.eager(&config);
         let short = config.allows(Trigger::Pressure) && self.shortage.is_short();
         self.pager.pressure.machine_is_short.store(short, Relaxed);
@@ -402,31 +334,33 @@ impl<O: Os> Reclaim<O> {
         }
         let growth = total.saturating_sub(self.last_total_bytes);
         self.last_total_bytes = total;
-        let soon_over = total + 2 * growth > marks.high;
-        if soon_over || total > marks.budget / 4 * 3 {
+        let soon_over = total + 2 * growth > watermarks.high;
+        if soon_over || total > watermarks.budget() / 4 * 3 {
             self.discover_idly(total);
             self.pager
                 .engine
                 .age(self.pager, &self.ageing(100_000_000, 0), false);
         }
         // The first fence registers all there is, and takes long: not only when memory is above already.
-        if soon_over || total > marks.budget / 4 * 3 && growth > GROWTH_BYTES {
+        if soon_over || total > watermarks.budget() / 4 * 3 && growth > GROWTH_BYTES {
             self.fence();
         }
-        if total > marks.high && marks.trigger(total, &config).is_some() {
+        if total > watermarks.high && watermarks.trigger(total, &config).is_some() {
             let rest = self.futility.rest(O::now_ns(), self.seen());
-            return rest.unwrap_or_else(|| self.press(&config, &marks, total));
+            return rest.unwrap_or_else(|| self.press(&config, &watermarks, total));
         }
         self.futility.is_over();
         self.pause_ns = 0;
         self.watch_hope(false, Some(true));
-        let need = self.recode_need(&config, &marks, total);
+        let need = self.recode_need(&config, &watermarks, total);
         // What a child has inherited it shares: stored anew it would be there twice.
         let shared = self.pager.fork.inherited.load(Relaxed);
         if !shared && (!short || need == Need::Squeezed) {
             self.recode.turn(&config, need);
         }
-        let rest = self.rest_longer_where_idle(rest_ns(marks.budget - total.min(marks.budget)));
+        let rest = self.rest_longer_where_idle(rest_ns(
+            watermarks.budget() - total.min(watermarks.budget()),
+        ));
         let goes_on =
             took || short || self.passes.are_under_way() || self.pager.host.memory.has_too_many();
         match goes_on {
@@ -449,11 +383,13 @@ impl<O: Os> Reclaim<O> {
     }
 
     /// How much re-coding is needed; what leaves is compressed accordingly.
-    fn recode_need(&mut self, config: &Config, marks: &Marks, total: u64) -> Need {
+    fn recode_need(&mut self, config: &Config, watermarks: &Watermarks, total: u64) -> Need {
         let frames: u64 = self.pager.host.memory.used_frames().into();
-        let squeezed = self.squeeze.look(frames * PAGE_SIZE as u64, marks.budget);
+        let squeezed = self
+            .squeeze
+            .look(frames * PAGE_SIZE as u64, watermarks.budget());
         self.recode.compress_densely(config, squeezed);
-        match total > marks.budget / 4 * 3 {
+        match total > watermarks.budget() / 4 * 3 {
             _ if squeezed => Need::Squeezed,
             true => Need::Near,
             false => Need::Idle,
@@ -565,18 +501,18 @@ impl<O: Os> Reclaim<O> {
     }
 
     /// Takes pages until the low mark is reached or nothing more can be had now.
-    fn press(&mut self, config: &Config, marks: &Marks, total: u64) -> u64 {
+    fn press(&mut self, config: &Config, watermarks: &Watermarks, total: u64) -> u64 {
         let s = self.pager.host.statistics();
-        let mut next = marks.trigger(total, config);
-        let mut total = marks.high;
+        let mut next = watermarks.trigger(total, config);
+        let mut total = watermarks.high;
         let mut hopeless = 0;
         while let Some(trigger) = next {
             self.passes.advance(self.pager);
-            let need = self.recode_need(config, marks, total);
+            let need = self.recode_need(config, watermarks, total);
             if need == Need::Squeezed {
                 self.recode.turn(config, need);
             }
-            let hurry = marks.hurry_ns(total, self.pager.pressure.waiting.load(Relaxed) > 0);
+            let hurry = watermarks.hurry_ns(total, self.pager.pressure.waiting.load(Relaxed) > 0);
             let ageing = self.ageing(100_000_000, hurry);
             let mut inactive = self.pager.engine.age(self.pager, &ageing, true);
             self.fence();
@@ -590,10 +526,10 @@ impl<O: Os> Reclaim<O> {
             };
             let before = total;
             total = self.measure();
-            next = marks.trigger(total, config);
+            next = watermarks.trigger(total, config);
             let gained = before.saturating_sub(total);
             self.watch_hope(
-                total > marks.wait,
+                total > watermarks.wait,
                 (inactive > 0).then_some(batch.kept >= PROGRESS_PAGES || batch.spared > 0),
             );
             // Pages that were spared are older than they were: they go when their chances are used up.
@@ -695,50 +631,6 @@ const _: () = assert!((BATCH_PAGES as usize) < coldpress_engine::STAGING_SLOTS);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coldpress_interface::triggers::Triggers;
-
-    static PAGER: Pager = Pager::new();
-
-    #[test]
-    fn above_the_budget_it_is_critical() {
-        let config = PAGER.config();
-        let marks = Marks::of(64 << 20);
-        assert!(marks.low < marks.high && marks.high < marks.budget);
-        let trigger = |total| marks.trigger(total, &config);
-        assert_eq!(trigger(marks.low), None);
-        assert_eq!(trigger(marks.high + 1), Some(Trigger::Pressure));
-        assert_eq!(trigger(marks.budget), Some(Trigger::Pressure));
-        assert_eq!(trigger(marks.budget + 1), Some(Trigger::Critical));
-    }
-
-    #[test]
-    fn pages_have_less_time_where_somebody_waits() {
-        let marks = Marks::of(64 << 20);
-        let ms = [0, 1 << 19, 1 << 20].map(|over| marks.hurry_ns(marks.budget + over, false));
-        assert_eq!(ms, [20_000_000, 5_000_000, 500_000]);
-        assert_eq!(marks.hurry_ns(marks.low, true), 500_000);
-    }
-
-    #[test]
-    fn a_trigger_that_is_switched_off_takes_nothing() {
-        let config = |triggers| Config {
-            triggers,
-            budget_bytes: 64 << 20,
-            ..PAGER.config()
-        };
-        let marks = Marks::of(64 << 20);
-        let (near, above) = (marks.budget, marks.budget + 1);
-        let critical = config(Triggers::CRITICAL);
-        assert_eq!(marks.trigger(near, &critical), None);
-        assert_eq!(marks.trigger(above, &critical), Some(Trigger::Critical));
-        assert!(!marks.waits(near, &critical) && marks.waits(above, &critical));
-        let pressure = config(Triggers::PRESSURE);
-        assert_eq!(marks.trigger(above, &pressure), Some(Trigger::Pressure));
-        let eager = config(Triggers::EAGER);
-        assert_eq!(marks.trigger(above, &eager), None);
-        assert_eq!(Marks::in_force(&eager).budget, NO_BUDGET);
-        assert_eq!(Marks::in_force(&critical).budget, 64 << 20);
-    }
 
     #[test]
     fn the_closer_to_the_budget_the_sooner_it_is_looked_at() {
@@ -746,16 +638,5 @@ mod tests {
         let ms = rests.map(|mib: u64| rest_ns(mib << 20) / 1_000_000);
         assert_eq!(ms, [1, 1, 1, 5, 10, 10, 15, 25, 25, 50, 100, 100]);
         assert_eq!(rest_ns(u64::MAX), MEASURE_FARTHEST_NS);
-    }
-
-    /// What is computed with a budget must not overflow where there is none.
-    #[test]
-    fn without_a_budget_there_is_always_room() {
-        let marks = Marks::of(NO_BUDGET);
-        let config = PAGER.config();
-        for total in [0, 1 << 20, 1 << 46] {
-            assert_eq!(marks.trigger(total, &config), None);
-            assert!(!marks.waits(total, &config) && !marks.is_near(total));
-        }
     }
 }

@@ -27,7 +27,7 @@ use crate::control::Control;
 use crate::linux::Linux;
 use crate::os::Os;
 use crate::workplace::Training;
-use crate::{Codec, Pager};
+use crate::{Codec, Dense, Pager};
 use coldpress_codec::CodecKind;
 use coldpress_codec::press::Simd;
 use coldpress_codec::press_dense::{PressDense, TRAINING_PAGES};
@@ -61,9 +61,6 @@ const GAIN_PART: usize = 8;
 /// A chosen recode age is so many cold ages, and at least so long.
 const COLD_AGES: u64 = 4;
 const LEAST_AGE_MS: u64 = 60_000;
-
-/// The denser codec.
-pub(crate) type Dense = PressDense<'static>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {

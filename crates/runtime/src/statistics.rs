@@ -2,8 +2,8 @@
 
 use crate::config::Config;
 use crate::os::Os;
-use crate::reclaim::Marks;
 use crate::text::Text;
+use crate::watermarks::Watermarks;
 use crate::{Pager, run_file, sys};
 use coldpress_engine::tunables::{Linux, TABLE};
 use coldpress_engine::{HEADER_BYTES, Trigger};
@@ -178,7 +178,7 @@ impl<O: Os> Pager<O> {
         let config = self.config();
         let budget = match config.chaos {
             Some(_) => NO_BUDGET,
-            None => Marks::in_force(&config).budget(),
+            None => Watermarks::in_force(&config).budget(),
         };
         self.account
             .observe(O::now_ns(), total_bytes, content, budget);
@@ -289,12 +289,12 @@ impl<O: Os> Pager<O> {
         if config.chaos.is_some() {
             return Rule::Chaos;
         }
-        let marks = Marks::of(config.budget_bytes);
-        match marks.trigger(total_bytes, config) {
+        let watermarks = Watermarks::of(config.budget_bytes);
+        match watermarks.trigger(total_bytes, config) {
             Some(_) if self.pressure.hopeless.load(Relaxed) => Rule::OutOfReach,
             Some(_) if total_bytes > config.budget_bytes => Rule::AboveBudget,
             Some(_) => Rule::NearBudget,
-            None if marks.is_near(total_bytes) => Rule::SwitchedOff,
+            None if watermarks.is_near(total_bytes) => Rule::SwitchedOff,
             None if self.pressure.machine_is_short.load(Relaxed) => Rule::ShortOfMemory,
             None if config.cold_after_ms > 0 && config.allows(Trigger::Eager) => {
                 match self.control.is_guarded() {
