@@ -46,7 +46,7 @@ const STATES: (&str, &str) = (
 /// What is run of the engine: its own tests, and a page of every kind on its whole way: taken out,
 /// compressed, stored, restored. LZ4 of Rust is their codec (`crates/engine/tests/kit`).
 const ENGINE: [&str; 2] = [
-    "+nightly miri test -p coldpress-engine --lib -- --skip metrics::latency --skip vmo::directory",
+    "+nightly miri test -p coldpress-engine --lib -- --skip figures::latency --skip vmo::directory",
     "+nightly miri test -p coldpress-engine --test engine \
      -- --exact round_trip::every_kind_of_page_comes_back_bit_for_bit",
 ];
@@ -54,7 +54,7 @@ const ENGINE: [&str; 2] = [
 /// What is not, and why.
 const ENGINE_LEFT_OUT: [(&str, &str); 2] = [
     (
-        "metrics::latency and vmo::directory",
+        "figures::latency and vmo::directory",
         "4 tests of the engine try too many numbers for Miri",
     ),
     (

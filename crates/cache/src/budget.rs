@@ -12,16 +12,13 @@
 //!   handed out only where it fits, and the tier's limit is what held pages leave.
 
 use crate::PAGE_BYTES;
-use crate::cache::Cache;
-use crate::region::Advice;
-use crate::room::Room;
 use std::ops::Range;
 
 /// What is held, and what may be. Under the room lock.
 pub(crate) struct Budget {
     /// A bit for each page.
     held: Vec<u64>,
-    held_pages: usize,
+    pub held_pages: usize,
     hard_bytes: usize,
     soft_bytes: usize,
     /// The hard budget leaves no room for all pages and a full tier.
@@ -57,12 +54,12 @@ impl Budget {
         self.tight
     }
 
-    fn is_held(&self, slot: u32) -> bool {
+    pub fn is_held(&self, slot: u32) -> bool {
         self.held[slot as usize / 64] >> (slot % 64) & 1 == 1
     }
 
     /// Notes a page as held, if it is or if that leaves the tier what it has.
-    fn hold(&mut self, slot: u32, tier_bytes: usize) -> bool {
+    pub fn hold(&mut self, slot: u32, tier_bytes: usize) -> bool {
         if self.is_held(slot) {
             return true;
         }
@@ -74,7 +71,7 @@ impl Budget {
         true
     }
 
-    fn given_back(&mut self, slots: Range<u32>) {
+    pub fn given_back(&mut self, slots: Range<u32>) {
         for slot in slots {
             if self.is_held(slot) {
                 self.held[slot as usize / 64] &= !(1 << (slot % 64));
@@ -86,58 +83,6 @@ impl Budget {
     /// What held pages leave to the tier.
     pub fn left_bytes(&self) -> usize {
         self.hard_bytes.saturating_sub(self.held_pages * PAGE_BYTES)
-    }
-}
-
-impl Room {
-    fn tier_bytes(&self) -> usize {
-        self.tier.as_ref().map_or(0, |tier| tier.bytes())
-    }
-
-    /// Bytes of held pages and of the tier.
-    pub fn used_bytes(&self) -> usize {
-        self.budget.held_pages * PAGE_BYTES + self.tier_bytes()
-    }
-
-    /// Whether a page may be written.
-    pub fn may_hold(&mut self, slot: u32) -> bool {
-        let tier_bytes = self.tier_bytes();
-        self.budget.hold(slot, tier_bytes)
-    }
-}
-
-impl Cache {
-    /// Gives free pages back to the kernel.
-    pub(crate) fn give_back(&self, room: &mut Room, run: Range<u32>) {
-        let pages = run.end - run.start;
-        if !run.is_empty() && self.region.advise(run.start, pages, Advice::DontNeed) {
-            room.budget.given_back(run);
-        }
-    }
-
-    /// Brings held pages below the hard budget: by giving back free ones, or by evicting. False if there
-    /// is nothing that could go.
-    pub(crate) fn give_way(&self, room: &mut Room) -> bool {
-        self.give_back_free(room) > 0 || self.evict_coldest(room) > 0
-    }
-
-    /// Gives back all free pages that are held. Returns how many those were.
-    pub(crate) fn give_back_free(&self, room: &mut Room) -> usize {
-        let used = self.pages() - room.free_pages();
-        let before = room.budget.held_pages;
-        if before <= used {
-            return 0;
-        }
-        for number in 0..room.chunks.len() {
-            let mut free = room.chunks[number].first_free();
-            while let Some(slot) = free {
-                if room.budget.is_held(slot) {
-                    self.give_back(room, slot..slot + 1);
-                }
-                free = room.chunks[number].free_after(slot, &self.slots);
-            }
-        }
-        before - room.budget.held_pages
     }
 }
 

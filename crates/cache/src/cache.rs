@@ -1,17 +1,16 @@
 //! The cache, and its simple calls: get, insert, remove.
 
 use crate::budget::Budget;
+use crate::counters::Counters;
 use crate::error::Error;
 use crate::index::Index;
 use crate::options::{Backing, Options};
 use crate::order::DEFAULT_COST;
 use crate::pressure::Pressure;
-use crate::read::Copied;
 use crate::region::{Region, Table};
 use crate::room::{Chunk, ChunkState, Room};
 use crate::slot::{Slot, State};
 use crate::small_index::SmallIndex;
-use crate::stats::Counters;
 use crate::tier::Tier;
 use crate::{PAGE_BYTES, racy};
 use std::mem::MaybeUninit;
@@ -23,6 +22,19 @@ use std::sync::{Mutex, MutexGuard};
 
 /// How often a read starts again because its page changed, before it is a miss.
 pub(crate) const ATTEMPTS: usize = 8;
+
+/// How an attempt to read ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Copied {
+    /// What was copied is the entry.
+    Whole,
+    /// The kernel has taken the page.
+    Taken,
+    /// The page was written, dropped or evicted meanwhile: what was copied is nothing.
+    Torn,
+    /// Nothing was copied.
+    Nothing,
+}
 
 /// A cache of pages of [`PAGE_BYTES`] bytes by 64-bit keys. See the [crate](crate) for how it works.
 ///

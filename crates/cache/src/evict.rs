@@ -1,26 +1,12 @@
 //! What goes when all pages are used, or when memory is wanted back.
 
 use crate::PAGE_BYTES;
-use crate::cache::Cache;
+use crate::cache::{Cache, Copied};
 use crate::options::Backing;
 use crate::racy;
-use crate::read::Copied;
-use crate::room::{HOTTEST, Room};
+use crate::room::{Draining, HOTTEST, Room, cooling_period};
 use crate::tier::STEP_PAGES;
-use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-
-/// An eviction that is done in steps.
-#[derive(Clone)]
-pub(crate) struct Draining {
-    chunk: usize,
-    /// Pages still to be looked at.
-    slots: Range<u32>,
-    /// Heat up to which entries go.
-    bound: u8,
-    /// Give pages back to the kernel.
-    give_back: bool,
-}
 
 /// What would go with a chunk.
 #[derive(Clone, Copy, Default)]
@@ -38,14 +24,6 @@ impl Survey {
     fn worth_a_page(&self) -> u64 {
         (self.worth << 16) / u64::from(self.open)
     }
-}
-
-/// Evictions between two halvings of all heat: as many as exchange the whole content, at half a
-/// chunk each. Hit rates of `evicts_better_than_random_chunks` (hot and cold, cyclic, moving) with an eighth, a half, one and
-/// two of this: .519 .190 .515 · .539 .186 .515 · .539 .370 .502 · .540 .373 .490; random chunks
-/// .430 .205 .425.
-pub(crate) fn cooling_period(chunks: usize) -> usize {
-    2 * chunks
 }
 
 impl Cache {

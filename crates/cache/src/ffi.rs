@@ -14,11 +14,11 @@ pub use memory::*;
 pub use small::*;
 
 use crate::PAGE_BYTES;
+use crate::cache::Copied;
 use crate::cache::{Cache, ZEROS};
 use crate::error::Error;
 use crate::options::{Backing, Options};
 use crate::pressure::MACHINE;
-use crate::read::Copied;
 use crate::slot::{Slot, State};
 use crate::tend::Tender;
 use std::cell::RefCell;

@@ -77,7 +77,7 @@
 //! |---|---|
 //! | the cache, reading | `cache.rs`, `read.rs` |
 //! | writing | `write.rs` |
-//! | chunks, free pages, sealing | `room.rs` |
+//! | chunks and what the room lock guards; taking pages, giving them back, sealing | `room.rs`, `pages.rs` |
 //! | what is evicted | `evict.rs` |
 //! | key to page | `index.rs` |
 //! | entries smaller than a page, and their index | `small.rs`, `small_index.rs` |
@@ -88,7 +88,7 @@
 //! | bytes that change under one's hands | `racy.rs` |
 //! | memory, system calls | `region.rs` |
 //! | kinds and sizes | `options.rs` |
-//! | figures | `stats.rs` |
+//! | figures | `counters.rs`, `stats.rs` |
 //! | the C interface (`include/lazyfree.h`) | `ffi.rs` |
 //!
 //! Implements seed 004, "LazyFree cache".
@@ -96,6 +96,7 @@
 
 mod budget;
 mod cache;
+mod counters;
 mod error;
 mod evict;
 pub mod ffi;
@@ -103,6 +104,7 @@ mod frames;
 mod index;
 mod options;
 mod order;
+mod pages;
 mod pressure;
 mod racy;
 mod read;

@@ -1,6 +1,6 @@
 //! Reading without waiting.
 
-use crate::cache::{Cache, check_range};
+use crate::cache::{Cache, Copied, check_range};
 use crate::error::Error;
 use crate::room::{HOT, HOTTEST};
 use crate::slot::State;
@@ -10,19 +10,6 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed},
     fence,
 };
-
-/// How an attempt to read ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Copied {
-    /// What was copied is the entry.
-    Whole,
-    /// The kernel has taken the page.
-    Taken,
-    /// The page was written, dropped or evicted meanwhile: what was copied is nothing.
-    Torn,
-    /// Nothing was copied.
-    Nothing,
-}
 
 impl Cache {
     /// Copies out of page `slot`, which was seen in `state`.

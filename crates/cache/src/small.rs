@@ -23,11 +23,10 @@
 //! Places that were given up come back when the page goes. That is at once if nothing else is in it;
 //! if it is less than half full, the rest moves to the page being filled when that has room.
 
-use crate::cache::{ATTEMPTS, Cache};
+use crate::cache::{ATTEMPTS, Cache, Copied};
 use crate::error::Error;
 use crate::index::matching;
 use crate::racy;
-use crate::read::Copied;
 use crate::room::Room;
 use crate::slot::State;
 use crate::small_index::Word;
@@ -50,21 +49,6 @@ const _: () = assert!(2 * granules(MOST_SMALL_BYTES + 1) > PAGE_GRANULES);
 /// Granules that an entry of `bytes` bytes takes.
 const fn granules(bytes: usize) -> u32 {
     (HEADER_BYTES + bytes).div_ceil(GRANULE_BYTES) as u32
-}
-
-/// What the room lock guards of small entries, beside the index and the records of their pages.
-#[derive(Default)]
-pub(crate) struct SmallRoom {
-    /// The page being filled.
-    current: Option<u32>,
-    /// Its granules in use.
-    used: u32,
-    /// Pages with small entries, and entries.
-    pub pages: u64,
-    pub entries: u64,
-    /// Counters, see [`Stats`](crate::Stats).
-    pub displaced: u64,
-    pub moved: u64,
 }
 
 /// What a page of small entries has, kept in the key of its record: first word of its list (and
@@ -288,7 +272,7 @@ impl Cache {
         self.region.advise(page, 1, crate::region::Advice::DontNeed)
     }
 
-    /// A page with `need` free granules from [`SmallRoom::used`] on, dirty (S4).
+    /// A page with `need` free granules from `used` on, dirty (S4).
     fn page_with_space(&self, room: &mut Room, need: u32) -> Result<u32, Error> {
         if let Some(slot) = room.small.current {
             if room.small.used + need > PAGE_GRANULES {

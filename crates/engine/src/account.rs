@@ -1,6 +1,6 @@
 //! What the segments of one page list hold together, counted continuously.
 
-use crate::metrics::tracker::PageTracker;
+use crate::figures::tracker::PageTracker;
 use crate::segment::Long;
 use crate::{Engine, Host, SegmentId};
 use coldpress_arena::{Link, Zeroable};

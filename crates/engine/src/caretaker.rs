@@ -14,7 +14,7 @@
 //! parts itself.
 
 use crate::Host;
-use crate::compress::Trigger;
+use crate::cause::Trigger;
 use crate::evictor::{EngineSource, Freed, Level as HowYoung, Source, Target};
 use crate::memory::Place;
 use crate::pressure::{Bounds, Level, Pressure};

@@ -23,6 +23,7 @@
 //!   (some microseconds). So the host meets no page it was not asked for, and nobody takes a page
 //!   that is between program and staging for one that was dropped.
 
+use crate::cause::Trigger;
 use crate::counters::add;
 use crate::entry::Entry;
 use crate::host::{Host, StagingSlot};
@@ -41,17 +42,6 @@ use coldpress_codec::{Compressed, PAGE_SIZE, PageCodec, checksum};
 use coldpress_storage::{CompressedStorage, Reference};
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
-
-/// Why pages are compressed: RFC-0219 "Aging and tracking" names the three.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
-    /// They are old.
-    Eager,
-    /// The budget must be kept.
-    Pressure,
-    /// Memory stands above the budget.
-    Critical,
-}
 
 /// Active pages between cold ones that are taken along rather than splitting a run: a second
 /// call to the kernel costs as much as restoring four pages (17 µs against 4 µs each).
@@ -181,6 +171,15 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         match self.compressible(trigger, touched_before_ns) {
             Some(wanted) => self.reclaim_wanted(host, reclaimer, pages, &wanted, trigger),
             None => Batch::default(),
+        }
+    }
+
+    /// Compresses so many of the pages that were picked, and whatever else goes before all others,
+    /// where anything may be compressed.
+    pub fn compress_picked(&self, host: &H, reclaimer: &mut Reclaimer<C>, pages: u32) -> Batch {
+        match pages > 0 && self.can_compress() {
+            true => self.reclaim_wanted(host, reclaimer, pages, &Wanted::PICKED, Trigger::Eager),
+            false => Batch::default(),
         }
     }
 

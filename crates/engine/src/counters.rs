@@ -16,9 +16,8 @@
 //!   zero while it has what its parent compressed.)
 
 use crate::entry::Entry;
-use crate::metrics::figure::{Figure, Kind, Unit};
-use crate::metrics::latency::Latency;
-use crate::metrics::residency;
+use crate::figures::latency::Latency;
+use crate::figures::{Figure, Kind, Unit, residency};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 macro_rules! kind {

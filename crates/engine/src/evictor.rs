@@ -21,7 +21,8 @@
 //!   for the next run.
 //! * I2 A run ends: the source has nothing more, or it was asked several times in vain.
 
-use crate::compress::{Reclaimer, Trigger};
+use crate::cause::Trigger;
+use crate::compress::Reclaimer;
 use crate::lock::{HeldRanks, Lock, rank};
 use crate::memory::Place;
 use crate::queues::{GENERATIONS, OLDEST_GENERATIONS, Wanted};

@@ -40,6 +40,7 @@
 
 mod account;
 pub mod caretaker;
+mod cause;
 pub mod change;
 mod compaction;
 pub mod compress;
@@ -48,6 +49,7 @@ pub mod domain_frames;
 pub mod entry;
 pub mod evictor;
 pub mod fault;
+pub mod figures;
 pub mod fork;
 pub mod frame_budget;
 pub mod freed_frames;
@@ -73,7 +75,8 @@ pub mod tunables;
 pub mod vmo;
 mod worker;
 
-pub use compress::{Batch, Reclaimer, Trigger};
+pub use cause::Trigger;
+pub use compress::{Batch, Reclaimer};
 pub use counters::Counters;
 pub use entry::Entry;
 pub use fault::FaultOutcome;

@@ -18,9 +18,15 @@
 //! * M2 What reads or writes through a mapping reaches the frame that is in place, or faults.
 
 use crate::host::{Host, Installed};
-use crate::vmo::VmoId;
 use crate::{PageIndex, SegmentId};
 use core::ops::Range;
+
+/// Names a VMO. A number is never used for two: one that has ended is no VMO any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VmoId {
+    pub(crate) node: u32,
+    pub(crate) generation: u32,
+}
 
 /// Where a page is in place.
 pub type Place = (SegmentId, PageIndex);

@@ -8,6 +8,29 @@ use crate::patience::MOST;
 use coldpress_arena::{Link, Zeroable};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+/// A queue that a page's owner can choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// The newest generation; where anonymous pages are not reclaimed, that of those that are not.
+    Reclaim,
+    /// Offered before all that is merely old, until it is accessed.
+    DontNeed,
+    /// Not offered until it is accessed.
+    Failed,
+    /// A copy of the zero page that was not written to yet, as far as is known. The same as
+    /// [`Reclaim`](Self::Reclaim) where such copies are reclaimed.
+    ZeroFork,
+    /// Of a latency-sensitive VMO: never reclaimed.
+    HighPriority,
+    /// Pinned: never reclaimed.
+    Wired,
+    /// Written, and its pager does not know yet: not reclaimed until it is cleaned.
+    Dirty,
+}
+
+/// The number of no queue: the record's page is being taken out, or the record is free.
+pub(crate) const NO_QUEUE: usize = 31;
+
 /// The record of one resident page: 16 bytes.
 #[repr(C)]
 #[derive(Debug)]
@@ -128,7 +151,7 @@ impl PageRecord {
             .store(self.index.load(Relaxed) - (1 << CHANCES_AT), Relaxed);
     }
 
-    /// Queue the page is in; [`NO_QUEUE`](crate::queues::NO_QUEUE) is none.
+    /// Queue the page is in; [`NO_QUEUE`](NO_QUEUE) is none.
     pub(crate) fn queue(&self) -> usize {
         ((self.segment_and_queue.load(Relaxed) & QUEUE_MASK) >> SEGMENT_BITS) as usize
     }
@@ -154,7 +177,7 @@ impl PageRecord {
     /// As a page begins its life: without marks, clean, in no queue.
     pub(crate) fn begin(&self) {
         self.segment_and_queue
-            .store((crate::queues::NO_QUEUE as u32) << SEGMENT_BITS, Relaxed);
+            .store((NO_QUEUE as u32) << SEGMENT_BITS, Relaxed);
         self.index.store(0, Relaxed);
     }
 

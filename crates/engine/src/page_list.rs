@@ -21,7 +21,7 @@
 use crate::account::Account;
 use crate::entry::Entry;
 use crate::lock::{self, rank};
-use crate::queues::standing::Queue;
+use crate::page::Queue;
 use crate::segment::{Counts, Leaf, Owner, Segment};
 use crate::{Engine, Host, LEAF_PAGES, PageIndex, SEGMENT_PAGES, SegmentId};
 use coldpress_arena::Pool;

@@ -14,7 +14,7 @@
 //! Who measures calls [`Pressure::update`]; the level then says whether pages are reclaimed, and by
 //! which trigger ([`Level::trigger`]).
 
-use crate::compress::Trigger;
+use crate::cause::Trigger;
 use crate::tunables::Tunables;
 
 /// How short memory is.

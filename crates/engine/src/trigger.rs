@@ -13,7 +13,7 @@
 //!
 //! What each trigger has compressed is counted ([`Counters`](crate::Counters)).
 
-use crate::compress::Trigger;
+use crate::cause::Trigger;
 use crate::counters::add;
 use crate::entry::Entry;
 use crate::memory::Place;

@@ -1,63 +1,15 @@
 //! A figure with its name, its unit and what it means, for whoever prints all of them.
 
-use super::latency::{LATENCIES, Latency};
-use super::residency;
 use crate::Engine;
 use crate::counters::Counters;
+use crate::figures::latency::{LATENCIES, Latency};
+use crate::figures::residency;
+pub use crate::figures::{Figure, Kind, Unit};
 use crate::host::Host;
 use crate::stored::HEADER_BYTES;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
 use core::sync::atomic::Ordering::Relaxed;
-
-/// Whether a figure only grows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Free-running: the difference of two readings is what happened between them.
-    Counter,
-    /// What is so now.
-    Gauge,
-}
-
-/// What a figure counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// How often something happened.
-    Times,
-    /// Pages of 4 KiB.
-    Pages,
-    /// Bytes.
-    Bytes,
-    /// Nanoseconds.
-    Nanoseconds,
-}
-
-impl Unit {
-    /// The unit's name in tables and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Unit::Times => "times",
-            Unit::Pages => "pages",
-            Unit::Bytes => "bytes",
-            Unit::Nanoseconds => "ns",
-        }
-    }
-}
-
-/// A figure, as it was when it was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Figure {
-    /// Its name: unique, of small letters, digits and `_`, and never changed.
-    pub name: &'static str,
-    /// Whether it only grows.
-    pub kind: Kind,
-    /// What it counts.
-    pub unit: Unit,
-    /// What it means, in a sentence or two.
-    pub help: &'static str,
-    /// Its value.
-    pub value: u64,
-}
 
 impl Counters {
     /// All figures that are counted: the table, then the nine buckets of residency, then latency

@@ -3,7 +3,7 @@
 //! Each page that is kept is counted three times: by trigger, by where it comes from, and by the
 //! form in which it is held. A page that shares content through a snapshot is one page.
 
-use crate::compress::Trigger;
+use crate::cause::Trigger;
 use crate::counters::{Counters, add};
 use crate::entry::Entry;
 use crate::page::{FROM_ZERO, PAGER_BACKED, PageRecord};

@@ -28,14 +28,12 @@ pub mod accounting;
 pub mod figure;
 pub mod kept;
 pub mod kmem;
-pub mod latency;
 pub mod layouts;
 pub mod query;
 pub mod record;
-pub mod residency;
 pub mod task_times;
-pub mod tracker;
 
+pub use crate::figures::{latency, residency, tracker};
 pub use kept::Origin;
 pub use kmem::KmemStatsCompression;
 pub use task_times::TaskTimes;

@@ -46,7 +46,7 @@ pub mod standing;
 pub use ageing::Ageing;
 pub(crate) use choose::Wanted;
 
-use crate::page::{PAGER_BACKED, PageRecord};
+use crate::page::{NO_QUEUE, PAGER_BACKED, PageRecord};
 use coldpress_arena::Pool;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -74,9 +74,6 @@ pub(crate) mod number {
     pub(crate) const COUNT: usize = FAILED + 9;
 }
 use number::*;
-
-/// The number of no queue: the record's page is being taken out, or the record is free.
-pub(crate) const NO_QUEUE: usize = 31;
 
 #[derive(Clone, Copy, Default)]
 struct List {

@@ -7,9 +7,7 @@
 //! the same order, picks the same pages.
 
 use super::Queues;
-use super::choose::Wanted;
 use super::number::PICKED;
-use crate::compress::{Batch, Reclaimer, Trigger};
 use crate::counters::add;
 use crate::page::PageRecord;
 use crate::{Engine, Host};
@@ -96,14 +94,5 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let picked = (0..pages).filter(pick).count() as u32;
         add(&self.counters.picked, u64::from(picked));
         picked
-    }
-
-    /// Compresses so many of the pages that were picked, and whatever else goes before all others,
-    /// where anything may be compressed.
-    pub fn compress_picked(&self, host: &H, reclaimer: &mut Reclaimer<C>, pages: u32) -> Batch {
-        match pages > 0 && self.can_compress() {
-            true => self.reclaim_wanted(host, reclaimer, pages, &Wanted::PICKED, Trigger::Eager),
-            false => Batch::default(),
-        }
     }
 }

@@ -3,32 +3,13 @@
 use super::number::*;
 use super::{GENERATIONS, Queues};
 use crate::entry::Entry;
-use crate::page::{ALWAYS_NEED, FROM_ZERO, PAGER_BACKED, PageRecord};
+pub use crate::page::Queue;
+use crate::page::{ALWAYS_NEED, FROM_ZERO, NO_QUEUE, PAGER_BACKED, PageRecord};
 use crate::page_list::PageList;
 use crate::{Engine, Host, PageIndex, SegmentId};
 use coldpress_arena::Pool;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
-
-/// A queue that a page's owner can choose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Queue {
-    /// The newest generation; where anonymous pages are not reclaimed, that of those that are not.
-    Reclaim,
-    /// Offered before all that is merely old, until it is accessed.
-    DontNeed,
-    /// Not offered until it is accessed.
-    Failed,
-    /// A copy of the zero page that was not written to yet, as far as is known. The same as
-    /// [`Reclaim`](Self::Reclaim) where such copies are reclaimed.
-    ZeroFork,
-    /// Of a latency-sensitive VMO: never reclaimed.
-    HighPriority,
-    /// Pinned: never reclaimed.
-    Wired,
-    /// Written, and its pager does not know yet: not reclaimed until it is cleaned.
-    Dirty,
-}
 
 /// Where a page stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +40,7 @@ pub enum Mark {
 impl Queues {
     /// Moves a record to a queue, as its youngest. `false`: the page is being taken out.
     pub(crate) fn move_to(&mut self, pages: &Pool<PageRecord>, record: u32, to: Queue) -> bool {
-        if pages.get(record).queue() == super::NO_QUEUE {
+        if pages.get(record).queue() == NO_QUEUE {
             return false;
         }
         self.remove(pages, record);

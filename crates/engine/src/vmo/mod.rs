@@ -64,11 +64,11 @@ mod tree;
 mod zero;
 
 pub use crate::account::Usage;
+pub use crate::memory::VmoId;
 pub use crate::page::Dirtiness;
 pub use attribution::{Attribution, Shares};
 pub use error::VmoError;
 pub use hint::Hint;
-pub use object::VmoId;
 pub use pin::MAX_PINS;
 pub use pinned::Pinned;
 pub use transfer::SpliceList;

@@ -3,7 +3,7 @@
 use super::family::Family;
 use super::{MAX_PAGES, VmoError, Vmos};
 use crate::SegmentId;
-use crate::memory::Memory;
+use crate::memory::{Memory, VmoId};
 use crate::segment::{Long, Word};
 use coldpress_arena::{Link, Zeroable};
 use coldpress_codec::PageCodec;
@@ -12,13 +12,6 @@ use core::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
-
-/// Names a VMO. A number is never used for two: one that has ended is no VMO any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct VmoId {
-    pub(crate) node: NodeId,
-    pub(crate) generation: u32,
-}
 
 /// The number of an [`Object`]; 0 is none.
 pub(crate) type NodeId = u32;
