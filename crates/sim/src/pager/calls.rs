@@ -93,7 +93,7 @@ pub fn remove(kernel: &Kernel, range: AddressRange) {
             let dropped = kernel.space.with(page, |state| {
                 let was_there = !matches!(state.content, Content::Missing);
                 state.content = Content::Missing;
-                (state.shared, state.doomed, state.doubtful) = (false, false, false);
+                (state.shared, state.doomed) = (false, false);
                 was_there || !state.registered
             });
             if dropped == Some(true)

@@ -256,7 +256,6 @@ impl Kernel {
         if let Message::Remove(range) = message {
             for page in pages(range) {
                 let missing = self.space.with(page, |s| {
-                    s.doubtful = false;
                     s.doomed = !matches!(s.content, Content::Missing);
                     !s.doomed
                 });

@@ -41,7 +41,8 @@ pub struct State {
     pub shared: bool,
     /// It was told that this page will be dropped, and it is still there.
     pub doomed: bool,
-    /// Its content was damaged, or refused: it may be poisoned.
+    /// Its content was damaged, or refused: it may be poisoned, until something is put in place. (Dropping it changes
+    /// nothing: a handler may be about to poison it.)
     pub doubtful: bool,
     /// Pinned by the kernel: it cannot be moved.
     pub pinned: bool,
