@@ -44,7 +44,7 @@ const STATES: (&str, &str) = (
 );
 
 /// What is run of the engine: its own tests, and a page of every kind on its whole way: taken out,
-/// compressed, stored, restored. LZ4 of Rust is their codec (`crates/engine/tests/kit`).
+/// compressed, stored, restored. LZ4 of Rust is their codec (`crates/machine`).
 const ENGINE: [&str; 2] = [
     "+nightly miri test -p coldpress-engine --lib -- --skip figures::latency --skip vmo::directory",
     "+nightly miri test -p coldpress-engine --test engine \

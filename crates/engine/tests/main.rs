@@ -1,12 +1,7 @@
 //! The tests of the engine, one program: each program more takes time to link. They run in threads of one process; what
 //! cannot is a program of its own (`Cargo.toml`).
 
-mod frames;
-mod kernel;
-mod kit;
-mod machine;
 mod metrics_common;
-mod spin_lock;
 
 mod evicting;
 mod metrics_layout;
@@ -24,3 +19,5 @@ mod zircon_cases_table;
 mod zircon_compression;
 mod zircon_pressure;
 mod zircon_vmo;
+
+use coldpress_machine::{kernel, mapped as machine, spin_lock};

@@ -3,13 +3,8 @@
 //!
 //! A program of its own, for it has its own allocator; only this thread's allocations are counted.
 
-mod frames;
-mod kit;
-mod machine;
-mod spin_lock;
-
 use coldpress_engine::FaultOutcome;
-use machine::*;
+use coldpress_machine::mapped::*;
 use std::alloc::{GlobalAlloc, Layout, System as SystemAllocator};
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;

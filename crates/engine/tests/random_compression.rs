@@ -3,11 +3,6 @@
 //! go that nobody has chosen. How it is done, and how tests leave themselves out, says
 //! `kernel/random.rs`; this target's name switches it on, hence a program of its own.
 
-mod frames;
-mod kernel;
-mod kit;
-mod spin_lock;
-
 mod metrics_vmo;
 mod vmo;
 mod zircon_aspace;
@@ -15,7 +10,7 @@ mod zircon_attribution;
 mod zircon_compression;
 mod zircon_vmo;
 
-use kernel::*;
+use coldpress_machine::kernel::{self, *};
 
 #[test]
 fn pages_are_compressed_before_each_operation() {

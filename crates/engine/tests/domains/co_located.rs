@@ -1,9 +1,9 @@
 //! What remains, and what mends it: a secret in one page with bytes that the attacker chooses.
 
-use super::machine::*;
-use super::neighbour::share;
-use super::service::{Guard, calibrate, serve, token};
 use coldpress_engine::Entry;
+use coldpress_machine::domains::machine::*;
+use coldpress_machine::domains::neighbour::share;
+use coldpress_machine::domains::service::{Guard, calibrate, serve, token};
 
 const CANDIDATES: u64 = 16;
 const SECRET: u64 = 11;

@@ -1,9 +1,9 @@
 //! What a domain can count is the same, to the last figure, whatever another keeps and does.
 
-use super::machine::*;
-use super::neighbour::{Bare, Neighbour, State, share};
 use super::script::{Findings, attack, difference};
 use coldpress_engine::domain_frames::DomainFrames;
+use coldpress_machine::domains::machine::*;
+use coldpress_machine::domains::neighbour::{Bare, Neighbour, State, share};
 use std::sync::atomic::Ordering::Relaxed;
 
 const OURS: usize = 400;

@@ -1,8 +1,8 @@
 //! Domains and the frames they borrow.
 
-use super::machine::*;
-use super::neighbour::share;
 use coldpress_engine::vmo::VmoError;
+use coldpress_machine::domains::machine::*;
+use coldpress_machine::domains::neighbour::share;
 use coldpress_storage::{FrameIndex, FrameSource};
 use std::collections::HashSet;
 use std::sync::{Barrier, Mutex};

@@ -1,7 +1,7 @@
 //! What the attacker does, and all that it can count of it.
 
-use super::machine::{Domain, noise, text};
 use coldpress_engine::vmo::VmoError;
+use coldpress_machine::domains::machine::{Domain, noise, text};
 use coldpress_storage::FrameSource;
 
 const PAGES: u64 = 240;

@@ -3,10 +3,10 @@
 //! Nothing is compared with a clock's absolute reading. The states take turns, and each is compared
 //! with the first in the same round; how much two turns in one and the same state differ is the noise.
 
-use super::machine::*;
-use super::measure::{OPERATIONS, Probe, Wash, median, order};
-use super::neighbour::{Neighbour, State, share};
 use coldpress_engine::domain_frames::DomainFrames;
+use coldpress_machine::domains::machine::*;
+use coldpress_machine::domains::measure::{OPERATIONS, Probe, Wash, median, order};
+use coldpress_machine::domains::neighbour::{Neighbour, State, share};
 
 const THEIRS: u64 = 600;
 const ROUNDS: usize = 24;

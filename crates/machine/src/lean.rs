@@ -1,16 +1,13 @@
 //! The leanest machine that VMOs run on: frames of whatever source, a table of them for each
 //! segment, no mappings, one thread. What is measured on it is the engine, and what an engine counts
 //! there is decided by what was done to it.
-#![allow(dead_code, reason = "the test and the example use what they need")]
-
 use crate::spin_lock::SpinLock;
-use coldpress_arena::{CHUNK_BYTES, ChunkSource};
+use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
 use coldpress_engine::{
     Doubt, Host, Installed, Memory, PageIndex, Place, SEGMENT_PAGES, SegmentId, StagingSlot, Taken,
 };
 use coldpress_storage::{FrameIndex, FrameSource};
-use std::alloc::{Layout, alloc_zeroed};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::time::Instant;
@@ -92,9 +89,7 @@ impl<F: FrameSource> Machine<F> {
 // SAFETY: fresh zeroed memory of the promised size and alignment, never freed.
 unsafe impl<F> ChunkSource for Machine<F> {
     fn chunk(&self) -> Option<NonNull<u8>> {
-        let layout = Layout::from_size_align(CHUNK_BYTES, 4096).unwrap();
-        // SAFETY: the layout is not empty.
-        NonNull::new(unsafe { alloc_zeroed(layout) })
+        crate::kit::fresh_chunk()
     }
 }
 

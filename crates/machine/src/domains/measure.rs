@@ -1,7 +1,5 @@
 //! What a domain can time: touches of its own memory.
-#![allow(dead_code, reason = "the test and the example use what they need")]
-
-use super::machine::{Domain, text};
+use crate::domains::machine::{Domain, text};
 use coldpress_engine::vmo::VmoId;
 use coldpress_storage::FrameSource;
 use std::hint::black_box;

@@ -2,8 +2,6 @@
 //!
 //! A domain is used by one thread at a time, different domains by different threads. Of time there
 //! is what the test says, so that everything an engine counts is decided by what was done to it.
-#![allow(dead_code, reason = "the test and the example use what they need")]
-
 pub use crate::lean::Machine;
 use coldpress_codec::{Lz4, Lz4State, Page};
 use coldpress_engine::vmo::{VmoError, VmoId, Vmos};

@@ -11,7 +11,7 @@
 //! The attacker chooses noise and guess, lets the page grow old, and finds out whether it was compressed:
 //! by the time that the next touch takes, or by comparing content with committed.
 
-use super::machine::{Domain, noise, page_with_noise};
+use crate::domains::machine::{Domain, noise, page_with_noise};
 use coldpress_codec::Page;
 use coldpress_engine::vmo::VmoId;
 use coldpress_storage::FrameSource;

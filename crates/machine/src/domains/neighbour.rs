@@ -1,7 +1,5 @@
 //! The other domain, and the states that its memory can be in.
-#![allow(dead_code, reason = "the test and the example use what they need")]
-
-use super::machine::{Domain, Source, noise, text};
+use crate::domains::machine::{Domain, Source, noise, text};
 use coldpress_engine::domain_frames::{DomainFrames, Number};
 use coldpress_engine::vmo::{VmoError, VmoId};
 use coldpress_storage::{FrameIndex, FrameSource};

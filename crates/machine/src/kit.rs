@@ -1,12 +1,12 @@
 //! What the tests of every machine, and the examples, use: who works on pages, and interruptions.
-#![allow(dead_code, reason = "each test file uses what it needs")]
-
-use coldpress_arena::Zeroable;
+use coldpress_arena::{CHUNK_BYTES, Zeroable};
 use coldpress_codec::PageCodec;
 use coldpress_engine::{Reclaimer, Worker};
+use std::alloc::{Layout, alloc_zeroed};
 use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// LZ4: that of C but for Miri, which runs none.
 #[cfg(not(miri))]
@@ -59,4 +59,18 @@ pub fn reclaimer_with<C: PageCodec>(id: u16, slots: Range<u16>) -> Reclaimer<C> 
 /// A counter's value.
 pub fn value(counter: &AtomicU64) -> u64 {
     counter.load(Relaxed)
+}
+
+/// A chunk for tables: fresh zeroed memory of [`CHUNK_BYTES`], page-aligned, never freed.
+pub fn fresh_chunk() -> Option<NonNull<u8>> {
+    let layout = Layout::from_size_align(CHUNK_BYTES, 4096).unwrap();
+    // SAFETY: the layout is not empty.
+    NonNull::new(unsafe { alloc_zeroed(layout) })
+}
+
+/// [`fresh_chunk`], of which so many are `left`.
+pub fn next_chunk(left: &AtomicUsize) -> Option<NonNull<u8>> {
+    let take = |left: usize| left.checked_sub(1);
+    left.fetch_update(Relaxed, Relaxed, take).ok()?;
+    fresh_chunk()
 }

@@ -7,14 +7,13 @@
 
 use super::{Hook, SpinLock};
 use crate::frames::Frames;
-use coldpress_arena::{CHUNK_BYTES, ChunkSource};
+use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
 use coldpress_engine::lock::{HeldRanks, rank};
 use coldpress_engine::vmo::VmoId;
 use coldpress_engine::{
     Doubt, Host, Installed, Memory, PageIndex, Place, STAGING_SLOTS, SegmentId, StagingSlot, Taken,
 };
-use std::alloc::{Layout, alloc_zeroed};
 use std::cell::UnsafeCell;
 use std::collections::{BTreeMap, HashMap};
 use std::ptr::NonNull;
@@ -185,11 +184,7 @@ impl Machine {
 unsafe impl ChunkSource for Machine {
     fn chunk(&self) -> Option<NonNull<u8>> {
         assert!(!self.armed.load(Relaxed), "a chunk was asked for");
-        let take = |left: usize| left.checked_sub(1);
-        self.chunks.fetch_update(Relaxed, Relaxed, take).ok()?;
-        let layout = Layout::from_size_align(CHUNK_BYTES, 4096).unwrap();
-        // SAFETY: the layout is not empty.
-        NonNull::new(unsafe { alloc_zeroed(layout) })
+        crate::kit::next_chunk(&self.chunks)
     }
 }
 

@@ -12,8 +12,6 @@
 //! tests want to go wrong they set: pinned pages, memory that is gone, a changing address space,
 //! takes that stop early, frames or chunks that run out. Hooks let a test act in the middle of
 //! the engine's work.
-#![allow(dead_code, reason = "each test file uses what it needs")]
-
 mod contents;
 mod system;
 
@@ -23,12 +21,11 @@ pub use system::*;
 
 use crate::frames::Frames;
 use crate::spin_lock::SpinLock;
-use coldpress_arena::{CHUNK_BYTES, ChunkSource};
+use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
 use coldpress_engine::{
     Doubt, Host, Installed, PageIndex, STAGING_SLOTS, SegmentId, StagingSlot, Taken,
 };
-use std::alloc::{Layout, alloc_zeroed};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::atomic::{
@@ -229,11 +226,7 @@ impl Machine {
 unsafe impl ChunkSource for Machine {
     fn chunk(&self) -> Option<NonNull<u8>> {
         assert!(!self.armed.load(Relaxed), "a chunk was asked for");
-        let take = |left: usize| left.checked_sub(1);
-        self.chunks.fetch_update(Relaxed, Relaxed, take).ok()?;
-        let layout = Layout::from_size_align(CHUNK_BYTES, 4096).unwrap();
-        // SAFETY: the layout is not empty.
-        NonNull::new(unsafe { alloc_zeroed(layout) })
+        crate::kit::next_chunk(&self.chunks)
     }
 }
 

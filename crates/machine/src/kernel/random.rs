@@ -16,12 +16,18 @@ use coldpress_engine::queues::random::RandomPick;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Once, OnceLock};
 
 /// Whether pages are compressed at random: the target says it by its name.
 pub fn under_random_compression() -> bool {
-    env!("CARGO_CRATE_NAME") == "random_compression"
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let path = std::env::args_os().next().map(PathBuf::from);
+        let name = path.as_deref().and_then(Path::file_name);
+        name.is_some_and(|n| n.as_encoded_bytes().starts_with(b"random_compression"))
+    })
 }
 
 /// The staging slots of those who compress because a test says so.
@@ -110,31 +116,29 @@ pub fn are_placed() -> bool {
 
 /// [`assert_eq`] for what only holds where pages are left where they are: which are in place, how many,
 /// in which queue. Both sides are worked out, but under random compression not compared.
-#[allow(unused_macros, reason = "each test file uses what it needs")]
+#[macro_export]
 macro_rules! assert_placed_eq {
     ($left:expr, $right:expr $(, $($message:tt)+)?) => {
         match (&$left, &$right) {
-            (left, right) => if are_placed() {
+            (left, right) => if $crate::kernel::are_placed() {
                 assert_eq!(*left, *right $(, $($message)+)?);
             },
         }
     };
 }
-#[allow(unused_imports, reason = "each test file uses what it needs")]
-pub(crate) use assert_placed_eq;
+pub use crate::assert_placed_eq;
 
 /// [`assert`], likewise.
-#[allow(unused_macros, reason = "each test file uses what it needs")]
+#[macro_export]
 macro_rules! assert_placed {
     ($condition:expr $(, $($message:tt)+)?) => {{
         let holds: bool = $condition;
-        if are_placed() {
+        if $crate::kernel::are_placed() {
             assert!(holds $(, $($message)+)?);
         }
     }};
 }
-#[allow(unused_imports, reason = "each test file uses what it needs")]
-pub(crate) use assert_placed;
+pub use crate::assert_placed;
 
 /// VMOs; where pages are compressed at random, some are whenever somebody turns to them.
 pub struct Restless {

@@ -3,22 +3,13 @@
 //!
 //! `cargo run --release -p coldpress-engine --example story_of_a_page`
 
-#[path = "../common_overhead/frames.rs"]
-mod frames;
-#[path = "../../tests/kit/mod.rs"]
-mod kit;
-#[path = "../../tests/lean/mod.rs"]
-mod lean;
-#[path = "../../tests/spin_lock.rs"]
-mod spin_lock;
-
 use coldpress_codec::Page;
 use coldpress_codec::press::Press;
 use coldpress_engine::vmo::{VmoId, Vmos};
 use coldpress_engine::{Entry, Reclaimer, Trigger, Worker};
-use frames::Frames;
-use kit::{reclaimer_with, worker};
-use lean::Machine;
+use coldpress_machine::frames::Frames;
+use coldpress_machine::kit::{reclaimer_with, worker};
+use coldpress_machine::lean::Machine;
 use std::sync::atomic::Ordering::Relaxed;
 
 type Storage = coldpress_storage::Press;

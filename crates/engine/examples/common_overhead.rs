@@ -10,22 +10,14 @@
 //!
 //! `cargo run --release -p coldpress-engine --example common_overhead [-- --json]`
 
-mod frames;
-#[path = "../../tests/kit/mod.rs"]
-mod kit;
-#[path = "../../tests/lean/mod.rs"]
-mod lean;
-#[path = "../../tests/spin_lock.rs"]
-mod spin_lock;
-
 use coldpress_codec::{Lz4, Page};
 use coldpress_engine::tunables::{LruAction, Tunables};
 use coldpress_engine::vmo::{VmoId, Vmos};
 use coldpress_engine::{Reclaimer, Trigger, Worker};
+use coldpress_machine::frames::Frames;
+use coldpress_machine::kit::{reclaimer_with, worker};
+use coldpress_machine::lean::Machine;
 use coldpress_storage::Press;
-use frames::Frames;
-use kit::{reclaimer_with, worker};
-use lean::Machine;
 use std::hint::black_box;
 use std::time::Instant;
 

@@ -5,24 +5,11 @@
 //!
 //! `cargo run --release -p coldpress-engine --example security [-- ROUNDS]`
 
-#[path = "../../tests/lean/mod.rs"]
-mod lean;
-#[path = "../../tests/domains/machine.rs"]
-mod machine;
-#[path = "../../tests/domains/measure.rs"]
-mod measure;
-#[path = "../../tests/domains/neighbour.rs"]
-mod neighbour;
-#[path = "../../tests/domains/service.rs"]
-mod service;
-#[path = "../../tests/spin_lock.rs"]
-mod spin_lock;
-
+use coldpress_machine::domains::machine::{Domain, Source, spaciously};
+use coldpress_machine::domains::measure::{self, OPERATIONS, Probe, Wash, median, order};
+use coldpress_machine::domains::neighbour::{Bare, Neighbour, State, share};
+use coldpress_machine::domains::service::{Guard, calibrate, serve, token};
 use coldpress_storage::FrameSource;
-use machine::{Domain, Source, spaciously};
-use measure::{OPERATIONS, Probe, Wash, median, order};
-use neighbour::{Bare, Neighbour, State, share};
-use service::{Guard, calibrate, serve, token};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const OURS: usize = 1500;
