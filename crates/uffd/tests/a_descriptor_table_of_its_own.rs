@@ -5,10 +5,8 @@
 //! Daemons and shells sweep descriptors they do not know. Closing the pager's userfaultfd would
 //! turn every page that is away into zeros (see `the_last_close_gives_zeros`).
 
-mod common;
-
+use crate::common::{self, PAGE, Pages, WELL, WORDS};
 use coldpress_uffd::{Features, Userfaultfd};
-use common::{PAGE, Pages, WELL, WORDS};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{
     AtomicU32,

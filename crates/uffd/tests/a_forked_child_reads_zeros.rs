@@ -7,10 +7,8 @@
 //! children (`MADV_DONTFORK`) except between its fork hooks, and its hook in the child registers
 //! everything again.
 
-mod common;
-
+use crate::common::{self, Ended, Pages, Task, WELL};
 use coldpress_uffd::{Features, Userfaultfd};
-use common::{Ended, Pages, Task, WELL};
 
 /// Two pages, filled with 70 and 71, of which the second was taken away.
 fn half_away(uffd: &Userfaultfd) -> Pages {

@@ -4,10 +4,8 @@
 //! The pager takes pages out of running programs without stopping them. (Copying the page and
 //! dropping it with `MADV_DONTNEED` is known to lose writes; that is why it moves.)
 
-mod common;
-
+use crate::common::{self, PAGE, Pages, Task};
 use coldpress_uffd::{Features, Message};
-use common::{PAGE, Pages, Task};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 

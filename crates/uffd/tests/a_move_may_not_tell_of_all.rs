@@ -7,10 +7,8 @@
 //! for ever where the second trial finds a hole: `a_page_dropped_meanwhile_holds_up_no_move`.)
 //! A kernel without the fault passes these tests, too; how often it was met is printed.
 
-mod common;
-
+use crate::common::{self, PAGE, Pages, Task};
 use coldpress_uffd::{Errno, Features, Userfaultfd};
-use common::{PAGE, Pages, Task};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 

@@ -5,10 +5,8 @@
 //! Staging is therefore registered as long as pages are moved there, and a slot is dropped before
 //! it is filled again; a forgotten slot is an error, never an overwritten page.
 
-mod common;
-
+use crate::common::{self, Pages};
 use coldpress_uffd::{Errno, Features};
-use common::Pages;
 
 #[test]
 fn other_destinations_are_refused() {

@@ -5,10 +5,8 @@
 //! a hole that it did not know of, and looks afterwards which staging slots are filled. It does
 //! not ask for holes to be passed over: see `a_move_may_not_tell_of_all.rs`.
 
-mod common;
-
+use crate::common::{self, PAGE, Pages, Task};
 use coldpress_uffd::{Errno, Features, Message, Moved};
-use common::{PAGE, Pages, Task};
 
 #[test]
 fn a_hole_divides_the_run() {

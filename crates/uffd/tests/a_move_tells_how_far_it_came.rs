@@ -3,10 +3,8 @@
 //!
 //! The pager counts the pages before as taken, notes the reason, and goes on behind the page.
 
-mod common;
-
+use crate::common::{self, Child, PAGE, Pages};
 use coldpress_uffd::{Errno, Features, Moved};
-use common::{Child, PAGE, Pages};
 
 #[test]
 fn a_page_that_stays_divides_the_run() {

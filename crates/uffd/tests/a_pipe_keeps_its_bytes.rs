@@ -5,10 +5,8 @@
 //! Therefore the pager drops a staging frame before its address is used again, and never writes
 //! into a frame that was moved in.
 
-mod common;
-
+use crate::common::{self, Pages};
 use coldpress_uffd::{Features, Userfaultfd};
-use common::Pages;
 use std::ffi::c_int;
 
 const OLD: u64 = 0x0101_0101_0101_0101;

@@ -6,10 +6,8 @@
 //! That is a page that the pager would never give back. It is why one userfaultfd serves both
 //! the program's memory and staging.
 
-mod common;
-
+use crate::common::{self, Pages, Task};
 use coldpress_uffd::{Errno, Features, Userfaultfd};
-use common::{Pages, Task};
 
 /// Registered memory is unmapped and mapped anew; the event is still unread. Gives the new
 /// memory, full of 9, and the thread that waits.

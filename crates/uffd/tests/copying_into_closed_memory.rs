@@ -5,10 +5,8 @@
 //! Programs close memory whose pages are away; the content has to come back to it nevertheless,
 //! in a child without userfaultfd by the second way.
 
-mod common;
-
+use crate::common::{self, PAGE, Pages, Task, WORDS};
 use coldpress_uffd::{Features, Message};
-use common::{PAGE, Pages, Task, WORDS};
 use std::os::unix::fs::FileExt;
 
 #[test]

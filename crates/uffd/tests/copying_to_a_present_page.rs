@@ -5,10 +5,8 @@
 //! Two handlers may restore one page, and a page may arrive by a move, which wakes nobody: on
 //! EEXIST the pager wakes.
 
-mod common;
-
+use crate::common::{self, Pages, Task};
 use coldpress_uffd::{Errno, Features, Message};
-use common::{Pages, Task};
 
 #[test]
 fn it_wakes_nobody() {

@@ -4,10 +4,8 @@
 //!
 //! One answer serves every thread at a page; faults may be put off by waking.
 
-mod common;
-
+use crate::common::{self, PAGE, Pages, Task};
 use coldpress_uffd::{Features, Message};
-use common::{PAGE, Pages, Task};
 
 #[test]
 fn one_answer_serves_all() {

@@ -5,10 +5,8 @@
 //! more", and every error that it does not know for a doubt: then the page is poisoned. So what a
 //! program may put in the place of registered memory must answer `ENOENT`, or it would be poisoned.
 
-mod common;
-
+use crate::common::{self, PAGE, Pages};
 use coldpress_uffd::{AddressRange, Errno, Features, Userfaultfd};
-use common::{PAGE, Pages};
 
 fn answers(uffd: &Userfaultfd, at: usize) -> [Result<usize, Errno>; 3] {
     let page = [7u8; PAGE];

@@ -4,10 +4,8 @@
 //!
 //! A pager thread that dropped registered staging would wait for the pager, that is for itself.
 
-mod common;
-
+use crate::common::{self, Pages, Task};
 use coldpress_uffd::{Features, Message};
-use common::{Pages, Task};
 
 #[test]
 fn registered_staging_waits_for_a_reader() {

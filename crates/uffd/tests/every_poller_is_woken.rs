@@ -4,10 +4,8 @@
 //! The pager has a handler on each processor. The one where the fault happened is awake soonest;
 //! the others must take "nothing" for an answer, and rest when they only ever come too late.
 
-mod common;
-
+use crate::common::{self, Pages, Task};
 use coldpress_uffd::{Features, Message};
-use common::{Pages, Task};
 use std::sync::Arc;
 
 #[test]

@@ -4,10 +4,8 @@
 //! first are other threads' faults: it has to put them by. Copying again and again, or answering
 //! those faults first, would never end.
 
-mod common;
-
+use crate::common::{self, Pages, Task};
 use coldpress_uffd::{Errno, Features, Message};
-use common::{Pages, Task};
 
 #[test]
 fn an_event_waits_behind_later_faults() {

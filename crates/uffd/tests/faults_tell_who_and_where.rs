@@ -4,10 +4,8 @@
 //! The watchdog names the thread that waits too long; a page of zeros that is written to is
 //! answered with a page of its own at once, not with the zero page.
 
-mod common;
-
+use crate::common::{self, Pages, Task};
 use coldpress_uffd::{Features, Message};
-use common::{Pages, Task};
 
 #[test]
 fn thread_page_and_kind() {

@@ -8,10 +8,8 @@
 //! there: once the guard is removed, the memory reads zeros, and a page restored too late would
 //! take the guard away. It must take EFAULT for an ordinary outcome.
 
-mod common;
-
+use crate::common::{self, Ended, Pages, Task};
 use coldpress_uffd::{Errno, Features, Message};
-use common::{Ended, Pages, Task};
 
 const MADV_GUARD_INSTALL: i32 = 102;
 const MADV_GUARD_REMOVE: i32 = 103;

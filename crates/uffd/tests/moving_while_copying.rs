@@ -6,10 +6,8 @@
 //! The pager takes ENOENT for "there is no such memory any more" and forgets the content: so it must
 //! ask again first. What it was about to put back belongs at the new place.
 
-mod common;
-
+use crate::common::{self, Pages, Task};
 use coldpress_uffd::{Errno, Features, Message, Userfaultfd};
-use common::{Pages, Task};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};

@@ -7,10 +7,8 @@
 //! error. Its own ranges it may register again, overlapping as they come. That registering went
 //! well does not mean that all of the range is there.
 
-mod common;
-
+use crate::common::{self, Pages, Task};
 use coldpress_uffd::{Errno, Features};
-use common::{Pages, Task};
 
 #[test]
 fn a_second_owner_is_refused() {

@@ -4,10 +4,8 @@
 //! The device goes on reading and writing the frame it was given: a page that was taken away
 //! would miss what arrives there. The pager relies on the kernel to refuse, and skips the page.
 
-mod common;
-
+use crate::common::{self, Pages};
 use coldpress_uffd::{Errno, Features};
-use common::Pages;
 use std::ffi::{c_int, c_long};
 use std::time::Duration;
 

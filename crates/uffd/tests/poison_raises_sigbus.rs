@@ -4,10 +4,8 @@
 //! Content whose checksum fails is answered so: the program stops at that page and never sees
 //! wrong bytes. The pager may meet the mark again when it takes pages out.
 
-mod common;
-
+use crate::common::{self, Ended, Pages, Task};
 use coldpress_uffd::{Errno, Features};
-use common::{Ended, Pages, Task};
 
 #[test]
 fn a_waiting_thread_gets_the_signal() {

@@ -4,10 +4,8 @@
 //! The pager looks at mappings from time to time only; between two looks it relies on the kernel
 //! to refuse what must stay.
 
-mod common;
-
+use crate::common::{self, Pages};
 use coldpress_uffd::{Errno, Features, Userfaultfd};
-use common::Pages;
 
 fn assert_refused_until(
     uffd: &Userfaultfd,

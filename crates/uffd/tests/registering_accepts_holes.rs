@@ -5,10 +5,8 @@
 //! The pager registers by mappings read a moment ago. If it took such a hole for registered, it
 //! would move pages out of memory whose touches nobody answers: they would read as zeros.
 
-mod common;
-
+use crate::common::{self, Pages};
 use coldpress_uffd::Features;
-use common::Pages;
 
 #[test]
 fn what_fills_a_hole_is_not_registered_and_the_probe_tells() {

@@ -8,10 +8,8 @@
 //! event the moved memory would read zeros. It relies on the order: an UNMAP of the new place
 //! after the REMAP would make it forget what it has just carried there.
 
-mod common;
-
+use crate::common::{self, Pages, Task};
 use coldpress_uffd::{Errno, Features, Message, Userfaultfd};
-use common::{Pages, Task};
 
 /// Four pages of which 1 and 3 were taken away.
 fn half_away(uffd: &Userfaultfd) -> Pages {

@@ -8,10 +8,8 @@
 //! register the range whole, so that the parts become one mapping again. With MREMAP_FIXED it must
 //! do so before it calls the kernel; to try again after EFAULT is too late.
 
-mod common;
-
+use crate::common::{self, Pages, Task};
 use coldpress_uffd::{Features, Message, Userfaultfd};
-use common::{Pages, Task};
 
 const COUNT: usize = 8;
 /// First page of the registered two, which lie at the start, in the middle, at the end.

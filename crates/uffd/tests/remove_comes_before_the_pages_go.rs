@@ -5,10 +5,8 @@
 //! not take such a page for content (it moves only pages that it tracks), and must not put
 //! remembered content back, which it therefore forgets at the event.
 
-mod common;
-
+use crate::common::{self, Pages, Task};
 use coldpress_uffd::{Features, Message};
-use common::{Pages, Task};
 
 #[test]
 fn pages_are_there_until_the_event_was_read() {

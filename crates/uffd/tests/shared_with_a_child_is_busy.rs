@@ -4,10 +4,8 @@
 //! The pager must take EBUSY for an ordinary outcome after a fork and try again later, and may
 //! rely on never taking a frame that another process still reads.
 
-mod common;
-
+use crate::common::{self, Child, Pages};
 use coldpress_uffd::{Errno, Features};
-use common::{Child, Pages};
 
 #[test]
 fn pages_shared_by_fork_stay_until_they_are_written() {

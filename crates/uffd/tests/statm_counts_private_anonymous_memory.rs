@@ -3,9 +3,7 @@
 //!
 //! The pager measures by it every few milliseconds what its budget limits.
 
-mod common;
-
-use common::Pages;
+use crate::common::{self, Pages};
 
 const MIB: usize = 256; // pages
 

@@ -3,10 +3,8 @@
 //!
 //! So pages with robust mutexes are never taken.
 
-mod common;
-
+use crate::common::{self, PAGE, Pages, Task};
 use coldpress_uffd::{Features, Userfaultfd};
-use common::{PAGE, Pages, Task};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};

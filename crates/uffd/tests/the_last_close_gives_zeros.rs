@@ -5,10 +5,8 @@
 //! pager keeps its descriptors in a table that the program does not reach, and never unregisters
 //! memory whose content it holds.
 
-mod common;
-
+use crate::common::{self, Pages, Task};
 use coldpress_uffd::Features;
-use common::{Pages, Task};
 
 #[test]
 fn closing_wakes_readers_with_zeros() {

@@ -6,10 +6,8 @@
 //! The pager tracks exactly these pages when it registers memory, and knows by it which staging
 //! slots a move has filled.
 
-mod common;
-
+use crate::common::{self, PAGE, Pages};
 use coldpress_uffd::{AddressRange, Features, Pagemap, Region};
-use common::{PAGE, Pages};
 
 #[test]
 fn pages_of_their_own_are_reported() {

@@ -6,10 +6,8 @@
 //! Programs hand memory to the kernel all the time: `coldpress run` refuses the user-mode tier,
 //! and takes an inherited device instead of privilege.
 
-mod common;
-
+use crate::common::{self, PAGE, Pages, Task};
 use coldpress_uffd::{Errno, Features, Userfaultfd};
-use common::{PAGE, Pages, Task};
 use std::ffi::c_int;
 use std::fs::File;
 

@@ -6,10 +6,8 @@
 //! address; because the memory is gone before, the pager may not rely on anything about a range
 //! while an event could be unread.
 
-mod common;
-
+use crate::common::{self, Pages, Task};
 use coldpress_uffd::{Features, Message};
-use common::{Pages, Task};
 
 #[test]
 fn munmap_waits() {

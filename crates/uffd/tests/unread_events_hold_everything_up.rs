@@ -6,10 +6,8 @@
 //! while someone is inside the gate events stay unread, and EAGAIN is what keeps content from
 //! being taken from, or put into, memory that has become something else meanwhile.
 
-mod common;
-
+use crate::common::{self, Pages, Task};
 use coldpress_uffd::{Errno, Features, Message, Userfaultfd};
-use common::{Pages, Task};
 
 /// Has `cause` bring about an event in a thread of its own, and looks at what works before the
 /// event is read and after.

@@ -4,10 +4,8 @@
 //! Until it calls `exec`, such a child is served by the pager of its parent; nothing has to be
 //! done for it.
 
-mod common;
-
+use crate::common::{self, Pages, Task};
 use coldpress_uffd::{Features, Message};
-use common::{Pages, Task};
 use std::ffi::{c_int, c_void};
 
 extern "C" fn child(argument: *mut c_void) -> c_int {

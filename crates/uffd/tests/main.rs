@@ -1,0 +1,41 @@
+//! What the kernel does, one file a fact, one program: each program more takes time to link. One test runs at a time
+//! ([`common::begin`]).
+
+mod common;
+
+mod a_descriptor_table_of_its_own;
+mod a_forked_child_reads_zeros;
+mod a_move_loses_no_write;
+mod a_move_may_not_tell_of_all;
+mod a_move_needs_a_registered_empty_destination;
+mod a_move_stops_at_holes;
+mod a_move_tells_how_far_it_came;
+mod a_pipe_keeps_its_bytes;
+mod a_second_userfaultfd_does_not_hold_up_moves;
+mod copying_into_closed_memory;
+mod copying_to_a_present_page;
+mod copying_wakes_who_waits;
+mod copying_where_nothing_is_registered;
+mod dropping_staging;
+mod every_poller_is_woken;
+mod faults_are_read_before_events;
+mod faults_tell_who_and_where;
+mod guards_come_without_an_event;
+mod moving_while_copying;
+mod one_owner_a_range;
+mod pinned_by_io_uring_is_busy;
+mod poison_raises_sigbus;
+mod read_only_and_locked_are_invalid;
+mod registering_accepts_holes;
+mod remap_carries_registration;
+mod remapping_what_is_partly_registered;
+mod remove_comes_before_the_pages_go;
+mod shared_with_a_child_is_busy;
+mod statm_counts_private_anonymous_memory;
+mod the_dead_wait_for_no_page;
+mod the_last_close_gives_zeros;
+mod the_page_map_finds_content;
+mod the_user_mode_tier_sees_no_system_calls;
+mod unmap_waits_for_its_event;
+mod unread_events_hold_everything_up;
+mod vfork_shares_the_pager;
