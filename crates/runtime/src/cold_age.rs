@@ -277,5 +277,4 @@ fn first_age_ns(content: u64) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "cold_age_tests.rs"]
 mod tests;
