@@ -234,8 +234,14 @@ impl Injections {
     /// It has happened.
     #[inline]
     pub fn note(&self, kind: Kind) {
+        self.add(kind, 1);
+    }
+
+    /// It has happened so many times.
+    #[inline]
+    pub fn add(&self, kind: Kind, times: u64) {
         let count = &self.counts[kind as usize];
-        count.set(count.get() + 1);
+        count.set(count.get() + times);
     }
 
     /// How often it happened.

@@ -29,7 +29,7 @@ pub struct Settings {
     /// Tell every step that concerns this segment or VMO, as it happens.
     pub follow: u32,
     /// What is wrong on purpose with the kernel below the pager.
-    pub sabotage: PagerSabotage,
+    pub pager_sabotage: PagerSabotage,
     /// What is wrong with the kernel machine on purpose.
     pub kernel_sabotage: KernelSabotage,
 }
@@ -50,7 +50,7 @@ impl Settings {
             // cannot: a known gap.
             without: vec![Kind::FlipLink],
             follow: 0,
-            sabotage: PagerSabotage::None,
+            pager_sabotage: PagerSabotage::None,
             kernel_sabotage: KernelSabotage::None,
         }
     }

@@ -15,12 +15,12 @@ fn failure_of(settings: &Settings, what: &str) -> Box<Failure> {
     failure
 }
 
-fn on_pager(sabotage: PagerSabotage) -> Box<Failure> {
+fn on_pager(pager_sabotage: PagerSabotage) -> Box<Failure> {
     let settings = Settings {
-        sabotage,
+        pager_sabotage,
         ..Settings::new(Mode::Pager, 1, STEPS)
     };
-    failure_of(&settings, &format!("{sabotage:?}"))
+    failure_of(&settings, &format!("{pager_sabotage:?}"))
 }
 
 fn on_kernel(kernel_sabotage: KernelSabotage) -> Box<Failure> {

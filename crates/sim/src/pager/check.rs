@@ -5,7 +5,7 @@ use super::kernel::place;
 use super::space::{Content, State};
 use crate::failure::fail;
 use crate::inject::Kind;
-use crate::schedule::note;
+use crate::schedule::{note, simulation};
 use coldpress_engine::{Content as Remembered, Entry};
 use coldpress_uffd::PAGE_SIZE;
 use std::sync::atomic::Ordering::Relaxed;
@@ -111,8 +111,6 @@ fn note_answers(pager: &coldpress_runtime::Pager<super::SimOs>) {
         (Kind::EventsRead, s.events.load(Relaxed)),
         (Kind::Compaction, counters.compaction_moves.load(Relaxed)),
     ] {
-        for _ in 0..count {
-            note(kind);
-        }
+        simulation().injections.add(kind, count);
     }
 }

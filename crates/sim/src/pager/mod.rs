@@ -136,7 +136,7 @@ pub(crate) fn run(simulation: &Simulation, settings: &Settings) -> Result<(), St
         kernel: Kernel::new(
             step_ns,
             simulation.random.between(1, 1 << 40),
-            settings.sabotage,
+            settings.pager_sabotage,
         ),
         pager,
         regions,

@@ -181,7 +181,7 @@ impl Os for SimOs {
             }
             os::MADV_DONTNEED => {
                 assert!(
-                    !pages(range).any(|page| kernel.space.is(page, |_| true)),
+                    !pages(range).any(|page| kernel.space.is_mapped(page)),
                     "the pager drops memory of the program"
                 );
                 assert!(
@@ -208,7 +208,7 @@ impl Os for SimOs {
         let mut resident = 0;
         for (n, page) in pages(range).enumerate().take(64) {
             let own = is_own(kernel, page);
-            if !own && !kernel.space.is(page, |_| true) {
+            if !own && !kernel.space.is_mapped(page) {
                 return Err(resident);
             }
             let there = kernel.space.is_in_place(page) || own && kernel.is_staged(page);
@@ -219,7 +219,7 @@ impl Os for SimOs {
 
     fn is_mapped(address: usize) -> bool {
         act(What::Memory, address, 0);
-        kernel::kernel().space.is(address, |_| true)
+        kernel::kernel().space.is_mapped(address)
     }
 
     fn keep_huge_pages_out(_out: bool) -> bool {
@@ -265,8 +265,7 @@ fn has_memory() -> bool {
 }
 
 fn is_own(kernel: &Kernel, page: usize) -> bool {
-    let staging = kernel.staging.get();
-    (staging.start..staging.end).contains(&page)
+    kernel.staging.get().contains(page)
 }
 
 /// The userfaultfd.
