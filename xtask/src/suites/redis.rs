@@ -74,7 +74,6 @@ impl Suite for Redis {
             "unit/networking",
             "unit/oom-score-adj",
             "unit/shutdown",
-            "unit/printver",
             "unit/aofrw",
             "integration/aof",
             "integration/rdb",
