@@ -235,6 +235,10 @@ unsafe fn install(program: usize, all_threads: bool, call: impl FnOnce() -> isiz
         // entry or the one behind it.
         unsafe { environment::leave(block) };
     }
+    // The filter of a child of `vfork` is that child's.
+    if !pager().is_of_this_process() {
+        return call();
+    }
     match pager().judge_filter(filter, all_threads) {
         Verdict::Bearable => call(),
         Verdict::Forbids(number) => {

@@ -54,6 +54,21 @@ static void go_on(char *region, int is_managed) {
     verify_region(region, BYTES, 0, 3, "at the end");
 }
 
+/* The filter is the child's, which executes something under it. */
+static void in_a_child_that_shares_memory(void) {
+    static struct sock_fprog no_pager;
+    no_pager = filter(ANY_OF(SYS_userfaultfd, SYS_ioctl, SYS_ppoll), SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
+    pid_t child = vfork();
+    if (child < 0) die_errno("vfork");
+    if (!child) {
+        for_this_thread(no_pager);
+        execl("/bin/true", "true", NULL);
+        _exit(1);
+    }
+    int e = wait_exit(child, "under the filter");
+    if (e) die("the child has ended with %d", e);
+}
+
 int main(int argc, char **argv) {
     seed = argument(argc, argv, 1, 1);
     const char *how = argc > 2 ? argv[2] : "";
@@ -117,6 +132,9 @@ int main(int argc, char **argv) {
         for_this_thread(filter(how[4] ? start_and_fork : start, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW));
         execl("/proc/self/exe", argv[0], argv[1], "after", NULL);
         die_errno("exec");
+    } else if (!strcmp(how, "vfork")) {
+        in_a_child_that_shares_memory();
+        go_on(region, 1);
     } else if (!strcmp(how, "wrappers")) {
         for_this_thread(filter(ANY_OF(SYS_rt_sigprocmask, SYS_clone, 435 /* clone3 */), SECCOMP_RET_KILL_PROCESS,
                                SECCOMP_RET_ALLOW));

@@ -236,6 +236,13 @@ impl Pager {
         result
     }
 
+    /// Whether the pager's threads are threads of the calling process. They are not in one that only shares its memory:
+    /// a child of `vfork` before it executes something.
+    pub fn is_of_this_process(&self) -> bool {
+        let thread = self.threads.ids().next().or(self.dormant.thread());
+        thread.is_none_or(sys::is_thread)
+    }
+
     /// Whether the program has one thread beside the pager's.
     pub fn is_alone_with_the_program(&self) -> bool {
         const OTHER_LINKS: u64 = 2;
@@ -303,6 +310,7 @@ impl Pager {
         self.publish_cpu_time();
         self.write_lock_trace();
         self.write_decisions();
+        self.host.statistics().pager_left.store(1, Relaxed);
     }
 
     /// Brings back all that is away, until with the gate closed nothing is.

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Filters, and whether the program is managed under them.
-const FILTERS: [(&str, bool); 11] = [
+const FILTERS: [(&str, bool); 12] = [
     ("listed", true),
     ("early", true),
     ("early_unseen", true),
@@ -15,6 +15,7 @@ const FILTERS: [(&str, bool); 11] = [
     ("trapped", false),
     ("refused", false),
     ("child", false),
+    ("vfork", true),
     ("wrappers", false),
     ("exec", false),
     ("exec_alone", true),
