@@ -13,10 +13,11 @@ use coldpress_storage::Usage;
 const STEP_BYTES: usize = 64 << 10;
 /// Steps between two looks at the budget: about a millisecond.
 const STEPS: u32 = 32;
-/// What is lost to half-empty frames is worth a pass from [`Os::WORTH_COMPACTING`] on, and from this part of storage on,
+/// What is lost to half-empty frames is worth a pass if it is at least [`Os::WORTH_COMPACTING`] and this part of storage.
 const WORTH_PART: usize = 8;
-/// and only if that much more is lost than the last pass left, or that much time has passed.
+/// Another pass is worth it if this part of storage more is lost than the last one left,
 const MORE_PART: usize = 32;
+/// or after this much time.
 const AGAIN_NS: u64 = 1_000_000_000;
 
 /// Passes over storage.

@@ -87,13 +87,13 @@ impl Pager {
                 return;
             }
             let window = host.windows.get(segment);
-            let page = |address: usize| window.index_of(address);
-            window.set_registered(page(range.start), page(range.end), false);
+            let (first, end) = (window.index_of(range.start), window.index_of(range.end));
+            window.set_registered(first, end, false);
             let mut whole = Ok(());
             self.note_registered(segment, range, &mut whole);
             if whole.is_err() {
                 // Some of it is not there: left out of the child by the program itself.
-                for index in page(range.start)..page(range.end) {
+                for index in first..end {
                     if window.is_registered(index) {
                         continue;
                     }

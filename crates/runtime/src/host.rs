@@ -376,11 +376,10 @@ impl<O: Os> Pager<O> {
         whole: &mut Result<(), Errno>,
     ) {
         let window = self.host.windows.get(segment);
-        let page = |address: usize| window.index_of(address);
         if self.host.uffd().is_registered(range) == Ok(true) {
             // What was registered before is tracked already, but for what an event has told of: it may be populated
             // still, and about to be dropped.
-            let (mut first, end) = (page(range.start), page(range.end));
+            let (mut first, end) = (window.index_of(range.start), window.index_of(range.end));
             while first < end {
                 let known = window.is_registered(first);
                 let same = (first..end).take_while(|&index| window.is_registered(index) == known);
@@ -409,13 +408,13 @@ impl<O: Os> Pager<O> {
 
     /// Tracks every populated page of a range that was just registered. Inside the gate.
     fn track_registered(&self, segment: SegmentId, range: AddressRange) {
-        let base = self.host.windows.get(segment).base();
+        let window = self.host.windows.get(segment);
         self.host.for_each_populated(
             range,
             || (),
             |address| {
-                let index = (address - base) / PAGE_SIZE;
-                self.engine.track_known(self, segment, index as u32, true);
+                let index = window.index_of(address);
+                self.engine.track_known(self, segment, index, true);
             },
         );
     }

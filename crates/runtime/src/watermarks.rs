@@ -7,7 +7,7 @@ use coldpress_interface::control::NO_BUDGET;
 
 /// Amounts of memory, in bytes, by which the pager acts.
 pub(crate) struct Watermarks {
-    pub(crate) low: u64,
+    low: u64,
     pub(crate) high: u64,
     /// From here on faults wait for reclaim.
     pub(crate) wait: u64,
