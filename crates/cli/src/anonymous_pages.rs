@@ -3,6 +3,7 @@
 //! `/proc/PID/maps` names the mappings, `/proc/PID/pagemap` (Linux, `admin-guide/mm/pagemap`)
 //! tells which of their pages are in memory, `/proc/PID/mem` gives the bytes.
 
+use crate::own_name;
 use crate::process::{self, Identity};
 use crate::refusal::Refusal;
 use std::fs::File;
@@ -173,7 +174,8 @@ fn unreadable(pid: u32, error: &io::Error) -> Refusal {
             format!("process {pid} ({name}) has no memory of its own: it belongs to the kernel")
         }
         _ => format!(
-            "cannot read the memory of process {pid} ({name}): {error}; it takes root, or a debugger's rights to it: sudo coldpress capture {pid} -o FILE"
+            "cannot read the memory of process {pid} ({name}): {error}; it takes root, or a debugger's rights to it: sudo {} capture {pid} -o FILE",
+            own_name::get()
         ),
     })
 }

@@ -10,6 +10,7 @@ use crate::choice;
 use crate::columns;
 use crate::duration;
 use crate::eval_arguments::EvalArguments;
+use crate::help;
 use crate::refusal::{EXIT_REFUSED, Refusal};
 use crate::set::SetArguments;
 use crate::settings::Settings;
@@ -25,7 +26,7 @@ use coldpress_interface::triggers::Triggers;
 use coldpress_storage::StorageKind;
 use std::error::Error;
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 const CAPTURE_HELP: &str = "\
@@ -34,7 +35,7 @@ Examples:
   coldpress capture 4242 -o redis.pages --limit 32M
   sudo coldpress capture 4242 -o cold.pages --inactive 30s
 
-The file holds pages of 4096 bytes and nothing else. Zero and same-filled pages are counted and
+The file holds pages of 4096 bytes and nothing else. Zero and same-filled pages are counted and \
 left out; their numbers are in redis.pages.json. Look at it with: coldpress eval redis.pages";
 
 const EVAL_HELP: &str = "\
@@ -52,16 +53,16 @@ Examples:
   coldpress run --budget 1G -- python3 train.py
   coldpress run --budget 65% --cold-after 30s -- redis-server
   coldpress run --budget 1G -- make -j4
-  coldpress run --budget 512MiB --stats out.json --quiet -- ./program --its-own-option
+  coldpress run --budget 512MiB --stats out.json -q -- ./program --its-option
 
-Settings come from the command line, else from the environment (COLDPRESS_BUDGET,
-COLDPRESS_COLD_AFTER, COLDPRESS_TRIGGER, COLDPRESS_CODEC, COLDPRESS_STORAGE,
-COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW, COLDPRESS_STATS, COLDPRESS_TRACE, COLDPRESS_QUIET,
-COLDPRESS_VERBOSE, COLDPRESS_TUNE), else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the
-names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true; tunables in a table
+Settings come from the command line, else from the environment (COLDPRESS_BUDGET, \
+COLDPRESS_COLD_AFTER, COLDPRESS_TRIGGER, COLDPRESS_CODEC, COLDPRESS_STORAGE, \
+COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW, COLDPRESS_STATS, COLDPRESS_TRACE, COLDPRESS_QUIET, \
+COLDPRESS_VERBOSE, COLDPRESS_TUNE), else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the \
+names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true; tunables in a table \
 [tune]. Budget, cold age, triggers and tunables can be changed while the program runs: coldpress set --help
 
-Exit status: the program's own; 125 if coldpress refuses (coldpress doctor tells why),
+Exit status: the program's own; 125 if coldpress refuses (coldpress doctor tells why), \
 126 if the program cannot be executed, 127 if it is not found.";
 
 /// The whole command line.
@@ -107,74 +108,73 @@ pub enum Command {
     Bench(BenchArguments),
 }
 
-/// Arguments of `coldpress run`. Their comments are the help text, line by line: clap could wrap it
-/// itself, with a crate that would bring the standard library into the pager's build.
+/// Arguments of `coldpress run`. Their comments are the help text.
 #[derive(Debug, Args)]
 pub struct RunArguments {
     /// Memory the program may hold: 64M, 1.5G, 512MiB, or 65% of what there is
     /// [default: the limit of its memory group, or none]
-    #[arg(long, verbatim_doc_comment, allow_hyphen_values = true, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
+    #[arg(long, allow_hyphen_values = true, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
     pub budget: Option<Budget>,
     /// Compress pages untouched for this long: 500ms, 30s, 5m, 1h, none,
     /// or auto: as long as it takes that hardly any come back
     /// [default: none with --budget, auto without]
-    #[arg(long, verbatim_doc_comment, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_cold_after)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_cold_after)]
     pub cold_after: Option<u64>,
     /// What may compress: eager (their age), pressure (memory near the budget),
     /// critical (memory above it), a list of these, or none [default: all]
-    #[arg(long, verbatim_doc_comment, value_name = "LIST", value_parser = choice::parse_triggers)]
+    #[arg(long, value_name = "LIST", value_parser = choice::parse_triggers)]
     pub trigger: Option<Triggers>,
     /// How pages are compressed: lz4, zstd:1, …
     /// [default: press where the processor has vectors for it, otherwise lz4]
-    #[arg(long, verbatim_doc_comment, value_name = "NAME", value_parser = choice::parse_codec)]
+    #[arg(long, value_name = "NAME", value_parser = choice::parse_codec)]
     pub codec: Option<CodecKind>,
     /// How compressed pages are kept: two-slot, three-slot, size-class, …
-    #[arg(long, verbatim_doc_comment, value_name = "NAME", value_parser = choice::parse_storage)]
+    #[arg(long, value_name = "NAME", value_parser = choice::parse_storage)]
     pub storage: Option<StorageKind>,
     /// Store what stays compressed for this long anew, denser: 5m, none, or auto. Where
     /// compressed pages take most of the budget all pages are denser at once, but for none
     /// [default: auto: minutes, where the codec is press and the processor has AVX2]
-    #[arg(long, verbatim_doc_comment, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_cold_after)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_cold_after)]
     pub recode_after: Option<u64>,
     /// Manage the programs that the program starts, too, which is the default. Each
     /// process has the whole budget for itself. What holds less than 4 MiB or lives for
     /// less than 50 ms is left alone. Static, setuid and 32-bit programs run as without
     /// Coldpress; those that hold much are named at the end
-    #[arg(long, verbatim_doc_comment, overrides_with = "no_follow")]
+    #[arg(long, overrides_with = "no_follow")]
     pub follow: bool,
     /// Manage the program alone, and its forked children until they execute another
-    #[arg(long, verbatim_doc_comment, overrides_with = "follow")]
+    #[arg(long, overrides_with = "follow")]
     pub no_follow: bool,
     /// Write the final statistics to this file, as JSON
-    #[arg(long, verbatim_doc_comment, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub stats: Option<PathBuf>,
     /// Write to this file what is decided when; that of other processes goes
     /// to FILE.PID. Look at it with: coldpress trace FILE
-    #[arg(long, verbatim_doc_comment, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// For tests: evict pages at random, whatever their heat and the budget
-    #[arg(long, verbatim_doc_comment, value_name = "SEED", num_args = 0..=1, require_equals = true, value_parser = chaos::parse_seed)]
+    #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true, value_parser = chaos::parse_seed)]
     pub chaos: Option<Option<u64>>,
     /// With --chaos: leave the program alone for this long after each round, so that
     /// it gets on; 10ms makes most programs a few times slower
-    #[arg(long, verbatim_doc_comment, allow_hyphen_values = true, value_name = "DURATION", requires = "chaos", value_parser = duration::parse_milliseconds)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", requires = "chaos", value_parser = duration::parse_milliseconds)]
     pub chaos_rest: Option<u64>,
     /// Kill the program when coldpress is killed; else it goes on
-    #[arg(long, verbatim_doc_comment)]
+    #[arg(long)]
     pub die_with_coldpress: bool,
     /// Print no summary at the end
-    #[arg(short, long, verbatim_doc_comment)]
+    #[arg(short, long)]
     pub quiet: bool,
     /// Set a tunable of the engine: threshold=60, lru_action=none, same_filled=off, or
     /// under its whole name, kernel.compression.threshold=60; several times. All of
     /// them: docs/tunables.md
-    #[arg(long, verbatim_doc_comment, value_name = "NAME=VALUE", value_parser = tune::parse)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = tune::parse)]
     pub tune: Vec<Tune>,
     /// Print a longer summary: evictions, faults, latencies, processor time, settings
-    #[arg(short, long, verbatim_doc_comment)]
+    #[arg(short, long)]
     pub verbose: bool,
     /// Take from this TOML file what is given neither here nor in the environment
-    #[arg(long, verbatim_doc_comment, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
@@ -226,8 +226,12 @@ pub fn tell(error: &clap::Error) -> Result<u8, Refusal> {
         return Ok(EXIT_REFUSED);
     }
     streams::check_output()?;
-    let printed = error.print().and_then(|()| io::stdout().flush());
-    printed.map_err(|error| streams::refuse_output(&error))?;
+    let text = error.render();
+    let text = match io::stdout().is_terminal() {
+        true => text.ansi().to_string(),
+        false => text.to_string(),
+    };
+    streams::print(&help::wrapped(&text, help::width()))?;
     Ok(0)
 }
 

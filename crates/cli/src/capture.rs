@@ -8,6 +8,7 @@
 use crate::anonymous_pages::{AnonymousPages, PAGE_BYTES, Vanished};
 use crate::capture_arguments::CaptureArguments;
 use crate::inactive;
+use crate::managed;
 use crate::output_file::{self, OutputFile};
 use crate::process;
 use crate::progress::Bar;
@@ -33,6 +34,12 @@ type Each<'a> = dyn FnMut(u64, &[u8]) -> Result<(), Refusal> + 'a;
 pub fn capture(arguments: &CaptureArguments) -> Result<u8, Refusal> {
     let pid = arguments.pid;
     let process = AnonymousPages::open(pid)?;
+    if managed::find(pid).is_ok() {
+        say!(
+            "process {pid} runs under Coldpress: what is compressed is not captured, but the pager's storage is; pages as \
+             they are come from a run without it"
+        );
+    }
     let mut output = OutputFile::create(&arguments.output)?;
     let bar = Bar::new();
     let present = process.present()?;

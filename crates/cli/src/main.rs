@@ -42,9 +42,11 @@ mod eval_arguments;
 mod follow;
 mod grid;
 mod handed_over;
+mod help;
 mod host;
 mod in_force;
 mod inactive;
+mod inherited;
 mod managed;
 mod memory_limit;
 mod mend;
@@ -53,6 +55,7 @@ mod missing_tier;
 mod notices;
 mod on_signal;
 mod output_file;
+mod own_name;
 mod pid;
 mod preload_library;
 mod privilege;
@@ -97,6 +100,7 @@ use refusal::Refusal;
 
 fn main() {
     at_start::ignore_signals();
+    own_name::note();
     let result = match arguments::parse(std::env::args_os()) {
         Ok(command) => execute(command),
         Err(error) => arguments::tell(&error),

@@ -1,5 +1,6 @@
 //! Finding a process under a pager by its id, or saying what it is instead.
 
+use crate::own_name;
 use crate::pid::parse_pid;
 use crate::process::{self, Identity};
 use crate::refusal::Refusal;
@@ -61,7 +62,8 @@ pub fn named(wanted: &str) -> Result<Vec<Live>, Refusal> {
     found.retain(|file| process::name(file.pid) == comm(wanted));
     match found.is_empty() {
         true => Err(Refusal::new(format!(
-            "no program {wanted:?} runs under Coldpress; {LIST}"
+            "no program {wanted:?} runs under Coldpress; {}",
+            list()
         ))),
         false => Ok(found),
     }
@@ -75,7 +77,10 @@ fn comm(name: &str) -> String {
     String::from_utf8_lossy(&name.as_bytes()[..end]).into_owned()
 }
 
-const LIST: &str = "coldpress status lists those that do";
+/// How to see which do.
+fn list() -> String {
+    format!("those that do: {} status", own_name::get())
+}
 
 /// The user whose process it is.
 pub fn owner(pid: u32) -> Option<u32> {
@@ -93,8 +98,9 @@ fn not_managed(pid: u32) -> String {
             format!("process {pid} is not yours: it belongs to user {user}")
         }
         _ => format!(
-            "process {pid} ({}) does not run under Coldpress; {LIST}",
-            process::name(pid)
+            "process {pid} ({}) does not run under Coldpress; {}",
+            process::name(pid),
+            list()
         ),
     }
 }

@@ -1,6 +1,7 @@
 //! What is missing for the full tier, in words, with the exact commands that mend it.
 
 use crate::host::{DEVICE, Host, Node, OLDEST_KERNEL};
+use crate::own_name;
 use crate::userfaultfd::FEATURES;
 use std::io;
 
@@ -158,7 +159,8 @@ fn one_command() -> (String, String) {
     mend(
         "for one command: root opens the device, coldpress and the program run as you",
         format!(
-            "sudo sh -c 'exec 9<{DEVICE}; exec setpriv --reuid={user} --regid={group} --init-groups coldpress run …'"
+            "sudo sh -c 'exec 9<{DEVICE}; exec setpriv --reuid={user} --regid={group} --init-groups {} run …'",
+            own_name::get()
         ),
     )
 }

@@ -1,6 +1,7 @@
 //! What is said where the full tier of userfaultfd is not there.
 
 use crate::mend::NO_SETCAP;
+use crate::own_name;
 use crate::refusal::Refusal;
 use crate::tier::Assessment;
 
@@ -14,7 +15,7 @@ pub fn refuse(assessment: &Assessment) -> Refusal {
     for line in missing_lines(assessment) {
         refusal = refusal.mend(line);
     }
-    refusal.mend("All findings: coldpress doctor")
+    refusal.mend(format!("All findings: {} doctor", own_name::get()))
 }
 
 /// What is missing and how to mend it, one line each.

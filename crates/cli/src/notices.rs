@@ -5,9 +5,10 @@
 //! [`CONVINCED`] looks in a row is said, and said again a minute later if it has not ended, then four minutes after that,
 //! and so on. Another budget is another matter, and judged anew. The pager knows nothing of it and writes no text.
 
+use crate::own_name;
 use crate::size::format_bytes;
 use crate::statistics_file;
-use crate::sums::{enough_for, is_incompressible, lost_ns, next_to_try, percent};
+use crate::sums::{Spent, enough_below, is_incompressible, next_to_try, percent, slowdown};
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::Statistics;
 use std::collections::HashMap;
@@ -76,9 +77,7 @@ struct Look {
     budgeted_ns: u64,
     above_ns: u64,
     managed_ns: u64,
-    program_cpu_ns: u64,
-    waited_ns: u64,
-    faults: u64,
+    spent: Spent,
 }
 
 impl Look {
@@ -90,9 +89,7 @@ impl Look {
             budgeted_ns: get(&s.budgeted_ns),
             above_ns: get(&s.above_budget_ns),
             managed_ns: get(&s.managed_ns),
-            program_cpu_ns: get(&s.program_cpu_ns),
-            waited_ns: get(&s.fault_wait_ns),
-            faults: get(&s.faults),
+            spent: Spent::of(s),
         }
     }
 }
@@ -111,8 +108,8 @@ enum Wrong {
 struct Seen {
     last: Look,
     in_a_row: u32,
-    /// The least of how many times slower it was, at the looks in a row.
-    times: f64,
+    /// The least of how many times slower it was, at the looks in a row that found it so.
+    times: Option<f64>,
     said: u32,
     say_again_at: Duration,
 }
@@ -126,19 +123,21 @@ impl Seen {
         }
         self.last = look;
         if look.budget_bytes != last.budget_bytes {
-            (self.in_a_row, self.said, self.say_again_at) = (0, 0, Duration::ZERO);
+            (self.in_a_row, self.said, self.times) = (0, 0, None);
+            self.say_again_at = Duration::ZERO;
             return None;
         }
         let Some(mut wrong) = judge(&last, &look, s) else {
-            self.in_a_row = 0;
+            (self.in_a_row, self.times) = (0, None);
             return None;
         };
-        if let Wrong::Dear(times) = &mut wrong {
-            if self.in_a_row > 0 {
-                *times = times.min(self.times);
+        self.times = match &mut wrong {
+            Wrong::OutOfReach => None,
+            Wrong::Dear(times) => {
+                *times = self.times.map_or(*times, |least| times.min(least));
+                Some(*times)
             }
-            self.times = *times;
-        }
+        };
         self.in_a_row += 1;
         if self.in_a_row < CONVINCED || now < self.say_again_at {
             return None;
@@ -161,25 +160,26 @@ fn judge(last: &Look, look: &Look, s: &Statistics) -> Option<Wrong> {
     if budgeted > 0 && above >= budgeted / 10 * 9 && total > much {
         return Some(Wrong::OutOfReach);
     }
-    let waited = since(look.waited_ns, last.waited_ns);
-    let cpu = since(look.program_cpu_ns, last.program_cpu_ns);
-    let lost = lost_ns(waited, since(look.faults, last.faults), cpu);
-    let worked = cpu + waited;
-    let base = since(look.managed_ns, last.managed_ns).max(worked) as f64;
-    let times = base / (base - lost as f64).max(base / 100.0);
-    (base > 0.0 && times >= DEAR).then_some(Wrong::Dear(times))
+    let spent = look.spent.since(&last.spent);
+    let base = spent.base_ns(since(look.managed_ns, last.managed_ns));
+    let times = slowdown(base, spent.lost_ns(base));
+    (times >= DEAR).then_some(Wrong::Dear(times))
 }
 
 fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
     let get = |word: &AtomicU64| word.load(Relaxed);
     let (pid, total, content) = (get(&s.pid), get(&s.total_bytes), get(&s.content_bytes));
     let budget = format_bytes(get(&s.budget_bytes));
-    let set = |budget: String| format!("to try: coldpress set {pid} budget={budget}");
+    let coldpress = own_name::get();
+    let set = |budget: String| format!("to try: {coldpress} set {pid} budget={budget}");
     let natively = format!(
         "natively it would hold {}; the nearer to that, the faster",
         format_bytes(content)
     );
-    let next = next_to_try(get(&s.budget_bytes), content);
+    let enough = match enough_below(total, content) {
+        Some(enough) => set(enough),
+        None => format!("no budget below that will do: {coldpress} set {pid} budget=none"),
+    };
     let incompressible = is_incompressible(get(&s.failed_pages), content);
     match (wrong, incompressible) {
         (Wrong::OutOfReach, Some(share)) => vec![
@@ -189,7 +189,7 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
                 percent(share),
                 format_bytes(total)
             ),
-            set(enough_for(total)),
+            enough,
         ],
         (Wrong::OutOfReach, None) => vec![
             format!(
@@ -197,12 +197,12 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
                 format_bytes(total)
             ),
             natively,
-            set(next),
+            enough,
         ],
         (Wrong::Dear(times), _) => vec![
             format!("budget of {budget} makes it {times:.0} times slower now, or more"),
             natively,
-            set(next),
+            set(next_to_try(get(&s.budget_bytes), content)),
         ],
     }
 }
@@ -290,6 +290,27 @@ mod tests {
     }
 
     #[test]
+    fn how_dear_a_budget_is_does_not_come_from_when_it_was_out_of_reach() {
+        let s = page();
+        let mut seen = Seen::default();
+        let above = || {
+            let _ = s.above_budget_ns.fetch_add(S, Relaxed);
+        };
+        let none = [] as [u64; 0];
+        assert_eq!(looks(&mut seen, &s, 1, 3, above), none);
+        s.total_bytes.store(39 * MIB, Relaxed);
+        let _ = s.managed_ns.fetch_add(S, Relaxed);
+        let _ = s.fault_wait_ns.fetch_add(S / 10 * 9, Relaxed);
+        let said = seen
+            .look(Duration::from_secs(4), &s)
+            .expect("three in a row");
+        assert_eq!(
+            said[0],
+            "budget of 40.0 MiB makes it 10 times slower now, or more"
+        );
+    }
+
+    #[test]
     fn the_mend_is_a_command() {
         let s = page();
         assert_eq!(
@@ -306,7 +327,7 @@ mod tests {
             [
                 "holds 82.0 MiB now: its budget of 40.0 MiB is too small",
                 "natively it would hold 88.0 MiB; the nearer to that, the faster",
-                "to try: coldpress set 4242 budget=64M",
+                "to try: coldpress set 4242 budget=88M",
             ]
         );
         assert_eq!(

@@ -7,6 +7,7 @@ use crate::closing;
 use crate::environment;
 use crate::follow::{Members, Outcome};
 use crate::in_force;
+use crate::inherited;
 use crate::memory_limit;
 use crate::notices::Notices;
 use crate::output_file;
@@ -99,7 +100,13 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     }
     let began = Instant::now();
     let signals = Signals::take();
-    let child = spawn::start(&launch, &signals).map_err(|error| refuse_start(&program, error))?;
+    let outputs = [&chosen.stats, &chosen.trace].into_iter().flatten();
+    let written_at_the_end: Vec<_> = outputs
+        .filter_map(|target| output_file::descriptor_of(target))
+        .collect();
+    let let_go = || inherited::let_go(&written_at_the_end);
+    let child =
+        spawn::start(&launch, &signals, let_go).map_err(|error| refuse_start(&program, error))?;
     let unmanaged = Unmanaged::new(child.pid, &library, follow, budget.bytes);
     let members = Members::new(
         child,

@@ -34,7 +34,7 @@ Examples:
   coldpress set 4242 budget=none cold-after=30s trigger=eager
   coldpress set 4242 tune.read_ahead_pages=0
 
-Codec and storage stay as they were chosen at the start. Children that are forked later begin with
+Codec and storage stay as they were chosen at the start. Children that are forked later begin with \
 what is in force then.";
 
 /// How long an answer is waited for.

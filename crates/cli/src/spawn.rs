@@ -50,8 +50,13 @@ pub enum SpawnError {
     Execute(io::Error),
 }
 
-/// Starts the program; returns once it has been executed, or has failed to be.
-pub fn start(launch: &Launch, signals: &Signals) -> Result<Child, SpawnError> {
+/// Starts the program; returns once it has been executed, or has failed to be. `forked`: what is done here before the
+/// program runs.
+pub fn start(
+    launch: &Launch,
+    signals: &Signals,
+    forked: impl FnOnce(),
+) -> Result<Child, SpawnError> {
     let terminated = |strings: &[&CString], extra: &[RootPid]| {
         let pointers = strings.iter().map(|string| string.as_ptr());
         let extra = extra.iter().map(RootPid::as_ptr);
@@ -68,6 +73,7 @@ pub fn start(launch: &Launch, signals: &Signals) -> Result<Child, SpawnError> {
     let arguments = terminated(&arguments, &[]);
     let environment = terminated(&kept, &pids);
     let (mut reader, writer) = pipe().map_err(SpawnError::Fork)?;
+    let (go, hold) = pipe().map_err(SpawnError::Fork)?;
 
     // SAFETY: this process has one thread, so the child may do what its parent could; it ends in
     // `execve` or `_exit` and never returns into the caller.
@@ -83,12 +89,14 @@ pub fn start(launch: &Launch, signals: &Signals) -> Result<Child, SpawnError> {
                 &arguments,
                 &environment,
                 signals,
-                writer.as_raw_fd(),
+                [&writer, &go, &hold].map(AsRawFd::as_raw_fd),
             )
         }
     }
     let pid = u32::try_from(pid).map_err(|_| SpawnError::Fork(io::Error::last_os_error()))?;
     drop(writer);
+    forked();
+    drop(hold);
     // The child is not waited for before its identity is read, so the id cannot be recycled.
     let mut errno = [0u8; 4];
     let failed = reader.read_exact(&mut errno).is_ok();
@@ -106,7 +114,7 @@ pub fn start(launch: &Launch, signals: &Signals) -> Result<Child, SpawnError> {
     })
 }
 
-/// The child's part.
+/// The child's part. `report`: where an error goes; `go`: a pipe that ends when the program may run, and its other end.
 ///
 /// # Safety
 ///
@@ -118,7 +126,7 @@ unsafe fn execute(
     arguments: &[*const libc::c_char],
     environment: &[*const libc::c_char],
     signals: &Signals,
-    report: RawFd,
+    [report, go, hold]: [RawFd; 3],
 ) -> ! {
     // SAFETY: async-signal-safe calls with valid arguments, as the caller promises.
     unsafe {
@@ -136,6 +144,8 @@ unsafe fn execute(
             libc::fcntl(device, libc::F_SETFD, 0);
         }
         signals.restore();
+        libc::close(hold);
+        libc::read(go, [0u8; 1].as_mut_ptr().cast(), 1);
         libc::execve(
             launch.path.as_ptr(),
             arguments.as_ptr(),

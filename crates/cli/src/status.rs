@@ -7,6 +7,7 @@ use crate::detail;
 use crate::grid;
 use crate::managed;
 use crate::messages;
+use crate::own_name;
 use crate::pid::parse_pid;
 use crate::process;
 use crate::refusal::Refusal;
@@ -187,7 +188,10 @@ fn all(live: &[Live], arguments: &StatusArguments) -> Result<(), Refusal> {
         });
         print(&format!("{:#}\n", objects.collect::<Value>()))
     } else if seen.is_empty() && !arguments.json {
-        say!("no program of yours runs under Coldpress; start one with: coldpress run -- PROGRAM");
+        say!(
+            "no program of yours runs under Coldpress; start one with: {} run -- PROGRAM",
+            own_name::get()
+        );
         Ok(())
     } else {
         print_table(&seen, columns, arguments, false)

@@ -1,6 +1,7 @@
 //! Reading a trace of decisions, as `run --trace FILE` has the pager write it (described at the head of
 //! `runtime/src/decisions.rs`): lines of JSON, the first about the process.
 
+use crate::own_name;
 use crate::refusal::Refusal;
 use serde_json::{Map, Value};
 use std::fs;
@@ -60,8 +61,10 @@ pub fn read(path: &Path) -> Result<Trace, Refusal> {
     let text = fs::read_to_string(path)
         .map_err(|error| Refusal::new(format!("{shown}: cannot be read: {error}")))?;
     parse(&text).map_err(|why| {
-        Refusal::new(format!("{shown}: {why}"))
-            .mend("Make one: coldpress run --trace FILE -- PROGRAM")
+        Refusal::new(format!("{shown}: {why}")).mend(format!(
+            "Make one: {} run --trace FILE -- PROGRAM",
+            own_name::get()
+        ))
     })
 }
 

@@ -4,6 +4,7 @@
 //! line: they are taken for `--codec` and `--storage` ([`Tune::codec_and_storage`]).
 
 use crate::choice;
+use crate::own_name;
 use coldpress_codec::CodecKind;
 use coldpress_engine::Tunables;
 use coldpress_engine::tunables::{self, Linux, Row, StorageStrategy, Strategy, TABLE};
@@ -216,7 +217,8 @@ impl Tune {
             let row = row(name)?;
             if row.linux != Linux::Running {
                 return Err(format!(
-                    "{name} can be set at the start of a program only: coldpress run --tune {name}=…"
+                    "{name} can be set at the start of a program only: {} run --tune {name}=…",
+                    own_name::get()
                 ));
             }
             *place = (name_hash(name), word);

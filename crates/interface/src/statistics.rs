@@ -481,6 +481,15 @@ appended {
     idle_frames_bytes,
     /// Of `same_filled_bytes`: zeros.
     zero_bytes,
+    /// User time of the program's own threads since the pager started, in nanoseconds: of `program_cpu_ns`, what it did not
+    /// spend in the kernel.
+    program_user_ns,
+    /// Time that the pager's threads were ready to run and waited for a processor, in nanoseconds.
+    pager_ready_ns,
+    /// How often a thread of the pager was given a processor.
+    pager_switches,
+    /// 1 where the pager has left the program, which goes on without compression: these figures are of the time before.
+    pager_left,
 }
 }
 
@@ -588,6 +597,7 @@ mod tests {
         page.filled_bytes.store(rule + 8, Relaxed);
         assert_eq!(names(&page), Some("rule"));
         page.filled_bytes.store(u64::MAX, Relaxed);
-        assert!(names(&page) == Some("zero_bytes") && page.answers());
+        // What is appended has its name here: figures stand in the order in which they came.
+        assert!(names(&page) == Some("pager_left") && page.answers());
     }
 }

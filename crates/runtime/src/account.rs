@@ -41,6 +41,7 @@ pub struct Account {
     lowest_bytes: AtomicU64,
     /// Processor time of the process before the pager was in it.
     process_cpu_before_ns: AtomicU64,
+    process_user_before_ns: AtomicU64,
 }
 
 impl Account {
@@ -60,11 +61,12 @@ impl Account {
             lowest_ns: AtomicU64::new(0),
             lowest_bytes: AtomicU64::new(0),
             process_cpu_before_ns: AtomicU64::new(0),
+            process_user_before_ns: AtomicU64::new(0),
         }
     }
 
     /// Begins anew, in a process that has no pager's threads yet.
-    pub(crate) fn begin(&self, process_cpu_ns: u64) {
+    pub(crate) fn begin(&self, process_cpu_ns: u64, process_user_ns: u64) {
         for word in [
             &self.last_ns,
             &self.managed_ns,
@@ -79,11 +81,17 @@ impl Account {
         }
         self.budget_bytes.store(NO_BUDGET, Relaxed);
         self.process_cpu_before_ns.store(process_cpu_ns, Relaxed);
+        self.process_user_before_ns.store(process_user_ns, Relaxed);
     }
 
     /// Processor time of the process when the pager came into it.
     pub(crate) fn process_cpu_before_ns(&self) -> u64 {
         self.process_cpu_before_ns.load(Relaxed)
+    }
+
+    /// User time of it, of the process when the pager came into it.
+    pub(crate) fn process_user_before_ns(&self) -> u64 {
+        self.process_user_before_ns.load(Relaxed)
     }
 
     /// Takes note of a measurement, with the budget that is to be kept ([`NO_BUDGET`]: none).

@@ -244,7 +244,9 @@ impl Pager {
         self.pressure.waiting.store(0, Relaxed);
         self.fork.pause.store(0, Relaxed);
         self.fork.paused.store(0, Relaxed);
-        self.launch(Start::Again(uffd.as_fd().as_raw_fd()))
+        self.launch(Start::Again(uffd.as_fd().as_raw_fd()))?;
+        self.host.statistics().pager_left.store(0, Relaxed);
+        Ok(())
     }
 
     /// Starts the pager in the program, but not before it is worth it ([`dormant`](crate::dormant)).
@@ -323,7 +325,8 @@ impl Pager {
             self.host.set_statistics(page.cast());
             self.control.set_page(page);
         }
-        self.account.begin(sys::process_cpu_ns());
+        self.account
+            .begin(sys::process_cpu_ns(), statistics::process_user_ns());
         for handler in &self.handlers {
             handler.forget_waits();
         }

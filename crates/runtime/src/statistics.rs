@@ -113,25 +113,55 @@ fn start_time() -> u64 {
 
 /// A numeric field (counted from 1) of a `stat` file.
 pub(crate) fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
-    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut buffer = [0u8; 1024];
-    let len = rustix::io::read(&file, &mut buffer).ok()?;
+    let line = read_file(path, &mut buffer)?;
     // The command may hold anything; it ends with the last parenthesis, and is field 2.
-    let after = buffer[..len].iter().rposition(|&c| c == b')')? + 2;
-    let mut fields = buffer[after..len].split(|&c| c == b' ');
+    let after = line.iter().rposition(|&c| c == b')')? + 2;
+    let mut fields = line.get(after..)?.split(|&c| c == b' ');
     let text = core::str::from_utf8(fields.nth(field - 3)?).ok()?;
     text.trim().parse().ok()
 }
 
+/// What the kernel counts processor time of threads in.
+const TICK_NS: u64 = 10_000_000;
+
+/// User time of the process, in nanoseconds, those of its threads included that have ended.
+pub(crate) fn process_user_ns() -> u64 {
+    stat_field(c"/proc/self/stat", 14).unwrap_or(0) * TICK_NS
+}
+
+/// For how long a thread was ready to run and had no processor, in nanoseconds, and how often it was given one. Nothing
+/// where the kernel does not keep count (`CONFIG_SCHED_INFO`).
+fn ready(thread: u32) -> Option<(u64, u64)> {
+    let mut path = Text::<64>::default();
+    let _ = write!(path, "/proc/self/task/{thread}/schedstat");
+    let mut buffer = [0u8; 128];
+    let text = read_file(path.as_c_str()?, &mut buffer)?;
+    let mut fields = core::str::from_utf8(text).ok()?.split_ascii_whitespace();
+    let waited = fields.nth(1)?.parse().ok()?;
+    Some((waited, fields.next()?.parse().ok()?))
+}
+
+/// The beginning of a file, as far as there is room.
+fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let len = rustix::io::read(&file, &mut *buffer).ok()?;
+    buffer.get(..len)
+}
+
 impl<O: Os> Pager<O> {
-    /// User and kernel time of the pager's threads, summed, in nanoseconds.
+    /// Processor time of the pager's threads, summed, in nanoseconds, and how long they waited for a processor.
     pub fn publish_cpu_time(&self) {
-        const TICK_NS: u64 = 10_000_000;
         let threads = self.threads.ids();
         let (mut user, mut system, mut own) = (0, 0, 0);
+        let (mut ready_ns, mut switches) = (0, 0);
         let all = O::process_cpu_ns();
         for thread in threads {
             own += O::thread_cpu_ns(thread);
+            if let Some((ns, times)) = ready(thread) {
+                ready_ns += ns;
+                switches += times;
+            }
             let mut path = Text::<64>::default();
             let _ = write!(path, "/proc/self/task/{thread}/stat");
             if let Some(path) = path.as_c_str() {
@@ -143,10 +173,16 @@ impl<O: Os> Pager<O> {
         statistics.pager_user_time_ns.store(user, Relaxed);
         statistics.pager_system_time_ns.store(system, Relaxed);
         statistics.pager_cpu_ns.store(own, Relaxed);
+        statistics.pager_ready_ns.store(ready_ns, Relaxed);
+        statistics.pager_switches.store(switches, Relaxed);
         let since = self.account.process_cpu_before_ns();
         statistics
             .program_cpu_ns
             .store(all.saturating_sub(since + own), Relaxed);
+        let pagers = self.account.process_user_before_ns() + user;
+        statistics
+            .program_user_ns
+            .store(process_user_ns().saturating_sub(pagers), Relaxed);
     }
 
     /// Brings the page up to date, with private anonymous resident memory as just measured.

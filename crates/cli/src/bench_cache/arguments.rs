@@ -9,19 +9,19 @@ use std::path::PathBuf;
 pub const HELP: &str = "\
 Examples:
   sudo coldpress bench cache --quick
-  sudo coldpress bench cache --pages redis.pages --json cache.json --svg cache.svg
-  sudo coldpress bench cache --capacity 1G --reclaim 256M,768M --kinds lazyfree,compressed --rounds 5
+  sudo coldpress bench cache --pages redis.pages --svg cache.svg
+  sudo coldpress bench cache --capacity 1G --kinds lazyfree,compressed
 
-Kinds: lazyfree (the kernel takes pages, hot ones are kept from it), lazyfree-plain (the kernel
-alone chooses, as in the original), compressed (gives way when it is asked to, and compresses what
-it evicts), dontneed (gives way when it is asked to), anonymous (gives nothing back),
-anonymous-small (the same, a quarter as large), mix (three quarters lazyfree, one anonymous),
+Kinds: lazyfree (the kernel takes pages, hot ones are kept from it), lazyfree-plain (the kernel \
+alone chooses, as in the original), compressed (gives way when it is asked to, and compresses what \
+it evicts), dontneed (gives way when it is asked to), anonymous (gives nothing back), \
+anonymous-small (the same, a quarter as large), mix (three quarters lazyfree, one anonymous), \
 disk (a file), stub (keeps nothing).
 
-Without --pages, entries are made up; the report says how well they compress. Pages are made by:
+Without --pages, entries are made up; the report says how well they compress. Pages are made by: \
 coldpress capture PID -o FILE
 
-Memory is limited by a memory group made for each measurement below the caller's own, which needs
+Memory is limited by a memory group made for each measurement below the caller's own, which needs \
 root, and removed afterwards.";
 
 /// Arguments of `coldpress bench`.

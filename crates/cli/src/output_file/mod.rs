@@ -76,6 +76,14 @@ pub fn check(target: &Path) -> Result<(), Refusal> {
     }
 }
 
+/// The descriptor of this process that `target` leads to, if it leads to one.
+pub fn descriptor_of(target: &Path) -> Option<RawFd> {
+    match Place::of(target) {
+        Ok(Place::Descriptor(number)) => Some(number),
+        _ => None,
+    }
+}
+
 /// Writes a whole file.
 pub fn write(target: &Path, bytes: &[u8]) -> Result<(), Refusal> {
     let mut file = OutputFile::create(target)?;

@@ -464,3 +464,26 @@ fn a_name_may_hold_any_bytes() {
         assert_eq!(outcome.stderr.lines().count(), 1, "{:?}", outcome.stderr);
     }
 }
+
+/// Of a managed process a capture holds what is in place alone, and it says so.
+#[test]
+fn a_capture_of_a_managed_process_says_what_is_missing() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("capture");
+    let script = "mkfifo said go; exec 7<> said 8<> go
+        HOW bash -c 'x=$(head -c 9000000 /dev/zero | tr \"\\0\" a); echo $$ >&7; read line <&8' & run=$!
+        read pid <&7
+        $COLDPRESS capture $pid -o pages; echo >&8; wait $run";
+    for (how, says) in [("env", false), ("$RUN", true)] {
+        let outcome = shell(&place, &script.replace("HOW", how));
+        assert!(outcome.status.success(), "{outcome}");
+        let _ = fs::remove_file(place.path("said"));
+        let _ = fs::remove_file(place.path("go"));
+        let said = outcome
+            .stderr
+            .contains("what is compressed is not captured");
+        assert_eq!(said, says, "{outcome}");
+    }
+}

@@ -21,6 +21,7 @@ mod freed_storage_is_compacted;
 mod hazards_table;
 mod hostile_budget;
 mod hostile_departure;
+mod hostile_descriptors;
 mod hostile_exec;
 mod hostile_foreign_libc;
 mod hostile_fork;
