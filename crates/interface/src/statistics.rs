@@ -490,6 +490,8 @@ appended {
     pager_switches,
     /// 1 where the pager has left the program, which goes on without compression: these figures are of the time before.
     pager_left,
+    /// How often a handler was called to look for faults, since threads fault on its processor.
+    handlers_called,
 }
 }
 
@@ -598,6 +600,6 @@ mod tests {
         assert_eq!(names(&page), Some("rule"));
         page.filled_bytes.store(u64::MAX, Relaxed);
         // What is appended has its name here: figures stand in the order in which they came.
-        assert!(names(&page) == Some("pager_left") && page.answers());
+        assert!(names(&page) == Some("handlers_called") && page.answers());
     }
 }

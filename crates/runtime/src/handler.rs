@@ -1,7 +1,8 @@
 //! Fault handlers: one thread pinned to each processor, all reading one userfaultfd.
 //!
 //! The handler that runs where the fault happened answers it: waking a thread on another
-//! processor costs some 70 µs in a virtual machine, a hand-over on the same one 4.
+//! processor costs some 70 µs in a virtual machine, a hand-over on the same one 4. Handlers on
+//! whose processor nobody faults are parked ([`duty`](crate::duty)).
 //!
 //! A message is read with the gate closed (see `host`). An event is acted on before the gate
 //! opens again. A fault is answered after; while its handler cannot go on because the address
@@ -12,6 +13,7 @@
 //!
 //! Nothing here allocates, calls libc, or touches memory that could be missing.
 
+use crate::duty::Sightings;
 use crate::fork::Operation;
 use crate::futex::{FutexLock, wait_while};
 use crate::host::Space;
@@ -173,39 +175,42 @@ pub fn run<O: Os>(pager: &'static Pager<O>, number: usize) -> ! {
     let mut worker = unsafe { pager.workplace.worker(number + 1) };
     let uffd = pager.host.uffd.get().expect("opened before handlers start");
     let state = &pager.handlers[number];
-    let mut in_vain = 0;
+    let mut sightings = Sightings::new(number);
+    let mut was_woken = false;
     loop {
-        uffd.wait(None);
         wait_while::<O>(&pager.fork.hold, 1);
         if pager.leaving.has_begun() {
             pager.leaving.thread_goes::<O>();
         }
+        // Read first: a thread that was woken runs before its handler and faults again, so the next message is often
+        // there already.
         match pager.read_one(state) {
             Got::Fault(fault) => {
-                in_vain = 0;
-                pager.serve(&mut worker, state, fault);
+                pager.serve(&mut worker, state, &mut sightings, fault);
                 while let Some(fault) = pager.deferred.pop() {
-                    pager.serve(&mut worker, state, fault);
+                    pager.serve(&mut worker, state, &mut sightings, fault);
                 }
                 state.busy.store(false, Release);
+                was_woken = false;
             }
-            Got::Change => in_vain = 0,
-            Got::Nothing => {
-                in_vain += 1;
-                if in_vain >= VAIN_WAKES {
-                    O::sleep_ns(REST_NS);
+            Got::Change => {
+                let count = pager.handler_count.load(Relaxed);
+                if pager.duty.changed(&mut sightings, count) {
+                    pager.note_call();
                 }
+                was_woken = false;
+            }
+            Got::Nothing => {
+                if was_woken {
+                    sightings.came_in_vain();
+                }
+                pager.duty.park_if_in_vain(&mut sightings);
+                uffd.wait(None);
+                was_woken = true;
             }
         }
     }
 }
-
-/// The kernel wakes every handler for each fault. One that came too late this often in a row
-/// sits on a processor where the program does not fault, and only disturbs who works there: it
-/// rests for [`REST_NS`] before it looks again. (Whoever came in time does not rest, so there is
-/// always one that looks.)
-const VAIN_WAKES: u32 = 8;
-const REST_NS: u64 = 2_000_000;
 
 /// What reading brought.
 enum Got {
@@ -288,7 +293,13 @@ impl<O: Os> Pager<O> {
         }
     }
 
-    fn serve(&self, worker: &mut Worker<Codec>, state: &HandlerState, fault: Fault) {
+    fn serve(
+        &self,
+        worker: &mut Worker<Codec>,
+        state: &HandlerState,
+        sightings: &mut Sightings,
+        fault: Fault,
+    ) {
         let started = O::now_ns();
         state.address.store(fault.address, Relaxed);
         state.thread.store(fault.thread, Relaxed);
@@ -312,6 +323,13 @@ impl<O: Os> Pager<O> {
             let engine = &self.engine;
             engine.read_ahead(self, worker, expected, || self.may_read_ahead());
         }
+        if self.duty.answered(sightings, fault.thread) {
+            self.note_call();
+        }
+    }
+
+    fn note_call(&self) {
+        self.host.statistics().handlers_called.fetch_add(1, Relaxed);
     }
 }
 

@@ -283,6 +283,7 @@ impl Pager {
         self.leaving.begin();
         // The watchdog comes last: it sleeps until the userfaultfd is closed.
         let handlers = self.handler_count.load(Relaxed) as u32;
+        self.duty.call_all(handlers as usize);
         self.leaving.wait_until_gone(handlers);
         self.forget_everything();
         if let Some(uffd) = self.host.uffd.get() {

@@ -53,6 +53,7 @@ pub mod departure;
 pub mod describe;
 pub mod discovery;
 pub mod dormant;
+pub mod duty;
 pub mod exclusions;
 mod fence;
 pub mod filter;
@@ -140,6 +141,8 @@ pub struct Pager<O: Os = Linux> {
     pub handlers: [HandlerState; MAX_HANDLERS],
     /// How many handlers there are.
     pub handler_count: AtomicUsize,
+    /// Which of them look for faults.
+    pub duty: duty::Duty<O>,
     /// Faults to be answered later.
     pub deferred: DeferredFaults<O>,
     /// The pager's threads.
@@ -192,6 +195,7 @@ impl<O: Os> Pager<O> {
             fork: fork::Fork::new(),
             handlers: [const { HandlerState::new() }; MAX_HANDLERS],
             handler_count: AtomicUsize::new(0),
+            duty: duty::Duty::new(),
             deferred: DeferredFaults::new(),
             threads: Threads::new(),
             dormant: dormant::Dormant::new(),

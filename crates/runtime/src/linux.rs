@@ -1,12 +1,14 @@
 //! Linux as the pager's [`Os`]: every call is the system call itself.
 
 use crate::os::{Alarm, Meter, Os, PopulatedPages, ProcessFiles, Userfaults};
-use crate::{Codec, Pager, maps, sys};
+use crate::text::Text;
+use crate::{Codec, Pager, maps, statistics, sys};
 use coldpress_engine::Worker;
 use coldpress_uffd::{
     AddressRange, Errno, Message, Moved, PAGE_SIZE, Pagemap, Region, Userfaultfd,
 };
 use core::ffi::c_int;
+use core::fmt::Write;
 use core::mem::MaybeUninit;
 use core::sync::atomic::AtomicU32;
 use linux_raw_sys::general as nr;
@@ -72,6 +74,14 @@ impl Os for Linux {
 
     fn is_thread_gone(thread: u32) -> bool {
         sys::is_thread_gone(thread)
+    }
+
+    /// Field 39 of `/proc/self/task/TID/stat` (`proc_pid_stat(5)`).
+    fn processor_of(thread: u32) -> Option<u32> {
+        let mut path = Text::<64>::default();
+        let _ = write!(path, "/proc/self/task/{thread}/stat");
+        let processor = statistics::stat_field(path.as_c_str()?, 39)?;
+        u32::try_from(processor).ok()
     }
 
     fn is_handler() -> bool {

@@ -56,6 +56,8 @@ pub trait Os: Sized + Send + Sync + 'static {
     fn thread_id() -> u32;
     /// Whether there is no thread of that number any more.
     fn is_thread_gone(thread: u32) -> bool;
+    /// The processor that a thread of this process is on, or was on when it last ran. `None`: nobody knows.
+    fn processor_of(thread: u32) -> Option<u32>;
     /// Whether the calling thread is a fault handler.
     fn is_handler() -> bool;
     /// Ranks of the locks that the calling thread holds; `None` in threads of the program.

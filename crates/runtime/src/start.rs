@@ -168,6 +168,7 @@ impl<O: Os> Pager<O> {
         pagemap: O::Pagemap,
     ) -> Result<(), StartError> {
         self.handler_count.store(0, Relaxed);
+        self.duty.reset();
         // SAFETY: as the caller promises.
         unsafe {
             self.discovery.open().map_err(|_| StartError::Proc)?;
@@ -440,6 +441,7 @@ impl Pager {
             sys::close_range(fd as u32, fd as u32);
         }
         self.handler_count.store(0, Relaxed);
+        self.duty.reset();
         // SAFETY: this is the first thread of the pager, the others do not exist yet, and the program waits.
         unsafe {
             self.leaving.reset();
@@ -599,6 +601,8 @@ impl Pager {
             if most > 1 {
                 sys::pin(thread, cpu);
             }
+            let processor = (most > 1).then_some(cpu as u32);
+            self.duty.begins(number, processor);
             number += 1;
         }
         sys::set_thread_name(c"coldpress/main");

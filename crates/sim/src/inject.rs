@@ -183,6 +183,7 @@ kinds! {
     FaultsDecompressed = "faults answered by decompression", Pager, 0;
     FaultsCopied = "faults answered from staging", Pager, 0;
     EventsRead = "events that were acted on", Pager, 0;
+    HandlersCalled = "parked handlers that were called", Pager, 0;
 }
 
 /// How often each kind fired, and how often it shall.

@@ -92,6 +92,8 @@ impl World {
                 _ => self.kernel.compare(page, &[0; PAGE_SIZE], "at the end"),
             }
         }
+        let started = self.handlers_started.get();
+        assert_eq!(started, pager.duty.count() > 0, "all handlers are parked");
         note_answers(pager);
     }
 }
@@ -109,6 +111,7 @@ fn note_answers(pager: &coldpress_runtime::Pager<super::SimOs>) {
         (Kind::FaultsCopied, counters.faults_copied.load(Relaxed)),
         (Kind::Forks, s.forks.load(Relaxed)),
         (Kind::EventsRead, s.events.load(Relaxed)),
+        (Kind::HandlersCalled, s.handlers_called.load(Relaxed)),
         (Kind::Compaction, counters.compaction_moves.load(Relaxed)),
     ] {
         simulation().injections.add(kind, count);

@@ -211,6 +211,9 @@ impl World {
     /// Lets the handlers go.
     fn start_handlers(&self, pager: &Pager<SimOs>) -> bool {
         let ready = pager.expect_handlers(HANDLERS);
+        for number in 0..HANDLERS {
+            pager.duty.begins(number, Some(number as u32));
+        }
         self.handlers_started.set(ready);
         wake(STARTED);
         ready

@@ -132,6 +132,12 @@ impl Os for SimOs {
         false
     }
 
+    /// Anywhere: threads are moved about.
+    fn processor_of(_thread: u32) -> Option<u32> {
+        act(What::Idle, 0, 0);
+        Some(random().below(super::HANDLERS as u64) as u32)
+    }
+
     fn is_handler() -> bool {
         simulation().current_name() == "handler"
     }
