@@ -1,5 +1,5 @@
 //! Reading a trace of decisions, as `run --trace FILE` has the pager write it (described at the head of
-//! `runtime/src/decisions.rs`): lines of JSON, the first about the process.
+//! `pager/src/report/decision_trace.rs`): lines of JSON, the first about the process.
 
 use crate::own_name;
 use crate::refusal::Refusal;

@@ -9,8 +9,12 @@
 use crate::the_pager::pager;
 use crate::{environment, libc_files, libc_symbols, sanitizers};
 use coldpress_interface::config::{TRACE_LOCKS, handed as names};
-use coldpress_runtime::config::{Config, variable};
-use coldpress_runtime::{message, run_file, start, sys, trace};
+use coldpress_pager::life::start;
+use coldpress_pager::machine::lock_trace as trace;
+use coldpress_pager::machine::message;
+use coldpress_pager::machine::run_file;
+use coldpress_pager::machine::sys;
+use coldpress_pager::settings::config::{Config, variable};
 use core::ffi::{c_char, c_int};
 use core::fmt::Write;
 
@@ -128,7 +132,7 @@ unsafe fn leave_alone(environment: *mut *mut c_char) {
 
 /// `coldpress run` tries in a process of its own whether the library can be loaded: no pager, no program.
 fn answer_trial() -> ! {
-    let mut text = coldpress_runtime::text::Text::<64>::new();
+    let mut text = coldpress_pager::machine::text::Text::<64>::new();
     let _ = writeln!(
         text,
         "{} {}",

@@ -49,8 +49,8 @@ mod wrappers;
 /// A defect of the pager: say where, and stop before a page can go wrong.
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    coldpress_runtime::message::say(format_args!("defect in the pager: {info}"));
-    coldpress_runtime::sys::abort()
+    coldpress_pager::machine::message::say(format_args!("defect in the pager: {info}"));
+    coldpress_pager::machine::sys::abort()
 }
 
 // Named by the precompiled core library; nothing here unwinds. Hidden: a program whose Rust runtime is a shared library

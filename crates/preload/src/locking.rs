@@ -7,8 +7,10 @@
 
 use crate::the_pager::pager;
 use crate::wrappers::answer;
-use coldpress_runtime::windows::ADDRESS_LIMIT;
-use coldpress_runtime::{maps, run_file, sys};
+use coldpress_pager::machine::maps;
+use coldpress_pager::machine::run_file;
+use coldpress_pager::machine::sys;
+use coldpress_pager::space::windows::ADDRESS_LIMIT;
 use coldpress_uffd::AddressRange;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -11,7 +11,7 @@
 use crate::libc_symbols;
 use crate::the_pager::pager;
 use crate::wrappers::Wrapped;
-use coldpress_runtime::exclusions::Reason;
+use coldpress_pager::space::exclusions::Reason;
 use coldpress_uffd::AddressRange;
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;

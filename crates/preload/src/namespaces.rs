@@ -2,12 +2,12 @@
 //!
 //! It does for user namespaces (and for entering a time namespace). A program that has one thread natively has the
 //! pager's beside it, so the pager leaves, and comes back afterwards
-//! ([`Pager::absent`](coldpress_runtime::Pager::absent)). The call is tried before, and the pager leaves only where it was
+//! ([`Pager::absent`](coldpress_pager::Pager::absent)). The call is tried before, and the pager leaves only where it was
 //! refused for that reason: a program that has other threads itself is refused as natively.
 
 use crate::the_pager::pager;
 use crate::wrappers::answer;
-use coldpress_runtime::sys;
+use coldpress_pager::machine::sys;
 use core::ffi::c_int;
 use linux_raw_sys::general as nr;
 

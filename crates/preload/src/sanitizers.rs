@@ -7,8 +7,8 @@
 use crate::libc_symbols::{first_of, next_of};
 use crate::main_program::Referred;
 use crate::the_pager::pager;
-use coldpress_runtime::config::variable;
-use coldpress_runtime::message;
+use coldpress_pager::machine::message;
+use coldpress_pager::settings::config::variable;
 use core::arch::{asm, naked_asm};
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int};

@@ -5,8 +5,8 @@
 
 use crate::the_pager::pager;
 use crate::{libc_symbols, piecewise};
-use coldpress_runtime::exclusions::{OldPlace, Reason};
-use coldpress_runtime::sys;
+use coldpress_pager::machine::sys;
+use coldpress_pager::space::exclusions::{OldPlace, Reason};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::ffi::{CStr, c_int, c_uint, c_ulong, c_void};
 use core::ptr::NonNull;

@@ -91,7 +91,7 @@ int main(int argc, char **argv) {
     fill_region(region, BYTES, 0, 1);
     settle(region, BYTES);
     if (!strcmp(how, "listed")) {
-        /* What the pager needs and wants (crates/runtime/src/filter.rs), and in the last line what this program does. */
+        /* What the pager needs and wants (crates/pager/src/machine/filter.rs), and in the last line what this program does. */
         unseen(filter(ANY_OF(SYS_read, SYS_ppoll, SYS_pread64, SYS_nanosleep, SYS_clock_gettime, SYS_restart_syscall,
                              SYS_getpid, SYS_gettid, SYS_exit, SYS_exit_group, SYS_tgkill, SYS_mincore, SYS_futex,
                              SYS_madvise, SYS_ioctl, SYS_open, SYS_openat, SYS_close, SYS_write, SYS_lseek,

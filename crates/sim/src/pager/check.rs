@@ -99,7 +99,7 @@ impl World {
 }
 
 /// What the pager has met, from its own figures.
-fn note_answers(pager: &coldpress_runtime::Pager<super::SimOs>) {
+fn note_answers(pager: &coldpress_pager::Pager<super::SimOs>) {
     let s = pager.host.statistics();
     let counters = pager.engine.counters();
     for (kind, count) in [

@@ -9,9 +9,11 @@ use crate::schedule::{self, block, fires, note, random, simulation, step};
 use crate::trace::What;
 use coldpress_codec::Page;
 use coldpress_engine::Worker;
-use coldpress_runtime::linux::Linux;
-use coldpress_runtime::os::{self, Alarm, Meter, Os, PopulatedPages, ProcessFiles, Userfaults};
-use coldpress_runtime::{Codec, Pager};
+use coldpress_pager::machine::linux::Linux;
+use coldpress_pager::machine::os::{
+    self, Alarm, Meter, Os, PopulatedPages, ProcessFiles, Userfaults,
+};
+use coldpress_pager::{Codec, Pager};
 use coldpress_uffd::{AddressRange, Errno, Message, Moved, PAGE_SIZE, Region};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

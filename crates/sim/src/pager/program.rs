@@ -12,9 +12,9 @@ use crate::schedule::{NOBODY, block, doze, fires, note, random, simulation, step
 use crate::trace::What;
 use coldpress_codec::Page;
 use coldpress_engine::Entry;
-use coldpress_runtime::Pager;
-use coldpress_runtime::exclusions::OldPlace;
-use coldpress_runtime::os::SignalsBlocked;
+use coldpress_pager::Pager;
+use coldpress_pager::machine::os::SignalsBlocked;
+use coldpress_pager::space::exclusions::OldPlace;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use std::sync::atomic::Ordering::Relaxed;
 

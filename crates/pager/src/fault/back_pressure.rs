@@ -1,0 +1,85 @@
+//! Holding faults back while memory stands above the budget.
+//!
+//! A restored page is a page more. Where pages come back faster than reclaim takes others, the
+//! budget could not be kept; so a fault that finds memory close below it waits for the reclaim thread,
+//! as an allocation in a kernel waits for reclaim, but never longer than `PATIENCE_NS`: with
+//! a budget that cannot be reached the program is slow, not stuck. The processor that the
+//! waiting thread leaves idle is reclaim's.
+
+use crate::Pager;
+use crate::machine::futex::wait_for;
+use crate::machine::os::Os;
+use crate::settings::watermarks::Watermarks;
+use coldpress_uffd::PAGE_SIZE;
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
+
+/// The longest that one fault is held back.
+const PATIENCE_NS: u64 = 2_000_000;
+
+/// What the reclaim thread and the handlers tell each other of memory.
+pub struct Pressure {
+    /// Private anonymous resident memory as last measured.
+    pub total_bytes: AtomicU64,
+    /// Pages put in place since.
+    pub restored: AtomicU64,
+    /// Changes with every measurement.
+    pub measured: AtomicU32,
+    /// Faults that are held back now.
+    pub waiting: AtomicU32,
+    /// Reclaim cannot reach the budget; waiting for it is in vain.
+    pub hopeless: AtomicBool,
+    /// The machine is short of memory, and this program helps out.
+    pub machine_is_short: AtomicBool,
+}
+
+impl Pressure {
+    /// Nothing measured yet.
+    pub const fn new() -> Self {
+        Self {
+            total_bytes: AtomicU64::new(0),
+            restored: AtomicU64::new(0),
+            measured: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            hopeless: AtomicBool::new(false),
+            machine_is_short: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn estimate(&self) -> u64 {
+        self.total_bytes.load(Relaxed) + self.restored.load(Relaxed) * PAGE_SIZE as u64
+    }
+}
+
+impl Default for Pressure {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O: Os> Pager<O> {
+    fn must_wait(&self) -> bool {
+        let config = self.config();
+        Watermarks::in_force(&config).waits(self.pressure.estimate(), &config)
+            && config.chaos.is_none()
+            && !self.pressure.hopeless.load(Relaxed)
+            && self.fork.pause.load(Acquire) == 0
+    }
+
+    /// Called before a fault is answered.
+    pub(crate) fn wait_for_room(&self) {
+        if self.must_wait() {
+            self.pressure.waiting.fetch_add(1, Relaxed);
+            let until = O::now_ns() + PATIENCE_NS;
+            while self.must_wait() && O::now_ns() < until {
+                let measured = self.pressure.measured.load(Acquire);
+                self.ring();
+                wait_for::<O>(&self.pressure.measured, measured, 1_000_000);
+            }
+            self.pressure.waiting.fetch_sub(1, Relaxed);
+        }
+        self.pressure.restored.fetch_add(1, Relaxed);
+    }
+}

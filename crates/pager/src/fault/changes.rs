@@ -1,0 +1,143 @@
+//! Changes of the address space, as events tell of them: the page lists are brought in step.
+
+use crate::Pager;
+use crate::fork::protocol::Operation;
+use crate::machine::message;
+use crate::machine::os::Os;
+use crate::space::paging::Space;
+use crate::space::windows::parts;
+use coldpress_engine::Entry;
+use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+impl<O: Os> Pager<O> {
+    /// Acts on an event. The gate is closed.
+    pub(super) fn apply(&self, event: Message) {
+        self.host.statistics().events.fetch_add(1, Relaxed);
+        let operation = match event {
+            Message::Unmap(range) => Operation::Unmap(range),
+            Message::Remove(range) => Operation::Remove(range),
+            Message::Remap { from, to, len } => Operation::Remap { from, to, len },
+            // EVENT_FORK is not asked for; anything else is no business of ours.
+            _ => return,
+        };
+        self.deliver(operation);
+    }
+
+    /// Carries a change out, or notes it while the pager is still. The gate is closed.
+    pub(crate) fn deliver(&self, operation: Operation) {
+        // At once in either case: when the fork is over the addresses may be mapped again and excluded anew.
+        if let Operation::Unmap(range) = operation {
+            self.host.exclusions.unmapped(range);
+        }
+        if self.fork.still.load(Acquire) {
+            self.fork.note(operation);
+        } else {
+            self.change(operation);
+        }
+    }
+
+    /// Brings the page lists in step with a change of the address space. The gate is closed, or
+    /// nobody else is there.
+    pub(crate) fn change(&self, operation: Operation) {
+        let host = &self.host;
+        match operation {
+            Operation::Remove(range) => {
+                self.forget(range);
+                host.note_as_registered(range);
+            }
+            Operation::Dropped(range) => self.forget(range),
+            Operation::Unmap(range) => {
+                self.forget(range);
+                host.unregister(range);
+                // Without room for what is left of it: it stays remembered, which does no harm.
+                host.not_inherited.subtract(range);
+            }
+            Operation::Remap { from, to, len } => {
+                let range = |at| AddressRange::new(at, len);
+                self.forget(range(to));
+                host.unregister(range(to));
+                for page in 0..len / PAGE_SIZE {
+                    self.transfer(from + page * PAGE_SIZE, to + page * PAGE_SIZE);
+                }
+                host.not_inherited.copied(range(from), range(to));
+                // A fault at the old place may have been left to a worker whose page was in place by
+                // then, and moved on with the rest (`Engine::transfer`).
+                host.wake_range(range(from));
+                // The old place stays registered until its own unmap event: with MREMAP_DONTUNMAP
+                // it stays for good.
+            }
+            Operation::Restored(_) => {}
+        }
+    }
+
+    fn transfer(&self, from: usize, to: usize) {
+        let host = &self.host;
+        let Some(source) = host.windows.find(&host.memory, from) else {
+            return;
+        };
+        let window = host.windows.get(source);
+        let from = window.index_of(from);
+        let registered = window.is_registered(from);
+        if !registered && !self.engine.has_leaf(source, from) {
+            return;
+        }
+        let Some(destination) = self.window_for(to) else {
+            cannot_follow::<O>(to);
+        };
+        let target = host.windows.get(destination);
+        let to = target.index_of(to);
+        if registered {
+            target.set_registered(to, to + 1, true);
+        }
+        let engine = &self.engine;
+        if !engine.transfer(self, (source, from), (destination, to))
+            && !matches!(engine.entry(source, from), Entry::Empty | Entry::Page(_))
+        {
+            cannot_follow::<O>(target.address(to));
+        }
+    }
+}
+
+/// No memory for the tables of memory that has moved: its content would be lost.
+fn cannot_follow<O: Os>(address: usize) -> ! {
+    message::say(format_args!(
+        "no memory for the tables of {address:#x}, where compressed memory was moved; the program \
+         ends here rather than lose it"
+    ));
+    O::abort()
+}
+
+impl<O: Os> Pager<O> {
+    fn forget(&self, range: AddressRange) {
+        let host = &self.host;
+        for part in parts(range) {
+            if let Some(segment) = host.windows.find(&host.memory, part.base) {
+                self.engine.decommit(self, segment, part.first, part.end);
+            }
+        }
+    }
+}
+
+impl<O: Os> Space<O> {
+    /// An event has told of this range, so all of it is registered, whether that was known or not: where a change came in
+    /// between, what was registered was not noted (`note_registered`). Its pages are still in place and about to be
+    /// dropped, and must not be tracked when they are found to be registered later.
+    fn note_as_registered(&self, range: AddressRange) {
+        for part in parts(range) {
+            if let Some(id) = self.windows.find(&self.memory, part.base) {
+                let window = self.windows.get(id);
+                window.set_registered(part.first, part.end, true);
+            }
+        }
+    }
+
+    fn unregister(&self, range: AddressRange) {
+        for part in parts(range) {
+            if let Some(id) = self.windows.find(&self.memory, part.base) {
+                let window = self.windows.get(id);
+                window.set_registered(part.first, part.end, false);
+            }
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Fault handlers: one thread pinned to each processor, all reading one userfaultfd.
+//!
+//! The handler that runs where the fault happened answers it: waking a thread on another
+//! processor costs some 70 µs in a virtual machine, a hand-over on the same one 4. Handlers on
+//! whose processor nobody faults are parked ([`duty`](crate::fault::duty)).
+//!
+//! A message is read with the gate closed (see `host`). An event is acted on before the gate
+//! opens again. A fault is answered after; while its handler cannot go on because the address
+//! space is changing, it reads on itself (`read_changes`): events it applies, faults it defers.
+//!
+//! Once whoever waited is awake (or just before, see `read_ahead_first` among the tunables) the handler may
+//! restore neighbours, until the next message waits.
+//!
+//! Nothing here allocates, calls libc, or touches memory that could be missing.
+
+use crate::fault::deferred::Fault;
+use crate::fault::duty::Sightings;
+use crate::machine::futex::wait_while;
+use crate::machine::os::{Os, Userfaults};
+use crate::settings::watermarks::Watermarks;
+use crate::{Codec, Pager};
+use coldpress_engine::{Expected, FaultOutcome, Worker};
+use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// What a handler is doing, for the watchdog and for fork.
+pub struct HandlerState {
+    /// Set while a message is being dealt with.
+    pub busy: AtomicBool,
+    /// Page of the fault.
+    pub address: AtomicUsize,
+    /// Thread that waits.
+    pub thread: AtomicU32,
+    /// When it was read; 0: no fault.
+    pub since_ns: AtomicU64,
+    /// Time that threads waited for this handler's answers, ever, and the longest wait. Written by the
+    /// handler alone, so that counting costs no more than two stores.
+    pub waited_ns: AtomicU64,
+    /// The longest.
+    pub longest_ns: AtomicU64,
+}
+
+impl HandlerState {
+    /// Doing nothing.
+    pub const fn new() -> Self {
+        Self {
+            busy: AtomicBool::new(false),
+            address: AtomicUsize::new(0),
+            thread: AtomicU32::new(0),
+            since_ns: AtomicU64::new(0),
+            waited_ns: AtomicU64::new(0),
+            longest_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes note of a fault that was answered after this long.
+    fn waited(&self, ns: u64) {
+        self.waited_ns
+            .store(self.waited_ns.load(Relaxed) + ns, Relaxed);
+        if ns > self.longest_ns.load(Relaxed) {
+            self.longest_ns.store(ns, Relaxed);
+        }
+    }
+
+    /// Nothing was waited for yet: in a new process.
+    pub(crate) fn forget_waits(&self) {
+        self.waited_ns.store(0, Relaxed);
+        self.longest_ns.store(0, Relaxed);
+    }
+}
+
+impl Default for HandlerState {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A handler thread. Its maker has pinned and named it: what it calls itself it calls again and again (`filter`).
+pub fn run<O: Os>(pager: &'static Pager<O>, number: usize) -> ! {
+    // SAFETY: worker `number + 1` and its workspace belong to this thread alone.
+    let mut worker = unsafe { pager.workplace.worker(number + 1) };
+    let uffd = pager.host.uffd.get().expect("opened before handlers start");
+    let state = &pager.handlers[number];
+    let mut sightings = Sightings::new(number);
+    let mut was_woken = false;
+    loop {
+        wait_while::<O>(&pager.fork.hold, 1);
+        if pager.leaving.has_begun() {
+            pager.leaving.thread_goes::<O>();
+        }
+        // Read first: a thread that was woken runs before its handler and faults again, so the next message is often
+        // there already.
+        match pager.read_one(state) {
+            Got::Fault(fault) => {
+                pager.serve(&mut worker, state, &mut sightings, fault);
+                while let Some(fault) = pager.deferred.pop() {
+                    pager.serve(&mut worker, state, &mut sightings, fault);
+                }
+                state.busy.store(false, Release);
+                was_woken = false;
+            }
+            Got::Change => {
+                let count = pager.handler_count.load(Relaxed);
+                if pager.duty.changed(&mut sightings, count) {
+                    pager.note_call();
+                }
+                was_woken = false;
+            }
+            Got::Nothing => {
+                if was_woken {
+                    sightings.came_in_vain();
+                }
+                pager.duty.park_if_in_vain(&mut sightings);
+                uffd.wait(None);
+                was_woken = true;
+            }
+        }
+    }
+}
+
+/// What reading brought.
+enum Got {
+    Fault(Fault),
+    Change,
+    Nothing,
+}
+
+impl<O: Os> Pager<O> {
+    /// Reads one message with the gate closed, and acts on it there if it is an event. A fault is
+    /// given back, with the handler marked busy.
+    fn read_one(&self, state: &HandlerState) -> Got {
+        let Some(uffd) = self.host.uffd.get() else {
+            return Got::Nothing;
+        };
+        let mut message = [Message::Unknown(0)];
+        let _closed = self.host.gate.close();
+        if self.fork.hold.load(Relaxed) == 1 || !matches!(uffd.read(&mut message), Ok(1)) {
+            return Got::Nothing;
+        }
+        match message[0] {
+            Message::Fault {
+                address,
+                write,
+                thread,
+            } => {
+                state.busy.store(true, Relaxed);
+                Got::Fault(Fault {
+                    address,
+                    write,
+                    thread,
+                    read_ns: 0,
+                })
+            }
+            event => {
+                self.apply(event);
+                Got::Change
+            }
+        }
+    }
+
+    /// Called by a handler in the middle of a fault that cannot go on: reads what is pending.
+    pub(crate) fn read_changes(&self) {
+        let Some(uffd) = self.host.uffd.get() else {
+            return;
+        };
+        let mut message = [Message::Unknown(0)];
+        loop {
+            let closed = self.host.gate.close();
+            match uffd.read(&mut message) {
+                Ok(1) => match message[0] {
+                    Message::Fault {
+                        address,
+                        write,
+                        thread,
+                    } => {
+                        drop(closed);
+                        self.deferred.push(
+                            uffd,
+                            Fault {
+                                address,
+                                write,
+                                thread,
+                                read_ns: O::now_ns(),
+                            },
+                        );
+                    }
+                    event => {
+                        self.apply(event);
+                        return;
+                    }
+                },
+                _ => {
+                    drop(closed);
+                    // The event was read; its thread has to run before the kernel lets us go on.
+                    O::sleep_ns(20_000);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn serve(
+        &self,
+        worker: &mut Worker<Codec>,
+        state: &HandlerState,
+        sightings: &mut Sightings,
+        fault: Fault,
+    ) {
+        let started = O::now_ns();
+        state.address.store(fault.address, Relaxed);
+        state.thread.store(fault.thread, Relaxed);
+        state.since_ns.store(started, Relaxed);
+        self.stall_for_the_watchdogs_test();
+        self.wait_for_room();
+        let (expected, answered) = match self.fork.still.load(Acquire) {
+            true => {
+                self.serve_still(worker, fault.address);
+                (None, O::now_ns())
+            }
+            false => self.answer(worker, fault, started),
+        };
+        state.since_ns.store(0, Relaxed);
+        let read = match fault.read_ns {
+            0 => started,
+            read => read,
+        };
+        state.waited(answered.saturating_sub(read));
+        if let Some(expected) = expected {
+            let engine = &self.engine;
+            engine.read_ahead(self, worker, expected, || self.may_read_ahead());
+        }
+        if self.duty.answered(sightings, fault.thread) {
+            self.note_call();
+        }
+    }
+
+    fn note_call(&self) {
+        self.host.statistics().handlers_called.fetch_add(1, Relaxed);
+    }
+}
+
+/// The longest that a fault is kept waiting for neighbours, where it is at all (the engine's
+/// `read_ahead_first`): a few pages' time.
+const FIRST_NS: u64 = 50_000;
+
+impl<O: Os> Pager<O> {
+    /// Whether a page that nobody waits for may be restored now; counts it, as if it were. Not while anybody
+    /// does wait: for a fault or an event that is still to be read, for memory, or for a fork.
+    fn may_read_ahead(&self) -> bool {
+        let config = self.config();
+        let pressure = &self.pressure;
+        let goes_on = self.deferred.is_empty()
+            && self.fork.hold.load(Relaxed) == 0
+            && self.fork.pause.load(Relaxed) == 0
+            && !pressure.machine_is_short.load(Relaxed)
+            && !Watermarks::in_force(&config).waits(pressure.estimate(), &config)
+            && self.host.uffd.get().is_some_and(|uffd| !uffd.wait(Some(0)));
+        pressure.restored.fetch_add(u64::from(goes_on), Relaxed);
+        goes_on
+    }
+
+    /// Answers a fault, and says what should be restored afterwards, since it will be touched next, and when the
+    /// fault was answered.
+    fn answer(
+        &self,
+        worker: &mut Worker<Codec>,
+        fault: Fault,
+        started: u64,
+    ) -> (Option<Expected>, u64) {
+        let statistics = self.host.statistics();
+        statistics.faults.fetch_add(1, Relaxed);
+        let Some(segment) = self.host.windows.find(&self.host.memory, fault.address) else {
+            let is_own = self.host.memory.range().contains(fault.address);
+            // Staging, touched by a program that populates all that is mapped. Or registered memory that moved to where
+            // no window is yet: make one, look again.
+            if is_own || self.window_for(fault.address).is_none() {
+                let zero = AddressRange::new(fault.address, PAGE_SIZE);
+                if let Some(uffd) = self.host.uffd.get() {
+                    let _ = uffd.zero(zero).or_else(|_| uffd.wake(zero).map(|()| 0));
+                }
+                return (None, O::now_ns());
+            }
+            return self.answer(worker, fault, started);
+        };
+        let index = self.host.windows.get(segment).index_of(fault.address);
+        let engine = &self.engine;
+        let mut expected = engine.touched(fault.thread, (segment, index));
+        let first =
+            |expected: &mut Expected| engine.tunables().read_ahead_first() && expected.is_proven();
+        if let Some(expected) = expected.take_if(first) {
+            let in_time = || O::now_ns() - started < FIRST_NS && self.may_read_ahead();
+            engine.read_ahead(self, worker, expected, in_time);
+        }
+        let outcome = engine.fault(self, worker, segment, index, fault.write);
+        let answered = O::now_ns();
+        if matches!(
+            outcome,
+            FaultOutcome::Decompressed | FaultOutcome::Copied | FaultOutcome::SameFilled
+        ) {
+            statistics.fault_service.record(answered - started);
+        }
+        (expected, answered)
+    }
+}
+
+impl<O: Os> Pager<O> {
+    /// The watchdog's test asks for a first fault that takes its time.
+    fn stall_for_the_watchdogs_test(&self) {
+        let stall = &self.stall_first_fault_ms;
+        if stall.load(Relaxed) != 0 {
+            let ms = stall.swap(0, Relaxed);
+            O::sleep_ns(ms * 1_000_000);
+        }
+    }
+}

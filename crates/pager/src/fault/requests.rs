@@ -1,0 +1,503 @@
+//! What the program's threads ask of the pager's: the preload library's wrappers come in here.
+//!
+//! A thread of the program cannot use the pager's userfaultfd (the descriptor stands in another
+//! table), so registering is done for it by the reclaim thread, one request at a time.
+
+use crate::fork::protocol::Operation;
+use crate::machine::futex::{FutexLock, Inside, add_and_wake, set_and_wake, wait_while};
+use crate::machine::linux::Linux;
+use crate::machine::os::{self, Os, SignalsBlocked, Userfaults};
+use crate::space::exclusions::{OldPlace, Reason, control_block_range};
+use crate::space::windows::parts;
+use crate::{Codec, Pager};
+use coldpress_engine::{Entry, Worker};
+use coldpress_uffd::{AddressRange, PAGE_SIZE};
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use lock_api::RawMutex;
+
+const NONE: u32 = 0;
+/// A range is to be registered whole.
+const REGISTER: u32 = 1;
+/// A range, all of whose pages are in place, is to be given up.
+pub(crate) const SURRENDER: u32 = 2;
+/// The pager is to leave the process.
+const LEAVE: u32 = 3;
+/// The handlers are to be started.
+const HANDLERS: u32 = 4;
+
+/// How often a range is registered whole before its call is made all the same.
+const ATTEMPTS: usize = 16;
+
+/// How often one looks whether what was just excluded is in place: for a third of a second in all.
+const PATIENCE: u32 = 40;
+
+/// How long one rests after the first of these looks; twice as long after each, ten milliseconds at most.
+const FIRST_PAUSE_NS: u64 = 20_000;
+
+/// What is asked, of which range, and the answer.
+pub struct Request<O: Os = Linux> {
+    /// One asker at a time.
+    lock: FutexLock<O>,
+    state: AtomicU32,
+    start: AtomicUsize,
+    end: AtomicUsize,
+    granted: AtomicBool,
+}
+
+impl<O: Os> Request<O> {
+    /// None.
+    pub const fn new() -> Self {
+        Self {
+            lock: FutexLock::INIT,
+            state: AtomicU32::new(NONE),
+            start: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
+            granted: AtomicBool::new(false),
+        }
+    }
+}
+
+impl<O: Os> Request<O> {
+    /// Nobody asks: in the child of a fork.
+    ///
+    /// # Safety
+    /// No other thread exists that uses it.
+    pub unsafe fn reset(&self) {
+        self.lock.reset();
+        self.state.store(NONE, Relaxed);
+    }
+}
+
+impl<O: Os> Default for Request<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O: Os> Pager<O> {
+    /// Wakes the reclaim thread.
+    pub fn ring(&self) {
+        add_and_wake::<O>(&self.bell);
+    }
+
+    /// Whether the reclaim thread has something better to do.
+    pub(crate) fn bell_rung(&self) -> bool {
+        self.fork.pause.load(Acquire) == 1
+            || self.request.state.load(Acquire) != NONE
+            || self.control.is_pending()
+    }
+
+    /// The gate, from inside. Who unmaps memory goes on when the event is *read*: its addresses may be
+    /// mapped and asked for again before it is acted upon, which would end what was asked. Events are
+    /// read and acted upon with the gate closed, so inside it those of earlier calls are past.
+    fn after_events(&self) -> Inside<'_, O> {
+        self.host.gate.enter_in_turn()
+    }
+
+    /// Leaves a range alone from now on. What has been taken of it stays away until it is touched, and a run that is
+    /// being taken in this moment may still take some.
+    pub fn exclude(&self, range: AddressRange, reason: Reason) {
+        if !self.is_expected() {
+            return;
+        }
+        let _signals = SignalsBlocked::<O>::new();
+        let _inside = self.after_events();
+        self.note_excluded(range, reason);
+    }
+
+    /// The same, and when this returns all of it is in place. Called by a thread of the program.
+    pub fn keep_in_place(&self, range: AddressRange, reason: Reason) {
+        self.exclude(range, reason);
+        self.bring_back(range);
+    }
+
+    /// Keeps the control block of a thread in place, and what surrounds it. Called by a thread of the program.
+    pub fn keep_control_block(&self, block: usize) {
+        if !self.is_expected() {
+            return;
+        }
+        let range = control_block_range(block);
+        {
+            let _signals = SignalsBlocked::<O>::new();
+            let _inside = self.after_events();
+            let added = self.host.exclusions.add_control_block(block);
+            tell_if_full(added, range);
+        }
+        self.bring_back(range);
+    }
+
+    /// Takes an exclusion down, with the gate in any state.
+    fn note_excluded(&self, range: AddressRange, reason: Reason) {
+        tell_if_full(self.host.exclusions.add(range, reason), range);
+    }
+
+    /// Calls `act`, a system call that drops pages without an event, while nothing is put in place: a page that came back
+    /// behind it would be taken for what is there now. `act` says by the function that it is handed which pages it has
+    /// dropped.
+    pub fn drop_unannounced<T>(&self, act: impl FnOnce(&dyn Fn(AddressRange)) -> T) -> T {
+        if !self.is_running() {
+            return act(&|_| ());
+        }
+        let _signals = SignalsBlocked::<O>::new();
+        let _closed = self.host.gate.close();
+        act(&|range| self.deliver(Operation::Dropped(range)))
+    }
+
+    /// Ends the exclusion of this range for `reason`.
+    pub fn include(&self, range: AddressRange, reason: Reason) {
+        if self.is_expected() {
+            let _signals = SignalsBlocked::<O>::new();
+            self.host.exclusions.remove(range, reason);
+        }
+    }
+
+    /// Children find what is in this range again, and no longer zeros.
+    pub fn keep_in_children(&self, range: AddressRange) {
+        if self.is_expected() {
+            let _signals = SignalsBlocked::<O>::new();
+            // Without room for what is left beside it, all of it stays excluded.
+            self.host.exclusions.subtract(range, Reason::WipedInChild);
+        }
+    }
+
+    /// The program has kept a range from its children (`MADV_DONTFORK`).
+    pub fn keep_from_children(&self, range: AddressRange) {
+        if !self.is_expected() {
+            return;
+        }
+        let _signals = SignalsBlocked::<O>::new();
+        // Not while a fork is prepared, which takes marks back that the program has not set.
+        let _no_fork = self.registering.lock();
+        let _inside = self.after_events();
+        if self.host.not_inherited.add(range) {
+            // Once more: a fork by another thread may have taken the mark back before.
+            // SAFETY: no content changes; the program has asked for it.
+            unsafe { O::madvise(range.start, range.len(), os::MADV_DONTFORK) };
+        } else {
+            crate::machine::message::say(format_args!(
+                "the program keeps more ranges from its children than can be remembered; they will \
+                 have {:#x}",
+                range.start
+            ));
+        }
+    }
+
+    /// The program lets its children have a range (again).
+    pub fn let_children_inherit(&self, range: AddressRange) {
+        if !self.is_expected() {
+            return;
+        }
+        let _signals = SignalsBlocked::<O>::new();
+        // Not during a fork, nor while one is prepared: what is marked then the child would not have.
+        let _no_fork = self.registering.lock();
+        let _inside = self.after_events();
+        if !self.host.not_inherited.subtract(range) {
+            crate::machine::message::say(format_args!(
+                "the program keeps more ranges from its children than can be remembered; a child \
+                 may not have {:#x}",
+                range.start
+            ));
+        }
+        self.host
+            .for_each_registered_in(range, |r| self.host.keep_from_raw_clones(r));
+    }
+
+    /// The program has moved, grown or cut `from`, which is `to` now. Called where [`unsplit`](Self::unsplit) calls `act`,
+    /// so that no fork comes between the move and this.
+    pub fn remapped(&self, from: AddressRange, to: AddressRange, old: OldPlace) {
+        let moved = to.start != from.start;
+        let marked = !self.host.not_inherited.is_empty();
+        if !self.is_running() || !moved && !marked {
+            return;
+        }
+        // Before the first lock: a handler of the program that interrupts its holder may touch memory that is away, and
+        // the pager may need that lock to answer.
+        let _signals = SignalsBlocked::<O>::new();
+        let exclusions = &self.host.exclusions;
+        let move_too = [Reason::WipedInChild, Reason::RobustMutex];
+        if marked || move_too.iter().any(|&reason| exclusions.has(reason)) {
+            let _inside = self.after_events();
+            if moved {
+                for reason in move_too {
+                    exclusions.moved(from, to, reason, old);
+                }
+            }
+            match old {
+                _ if !marked => {}
+                OldPlace::Unmapped => self.host.not_inherited.remapped(from, to),
+                OldPlace::Kept => self.host.not_inherited.copied(from, to),
+            }
+        }
+    }
+
+    /// Calls `act` (a system call that moves the memory of `range`) while `range` is registered
+    /// whole or not at all. Called by a thread of the program.
+    ///
+    /// Registering a part of a mapping splits it. The kernel before 6.17 refuses to move what
+    /// spans several mappings; later ones move them one by one, and stop with an error halfway
+    /// where a registered one follows.
+    pub fn unsplit<T>(&self, range: AddressRange, act: impl FnOnce() -> T) -> T {
+        let range = range.whole_pages();
+        if !self.is_running() {
+            return act();
+        }
+        let _signals = SignalsBlocked::<O>::new();
+        for _ in 0..ATTEMPTS {
+            let registering = self.registering.lock();
+            if !self.is_partly_registered(range) {
+                return act();
+            }
+            drop(registering);
+            if !self.register_whole(range) {
+                // Another thread is moving memory in this moment.
+                O::sleep_ns(100_000);
+            }
+        }
+        let _registering = self.registering.lock();
+        act()
+    }
+
+    fn register_whole(&self, range: AddressRange) -> bool {
+        self.ask(REGISTER, range)
+    }
+
+    /// Gives a range up that the program wants to register with a userfaultfd of its own: its
+    /// content is brought back, and it is left alone from now on. Called by a thread of the
+    /// program. Whether it succeeded.
+    pub fn surrender(&self, range: AddressRange) -> bool {
+        if !self.is_running() {
+            return false;
+        }
+        self.exclude(range, Reason::Asked);
+        for _ in 0..ATTEMPTS {
+            for part in parts(range) {
+                let Some(id) = self.host.windows.find(&self.host.memory, part.base) else {
+                    continue;
+                };
+                for index in part.first..part.end {
+                    if !matches!(self.engine.entry(id, index), Entry::Empty | Entry::Page(_)) {
+                        let address = self.host.windows.get(id).address(index);
+                        // SAFETY: memory of the program that it has mapped readable: it is
+                        // registered, and what is remembered of it was read from there.
+                        unsafe { core::ptr::read_volatile(address as *const u8) };
+                    }
+                }
+            }
+            if self.ask(SURRENDER, range) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The program cannot wait for this memory: it is not taken from now on, and what was taken is
+    /// brought back before this returns; or it can, and the memory is like any other. Called by a
+    /// thread of the program. `false`: there is no more room to remember it.
+    ///
+    /// Memory that is unmapped or moved is like any other when its addresses are used again.
+    pub fn advise(&self, range: AddressRange, sensitive: bool) -> bool {
+        if !self.is_expected() {
+            return true;
+        }
+        let exclusions = &self.host.exclusions;
+        if !sensitive {
+            let _signals = SignalsBlocked::<O>::new();
+            return exclusions.subtract(range, Reason::LatencySensitive);
+        }
+        {
+            let _signals = SignalsBlocked::<O>::new();
+            let _inside = self.after_events();
+            if !exclusions.add_if_room(range, Reason::LatencySensitive) {
+                return false;
+            }
+        }
+        self.bring_back(range);
+        true
+    }
+
+    /// Brings back what is away of a range that was just excluded. A run that was found clear of exclusions before
+    /// that may still be taken: its pages are claimed, under the lock under which this looks, from before it was
+    /// checked until it is known which of them are away. So what is at rest once stays.
+    fn bring_back(&self, range: AddressRange) {
+        if !self.is_running() {
+            return;
+        }
+        for attempt in 0..PATIENCE {
+            if !self.touch_what_is_away(range) {
+                return;
+            }
+            O::sleep_ns(FIRST_PAUSE_NS << attempt.min(9));
+        }
+    }
+
+    /// Has the kernel fault in what is away of a range, or being taken. Whether anything was.
+    fn touch_what_is_away(&self, range: AddressRange) -> bool {
+        let _signals = SignalsBlocked::<O>::new();
+        let mut any = false;
+        for part in parts(range) {
+            let Some(id) = self.host.windows.find(&self.host.memory, part.base) else {
+                continue;
+            };
+            for index in part.first..part.end {
+                if !self.engine.is_at_rest(id, index) {
+                    any = true;
+                    let address = self.host.windows.get(id).address(index);
+                    // SAFETY: a read fault changes no content; where the program may not read, it is an error.
+                    unsafe { O::madvise(address, PAGE_SIZE, os::MADV_POPULATE_READ) };
+                }
+            }
+        }
+        any
+    }
+
+    /// Lets the reclaim thread do something, and waits for it.
+    fn ask(&self, what: u32, range: AddressRange) -> bool {
+        let _signals = SignalsBlocked::<O>::new();
+        let request = &self.request;
+        request.lock.lock();
+        if !self.is_running() {
+            // It has left: nobody would answer.
+            // SAFETY: locked above.
+            unsafe { request.lock.unlock() };
+            return false;
+        }
+        request.start.store(range.start, Relaxed);
+        request.end.store(range.end, Relaxed);
+        request.state.store(what, Release);
+        self.ring();
+        wait_while::<O>(&request.state, what);
+        let granted = request.granted.load(Relaxed);
+        // SAFETY: locked above.
+        unsafe { request.lock.unlock() };
+        granted
+    }
+
+    /// Has the pager leave, and waits until it has.
+    pub(crate) fn ask_to_leave(&self) -> bool {
+        self.ask(LEAVE, AddressRange::new(0, 0))
+    }
+
+    /// Has the handlers started, where they are not, and waits until they are.
+    pub(crate) fn ask_for_handlers(&self) {
+        self.ask(HANDLERS, AddressRange::new(0, 0));
+    }
+
+    /// Starts handlers, if that is asked for.
+    pub(crate) fn serve_handlers(&self, start: impl FnOnce()) {
+        let request = &self.request;
+        if request.state.load(Acquire) == HANDLERS {
+            start();
+            request.granted.store(true, Relaxed);
+            set_and_wake::<O>(&request.state, NONE);
+        }
+    }
+
+    /// Whether all handlers are asked for.
+    pub(crate) fn wants_handlers(&self) -> bool {
+        self.request.state.load(Acquire) == HANDLERS
+    }
+
+    /// Leaves, if that is asked for. Called by the reclaim thread, which ends with it.
+    pub(crate) fn serve_leave(&'static self, worker: &mut Worker<Codec>) {
+        let request = &self.request;
+        if request.state.load(Acquire) != LEAVE {
+            return;
+        }
+        let left = O::leave(self, worker);
+        request.granted.store(left, Relaxed);
+        set_and_wake::<O>(&request.state, NONE);
+        if left {
+            self.leaving.thread_goes::<O>();
+        }
+    }
+
+    /// Whether some pages of the range are registered and some are not.
+    fn is_partly_registered(&self, range: AddressRange) -> bool {
+        let (mut some, mut all) = (false, true);
+        for part in parts(range) {
+            match self.host.windows.find(&self.host.memory, part.base) {
+                None => all = false,
+                Some(id) => {
+                    let window = self.host.windows.get(id);
+                    for index in part.first..part.end {
+                        let registered = window.is_registered(index);
+                        some |= registered;
+                        all &= registered;
+                    }
+                }
+            }
+        }
+        some && !all
+    }
+
+    /// Does what is asked for. Called by the reclaim thread.
+    pub(crate) fn serve_request(&self) {
+        self.serve_control();
+        let request = &self.request;
+        let what = request.state.load(Acquire);
+        let range = AddressRange {
+            start: request.start.load(Relaxed),
+            end: request.end.load(Relaxed),
+        };
+        let granted = match what {
+            NONE | LEAVE | HANDLERS => return,
+            SURRENDER => self.give_up(range),
+            _ => self.register_parts(range),
+        };
+        request.granted.store(granted, Relaxed);
+        set_and_wake::<O>(&request.state, NONE);
+    }
+
+    fn register_parts(&self, range: AddressRange) -> bool {
+        let mut granted = true;
+        for part in parts(range) {
+            let Some(segment) = self.window_for(part.base) else {
+                return false;
+            };
+            let _inside = self.host.gate.enter_in_turn();
+            let range = AddressRange {
+                start: part.base + part.first as usize * PAGE_SIZE,
+                end: part.base + part.end as usize * PAGE_SIZE,
+            };
+            granted &= self.register_in_window(segment, range).is_ok();
+        }
+        granted
+    }
+
+    fn give_up(&self, range: AddressRange) -> bool {
+        let Some(uffd) = self.host.uffd.get() else {
+            return false;
+        };
+        let _closed = self.host.gate.close();
+        let in_place = parts(range).all(|part| {
+            let window = self.host.windows.find(&self.host.memory, part.base);
+            window.is_none_or(|id| {
+                (part.first..part.end).all(|index| {
+                    matches!(self.engine.entry(id, index), Entry::Empty | Entry::Page(_))
+                })
+            })
+        });
+        // SAFETY: nothing of the range is remembered but what is in place.
+        if !in_place || unsafe { uffd.unregister(range) }.is_err() {
+            return false;
+        }
+        self.deliver(Operation::Unmap(range));
+        // SAFETY: no content changes.
+        unsafe { O::madvise(range.start, range.len(), os::MADV_DOFORK) };
+        // The change above has ended the exclusion with everything else.
+        self.note_excluded(range, Reason::Asked);
+        true
+    }
+}
+
+fn tell_if_full(added: bool, range: AddressRange) {
+    if !added {
+        crate::machine::message::say(format_args!(
+            "the table of memory that is left alone is full; {:#x} may be evicted",
+            range.start
+        ));
+    }
+}

@@ -1,0 +1,354 @@
+//! Linux as the pager's [`Os`]: every call is the system call itself.
+
+use crate::machine::maps;
+use crate::machine::os::{Alarm, Meter, Os, PopulatedPages, ProcessFiles, Userfaults};
+use crate::machine::proc_stat;
+use crate::machine::sys;
+use crate::machine::text::Text;
+use crate::{Codec, Pager};
+use coldpress_engine::Worker;
+use coldpress_uffd::{
+    AddressRange, Errno, Message, Moved, PAGE_SIZE, Pagemap, Region, Userfaultfd,
+};
+use core::ffi::c_int;
+use core::fmt::Write;
+use core::mem::MaybeUninit;
+use core::sync::atomic::AtomicU32;
+use linux_raw_sys::general as nr;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, RawDir};
+use rustix::thread::futex;
+
+/// Linux.
+#[derive(Debug)]
+pub enum Linux {}
+
+impl Os for Linux {
+    type Userfaultfd = Userfaultfd;
+    type Pagemap = Pagemap;
+    type ProcessFiles = ProcFiles;
+    type Meter = Statm;
+    type Alarm = ProcAlarm;
+
+    /// About a microsecond: what locks guard takes less.
+    const SPINS: u32 = 60;
+    const WORTH_COMPACTING: usize = 1 << 20;
+
+    #[inline]
+    fn now_ns() -> u64 {
+        sys::now_ns()
+    }
+
+    fn own_cpu_ns() -> u64 {
+        sys::own_cpu_ns()
+    }
+
+    fn process_cpu_ns() -> u64 {
+        sys::process_cpu_ns()
+    }
+
+    fn thread_cpu_ns(thread: u32) -> u64 {
+        sys::thread_cpu_ns(thread)
+    }
+
+    fn sleep_ns(ns: u64) {
+        sys::sleep_ns(ns);
+    }
+
+    fn wait_on(word: &AtomicU32, value: u32, timeout_ns: Option<u64>) {
+        let timeout = timeout_ns.map(|ns| rustix::time::Timespec {
+            tv_sec: (ns / 1_000_000_000) as i64,
+            tv_nsec: (ns % 1_000_000_000) as i64,
+        });
+        let _ = futex::wait(word, futex::Flags::PRIVATE, value, timeout.as_ref());
+    }
+
+    fn wake(word: &AtomicU32, count: u32) {
+        let _ = futex::wake(word, futex::Flags::PRIVATE, count);
+    }
+
+    fn process_id() -> u32 {
+        sys::process_id()
+    }
+
+    fn thread_id() -> u32 {
+        sys::thread_id()
+    }
+
+    fn is_thread_gone(thread: u32) -> bool {
+        sys::is_thread_gone(thread)
+    }
+
+    /// Field 39 of `/proc/self/task/TID/stat` (`proc_pid_stat(5)`).
+    fn processor_of(thread: u32) -> Option<u32> {
+        let mut path = Text::<64>::default();
+        let _ = write!(path, "/proc/self/task/{thread}/stat");
+        let processor = proc_stat::stat_field(path.as_c_str()?, 39)?;
+        u32::try_from(processor).ok()
+    }
+
+    fn is_handler() -> bool {
+        sys::is_handler()
+    }
+
+    fn held_ranks() -> Option<&'static AtomicU32> {
+        sys::held_ranks()
+    }
+
+    fn robust_list(thread: u32) -> Result<Option<usize>, Errno> {
+        sys::robust_list(thread)
+    }
+
+    fn differs(address: usize, value: u32) -> bool {
+        sys::differs(address, value)
+    }
+
+    fn block_signals() -> u64 {
+        sys::block_signals()
+    }
+
+    fn set_signals(mask: u64) {
+        sys::set_signals(mask);
+    }
+
+    #[cfg(debug_assertions)]
+    fn signal_that_may_come() -> Option<u32> {
+        sys::signal_that_may_come()
+    }
+
+    unsafe fn madvise(address: usize, len: usize, advice: c_int) -> isize {
+        // SAFETY: as the caller promises.
+        unsafe { sys::madvise(address, len, advice) }
+    }
+
+    fn resident_if_mapped(range: AddressRange) -> Result<u64, u64> {
+        sys::resident_if_mapped(range)
+    }
+
+    fn is_mapped(address: usize) -> bool {
+        sys::is_mapped(address)
+    }
+
+    fn keep_huge_pages_out(out: bool) -> bool {
+        sys::keep_huge_pages_out(out)
+    }
+
+    fn map(start: usize, bytes: usize) -> bool {
+        const READ_WRITE: usize = (nr::PROT_READ | nr::PROT_WRITE) as usize;
+        const FLAGS: u32 =
+            nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE | nr::MAP_FIXED_NOREPLACE;
+        let args = [start, bytes, READ_WRITE, FLAGS as usize, usize::MAX, 0];
+        // SAFETY: a fresh mapping, which replaces none.
+        if unsafe { sys::syscall(nr::__NR_mmap, args) } != start as isize {
+            return false;
+        }
+        // SAFETY: our own mapping. Huge pages would back what was never touched.
+        unsafe {
+            sys::madvise(start, bytes, sys::MADV_NOHUGEPAGE);
+            sys::madvise(start, bytes, sys::MADV_DONTDUMP);
+        }
+        true
+    }
+
+    fn lengthen(end: usize, by: usize) -> bool {
+        let args = [end - PAGE_SIZE, PAGE_SIZE, PAGE_SIZE + by, 0, 0, 0];
+        // SAFETY: our own mapping, which stays where it is.
+        unsafe { sys::syscall(nr::__NR_mremap, args) == (end - PAGE_SIZE) as isize }
+    }
+
+    /// The same every time where the kernel places nothing at random either.
+    fn random() -> u64 {
+        const ASK: usize = 0xffff_ffff;
+        const ADDR_NO_RANDOMIZE: isize = 0x004_0000;
+        const NONBLOCK: usize = 1;
+        // SAFETY: asked only; the kernel writes one word.
+        unsafe {
+            if sys::syscall(nr::__NR_personality, [ASK, 0, 0, 0, 0, 0]) & ADDR_NO_RANDOMIZE != 0 {
+                return 0;
+            }
+            let mut word = sys::now_ns();
+            let args = [
+                (&raw mut word) as usize,
+                size_of::<u64>(),
+                NONBLOCK,
+                0,
+                0,
+                0,
+            ];
+            sys::syscall(nr::__NR_getrandom, args);
+            word
+        }
+    }
+
+    fn unlock(start: usize, bytes: usize) {
+        // SAFETY: our own memory, of which no content changes.
+        unsafe { sys::syscall(nr::__NR_munlock, [start, bytes, 0, 0, 0, 0]) };
+    }
+
+    fn exit_thread() -> ! {
+        sys::exit_thread()
+    }
+
+    fn start_handlers(pager: &'static Pager, most: usize) -> bool {
+        pager.start_pinned_handlers(most)
+    }
+
+    fn leave(pager: &'static Pager, worker: &mut Worker<Codec>) -> bool {
+        pager.leave_now(worker)
+    }
+
+    fn abort() -> ! {
+        sys::abort()
+    }
+}
+
+impl Userfaults for Userfaultfd {
+    unsafe fn register(&self, range: AddressRange) -> Result<(), Errno> {
+        // SAFETY: as the caller promises.
+        unsafe { self.register(range) }
+    }
+
+    fn is_registered(&self, range: AddressRange) -> Result<bool, Errno> {
+        self.is_registered(range)
+    }
+
+    unsafe fn unregister(&self, range: AddressRange) -> Result<(), Errno> {
+        // SAFETY: as the caller promises.
+        unsafe { self.unregister(range) }
+    }
+
+    unsafe fn copy(&self, to: usize, from: *const u8, len: usize) -> Result<usize, Errno> {
+        // SAFETY: as the caller promises.
+        unsafe { self.copy(to, from, len) }
+    }
+
+    fn zero(&self, range: AddressRange) -> Result<usize, Errno> {
+        self.zero(range)
+    }
+
+    fn poison(&self, range: AddressRange) -> Result<usize, Errno> {
+        self.poison(range)
+    }
+
+    fn wake(&self, range: AddressRange) -> Result<(), Errno> {
+        self.wake(range)
+    }
+
+    unsafe fn move_pages(&self, to: usize, from: usize, len: usize) -> Moved {
+        // SAFETY: as the caller promises.
+        unsafe { self.move_pages(to, from, len) }
+    }
+
+    fn read(&self, into: &mut [Message; 1]) -> Result<usize, Errno> {
+        self.read(into)
+    }
+
+    fn wait(&self, timeout_ns: Option<u64>) -> bool {
+        self.wait(timeout_ns)
+    }
+}
+
+impl PopulatedPages for Pagemap {
+    fn populated(&self, range: AddressRange, into: &mut [Region]) -> Result<(usize, usize), Errno> {
+        self.populated(range, into)
+    }
+
+    fn first_populated(&self, range: AddressRange) -> Result<Option<usize>, Errno> {
+        self.first_populated(range)
+    }
+}
+
+/// Files of `/proc`.
+#[derive(Debug)]
+pub struct ProcFiles {
+    maps: OwnedFd,
+    tasks: OwnedFd,
+}
+
+fn open(path: &core::ffi::CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty())
+}
+
+impl ProcessFiles for ProcFiles {
+    fn open() -> Result<Self, Errno> {
+        Ok(Self {
+            maps: open(maps::PATH, OFlags::empty())?,
+            tasks: open(c"/proc/self/task", OFlags::DIRECTORY)?,
+        })
+    }
+
+    fn for_each_mapping(&self, buffer: &mut [u8], with: impl FnMut(&[u8])) -> Result<(), Errno> {
+        maps::for_each_line(self.maps.as_fd(), buffer, with)
+    }
+
+    fn for_each_thread(&self, mut with: impl FnMut(u32) -> Result<(), Errno>) -> Result<(), Errno> {
+        let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
+        rustix::fs::seek(&self.tasks, rustix::fs::SeekFrom::Start(0))?;
+        let mut entries = RawDir::new(&self.tasks, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            let thread = core::str::from_utf8(name).ok().and_then(|n| n.parse().ok());
+            if let Some(thread) = thread {
+                with(thread)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn most_mappings() -> Option<u32> {
+        let file = open(c"/proc/sys/vm/max_map_count", OFlags::empty()).ok()?;
+        let mut text = [0u8; 16];
+        let len = rustix::io::read(&file, &mut text).ok()?;
+        let digits = core::str::from_utf8(&text[..len]).ok()?;
+        digits.trim().parse().ok()
+    }
+}
+
+/// `/proc/thread-self/statm`.
+#[derive(Debug)]
+pub struct Statm(OwnedFd);
+
+impl Meter for Statm {
+    fn open() -> Option<Self> {
+        open(c"/proc/thread-self/statm", OFlags::empty())
+            .ok()
+            .map(Self)
+    }
+
+    fn private_anonymous_bytes(&self) -> u64 {
+        let mut text = [0u8; 128];
+        let len = rustix::io::pread(&self.0, &mut text, 0).unwrap_or(0);
+        let mut fields = text[..len]
+            .split(|&c| c == b' ')
+            .map(|f| core::str::from_utf8(f).ok().and_then(|f| f.parse().ok()));
+        let resident: u64 = fields.nth(1).flatten().unwrap_or(0);
+        let shared: u64 = fields.next().flatten().unwrap_or(0);
+        resident.saturating_sub(shared) * PAGE_SIZE as u64
+    }
+}
+
+/// `/proc/pressure/memory` and `/proc/meminfo`, as far as they can be opened.
+#[derive(Debug)]
+pub struct ProcAlarm {
+    pressure: Option<OwnedFd>,
+    memory: Option<OwnedFd>,
+}
+
+impl Alarm for ProcAlarm {
+    fn open() -> Self {
+        Self {
+            pressure: open(c"/proc/pressure/memory", OFlags::empty()).ok(),
+            memory: open(c"/proc/meminfo", OFlags::empty()).ok(),
+        }
+    }
+
+    fn pressure(&self, into: &mut [u8]) -> Option<usize> {
+        rustix::io::pread(self.pressure.as_ref()?, into, 0).ok()
+    }
+
+    fn memory(&self, into: &mut [u8]) -> Option<usize> {
+        rustix::io::pread(self.memory.as_ref()?, into, 0).ok()
+    }
+}

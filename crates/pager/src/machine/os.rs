@@ -1,0 +1,278 @@
+//! What the pager asks of the machine.
+//!
+//! The pager is written for any [`Os`]. A product has [`Linux`](crate::machine::linux::Linux); the simulation has one that behaves as
+//! the kernel is known to behave (docs/kernel-behaviour.md), and decides who goes on. Nothing is chosen at run time: the
+//! compiler makes a pager for each, and calls of `Linux` are the system calls themselves.
+//!
+//! Everything that may wait, that another thread may see, or that depends on the moment goes through here. What only
+//! reads or writes files for people (messages, traces, the run file) does not, nor does what a pager does once in its
+//! life (opening descriptors, leaving, judging filters).
+
+use crate::{Codec, Pager};
+use coldpress_engine::Worker;
+use coldpress_uffd::{AddressRange, Errno, Message, Moved, PAGE_SIZE, Region};
+use core::ffi::c_int;
+use core::sync::atomic::AtomicU32;
+
+/// The machine, as the pager uses it. A type and no value: locks, which have no way to a value, ask it too.
+pub trait Os: Sized + Send + Sync + 'static {
+    /// How the pager is told of faults and changes, and moves pages.
+    type Userfaultfd: Userfaults;
+    /// Tells which pages are populated.
+    type Pagemap: PopulatedPages;
+    /// Tells of the mappings and threads of the process.
+    type ProcessFiles: ProcessFiles;
+    /// Tells how much memory the process has.
+    type Meter: Meter;
+    /// Tells whether the machine is short of memory.
+    type Alarm: Alarm;
+
+    /// Nanoseconds since an arbitrary moment.
+    fn now_ns() -> u64;
+    /// Processor time of the calling thread.
+    fn own_cpu_ns() -> u64;
+    /// Processor time of the process.
+    fn process_cpu_ns() -> u64;
+    /// Processor time of a thread of this process; 0 where there is none of this number.
+    fn thread_cpu_ns(thread: u32) -> u64;
+
+    /// Does nothing for so long.
+    fn sleep_ns(ns: u64);
+    /// Sleeps while `word` is `value`, for `timeout_ns` at most; may return for no reason.
+    fn wait_on(word: &AtomicU32, value: u32, timeout_ns: Option<u64>);
+    /// Wakes so many of those who sleep on `word`.
+    fn wake(word: &AtomicU32, count: u32);
+    /// Something is about to be done that others may see: the simulation lets others go first.
+    #[inline(always)]
+    fn step() {}
+    /// How often a lock is tried before its thread sleeps.
+    const SPINS: u32;
+    /// Bytes lost to half-empty frames that are worth a pass over storage.
+    const WORTH_COMPACTING: usize;
+
+    /// Number of this process.
+    fn process_id() -> u32;
+    /// Number of the calling thread.
+    fn thread_id() -> u32;
+    /// Whether there is no thread of that number any more.
+    fn is_thread_gone(thread: u32) -> bool;
+    /// The processor that a thread of this process is on, or was on when it last ran. `None`: nobody knows.
+    fn processor_of(thread: u32) -> Option<u32>;
+    /// Whether the calling thread is a fault handler.
+    fn is_handler() -> bool;
+    /// Ranks of the locks that the calling thread holds; `None` in threads of the program.
+    fn held_ranks() -> Option<&'static AtomicU32>;
+    /// Where a thread has its list of robust futexes.
+    ///
+    /// # Errors
+    /// Where the kernel does not tell.
+    fn robust_list(thread: u32) -> Result<Option<usize>, Errno>;
+    /// Whether the word at `address` is there and is not `value`.
+    fn differs(address: usize, value: u32) -> bool;
+
+    /// Blocks all signals of the calling thread; the mask to set again.
+    fn block_signals() -> u64;
+    /// Sets the signal mask of the calling thread.
+    fn set_signals(mask: u64);
+    /// The first signal that the calling thread does not block.
+    #[cfg(debug_assertions)]
+    fn signal_that_may_come() -> Option<u32>;
+
+    /// `madvise`, with any advice.
+    ///
+    /// # Safety
+    /// As the advice demands.
+    unsafe fn madvise(address: usize, len: usize, advice: c_int) -> isize;
+    /// Which of the first 64 pages of a range are resident. `Err`: some of it is not mapped, and what lies behind counts
+    /// as not resident.
+    ///
+    /// # Errors
+    /// As said.
+    fn resident_if_mapped(range: AddressRange) -> Result<u64, u64>;
+    /// Whether a page lies in any mapping.
+    fn is_mapped(address: usize) -> bool;
+    /// Keeps huge pages out of the whole process, or no longer. `true`: that is new.
+    fn keep_huge_pages_out(out: bool) -> bool;
+    /// Maps `bytes` of zeros at `start`, for the pager. `false`: something is there, or there is no memory.
+    fn map(start: usize, bytes: usize) -> bool;
+    /// Lengthens the pager's own mapping that ends at `end` in place.
+    fn lengthen(end: usize, by: usize) -> bool;
+    /// Anything.
+    fn random() -> u64;
+    /// Unlocks memory of the pager.
+    fn unlock(start: usize, bytes: usize);
+
+    /// Ends the calling thread, one of the pager's.
+    fn exit_thread() -> !;
+    /// Starts handlers, `most` of them at most; one may be there. By a thread of the pager, before the first page is
+    /// taken out. `false`: there is none, since no thread could be made, and nothing may be registered.
+    fn start_handlers(pager: &'static Pager<Self>, most: usize) -> bool;
+    /// Leaves the process, in which all memory is in place afterwards. By the reclaim thread, between two rounds.
+    /// `false`: the pager stays.
+    fn leave(pager: &'static Pager<Self>, worker: &mut Worker<Codec>) -> bool;
+
+    /// Ends the program: going on would lose what is its.
+    fn abort() -> !;
+
+    /// Which of the first 64 pages of a range are resident, as far as it is mapped.
+    fn resident(range: AddressRange) -> u64 {
+        Self::resident_if_mapped(range).unwrap_or_else(|pages| pages)
+    }
+
+    /// Whether the page at `address` is resident.
+    fn is_resident(address: usize) -> bool {
+        Self::resident(AddressRange::new(address, PAGE_SIZE)) != 0
+    }
+}
+
+/// A userfaultfd. What the calls do, and answer, is told at [`coldpress_uffd::Userfaultfd`].
+pub trait Userfaults: Send + Sync {
+    /// Registers a range for missing pages.
+    ///
+    /// # Safety
+    /// As [`coldpress_uffd::Userfaultfd::register`].
+    ///
+    /// # Errors
+    /// Those of the call.
+    unsafe fn register(&self, range: AddressRange) -> Result<(), Errno>;
+    /// Whether all of a range is registered.
+    ///
+    /// # Errors
+    /// `AGAIN`: a message about a change waits to be read.
+    fn is_registered(&self, range: AddressRange) -> Result<bool, Errno>;
+    /// Ends the registration of a range.
+    ///
+    /// # Safety
+    /// As [`coldpress_uffd::Userfaultfd::unregister`].
+    ///
+    /// # Errors
+    /// Those of the call.
+    unsafe fn unregister(&self, range: AddressRange) -> Result<(), Errno>;
+    /// Puts a copy of `len` bytes in place, and wakes who waits.
+    ///
+    /// # Safety
+    /// `from` can be read.
+    ///
+    /// # Errors
+    /// Those of the call.
+    unsafe fn copy(&self, to: usize, from: *const u8, len: usize) -> Result<usize, Errno>;
+    /// Puts the page of zeros in place, and wakes who waits.
+    ///
+    /// # Errors
+    /// Those of the call.
+    fn zero(&self, range: AddressRange) -> Result<usize, Errno>;
+    /// Makes every touch of a range raise SIGBUS.
+    ///
+    /// # Errors
+    /// Those of the call.
+    fn poison(&self, range: AddressRange) -> Result<usize, Errno>;
+    /// Wakes who waits for a range.
+    ///
+    /// # Errors
+    /// Those of the call.
+    fn wake(&self, range: AddressRange) -> Result<(), Errno>;
+    /// Moves pages.
+    ///
+    /// # Safety
+    /// As [`coldpress_uffd::Userfaultfd::move_pages`].
+    unsafe fn move_pages(&self, to: usize, from: usize, len: usize) -> Moved;
+    /// Reads one message, if there is one.
+    ///
+    /// # Errors
+    /// `AGAIN`: there is none.
+    fn read(&self, into: &mut [Message; 1]) -> Result<usize, Errno>;
+    /// Waits until there is something to read, for so long at most. Whether there is.
+    fn wait(&self, timeout_ns: Option<u64>) -> bool;
+}
+
+/// A page map.
+pub trait PopulatedPages: Send + Sync {
+    /// Fills `into` with the populated parts of a range. How many there are, and up to where was looked.
+    ///
+    /// # Errors
+    /// Those of the call.
+    fn populated(&self, range: AddressRange, into: &mut [Region]) -> Result<(usize, usize), Errno>;
+    /// The first populated page of a range.
+    ///
+    /// # Errors
+    /// Those of the call.
+    fn first_populated(&self, range: AddressRange) -> Result<Option<usize>, Errno>;
+}
+
+/// The mappings and threads of the process.
+pub trait ProcessFiles: Sized + Send + Sync {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    fn open() -> Result<Self, Errno>;
+    /// Calls `with` for every mapping, as a line of `/proc/self/maps`, read through `buffer`.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    fn for_each_mapping(&self, buffer: &mut [u8], with: impl FnMut(&[u8])) -> Result<(), Errno>;
+    /// Calls `with` with the number of each thread.
+    ///
+    /// # Errors
+    /// Those of `getdents`.
+    fn for_each_thread(&self, with: impl FnMut(u32) -> Result<(), Errno>) -> Result<(), Errno>;
+    /// How many mappings a process may have, where that can be known.
+    fn most_mappings() -> Option<u32>;
+}
+
+/// How much memory the process has.
+pub trait Meter: Sized {
+    /// Opens what is measured.
+    fn open() -> Option<Self>;
+    /// Private anonymous resident memory in bytes.
+    fn private_anonymous_bytes(&self) -> u64;
+}
+
+/// Whether the machine is short of memory.
+pub trait Alarm: Sized {
+    /// Opens what there is.
+    fn open() -> Self;
+    /// The text of `/proc/pressure/memory`.
+    fn pressure(&self, into: &mut [u8]) -> Option<usize>;
+    /// The text of `/proc/meminfo`.
+    fn memory(&self, into: &mut [u8]) -> Option<usize>;
+}
+
+/// All signals of the calling thread are blocked while it lives. A thread of the program that
+/// holds something of the pager's must not run a handler: it could touch missing memory.
+#[derive(Debug)]
+pub struct SignalsBlocked<O: Os> {
+    before: u64,
+    os: core::marker::PhantomData<fn() -> O>,
+}
+
+impl<O: Os> SignalsBlocked<O> {
+    /// Blocks them.
+    pub fn new() -> Self {
+        Self {
+            before: O::block_signals(),
+            os: core::marker::PhantomData,
+        }
+    }
+}
+
+impl<O: Os> Default for SignalsBlocked<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O: Os> Drop for SignalsBlocked<O> {
+    fn drop(&mut self) {
+        O::set_signals(self.before);
+    }
+}
+
+/// Drops a range's pages.
+pub const MADV_DONTNEED: c_int = 4;
+/// Leaves a range out of forked children.
+pub const MADV_DONTFORK: c_int = 10;
+/// Gives a range to forked children again.
+pub const MADV_DOFORK: c_int = 11;
+/// Faults in what can be read.
+pub const MADV_POPULATE_READ: c_int = 22;

@@ -1,0 +1,10 @@
+//! The address space of the program: windows, what is registered, what is never taken.
+
+pub mod discovery;
+pub mod exclusions;
+pub(crate) mod mapping_content;
+pub(crate) mod mapping_count;
+pub mod not_inherited;
+pub mod paging;
+pub mod windows;
+pub mod workplace;

@@ -1,0 +1,635 @@
+//! Linux as the engine's host: pages leave by `UFFDIO_MOVE` and come back by `UFFDIO_COPY`.
+//!
+//! # Why the gate
+//!
+//! The kernel tells of `munmap`, `mremap` and `madvise` by events, and lets the caller go on as
+//! soon as the event was *read*. From then on the memory may be something else, although nobody
+//! has acted on the event yet. Therefore reading a message, and acting on it when it is an event,
+//! happens with the [gate](crate::machine::futex::Gate) closed; whatever relies on the page lists being
+//! in step with the kernel (moving pages out, copying pages in) happens inside the gate. While
+//! someone is inside, an event can only be unread, and the kernel answers `EAGAIN` to every move
+//! and copy on a userfaultfd with an unread event. Staging is registered with the *same*
+//! userfaultfd as the program's memory for this reason: a move asks the destination's
+//! userfaultfd only.
+//!
+//! # Why the pager is the host
+//!
+//! [`Space`] is the machine, and knows nothing of the engine. What the engine is handed as its host is the [`Pager`],
+//! which has both: memory is registered in the middle of `take`, and the engine has to track what is populated there;
+//! and while the engine waits for the machine to change (`let_changes_in`) it is the engine that has to be told of the
+//! change. So neither keeps a way to the other.
+//!
+//! Invariants:
+//! * I1 A page is moved out only if it is tracked, lies in a registered range, and one is inside
+//!   the gate.
+//! * I2 Pages of a registered range are tracked only if they were there when it was registered
+//!   or were put there by us: so a page that the program has dropped, but whose memory the kernel
+//!   has not zapped yet, is never moved out.
+//! * I3 Staging is unregistered while it is dropped, so that no event arises from our own call.
+
+use crate::Pager;
+use crate::machine::futex::{FutexLock, Gate, Inside};
+use crate::machine::late::Late;
+use crate::machine::linux::Linux;
+use crate::machine::os::{self, Os, PopulatedPages, Userfaults};
+use crate::memory::own::Memory;
+use crate::space::exclusions::{ARENA_BYTES, Exclusions};
+use crate::space::mapping_count::Width;
+use crate::space::not_inherited::NotInherited;
+use crate::space::windows::{WINDOW_BYTES, Windows};
+use coldpress_arena::ChunkSource;
+use coldpress_codec::Page;
+use coldpress_engine::{
+    Doubt, Host, Installed, LEAF_PAGES, PageIndex, SegmentId, StagingSlot, Taken,
+};
+use coldpress_interface::statistics::{Failure, Statistics};
+use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Region};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+
+/// This machine and process.
+pub struct Space<O: Os = Linux> {
+    /// The pager's own memory.
+    pub memory: Memory<O>,
+    /// From address to segment.
+    pub windows: Windows,
+    /// Keeps events apart from what relies on there being none.
+    pub gate: Gate<O>,
+    /// The program's ranges and staging are registered with it.
+    pub uffd: Late<O::Userfaultfd>,
+    /// Which pages are populated.
+    pub pagemap: Late<O::Pagemap>,
+    /// What is never evicted.
+    pub exclusions: Exclusions<O>,
+    /// What the program keeps from its children itself.
+    pub not_inherited: NotInherited<O>,
+    /// Pages in staging now.
+    pub staged_pages: AtomicU64,
+    statistics: AtomicPtr<Statistics>,
+    /// Where it goes while there is no page.
+    no_statistics: Statistics,
+}
+
+static ZERO_PAGE: Page = [0; PAGE_SIZE];
+
+impl<O: Os> Space<O> {
+    /// A host that has not started.
+    pub const fn new() -> Self {
+        Self {
+            memory: Memory::new(),
+            windows: Windows::new(),
+            gate: Gate::new(),
+            uffd: Late::new(),
+            pagemap: Late::new(),
+            exclusions: Exclusions::new(),
+            not_inherited: NotInherited::new(),
+            staged_pages: AtomicU64::new(0),
+            statistics: AtomicPtr::new(core::ptr::null_mut()),
+            no_statistics: Statistics::new(),
+        }
+    }
+
+    /// The statistics page.
+    pub fn statistics(&self) -> &Statistics {
+        let page = self.statistics.load(Relaxed);
+        // SAFETY: null, or a mapping that stays (see `set_statistics`).
+        unsafe { page.as_ref() }.unwrap_or(&self.no_statistics)
+    }
+
+    /// Sets the statistics page.
+    ///
+    /// # Safety
+    /// It is valid and stays mapped.
+    pub unsafe fn set_statistics(&self, page: *mut Statistics) {
+        self.statistics.store(page, Relaxed);
+    }
+
+    /// Segment and index of the page of an address, if there is a window.
+    pub fn place_of(&self, address: usize) -> Option<(SegmentId, PageIndex)> {
+        let segment = self.windows.find(&self.memory, address)?;
+        Some((segment, self.windows.get(segment).index_of(address)))
+    }
+
+    /// Lets the threads that wait anywhere in `range` try again.
+    pub(crate) fn wake_range(&self, range: AddressRange) {
+        // There is none yet where the child of a fork carries its parent's journal out.
+        if let Some(uffd) = self.uffd.get() {
+            let _ = uffd.wake(range);
+        }
+    }
+
+    fn uffd(&self) -> &O::Userfaultfd {
+        self.uffd.get().expect("the engine runs after the start")
+    }
+
+    fn page_at(&self, segment: SegmentId, index: PageIndex) -> AddressRange {
+        AddressRange::new(self.windows.get(segment).address(index), PAGE_SIZE)
+    }
+
+    fn slot(&self, slot: StagingSlot) -> usize {
+        self.memory.staging().start + slot.0 as usize * PAGE_SIZE
+    }
+
+    fn installed(&self, result: Result<usize, Errno>, at: AddressRange) -> Installed {
+        let installed = match outcome(result) {
+            Installed::Gone if self.is_changing() => Installed::Changing,
+            installed => installed,
+        };
+        match (installed, result) {
+            (Installed::AlreadyPresent, _) => {
+                let _ = self.uffd().wake(at);
+            }
+            (Installed::Refused, Err(errno)) => crate::machine::message::say(format_args!(
+                "page {:#x} cannot be put in place: error {}",
+                at.start,
+                errno.raw_os_error()
+            )),
+            _ => {}
+        }
+        installed
+    }
+
+    /// Whether a change of the address space waits to be read. Inside the gate, where none is read
+    /// meanwhile: asked after `ENOENT`, which the kernel answers also for memory that `mremap` moved away
+    /// while the call waited for its mapping. Then it is not gone, but somewhere else.
+    fn is_changing(&self) -> bool {
+        self.uffd().is_registered(self.memory.staging()) == Err(Errno::AGAIN)
+    }
+
+    /// Marks a page so that every touch of it raises SIGBUS. Where the kernel refuses even that
+    /// for a reason that we do not know, the program ends rather than read what it never wrote.
+    pub(crate) fn poison_page(&self, at: AddressRange) -> Installed {
+        match self.installed(self.uffd().poison(at), at) {
+            Installed::Refused => {
+                crate::machine::message::say(format_args!(
+                    "page {:#x} is in doubt and cannot be poisoned; the program ends here",
+                    at.start
+                ));
+                O::abort()
+            }
+            installed => installed,
+        }
+    }
+
+    /// Counts a poisoned page, and tells the person.
+    pub(crate) fn tell_of_doubt(&self, at: AddressRange, doubt: Doubt) {
+        let (failure, why) = match doubt {
+            Doubt::Damaged => (Failure::Corrupt, "its stored content fails its checksum"),
+            Doubt::Refused => (
+                Failure::InstallRefused,
+                "the kernel refused to put it in place",
+            ),
+        };
+        self.statistics().fail(failure);
+        crate::machine::message::say(format_args!(
+            "page {:#x}: {why}; it is poisoned (a touch raises SIGBUS)",
+            at.start
+        ));
+    }
+
+    /// Which of the `count` slots from `slot` hold a page.
+    fn filled_slots(&self, slot: StagingSlot, count: usize) -> u64 {
+        let range = AddressRange::new(self.slot(slot), count * PAGE_SIZE);
+        let mut filled = 0;
+        let note = |address: usize| filled |= 1 << ((address - range.start) / PAGE_SIZE);
+        match self.for_each_populated(range, || (), note) {
+            true => filled,
+            false => O::resident(range),
+        }
+    }
+
+    /// Calls `with` for each populated page of `range`, in the order of their addresses. A guard
+    /// from `around` is held over each look at the page map and the calls it leads to.
+    /// `false`: the kernel refused to tell of all.
+    pub(crate) fn for_each_populated<G>(
+        &self,
+        range: AddressRange,
+        around: impl Fn() -> G,
+        mut with: impl FnMut(usize),
+    ) -> bool {
+        let Some(pagemap) = self.pagemap.get() else {
+            // In the young child of a fork, which has not opened it yet.
+            for start in (range.start..range.end).step_by(64 * PAGE_SIZE) {
+                let _around = around();
+                let end = range.end.min(start + 64 * PAGE_SIZE);
+                let mut resident = O::resident(AddressRange { start, end });
+                while resident != 0 {
+                    with(start + resident.trailing_zeros() as usize * PAGE_SIZE);
+                    resident &= resident - 1;
+                }
+            }
+            return true;
+        };
+        let mut regions = [Region::default(); LEAF_PAGES as usize];
+        let mut rest = range;
+        while !rest.is_empty() {
+            let _around = around();
+            let Ok((found, walked)) = pagemap.populated(rest, &mut regions) else {
+                return false;
+            };
+            for region in &regions[..found] {
+                for address in (region.start as usize..region.end as usize).step_by(PAGE_SIZE) {
+                    with(address);
+                }
+            }
+            if walked <= rest.start {
+                return false;
+            }
+            rest.start = walked;
+        }
+        true
+    }
+
+    /// Moves `pages` neighbours, each of which holds something as far as is known, and tells what became of
+    /// each. Inside the gate.
+    fn move_run(&self, source: usize, destination: usize, pages: u32) -> MovedRun {
+        let statistics = self.statistics();
+        let len = pages as usize * PAGE_SIZE;
+        let mut run = MovedRun::default();
+        let (mut done, mut again) = (0, 0);
+        while done < len {
+            // SAFETY: I1; the content is given back by the fault handlers.
+            let moved = unsafe {
+                self.uffd()
+                    .move_pages(destination + done, source + done, len - done)
+            };
+            for n in done / PAGE_SIZE..(done + moved.bytes) / PAGE_SIZE {
+                run.reached |= 1 << n;
+            }
+            done += moved.bytes;
+            let bit = 1u64 << ((done / PAGE_SIZE) & 63);
+            match moved.stopped {
+                None => break,
+                Some(Errno::AGAIN) if moved.bytes > 0 => continue,
+                Some(errno @ (Errno::AGAIN | Errno::NOENT))
+                    if errno == Errno::AGAIN || self.is_changing() =>
+                {
+                    statistics.fail(Failure::MoveAgain);
+                    again += 1;
+                    if again > 2 {
+                        run.gave_up = true;
+                        break;
+                    }
+                    continue;
+                }
+                Some(Errno::BUSY) => {
+                    statistics.fail(Failure::MoveBusy);
+                    run.refused |= bit;
+                }
+                Some(Errno::NOENT) => run.holes |= bit,
+                Some(Errno::INVAL) => {
+                    statistics.fail(Failure::MoveInvalid);
+                    run.refused |= bit;
+                }
+                // The kernel has moved the page and told nothing of it. Where it is still in its place, what lies in
+                // the slot is not ours: the program has populated all that is mapped, staging too.
+                Some(Errno::EXIST) if !O::is_resident(source + done) => {
+                    statistics.fail(Failure::MoveOther);
+                    run.reached |= bit;
+                }
+                Some(_) => {
+                    statistics.fail(Failure::MoveOther);
+                    run.refused |= bit;
+                }
+            }
+            done += PAGE_SIZE;
+        }
+        run
+    }
+
+    /// A child made behind libc's back would read zeros where pages are away: it shall not have
+    /// the memory, unless only the program decides that (`not_inherited`).
+    pub(crate) fn keep_from_raw_clones(&self, range: AddressRange) {
+        self.not_inherited.for_each_inherited(range, |r| {
+            // SAFETY: no content changes.
+            unsafe { O::madvise(r.start, r.len(), os::MADV_DONTFORK) };
+        });
+    }
+}
+
+impl<O: Os> Default for Space<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O: Os> Pager<O> {
+    /// Registers the managed memory around pages `first..end` of a window, and tracks what is
+    /// populated there. Inside the gate.
+    fn register(&self, segment: SegmentId, first: PageIndex, end: PageIndex) -> Result<(), Errno> {
+        let window = self.host.windows.get(segment);
+        let run = AddressRange {
+            start: window.address(first),
+            end: window.address(end),
+        };
+        let chunk_first = first - first % LEAF_PAGES;
+        let chunk = AddressRange {
+            start: window.address(chunk_first),
+            end: window.address(chunk_first + LEAF_PAGES),
+        };
+        // The chunk's part of the mapping that the run lies in, as last read. Where there is none any more, what is
+        // tracked is of memory that is gone, and what lies there now may be a thread's stack.
+        let mapping = self.discovery.evictable_around(run).ok_or(Errno::INVAL)?;
+        let count = &self.discovery.count;
+        let whole_window = AddressRange::new(window.base(), WINDOW_BYTES);
+        let width = count.width();
+        let known = match width {
+            Width::Chunk => mapping.intersect(chunk),
+            Width::Window | Width::Mapping => mapping.intersect(whole_window),
+        };
+        let clear = self.host.exclusions.clear_of(known, run);
+        if width == Width::Mapping && clear != mapping {
+            return Err(Errno::NOMEM);
+        }
+        count.note_registration();
+        self.register_in_window(segment, clear)
+    }
+
+    /// Registers `range`, which lies in one window. Inside the gate.
+    pub(crate) fn register_in_window(
+        &self,
+        segment: SegmentId,
+        range: AddressRange,
+    ) -> Result<(), Errno> {
+        // Not while a thread is about to move memory that must not be split (`requests`).
+        let Some(_registering) = self.registering.try_lock() else {
+            return Err(Errno::AGAIN);
+        };
+        // Not while an event waits to be read: the memory may be another's already.
+        self.host.uffd().is_registered(self.host.memory.staging())?;
+        // SAFETY: the handlers answer the faults; they touch none of the program's memory.
+        unsafe { self.host.uffd().register(range)? };
+        self.host.keep_from_raw_clones(range);
+        let mut whole = Ok(());
+        self.note_registered(segment, range, &mut whole);
+        whole
+    }
+
+    /// Sets the registered bits of what really is registered of `range`, and tracks what is
+    /// populated there. Registering accepts a range with holes (memory that the program has
+    /// unmapped since its mappings were read), and what comes to lie in a hole is not registered:
+    /// moving it out would lose it. `whole` becomes `EAGAIN` where there was a hole.
+    pub(crate) fn note_registered(
+        &self,
+        segment: SegmentId,
+        range: AddressRange,
+        whole: &mut Result<(), Errno>,
+    ) {
+        let window = self.host.windows.get(segment);
+        if self.host.uffd().is_registered(range) == Ok(true) {
+            // What was registered before is tracked already, but for what an event has told of: it may be populated
+            // still, and about to be dropped.
+            let (mut first, end) = (window.index_of(range.start), window.index_of(range.end));
+            while first < end {
+                let known = window.is_registered(first);
+                let same = (first..end).take_while(|&index| window.is_registered(index) == known);
+                let behind = first + same.count() as u32;
+                if !known {
+                    window.set_registered(first, behind, true);
+                    let fresh = AddressRange {
+                        start: window.address(first),
+                        end: window.address(behind),
+                    };
+                    self.track_registered(segment, fresh);
+                }
+                first = behind;
+            }
+            return;
+        }
+        if range.len() <= PAGE_SIZE {
+            *whole = Err(Errno::AGAIN);
+            return;
+        }
+        let middle = range.start + (range.len() / 2).next_multiple_of(PAGE_SIZE);
+        let (start, end) = (range.start, range.end);
+        self.note_registered(segment, AddressRange { start, end: middle }, whole);
+        self.note_registered(segment, AddressRange { start: middle, end }, whole);
+    }
+
+    /// Tracks every populated page of a range that was just registered. Inside the gate.
+    fn track_registered(&self, segment: SegmentId, range: AddressRange) {
+        let window = self.host.windows.get(segment);
+        self.host.for_each_populated(
+            range,
+            || (),
+            |address| {
+                let index = window.index_of(address);
+                self.engine.track_known(self, segment, index, true);
+            },
+        );
+    }
+}
+
+/// What the kernel's answer to `UFFDIO_COPY`, `ZEROPAGE` or `POISON` means. Only what is known to
+/// mean that there is no such memory (any more) counts as that: `ENOENT`, no mapping registered
+/// with us there; `ESRCH`, the process is ending. What is not known is a refusal.
+pub(crate) fn outcome(result: Result<usize, Errno>) -> Installed {
+    match result {
+        Ok(_) => Installed::Done,
+        Err(Errno::EXIST) => Installed::AlreadyPresent,
+        Err(Errno::AGAIN | Errno::NOMEM) => Installed::Changing,
+        Err(Errno::NOENT | Errno::SRCH) => Installed::Gone,
+        Err(_) => Installed::Refused,
+    }
+}
+
+/// What became of the pages of a run: bit n stands for its page n.
+#[derive(Default)]
+struct MovedRun {
+    /// In its slot now, unless there was nothing but the page of zeros.
+    reached: u64,
+    holes: u64,
+    refused: u64,
+    /// The address space changes without end: what comes behind was not tried.
+    gave_up: bool,
+}
+
+// SAFETY: see `Memory`.
+unsafe impl<O: Os> ChunkSource for Pager<O> {
+    fn chunk(&self) -> Option<NonNull<u8>> {
+        self.host.memory.chunk()
+    }
+}
+
+// SAFETY: `take` moves pages by UFFDIO_MOVE, which leaves no moment in which a write could go to
+// a copy (tested in coldpress-uffd); staging memory is written by the kernel's moves only.
+unsafe impl<O: Os> Host for Pager<O> {
+    type RawLock = FutexLock<O>;
+    type Frames = Memory<O>;
+    type Stable<'a> = Inside<'a, O>;
+
+    fn stable(&self) -> Inside<'_, O> {
+        match O::is_handler() {
+            true => self.host.gate.enter(),
+            false => self.host.gate.enter_in_turn(),
+        }
+    }
+
+    fn frames(&self) -> &Memory<O> {
+        &self.host.memory
+    }
+
+    fn now_ns(&self) -> u64 {
+        O::now_ns()
+    }
+
+    fn take(&self, segment: SegmentId, first: PageIndex, wanted: u64, slot: StagingSlot) -> Taken {
+        let window = self.host.windows.get(segment);
+        let statistics = self.host.statistics();
+        let count = 64 - wanted.leading_zeros();
+        let mut taken = Taken::default();
+        let run = AddressRange {
+            start: window.address(first),
+            end: window.address(first + count),
+        };
+        if self.host.exclusions.first_overlap(run).is_some() {
+            // A thread's stack, or something the program has told of, has come to lie here.
+            taken.refused = wanted;
+            return taken;
+        }
+        let registered = (0..count).all(|n| window.is_registered(first + n));
+        if !registered {
+            match self.register(segment, first, first + count) {
+                Ok(()) => {}
+                Err(Errno::AGAIN) => return taken,
+                Err(_) => {
+                    statistics.fail(Failure::RegisterRefused);
+                    taken.refused = wanted;
+                    return taken;
+                }
+            }
+        }
+        let mut rest = wanted;
+        if run.start.is_multiple_of(ARENA_BYTES) {
+            // libc writes to the head of an arena in the child of a fork before any hook runs.
+            taken.refused = 1;
+            rest &= !1;
+        }
+        let mut reached = 0;
+        // One move for each stretch of neighbours: none passes over holes (see `Userfaultfd::move_pages`).
+        while rest != 0 {
+            let at = rest.trailing_zeros();
+            let pages = (rest >> at).trailing_ones();
+            let offset = at as usize * PAGE_SIZE;
+            let moved =
+                self.host
+                    .move_run(run.start + offset, self.host.slot(slot) + offset, pages);
+            reached |= moved.reached << at;
+            taken.holes |= moved.holes << at;
+            taken.refused |= moved.refused << at;
+            if moved.gave_up {
+                break;
+            }
+            rest &= rest.checked_add(1 << at).unwrap_or(0);
+        }
+        // What has only ever been read is the kernel's page of zeros: a hole in staging.
+        let filled = self.host.filled_slots(slot, count as usize);
+        taken.moved = reached & filled;
+        taken.holes |= reached & !filled;
+        self.host
+            .staged_pages
+            .fetch_add(u64::from(taken.moved.count_ones()), Relaxed);
+        for n in 0..count {
+            if taken.moved & 1 << n != 0 {
+                window.count_eviction(first + n);
+            }
+        }
+        taken
+    }
+
+    unsafe fn staging(&self, slot: StagingSlot) -> &Page {
+        // SAFETY: the slot is filled, as the caller promises; the address is page-aligned memory
+        // of ours that nothing writes.
+        unsafe { &*(self.host.slot(slot) as *const Page) }
+    }
+
+    fn release(&self, slot: StagingSlot, count: usize) {
+        self.host.staged_pages.store(0, Relaxed);
+        let staging = self.host.memory.staging();
+        // SAFETY: I3: no slot is named by any entry (engine's compress I1); nobody touches
+        // staging while it is not registered, and what is dropped is ours.
+        unsafe {
+            let _ = self.host.uffd().unregister(staging);
+            self.host
+                .memory
+                .give_back(self.host.slot(slot), count * PAGE_SIZE);
+            if self.host.uffd().register(staging).is_err() {
+                crate::machine::message::say(format_args!(
+                    "staging could not be registered again; compression stops here"
+                ));
+            }
+        }
+    }
+
+    fn install(&self, segment: SegmentId, index: PageIndex, content: &Page) -> Installed {
+        let at = self.host.page_at(segment, index);
+        // SAFETY: a spare page or a filled slot, both readable and ours.
+        let result = unsafe { self.host.uffd().copy(at.start, content.as_ptr(), PAGE_SIZE) };
+        self.host.installed(result, at)
+    }
+
+    fn install_zero(&self, segment: SegmentId, index: PageIndex, written: bool) -> Installed {
+        if written {
+            // A zero page mapping would fault once more on the write.
+            return self.install(segment, index, &ZERO_PAGE);
+        }
+        let at = self.host.page_at(segment, index);
+        self.host.installed(self.host.uffd().zero(at), at)
+    }
+
+    fn wake(&self, segment: SegmentId, index: PageIndex) {
+        let _ = self.host.uffd().wake(self.host.page_at(segment, index));
+    }
+
+    fn poison(&self, segment: SegmentId, index: PageIndex, doubt: Doubt) -> Installed {
+        let at = self.host.page_at(segment, index);
+        let installed = self.host.poison_page(at);
+        if installed != Installed::Changing {
+            self.host.tell_of_doubt(at, doubt);
+        }
+        installed
+    }
+
+    fn let_changes_in(&self) {
+        self.host.statistics().fail(Failure::CopyAgain);
+        if O::is_handler() {
+            self.read_changes();
+        } else {
+            O::sleep_ns(50_000);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every error that was not known counted as "there is no such memory": the content was
+    /// forgotten, and the next touch found zeros.
+    #[test]
+    fn only_what_is_known_to_mean_gone_means_gone() {
+        assert_eq!(outcome(Ok(PAGE_SIZE)), Installed::Done);
+        for (errno, meaning) in [
+            (Errno::EXIST, Installed::AlreadyPresent),
+            (Errno::AGAIN, Installed::Changing),
+            (Errno::NOMEM, Installed::Changing),
+            (Errno::NOENT, Installed::Gone),
+            (Errno::SRCH, Installed::Gone),
+        ] {
+            assert_eq!(outcome(Err(errno)), meaning, "{errno:?}");
+        }
+        let known = [
+            Errno::EXIST,
+            Errno::AGAIN,
+            Errno::NOMEM,
+            Errno::NOENT,
+            Errno::SRCH,
+        ];
+        for raw in 1..134 {
+            let errno = Errno::from_raw_os_error(raw);
+            if !known.contains(&errno) {
+                assert_eq!(outcome(Err(errno)), Installed::Refused, "{raw}");
+            }
+        }
+    }
+}
