@@ -6,27 +6,33 @@
 //!
 //! ```text
 //!             a fault of a thread on its processor, read by another handler: called
+//!             or nobody has answered anything for a while
 //!           ┌──────────────────────────────────────────────────────────────────────┐
 //!        parked                                                                 on duty
 //!           └──────────────────────────────────────────────────────────────────────┘
 //!             PATIENCE wakes in a row for faults on other processors, and it is not the last on duty
 //! ```
 //!
-//! Where a faulting thread is, the kernel is asked now and then ([`LOOK_AGAIN`]), after a fault has been answered: then
+//! Where a faulting thread is, the kernel is asked now and then (`LOOK_AGAIN`), after a fault has been answered: then
 //! the thread is awake again, so the answer is where its next fault will be.
 //!
 //! Who caused a change of the address space the kernel does not tell. So all handlers are called now and then while there
-//! are changes, and no faults that say where the program is ([`CALL_ALL`]): the handler on the processor where they are
+//! are changes, and no faults that say where the program is (`CALL_ALL`): the handler on the processor where they are
 //! caused reads them first, and the others park again.
 //!
-//! * D1: once there are handlers, at least one is on duty: [`Duty::park`] refuses the last.
+//! A handler on duty may not get its processor for long (a real-time thread has it, and the program has moved away from
+//! there). So a parked handler looks every few milliseconds whether anything has been answered since; if not it is on duty
+//! again, finds what nobody has read, or polls: a pager in which nothing happens has no timers.
+//!
+//! * D1: once there are handlers, at least one is on duty: `Duty::park` refuses the last. And one that cannot run is
+//!   replaced after `REST_NS`.
 //! * D2: an unread message is found by a handler on duty: it polls only after it has read that there is none, and polling
 //!   returns at once where one has come since.
 //! * D3: a call is not lost: the bit of the handler is set first, then its word changes, then it is woken; it reads its
 //!   word, then its bit, then sleeps while the word is what it read.
 
-use crate::settings::config::MAX_HANDLERS;
 use crate::machine::os::Os;
+use crate::settings::config::MAX_HANDLERS;
 use core::marker::PhantomData;
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -43,6 +49,10 @@ const LOOK_AGAIN: (u32, u32) = (8, 64);
 /// Changes in a row, no fault near the handler between them, that it reads between two calls of all others: as many as the first number when it has just come, twice
 /// as many each time, up to the second.
 const CALL_ALL: (u32, u32) = (8, 256);
+
+/// How long a parked handler waits for another to answer something. Each further one that is parked waits so much longer:
+/// of many, few look.
+const REST_NS: u64 = 4_000_000;
 
 /// Threads whose place a handler remembers.
 const REMEMBERED: usize = 16;
@@ -155,7 +165,7 @@ impl<O: Os> Duty<O> {
 
     /// Calls all of `count` handlers: they shall see that something has changed. Whether any was parked.
     pub(crate) fn call_all(&self, count: usize) -> bool {
-        (0..count).fold(false, |parked, number| self.call(number) || parked)
+        (0..count).filter(|&number| self.call(number)).count() > 0
     }
 
     /// The handler that is pinned to a processor.
@@ -212,27 +222,36 @@ impl<O: Os> Duty<O> {
         self.call_all(count)
     }
 
-    /// Before a handler polls: parks it, until it is called, if it was woken for other processors only.
-    pub(crate) fn park_if_in_vain(&self, sightings: &mut Sightings) {
+    /// Before a handler polls: parks it, until it is called, if it was woken for other processors only. `messages`: how
+    /// many were read so far, by whomever.
+    pub(crate) fn park_if_in_vain(&self, sightings: &mut Sightings, messages: impl Fn() -> u64) {
         if sightings.elsewhere >= PATIENCE {
-            self.park(sightings.number);
+            self.park(sightings.number, messages);
             *sightings = Sightings::new(sightings.number);
         }
     }
 
-    fn park(&self, number: usize) {
-        let bit = 1 << number;
+    fn park(&self, number: usize, messages: impl Fn() -> u64) {
+        let bit = 1u64 << number;
         let without = |on: u64| (on & !bit != 0).then_some(on & !bit);
-        if self.on.fetch_update(AcqRel, Acquire, without).is_err() {
+        let Ok(before) = self.on.fetch_update(AcqRel, Acquire, without) else {
             return;
-        }
+        };
+        let parked_below = ((bit - 1) & !before).count_ones();
+        let rest_ns = REST_NS * u64::from(1 + parked_below);
         let word = &self.calls[number];
+        let mut read = messages();
         loop {
             let seen = word.load(Acquire);
             if self.on.load(Acquire) & bit != 0 {
                 return;
             }
-            O::wait_on(word, seen, None);
+            O::wait_on(word, seen, Some(rest_ns));
+            let now = messages();
+            if now == core::mem::replace(&mut read, now) {
+                self.on.fetch_or(bit, AcqRel);
+                return;
+            }
         }
     }
 }
@@ -253,6 +272,12 @@ mod tests {
         duty
     }
 
+    /// Somebody answers all the time.
+    fn busy() -> impl Fn() -> u64 {
+        let messages = AtomicU64::new(0);
+        move || messages.fetch_add(1, Relaxed)
+    }
+
     fn until(what: impl Fn() -> bool) {
         let began = Instant::now();
         while !what() {
@@ -265,7 +290,7 @@ mod tests {
     fn the_last_on_duty_stays() {
         let duty = Duty::<Linux>::new();
         duty.begins(5, None);
-        duty.park(5);
+        duty.park(5, busy());
         assert_eq!(duty.count(), 1);
     }
 
@@ -274,13 +299,21 @@ mod tests {
         let duty = two();
         thread::scope(|scope| {
             for _ in 0..1_000 {
-                let parked = scope.spawn(|| duty.park(1));
+                let parked = scope.spawn(|| duty.park(1, busy()));
                 until(|| duty.count() == 1);
                 assert!(duty.call(1));
                 parked.join().unwrap();
                 assert_eq!(duty.count(), 2);
             }
         });
+    }
+
+    /// The handler on duty does not get its processor.
+    #[test]
+    fn a_parked_handler_comes_back_where_nobody_answers() {
+        let duty = two();
+        duty.park(1, || 7);
+        assert_eq!(duty.count(), 2);
     }
 
     /// A thread on the processor of handler 1, whose faults handler 0 reads.
@@ -294,7 +327,7 @@ mod tests {
         duty.begins(1, Some(processor));
         let mut sightings = [Sightings::new(0), Sightings::new(1)];
         thread::scope(|scope| {
-            let parked = scope.spawn(|| duty.park(1));
+            let parked = scope.spawn(|| duty.park(1, busy()));
             until(|| duty.count() == 1);
             let [far, near] = &mut sightings;
             assert!(duty.answered(far, here));
@@ -304,9 +337,9 @@ mod tests {
             }
             for _ in 0..1_000 {
                 assert!(!duty.answered(near, here));
-                duty.park_if_in_vain(near);
+                duty.park_if_in_vain(near, busy());
             }
-            let parked = scope.spawn(|| duty.park_if_in_vain(far));
+            let parked = scope.spawn(|| duty.park_if_in_vain(far, busy()));
             until(|| duty.count() == 1);
             assert!(duty.call_all(2));
             parked.join().unwrap();
@@ -322,7 +355,7 @@ mod tests {
         thread::scope(|scope| {
             for _ in 0..1_000 {
                 if duty.count() == 2 {
-                    scope.spawn(|| duty.park(1));
+                    scope.spawn(|| duty.park(1, busy()));
                     until(|| duty.count() == 1);
                 }
                 called += u32::from(duty.changed(&mut sightings, 2));

@@ -113,7 +113,9 @@ pub fn run<O: Os>(pager: &'static Pager<O>, number: usize) -> ! {
                 if was_woken {
                     sightings.came_in_vain();
                 }
-                pager.duty.park_if_in_vain(&mut sightings);
+                let s = pager.host.statistics();
+                let messages = || s.faults.load(Relaxed) + s.events.load(Relaxed);
+                pager.duty.park_if_in_vain(&mut sightings, messages);
                 uffd.wait(None);
                 was_woken = true;
             }
