@@ -231,7 +231,7 @@ pub fn tell(error: &clap::Error) -> Result<u8, Refusal> {
         true => text.ansi().to_string(),
         false => text.to_string(),
     };
-    streams::print(&help::wrapped(&text, help::width()))?;
+    streams::print(&help::wrapped(&text, help::width(io::stdout())))?;
     Ok(0)
 }
 

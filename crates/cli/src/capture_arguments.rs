@@ -1,7 +1,7 @@
 //! Arguments of `coldpress capture`.
 
 use crate::duration;
-use crate::size::parse_bytes;
+use crate::size::{parse_bytes, refuse_ambiguous};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -25,6 +25,9 @@ pub struct CaptureArguments {
 fn parse_limit(text: &str) -> Result<u64, String> {
     let bytes = parse_bytes(text).filter(|bytes| *bytes >= 4096);
     bytes.ok_or_else(|| {
+        if let Some(refusal) = refuse_ambiguous(text) {
+            return refusal;
+        }
         format!("cannot read {text:?} as a limit: write for example 32M or 1G, at least a page of 4096 bytes")
     })
 }
@@ -35,9 +38,14 @@ mod tests {
 
     #[test]
     fn a_limit_is_at_least_a_page() {
+        assert!(
+            parse_limit("10MB")
+                .unwrap_err()
+                .contains("write 10M or 10MiB")
+        );
         assert_eq!(parse_limit("32M"), Ok(32 << 20));
         assert_eq!(parse_limit("4096"), Ok(4096));
-        for text in ["", "0", "4095", "1MB", "-1", "50%"] {
+        for text in ["", "0", "4095", "-1", "50%"] {
             assert!(parse_limit(text).unwrap_err().contains("32M"), "{text}");
         }
     }

@@ -1,7 +1,7 @@
 //! Help in the width of the terminal. (Clap's own wrapping needs a crate that would bring the standard library into the
 //! pager's build.)
 
-use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, AsRawFd};
 
 /// Where the width is not known.
 const USUAL: usize = 80;
@@ -10,15 +10,13 @@ const WIDEST: usize = 100;
 /// Where less than that is left beside an option's name, what it means goes on under it.
 const LEAST: usize = 30;
 
-/// The width of the terminal that is standard output.
-pub fn width() -> usize {
+/// The width of the terminal that a stream is.
+pub fn width(stream: impl AsFd) -> usize {
     // SAFETY: zeros are a valid `winsize`, and the call fills it in or refuses.
     let columns = unsafe {
         let mut size: libc::winsize = std::mem::zeroed();
-        match io::stdout().is_terminal() {
-            true if libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) == 0 => {
-                usize::from(size.ws_col)
-            }
+        match libc::ioctl(stream.as_fd().as_raw_fd(), libc::TIOCGWINSZ, &mut size) {
+            0 => usize::from(size.ws_col),
             _ => 0,
         }
     };
@@ -31,6 +29,15 @@ pub fn width() -> usize {
 /// The text with lines of `width` at most, where blanks allow it. What belongs to an option stays in its column.
 pub fn wrapped(text: &str, width: usize) -> String {
     let lines = text.split('\n').map(|line| wrap(line, width));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The same for a message. Lines that are set in are commands, to be copied whole.
+pub fn prose_wrapped(text: &str, width: usize) -> String {
+    let lines = text.split('\n').map(|line| match line.starts_with(' ') {
+        true => line.to_owned(),
+        false => wrap(line, width),
+    });
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -110,6 +117,14 @@ fn visible_len(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_is_wrapped_and_its_commands_are_not() {
+        let command = "  sudo sysctl -w a.very.long.name.of.a.setting=1\n";
+        let text = format!("coldpress: one two three four five\n{command}");
+        let wrapped = format!("coldpress: one two three four\nfive\n{command}");
+        assert_eq!(prose_wrapped(&text, 32), wrapped);
+    }
 
     #[test]
     fn what_belongs_to_an_option_stays_in_its_column() {

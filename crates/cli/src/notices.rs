@@ -99,7 +99,7 @@ impl Look {
 enum Wrong {
     /// Memory stays above the budget.
     OutOfReach,
-    /// The program waits for its pages, so many times as long as it works.
+    /// The program waits for its pages most of the time; so many times as long as without it takes what it does.
     Dear(f64),
 }
 
@@ -178,7 +178,7 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
     );
     let enough = match enough_below(total, content) {
         Some(enough) => set(enough),
-        None => format!("no budget below that will do: {coldpress} set {pid} budget=none"),
+        None => format!("no smaller budget will do: {coldpress} set {pid} budget=none"),
     };
     let incompressible = is_incompressible(get(&s.failed_pages), content);
     match (wrong, incompressible) {
@@ -200,7 +200,10 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
             enough,
         ],
         (Wrong::Dear(times), _) => vec![
-            format!("budget of {budget} makes it {times:.0} times slower now, or more"),
+            format!(
+                "with a budget of {budget} it waits for pages {} of the time",
+                percent(1.0 - 1.0 / times)
+            ),
             natively,
             set(next_to_try(get(&s.budget_bytes), content)),
         ],
@@ -306,7 +309,7 @@ mod tests {
             .expect("three in a row");
         assert_eq!(
             said[0],
-            "budget of 40.0 MiB makes it 10 times slower now, or more"
+            "with a budget of 40.0 MiB it waits for pages 90 % of the time"
         );
     }
 
@@ -333,7 +336,7 @@ mod tests {
         assert_eq!(
             say(Wrong::Dear(15.1), &s),
             [
-                "budget of 40.0 MiB makes it 15 times slower now, or more",
+                "with a budget of 40.0 MiB it waits for pages 93 % of the time",
                 "natively it would hold 88.0 MiB; the nearer to that, the faster",
                 "to try: coldpress set 4242 budget=64M",
             ]

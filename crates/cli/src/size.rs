@@ -15,6 +15,16 @@ fn decimal_or_binary(text: &str) -> Option<&str> {
     Decimal::parse(number).map(|_| plain)
 }
 
+/// Why `64MB` is refused, if `text` is of that kind.
+pub fn refuse_ambiguous(text: &str) -> Option<String> {
+    decimal_or_binary(text).map(|plain| {
+        format!(
+            "cannot read {text:?} as a size, which means powers of 1000 to some and of 1024 to others: \
+             write {plain} or {plain}iB, as in 64M, 1.5G or 512MiB, which are powers of 1024"
+        )
+    })
+}
+
 /// A memory budget as given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Budget {
@@ -34,11 +44,8 @@ impl Budget {
         }
         let Some(number) = text.strip_suffix('%') else {
             return parse_bytes(text).map(Budget::Bytes).ok_or_else(|| {
-                if let Some(plain) = decimal_or_binary(text) {
-                    return format!(
-                        "cannot read {text:?} as a size, which means powers of 1000 to some and of 1024 to others: \
-                         write {plain} or {plain}iB, as in 64M, 1.5G or 512MiB, which are powers of 1024"
-                    );
+                if let Some(refusal) = refuse_ambiguous(text) {
+                    return refusal;
                 }
                 format!(
                     "cannot read {text:?} as a size: write for example 64M, 1.5G, 512MiB, \

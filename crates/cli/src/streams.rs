@@ -10,9 +10,10 @@
 //! the summary could be told. So nothing here panics, and `println!` and its kin are used nowhere.
 
 use crate::at_start;
+use crate::help;
 use crate::refusal::Refusal;
 use std::fmt;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,11 @@ pub(crate) use say;
 
 /// Behind [`say!`].
 pub fn message(what: fmt::Arguments<'_>) {
-    let line = format!("coldpress: {}\n", visible(&what.to_string()));
+    let text = format!("coldpress: {}\n", visible(&what.to_string()));
+    let line = match io::stderr().is_terminal() {
+        true => help::prose_wrapped(&text, help::width(io::stderr())),
+        false => text,
+    };
     let _ = write(libc::STDERR_FILENO, line.as_bytes(), Some(PATIENCE));
 }
 

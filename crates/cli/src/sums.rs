@@ -104,12 +104,6 @@ impl Spent {
         let ready = u128::from(self.faults) * u128::from(self.ready_ns) * READY_QUARTERS / 4;
         ready.checked_div(self.switches.into()).unwrap_or(0) as u64
     }
-
-    /// The time in which the program computed or waited for pages; `None` where that is not known.
-    fn busy_ns(&self) -> Option<u64> {
-        let waited = self.waited_ns + self.for_processors_ns();
-        (self.program_cpu_ns > 0).then_some(self.program_cpu_ns + waited)
-    }
 }
 
 /// How many times as long something took as without the time lost; 100 at most.
@@ -158,8 +152,6 @@ pub struct Sums {
     /// Time lost to faults, and time that there was, of the program that lost most.
     lost_ns: u64,
     base_ns: u64,
-    /// Of that, the time in which it computed or waited for pages.
-    busy_ns: u64,
 }
 
 impl Sums {
@@ -193,7 +185,6 @@ impl Sums {
         let lost = spent.lost_ns(base);
         if lost > self.lost_ns || self.programs == 1 {
             (self.lost_ns, self.base_ns) = (lost, base);
-            self.busy_ns = spent.busy_ns().unwrap_or(base).min(base);
         }
     }
 
@@ -234,23 +225,14 @@ impl Sums {
         slowdown(self.base_ns, self.lost_ns)
     }
 
-    /// How many times slower it was in the time in which it computed or waited for pages: what a service is slower by when it is asked for
-    /// something. How long it waited for requests does not matter.
-    pub fn slowdown_at_work(&self) -> f64 {
-        slowdown(self.busy_ns, self.lost_ns)
+    /// Time lost to faults, estimated; of several programs, by the one that lost most.
+    pub fn lost_ns(&self) -> u64 {
+        self.lost_ns
     }
 
     /// Whether it was so short that an estimate is no more than a hint.
     pub fn is_short(&self) -> bool {
         self.base_ns < 1_000_000_000
-    }
-
-    /// The one that says more, and whether it is that of the time at work: where the program did nothing most of the time.
-    pub fn slowdown_to_tell(&self) -> (f64, bool) {
-        match self.busy_ns < self.base_ns / 2 {
-            true => (self.slowdown_at_work(), true),
-            false => (self.slowdown(), false),
-        }
     }
 
     /// The share of one processor that the pagers used.
@@ -267,7 +249,6 @@ impl Sums {
             "average_content_bytes": self.average_content_bytes(over_ns),
             "saved_share": self.saved_share(),
             "estimated_slowdown": self.slowdown(),
-            "estimated_slowdown_at_work": self.slowdown_at_work(),
             "pager_processor_share": self.processor_share(over_ns),
             "longest_fault_wait_ns": self.longest_wait_ns,
             "budget_was_kept": budget_was_kept,
