@@ -269,6 +269,8 @@ fn was_set(s: &Statistics) -> bool {
 /// What it cost. `slowest`: which of several programs lost most time.
 fn cost(sums: &Sums, over_ns: u64, slowest: Option<&str>) -> String {
     let slower = match sums.slowdown() {
+        // Threads waited side by side: how much longer all took for it nobody knows.
+        _ if sums.waited_side_by_side() => "its threads waited".to_owned(),
         times if times >= 1.995 && sums.is_short() => "several times slower".to_owned(),
         times if times >= 99.5 => "over 99 times slower".to_owned(),
         times if times >= 9.95 => format!("about {times:.0} times slower"),

@@ -104,7 +104,16 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     let written_at_the_end: Vec<_> = outputs
         .filter_map(|target| output_file::descriptor_of(target))
         .collect();
-    let let_go = || inherited::let_go(&written_at_the_end);
+    let names_are_absolute = [&chosen.stats, &chosen.trace]
+        .into_iter()
+        .flatten()
+        .all(|target| target.is_absolute());
+    let let_go = || {
+        inherited::let_go(&written_at_the_end);
+        if names_are_absolute {
+            inherited::leave_directory();
+        }
+    };
     let child =
         spawn::start(&launch, &signals, let_go).map_err(|error| refuse_start(&program, error))?;
     let unmanaged = Unmanaged::new(child.pid, &library, follow, budget.bytes);

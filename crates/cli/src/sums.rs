@@ -152,6 +152,8 @@ pub struct Sums {
     /// Time lost to faults, and time that there was, of the program that lost most.
     lost_ns: u64,
     base_ns: u64,
+    /// How long that program ran.
+    passed_ns: u64,
 }
 
 impl Sums {
@@ -185,6 +187,7 @@ impl Sums {
         let lost = spent.lost_ns(base);
         if lost > self.lost_ns || self.programs == 1 {
             (self.lost_ns, self.base_ns) = (lost, base);
+            self.passed_ns = managed_ns;
         }
     }
 
@@ -228,6 +231,11 @@ impl Sums {
     /// Time lost to faults, estimated; of several programs, by the one that lost most.
     pub fn lost_ns(&self) -> u64 {
         self.lost_ns
+    }
+
+    /// Whether more time was lost than passed: by several threads at once.
+    pub fn waited_side_by_side(&self) -> bool {
+        self.lost_ns > self.passed_ns
     }
 
     /// Whether it was so short that an estimate is no more than a hint.

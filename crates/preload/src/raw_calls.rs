@@ -16,7 +16,8 @@ use crate::{environment, libc_symbols};
 use coldpress_pager::machine::filter::{self, Instruction, Verdict};
 use coldpress_pager::machine::message;
 use coldpress_pager::machine::sys;
-use coldpress_uffd::PAGE_SIZE;
+use coldpress_pager::space::exclusions::Reason;
+use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 use linux_raw_sys::general as nr;
 
@@ -56,6 +57,8 @@ pub unsafe extern "C" fn syscall(
         "je {special}",
         "cmp rdi, {sigaltstack}",
         "je {special}",
+        "cmp rdi, {set_tid_address}",
+        "je {special}",
         "cmp rdi, {mlockall}",
         "je {special}",
         "cmp rdi, {unshare}",
@@ -75,6 +78,7 @@ pub unsafe extern "C" fn syscall(
         ioctl = const nr::__NR_ioctl,
         mremap = const nr::__NR_mremap,
         sigaltstack = const nr::__NR_sigaltstack,
+        set_tid_address = const nr::__NR_set_tid_address,
         mlockall = const nr::__NR_mlockall,
         unshare = const nr::__NR_unshare,
         setns = const nr::__NR_setns,
@@ -119,11 +123,22 @@ unsafe extern "C" fn special(
             nr::__NR_sigaltstack => {
                 crate::wrappers::sigaltstack(a as *const _, b as *mut _) as isize
             }
+            nr::__NR_set_tid_address => set_tid_address(a),
             nr::__NR_mlockall => crate::locking::mlockall(a as c_int) as isize,
             nr::__NR_unshare => crate::namespaces::unshare(a as c_int) as isize,
             _ => crate::namespaces::setns(a as c_int, b as c_int) as isize,
         }) as c_long
     }
+}
+
+/// The kernel clears the word when the thread ends, and does not wait for a page that is away then.
+fn set_tid_address(word: usize) -> isize {
+    pager().keep_in_place(
+        AddressRange::new(word, size_of::<c_int>()),
+        Reason::RobustMutex,
+    );
+    // SAFETY: the call keeps the address, and writes there when the thread ends, as the program asked for.
+    unsafe { sys::syscall(nr::__NR_set_tid_address, [word, 0, 0, 0, 0, 0]) }
 }
 
 const EFAULT: isize = -14;

@@ -101,6 +101,30 @@ static void cleared(void) {
     if (*tid) die("the thread has ended, and the word is not cleared");
 }
 
+static atomic_int told;
+
+static void *names_its_word(void *word) {
+    syscall(SYS_set_tid_address, word);
+    told = 1;
+    while (!go) sleep_ms(1);
+    syscall(SYS_exit, 0);
+    return 0;
+}
+
+static void addressed(void) {
+    region = filled();
+    _Atomic int *tid = (void *)(region + 1000 * PAGE + 128);
+    *tid = -1;
+    pthread_t thread;
+    if (pthread_create(&thread, 0, names_its_word, (void *)tid)) die("pthread_create");
+    while (!told) sleep_ms(1);
+    settle(region, 900 * PAGE);
+    sleep_ms(500);
+    go = 1;
+    for (int i = 0; *tid && i < 5000; i++) sleep_ms(1);
+    if (*tid) die("the thread has ended, and the word that it named is not cleared");
+}
+
 static void registers(void) {
     int fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
     struct uffdio_api api = {.api = UFFD_API};
@@ -144,6 +168,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "outlives")) outlives();
     else if (!strcmp(what, "guards")) guards();
     else if (!strcmp(what, "cleared")) cleared();
+    else if (!strcmp(what, "addressed")) addressed();
     else if (!strcmp(what, "moves")) moves();
     else registers();
     printf("OK %s\n", what);

@@ -28,8 +28,9 @@
 //!   replaced after `REST_NS`.
 //! * D2: an unread message is found by a handler on duty: it polls only after it has read that there is none, and polling
 //!   returns at once where one has come since.
-//! * D3: a call is not lost: the bit of the handler is set first, then its word changes, then it is woken; it reads its
-//!   word, then its bit, then sleeps while the word is what it read.
+//! * D3: a call to a parked handler is not lost: the bit of the handler is set first, then its word changes, then it is
+//!   woken; it reads its word, then its bit, then sleeps while the word is what it read. A call to one that is about to park
+//!   finds its bit set and does nothing: that one sees what it was called for after `REST_NS`.
 
 use crate::machine::os::Os;
 use crate::settings::config::MAX_HANDLERS;

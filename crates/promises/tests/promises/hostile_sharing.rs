@@ -4,7 +4,14 @@ use coldpress_promises::{Managed, Workplace, process, skip};
 use std::process::Command;
 use std::time::Duration;
 
-const KINDS: [&str; 5] = ["outlives", "guards", "cleared", "registers", "moves"];
+const KINDS: [&str; 6] = [
+    "outlives",
+    "guards",
+    "cleared",
+    "addressed",
+    "registers",
+    "moves",
+];
 
 fn all<'a>(place: &'a Workplace, managed: impl Fn() -> Managed<'a>, kinds: &[&str]) {
     let program = place.compile("hostile_sharing");
