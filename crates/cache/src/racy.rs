@@ -87,38 +87,15 @@ unsafe fn copy_short(from: *const u8, to: *mut u8, bytes: usize) {
             )
         };
     }
-    /// Moves 64 bytes.
-    macro_rules! line {
-        ($at:expr) => {
-            // SAFETY: as above.
-            unsafe {
-                std::arch::asm!(
-                    "movdqu {a}, [{from}]",
-                    "movdqu {b}, [{from} + 16]",
-                    "movdqu {c}, [{from} + 32]",
-                    "movdqu {d}, [{from} + 48]",
-                    "movdqu [{to}], {a}",
-                    "movdqu [{to} + 16], {b}",
-                    "movdqu [{to} + 32], {c}",
-                    "movdqu [{to} + 48], {d}",
-                    from = in(reg) from.add($at),
-                    to = in(reg) to.add($at),
-                    a = out(xmm_reg) _,
-                    b = out(xmm_reg) _,
-                    c = out(xmm_reg) _,
-                    d = out(xmm_reg) _,
-                    options(nostack, preserves_flags)
-                )
-            }
-        };
-    }
     if bytes >= 64 {
         let mut at = 0;
         while at + 64 < bytes {
-            line!(at);
+            // SAFETY: the line is a part of the range.
+            unsafe { copy_line(from.add(at), to.add(at)) };
             at += 64;
         }
-        line!(bytes - 64);
+        // SAFETY: as above.
+        unsafe { copy_line(from.add(bytes - 64), to.add(bytes - 64)) };
     } else if bytes >= 16 {
         if bytes > 32 {
             sixteen!(16);
@@ -138,6 +115,35 @@ unsafe fn copy_short(from: *const u8, to: *mut u8, bytes: usize) {
         for at in 0..bytes {
             piece!(reg_byte, "mov {piece}, [{from}]", "mov [{to}], {piece}", at);
         }
+    }
+}
+
+/// Copies 64 bytes.
+///
+/// # Safety
+/// As for [`copy`].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn copy_line(from: *const u8, to: *mut u8) {
+    // SAFETY: copies exactly what the caller vouches for.
+    unsafe {
+        std::arch::asm!(
+            "movdqu {a}, [{from}]",
+            "movdqu {b}, [{from} + 16]",
+            "movdqu {c}, [{from} + 32]",
+            "movdqu {d}, [{from} + 48]",
+            "movdqu [{to}], {a}",
+            "movdqu [{to} + 16], {b}",
+            "movdqu [{to} + 32], {c}",
+            "movdqu [{to} + 48], {d}",
+            from = in(reg) from,
+            to = in(reg) to,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
+            options(nostack, preserves_flags)
+        );
     }
 }
 

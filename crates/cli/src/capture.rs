@@ -41,81 +41,36 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Refusal> {
         );
     }
     let mut output = OutputFile::create(&arguments.output)?;
-    let bar = Bar::new();
-    let present = process.present()?;
-    let present_count = present.len() as u64;
-    let limit_pages = arguments.limit.map(|bytes| bytes / PAGE_BYTES as u64);
-    let mut notes = Vec::new();
-    let mut wanted = present;
-    if let Some(milliseconds) = arguments.inactive {
-        let looked_at = inactive::candidates(wanted, limit_pages);
-        let count = looked_at.len() as u64;
-        wanted = inactive::untouched(&process, looked_at, milliseconds, &bar)?;
-        notes.push(format!(
-            "{} of {} looked at were untouched",
-            format_count(wanted.len() as u64),
-            format_count(count)
-        ));
-    }
-    let mut counts = Counts::default();
-    if let Some(limit) = limit_pages {
-        // Which pages are same-filled has to be known before the rest can be spread evenly.
-        let mut kept = Vec::new();
-        let mut keep = |address, _: &[u8]| {
-            kept.push(address);
-            Ok(())
-        };
-        read(
-            &process,
-            &wanted,
-            "looking at pages",
-            &bar,
-            &mut counts,
-            &mut keep,
-        )?;
-        if kept.len() as u64 > limit {
-            let beyond = kept.len() as u64 - limit;
-            notes.push(format!("{} beyond the limit", format_count(beyond)));
-        }
-        wanted = spread(kept, limit);
-    }
-    let mut seen_again = Counts::default();
-    let mut write = |_, page: &[u8]| output.append(page);
-    let counted = if limit_pages.is_some() {
-        &mut seen_again
-    } else {
-        &mut counts
+    let mut sample = Sample {
+        process: &process,
+        bar: Bar::new(),
+        limit_pages: arguments.limit.map(|bytes| bytes / PAGE_BYTES as u64),
+        counts: Counts::default(),
+        notes: Vec::new(),
     };
-    read(&process, &wanted, "capturing", &bar, counted, &mut write)?;
-    let written = counted.written;
-    counts.gone += seen_again.gone;
+    let present = process.present()?;
+    let present_count = format_count(present.len() as u64);
+    let wanted = sample.untouched(present, arguments.inactive)?;
+    let wanted = sample.within_limit(wanted)?;
+    let written = sample.write(&wanted, &mut output)?;
+    let Sample {
+        bar, counts, notes, ..
+    } = sample;
     drop(bar);
+    let left_out = left_out(&counts, &notes);
     if written == 0 {
         return Err(Refusal::new(format!(
-            "nothing to capture: of {} private anonymous pages of process {pid} ({}) none is left{}",
-            format_count(present_count),
+            "nothing to capture: of {present_count} private anonymous pages of process {pid} ({}) none is left{left_out}",
             process::name(pid),
-            left_out(&counts, &notes)
         )));
     }
     output.finish()?;
-    let mut note = Captured::new(process::name(pid), arguments.inactive);
-    note.written_pages = written;
-    note.content_pages = counts.written.max(written);
-    note.zero_pages = counts.zero;
-    note.same_filled_pages = counts.same_filled;
-    // Beside a pipe or a device there is no place for it.
-    if arguments.output.is_file() {
-        let text = format!("{:#}\n", serde_json::json!(note));
-        output_file::write(&Captured::path(&arguments.output), text.as_bytes())?;
-    }
+    write_note(arguments, &counts, written)?;
     let said = format!(
-        "{} pages ({}) of {} private anonymous pages of process {pid} ({}){}",
+        "{} pages ({}) of {present_count} private anonymous pages of process {pid} ({}){left_out}",
         format_count(written),
         format_bytes(written * PAGE_BYTES as u64),
-        format_count(present_count),
         process::name(pid),
-        left_out(&counts, &notes)
     );
     match output_file::is_dash(&arguments.output) {
         true => say!("{said}"),
@@ -125,6 +80,102 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Refusal> {
         }
     }
     Ok(0)
+}
+
+/// A choice of a process's pages, and what was met on the way to it.
+struct Sample<'a> {
+    process: &'a AnonymousPages,
+    bar: Bar,
+    /// The most pages to be written.
+    limit_pages: Option<u64>,
+    counts: Counts,
+    /// What is said besides of pages that were left out.
+    notes: Vec<String>,
+}
+
+impl Sample<'_> {
+    /// Of `pages` those that nobody touches for so many milliseconds from now on; all where no time is given.
+    fn untouched(
+        &mut self,
+        pages: Vec<u64>,
+        milliseconds: Option<u64>,
+    ) -> Result<Vec<u64>, Refusal> {
+        let Some(milliseconds) = milliseconds else {
+            return Ok(pages);
+        };
+        let looked_at = inactive::candidates(pages, self.limit_pages);
+        let count = looked_at.len() as u64;
+        let untouched = inactive::untouched(self.process, looked_at, milliseconds, &self.bar)?;
+        self.notes.push(format!(
+            "{} of {} looked at were untouched",
+            format_count(untouched.len() as u64),
+            format_count(count)
+        ));
+        Ok(untouched)
+    }
+
+    /// Spreads the limit over those of `pages` that are not same-filled; all of `pages` where there is no limit.
+    fn within_limit(&mut self, pages: Vec<u64>) -> Result<Vec<u64>, Refusal> {
+        let Some(limit) = self.limit_pages else {
+            return Ok(pages);
+        };
+        // Which pages are same-filled has to be known before the rest can be spread evenly.
+        let mut kept = Vec::new();
+        let mut keep = |address, _: &[u8]| {
+            kept.push(address);
+            Ok(())
+        };
+        read(
+            self.process,
+            &pages,
+            "looking at pages",
+            &self.bar,
+            &mut self.counts,
+            &mut keep,
+        )?;
+        if kept.len() as u64 > limit {
+            let beyond = kept.len() as u64 - limit;
+            self.notes
+                .push(format!("{} beyond the limit", format_count(beyond)));
+        }
+        Ok(spread(kept, limit))
+    }
+
+    /// Writes the pages that are not same-filled; returns how many there were. Under a limit all have been counted before.
+    fn write(&mut self, pages: &[u64], output: &mut OutputFile) -> Result<u64, Refusal> {
+        let mut seen_again = Counts::default();
+        let mut write = |_, page: &[u8]| output.append(page);
+        let counted = match self.limit_pages {
+            Some(_) => &mut seen_again,
+            None => &mut self.counts,
+        };
+        read(
+            self.process,
+            pages,
+            "capturing",
+            &self.bar,
+            counted,
+            &mut write,
+        )?;
+        let written = counted.written;
+        self.counts.gone += seen_again.gone;
+        Ok(written)
+    }
+}
+
+/// Writes beside the file what is in it and what was left out.
+fn write_note(arguments: &CaptureArguments, counts: &Counts, written: u64) -> Result<(), Refusal> {
+    let mut note = Captured::new(process::name(arguments.pid), arguments.inactive);
+    note.written_pages = written;
+    note.content_pages = counts.written.max(written);
+    note.zero_pages = counts.zero;
+    note.same_filled_pages = counts.same_filled;
+    // Beside a pipe or a device there is no place for it.
+    if arguments.output.is_file() {
+        let text = format!("{:#}\n", serde_json::json!(note));
+        output_file::write(&Captured::path(&arguments.output), text.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// What was not written, as the message goes on.

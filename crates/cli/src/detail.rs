@@ -315,6 +315,16 @@ mod tests {
         s
     }
 
+    fn heap() -> Line {
+        Line {
+            range: Some((0x7f00_0000, 0x7f40_0000)),
+            name: "[heap]".to_owned(),
+            committed_bytes: 1 << 20,
+            compressed_bytes: 2 << 20,
+            same_filled_bytes: 0,
+        }
+    }
+
     #[test]
     fn everything_is_there() {
         let (s, figures) = (sample(), Figures::default());
@@ -323,13 +333,7 @@ mod tests {
         figures
             .tunables
             .fill([("kernel.compression.threshold", 63)].into_iter());
-        let line = Line {
-            range: Some((0x7f00_0000, 0x7f40_0000)),
-            name: "[heap]".to_owned(),
-            committed_bytes: 1 << 20,
-            compressed_bytes: 2 << 20,
-            same_filled_bytes: 0,
-        };
+        let line = heap();
         let text = detail("prog", &s, &figures, Ok(vec![line.clone()]), ALL);
         for (name, _) in report::fields(&s, &figures) {
             assert!(text.contains(name), "{name}");

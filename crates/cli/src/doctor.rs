@@ -1,6 +1,6 @@
 //! `coldpress doctor`: what Coldpress needs of this machine, what is there, and how to mend the rest.
 
-use crate::host::{DEVICE, Node, PRESSURE};
+use crate::host::{DEVICE, Host, Node, PRESSURE};
 use crate::memory_limit;
 use crate::missing_tier::missing_lines;
 use crate::preload_library;
@@ -61,83 +61,15 @@ fn feature_names(present: Option<u64>, wanted: bool) -> Vec<&'static str> {
 }
 
 fn to_text(assessment: &Assessment, refusals: &[Refusal]) -> String {
-    let host = &assessment.host;
-    let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
-    let seccomp = match host.seccomp {
-        0 => "off".to_owned(),
-        1 => "strict".to_owned(),
-        _ => "filtered".to_owned(),
-    };
-    let features = match assessment.features {
-        Some(_) => feature_names(assessment.features, true).join(" "),
-        None => "unknown: no userfaultfd could be created".to_owned(),
-    };
-    let absent = match assessment.features {
-        Some(_) => feature_names(assessment.features, false),
-        None => Vec::new(),
-    };
-    let kernel = match host.kernel_is_new_enough() {
-        true => host.kernel.clone(),
-        false => format!("{} (too old: 6.8 is needed)", host.kernel),
-    };
-    let verdict = match refusals.len() {
-        0 => "ready: coldpress run works here",
-        _ => "coldpress run will refuse: see below",
-    };
-    let rows = [
-        ("verdict", verdict.to_owned()),
-        (
-            "tier",
-            format!("{} ({})", assessment.tier.name(), access_text(assessment)),
-        ),
-        ("kernel", kernel),
-        ("machine", host.machine.clone()),
-        ("memory", memory_text()),
-        ("user", host.user.clone()),
-        (
-            "glibc",
-            host.glibc.clone().unwrap_or_else(|| "none".to_owned()),
-        ),
-        (
-            "vm.unprivileged_userfaultfd",
-            host.sysctl
-                .clone()
-                .unwrap_or_else(|| "no such sysctl".to_owned()),
-        ),
-        (DEVICE, node_text(host.node)),
-        ("CAP_SYS_PTRACE", yes_no(host.ptrace)),
-        ("seccomp", seccomp),
-        (
-            "container",
-            host.container
-                .as_ref()
-                .map_or("no sign of one".to_owned(), |sign| format!("yes ({sign})")),
-        ),
-        ("userfaultfd features", features),
-        (
-            "  missing",
-            if absent.is_empty() {
-                "none".to_owned()
-            } else {
-                absent.join(" ")
-            },
-        ),
-        (
-            "PAGEMAP_SCAN",
-            host.pagemap_scan_error
-                .as_ref()
-                .map_or("yes".to_owned(), |error| format!("no ({error})")),
-        ),
-        (
-            PRESSURE,
-            host.memory_pressure_error
-                .as_ref()
-                .map_or("yes".to_owned(), |error| format!("no ({error})")),
-        ),
-        ("pager's library", library_text()),
-    ];
     let mut text = String::new();
-    for (name, value) in rows {
+    let rows = [
+        verdict_rows(assessment, refusals),
+        machine_rows(&assessment.host),
+        permission_rows(&assessment.host),
+        kernel_rows(assessment),
+        vec![("pager's library", library_text())],
+    ];
+    for (name, value) in rows.into_iter().flatten() {
         let _ = writeln!(text, "{name:<28} {value}");
     }
     if !assessment.missing.is_empty() {
@@ -147,6 +79,95 @@ fn to_text(assessment: &Assessment, refusals: &[Refusal]) -> String {
         let _ = writeln!(text, "\n{refusal}");
     }
     text
+}
+
+/// Lines of the text: the name of what was found out, and what was found.
+type Rows = Vec<(&'static str, String)>;
+
+fn verdict_rows(assessment: &Assessment, refusals: &[Refusal]) -> Rows {
+    let verdict = match refusals.len() {
+        0 => "ready: coldpress run works here",
+        _ => "coldpress run will refuse: see below",
+    };
+    let tier = format!("{} ({})", assessment.tier.name(), access_text(assessment));
+    vec![("verdict", verdict.to_owned()), ("tier", tier)]
+}
+
+/// The machine and its systems.
+fn machine_rows(host: &Host) -> Rows {
+    let kernel = match host.kernel_is_new_enough() {
+        true => host.kernel.clone(),
+        false => format!("{} (too old: 6.8 is needed)", host.kernel),
+    };
+    vec![
+        ("kernel", kernel),
+        ("machine", host.machine.clone()),
+        ("memory", memory_text()),
+        ("user", host.user.clone()),
+        ("glibc", text_or(&host.glibc, "none")),
+    ]
+}
+
+/// What this user may do.
+fn permission_rows(host: &Host) -> Rows {
+    let seccomp = match host.seccomp {
+        0 => "off",
+        1 => "strict",
+        _ => "filtered",
+    };
+    let container = host
+        .container
+        .as_ref()
+        .map_or("no sign of one".to_owned(), |sign| format!("yes ({sign})"));
+    vec![
+        (
+            "vm.unprivileged_userfaultfd",
+            text_or(&host.sysctl, "no such sysctl"),
+        ),
+        (DEVICE, node_text(host.node)),
+        (
+            "CAP_SYS_PTRACE",
+            if host.ptrace { "yes" } else { "no" }.to_owned(),
+        ),
+        ("seccomp", seccomp.to_owned()),
+        ("container", container),
+    ]
+}
+
+/// What the kernel can do.
+fn kernel_rows(assessment: &Assessment) -> Rows {
+    let (present, absent) = match assessment.features {
+        Some(_) => (
+            feature_names(assessment.features, true).join(" "),
+            feature_names(assessment.features, false),
+        ),
+        None => (
+            "unknown: no userfaultfd could be created".to_owned(),
+            Vec::new(),
+        ),
+    };
+    let absent = match absent.is_empty() {
+        true => "none".to_owned(),
+        false => absent.join(" "),
+    };
+    let host = &assessment.host;
+    vec![
+        ("userfaultfd features", present),
+        ("  missing", absent),
+        ("PAGEMAP_SCAN", works_text(&host.pagemap_scan_error)),
+        (PRESSURE, works_text(&host.memory_pressure_error)),
+    ]
+}
+
+fn text_or(text: &Option<String>, otherwise: &str) -> String {
+    text.clone().unwrap_or_else(|| otherwise.to_owned())
+}
+
+/// Whether something works, or why it does not.
+fn works_text(error: &Option<String>) -> String {
+    error
+        .as_ref()
+        .map_or("yes".to_owned(), |error| format!("no ({error})"))
 }
 
 /// The refusals that are not about the tier, of which more is said.

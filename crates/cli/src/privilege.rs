@@ -162,34 +162,39 @@ mod tests {
         nosuid: false,
     };
 
+    const SETUID: FileRights = FileRights {
+        mode: 0o4755,
+        ..PLAIN
+    };
+    const SETGID: FileRights = FileRights {
+        mode: 0o2755,
+        ..PLAIN
+    };
+    const CAPABLE: FileRights = FileRights {
+        capabilities: true,
+        ..PLAIN
+    };
+    const CONFINED: Caller = Caller {
+        no_new_privileges: true,
+        ..USER
+    };
+
     #[test]
     fn the_kernels_rules() {
-        let setuid = FileRights {
-            mode: 0o4755,
-            ..PLAIN
-        };
-        let setgid = FileRights {
-            mode: 0o2755,
-            ..PLAIN
-        };
-        let capable = FileRights {
-            capabilities: true,
-            ..PLAIN
-        };
         assert_eq!(decide(USER, PLAIN), None);
-        assert_eq!(decide(USER, setuid), Some(Secure::SetUid));
-        assert_eq!(decide(USER, setgid), Some(Secure::SetGid));
-        assert_eq!(decide(USER, capable), Some(Secure::FileCapabilities));
+        assert_eq!(decide(USER, SETUID), Some(Secure::SetUid));
+        assert_eq!(decide(USER, SETGID), Some(Secure::SetGid));
+        assert_eq!(decide(USER, CAPABLE), Some(Secure::FileCapabilities));
         // Nothing changes hands: not secure.
-        assert_eq!(decide(ROOT, setuid), None);
-        assert_eq!(decide(ROOT, setgid), None);
-        assert_eq!(decide(ROOT, capable), None);
+        assert_eq!(decide(ROOT, SETUID), None);
+        assert_eq!(decide(ROOT, SETGID), None);
+        assert_eq!(decide(ROOT, CAPABLE), None);
         assert_eq!(
             decide(
                 USER,
                 FileRights {
                     user: 1000,
-                    ..setuid
+                    ..SETUID
                 }
             ),
             None
@@ -199,7 +204,7 @@ mod tests {
                 ROOT,
                 FileRights {
                     user: 1234,
-                    ..setuid
+                    ..SETUID
                 }
             ),
             Some(Secure::SetUid)
@@ -210,7 +215,7 @@ mod tests {
                 USER,
                 FileRights {
                     nosuid: true,
-                    ..setuid
+                    ..SETUID
                 }
             ),
             None
@@ -220,17 +225,13 @@ mod tests {
                 USER,
                 FileRights {
                     nosuid: true,
-                    ..capable
+                    ..CAPABLE
                 }
             ),
             None
         );
-        let confined = Caller {
-            no_new_privileges: true,
-            ..USER
-        };
-        assert_eq!(decide(confined, setuid), None);
-        assert_eq!(decide(confined, capable), Some(Secure::FileCapabilities));
+        assert_eq!(decide(CONFINED, SETUID), None);
+        assert_eq!(decide(CONFINED, CAPABLE), Some(Secure::FileCapabilities));
         // setgid without group execution is mandatory locking.
         assert_eq!(
             decide(

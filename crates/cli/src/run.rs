@@ -17,7 +17,7 @@ use crate::refusal::Refusal;
 use crate::run_file::RunFile;
 use crate::settings::Settings;
 use crate::signals::{self, Signals};
-use crate::spawn::{self, Launch, SpawnError};
+use crate::spawn::{self, Child, Launch, SpawnError};
 use crate::statistics_file;
 use crate::streams::say;
 use crate::summary;
@@ -35,94 +35,27 @@ use std::time::Instant;
 
 /// Runs the program; the result is its own exit status.
 pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
-    let chosen = in_force::settings(arguments.settings(), arguments.config.clone())?;
-    let quiet = chosen.quiet.unwrap_or(false);
-    let (tunables, chosen) = tuned(chosen).map_err(|why| Refusal::new(format!("--tune: {why}")))?;
-    let budget = in_force::budget(&chosen)?;
-    // Without a budget only age makes cold pages go.
-    let cold_after_ms = chosen.cold_after_ms.unwrap_or(match budget.asked_bytes {
-        NO_BUDGET => COLD_AFTER_AUTO,
-        _ => 0,
-    });
-    let program = program::find(&arguments.program[0])?;
-    let Ready {
-        device,
-        library,
-        statistics_dir,
-    } = readiness::check()?;
-    // What others that were killed have left.
-    statistics_file::scan(&statistics_dir);
-    let follow = chosen.follow.unwrap_or(true);
-    if let Some(target) = &chosen.stats {
-        output_file::check(target).map_err(|refusal| refusal.of("--stats"))?;
-    }
-    let trace = chosen
-        .trace
-        .as_deref()
-        .map(TraceTarget::prepare)
-        .transpose()?;
-    let chaos = chaos::seed(arguments.chaos);
-    let run_file = RunFile::create(&statistics_dir)?;
-    let settings = environment::Settings {
-        budget_bytes: budget.bytes,
-        cold_after_ms,
-        triggers: chosen.triggers.unwrap_or(Triggers::ALL),
-        codec: chosen.codec.unwrap_or_else(CodecKind::best),
-        storage: chosen.storage.unwrap_or_default(),
-        recode_after_ms: chosen.recode_after_ms.filter(|&age| age != COLD_AFTER_AUTO),
-        tunables: &tunables,
-        chaos,
-        chaos_rest_ms: arguments.chaos_rest.unwrap_or(0),
-        follow,
-        trace: trace.as_ref().map(TraceTarget::path),
-        run_file: run_file.path(),
-        device,
-        library: &library,
-    };
-    let text = |text: &OsStr| {
-        environment::argument(text).ok_or_else(|| Refusal::new("an argument holds a zero byte"))
-    };
-    let launch = Launch {
-        path: text(program.path.as_os_str())?,
-        arguments: arguments
-            .program
-            .iter()
-            .map(|argument| text(argument))
-            .collect::<Result<_, _>>()?,
-        environment: settings.environment(),
-        device,
-        ends_with_us: arguments.die_with_coldpress,
-    };
-    if let Some(line) = budget.explanation(|| memory_limit::usable_bytes().ok())
-        && !quiet
-    {
-        say!("{}: {line}", program.name);
-    }
+    let prepared = Prepared::check(arguments)?;
+    let quiet = prepared.is_quiet();
+    let launch = prepared.launch(arguments)?;
+    prepared.explain_budget();
     let began = Instant::now();
     let signals = Signals::take();
-    let outputs = [&chosen.stats, &chosen.trace].into_iter().flatten();
-    let written_at_the_end: Vec<_> = outputs
-        .filter_map(|target| output_file::descriptor_of(target))
-        .collect();
-    let names_are_absolute = [&chosen.stats, &chosen.trace]
-        .into_iter()
-        .flatten()
-        .all(|target| target.is_absolute());
-    let let_go = || {
-        inherited::let_go(&written_at_the_end);
-        if names_are_absolute {
-            inherited::leave_directory();
-        }
-    };
-    let child =
-        spawn::start(&launch, &signals, let_go).map_err(|error| refuse_start(&program, error))?;
-    let unmanaged = Unmanaged::new(child.pid, &library, follow, budget.bytes);
-    let members = Members::new(
-        child,
+    let child = prepared.start(&launch, &signals)?;
+    let Prepared {
+        chosen,
+        budget,
+        program,
+        ready: Ready { library, .. },
+        trace,
+        chaos,
         run_file,
-        unmanaged,
-        Notices::new(quiet || chaos.is_some()),
-    );
+        ..
+    } = prepared;
+    let follow = chosen.follow.unwrap_or(true);
+    let unmanaged = Unmanaged::new(child.pid, &library, follow, budget.bytes);
+    let notices = Notices::new(quiet || chaos.is_some());
+    let members = Members::new(child, run_file, unmanaged, notices);
     let (ending, outcome) = supervise::supervise(child, &signals, members);
     let end = End {
         pid: child.pid,
@@ -141,6 +74,132 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         say!("{}", chaos::line(&program.name, seed, statistics));
     }
     Ok(end_as(ending))
+}
+
+/// What is known, and what is there, before the program starts.
+struct Prepared {
+    chosen: Settings,
+    /// The engine's tunables, as the pager takes them.
+    tunables: String,
+    budget: BudgetInForce,
+    program: Program,
+    ready: Ready,
+    trace: Option<TraceTarget>,
+    /// Pages are evicted at random: the seed.
+    chaos: Option<u64>,
+    run_file: RunFile,
+}
+
+impl Prepared {
+    /// Checks all that can be checked; the first that is wrong is the refusal.
+    fn check(arguments: &RunArguments) -> Result<Self, Refusal> {
+        let chosen = in_force::settings(arguments.settings(), arguments.config.clone())?;
+        let (tunables, chosen) =
+            tuned(chosen).map_err(|why| Refusal::new(format!("--tune: {why}")))?;
+        let budget = in_force::budget(&chosen)?;
+        let program = program::find(&arguments.program[0])?;
+        let ready = readiness::check()?;
+        // What others that were killed have left.
+        statistics_file::scan(&ready.statistics_dir);
+        if let Some(target) = &chosen.stats {
+            output_file::check(target).map_err(|refusal| refusal.of("--stats"))?;
+        }
+        let trace = chosen.trace.as_deref();
+        let trace = trace.map(TraceTarget::prepare).transpose()?;
+        let chaos = chaos::seed(arguments.chaos);
+        let run_file = RunFile::create(&ready.statistics_dir)?;
+        Ok(Self {
+            chosen,
+            tunables,
+            budget,
+            program,
+            ready,
+            trace,
+            chaos,
+            run_file,
+        })
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.chosen.quiet.unwrap_or(false)
+    }
+
+    /// What the pager is told. `chaos_rest_ms`: how long chaos rests between two rounds, in ms.
+    fn settings(&self, chaos_rest_ms: u64) -> environment::Settings<'_> {
+        let chosen = &self.chosen;
+        // Without a budget only age makes cold pages go.
+        let cold_after_ms = chosen
+            .cold_after_ms
+            .unwrap_or(match self.budget.asked_bytes {
+                NO_BUDGET => COLD_AFTER_AUTO,
+                _ => 0,
+            });
+        environment::Settings {
+            budget_bytes: self.budget.bytes,
+            cold_after_ms,
+            triggers: chosen.triggers.unwrap_or(Triggers::ALL),
+            codec: chosen.codec.unwrap_or_else(CodecKind::best),
+            storage: chosen.storage.unwrap_or_default(),
+            recode_after_ms: chosen.recode_after_ms.filter(|&age| age != COLD_AFTER_AUTO),
+            tunables: &self.tunables,
+            chaos: self.chaos,
+            chaos_rest_ms,
+            follow: chosen.follow.unwrap_or(true),
+            trace: self.trace.as_ref().map(TraceTarget::path),
+            run_file: self.run_file.path(),
+            device: self.ready.device,
+            library: &self.ready.library,
+        }
+    }
+
+    /// What the program is started with.
+    fn launch(&self, arguments: &RunArguments) -> Result<Launch, Refusal> {
+        let settings = self.settings(arguments.chaos_rest.unwrap_or(0));
+        let text = |text: &OsStr| {
+            environment::argument(text).ok_or_else(|| Refusal::new("an argument holds a zero byte"))
+        };
+        Ok(Launch {
+            path: text(self.program.path.as_os_str())?,
+            arguments: arguments
+                .program
+                .iter()
+                .map(|argument| text(argument))
+                .collect::<Result<_, _>>()?,
+            environment: settings.environment(),
+            device: self.ready.device,
+            ends_with_us: arguments.die_with_coldpress,
+        })
+    }
+
+    /// Says what the budget is, where it is not simply the one that was asked for.
+    fn explain_budget(&self) {
+        let explanation = self
+            .budget
+            .explanation(|| memory_limit::usable_bytes().ok());
+        if let Some(line) = explanation
+            && !self.is_quiet()
+        {
+            say!("{}: {line}", self.program.name);
+        }
+    }
+
+    /// Starts the program. What was inherited and is written at the end stays open here; the rest is let go of.
+    fn start(&self, launch: &Launch, signals: &Signals) -> Result<Child, Refusal> {
+        let outputs = [&self.chosen.stats, &self.chosen.trace];
+        let written_at_the_end: Vec<_> = outputs
+            .into_iter()
+            .flatten()
+            .filter_map(|target| output_file::descriptor_of(target))
+            .collect();
+        let names_are_absolute = outputs.into_iter().flatten().all(|name| name.is_absolute());
+        let let_go = || {
+            inherited::let_go(&written_at_the_end);
+            if names_are_absolute {
+                inherited::leave_directory();
+            }
+        };
+        spawn::start(launch, signals, let_go).map_err(|error| refuse_start(&self.program, error))
+    }
 }
 
 /// The tunables for the pager, and the settings, in which codec and storage are what the tunables say of them.

@@ -120,84 +120,117 @@ impl Story {
     }
 }
 
+/// The chapters.
+impl Story {
+    /// A VMO is created, and written to.
+    fn begin(&mut self) -> VmoId {
+        let vmo = self.vmos.create(&self.machine, 256).expect("memory");
+        self.tell("A VMO of 256 pages. Nothing has been written.");
+        self.show("the VMO", vmo);
+
+        self.tell("A program writes all of them; we follow page 7.");
+        for page in 0..256 {
+            self.write(vmo, page, &records(page));
+        }
+        self.show("the VMO", vmo);
+        vmo
+    }
+
+    /// Its pages age, and are compressed.
+    fn compress(&mut self, vmo: VmoId) {
+        self.tell("Nobody touches them. Generations pass; the compressor takes the oldest.");
+        self.grow_cold();
+        self.show("the VMO", vmo);
+        self.show_storage();
+    }
+
+    /// A snapshot shares them, and reads one.
+    fn share(&mut self, vmo: VmoId) -> VmoId {
+        self.tell("A snapshot. No page comes back for it: both see the page of a hidden parent.");
+        let snapshot = self
+            .vmos
+            .snapshot(&self.machine, vmo, 0..256)
+            .expect("memory");
+        self.show("the VMO", vmo);
+        self.show("the snapshot", snapshot);
+
+        self.tell("Somebody reads page 7 through the snapshot: it is decompressed, for both.");
+        assert!(self.read(snapshot) == records(7));
+        self.show("the snapshot", snapshot);
+        self.show_storage();
+        snapshot
+    }
+
+    /// A write parts the page.
+    fn part(&mut self, vmo: VmoId, snapshot: VmoId) {
+        self.tell("The snapshot writes to it, and has a page of its own from now on.");
+        self.write(snapshot, 7, b"parted");
+        self.show("the snapshot", snapshot);
+        assert!(self.read(vmo) == records(7));
+    }
+
+    /// The VMO goes.
+    fn leave(&mut self, vmo: VmoId, snapshot: VmoId) {
+        self.tell("The VMO goes. What only it saw goes with it; the rest is the snapshot's alone.");
+        self.vmos.destroy(&self.machine, vmo).expect("it is there");
+        self.show("the snapshot", snapshot);
+        self.show_storage();
+    }
+
+    /// Most pages are dropped, and compaction moves the rest.
+    fn compact(&mut self, snapshot: VmoId) {
+        self.tell("Two pages of three are dropped, and storage closes the holes.");
+        for page in (0..256).filter(|page| page % 3 != 1) {
+            let range = page..page + 1;
+            self.vmos
+                .decommit(&self.machine, snapshot, range)
+                .expect("not pinned");
+        }
+        self.show_storage();
+        let mut moved = 0;
+        while let Some(step) = self.vmos.engine().compact(&self.machine, 4096) {
+            moved += step.objects;
+            if step.pass_ended {
+                break;
+            }
+        }
+        println!("   {moved} objects moved, and their entries with them");
+        self.show_storage();
+    }
+
+    /// The page is zeroed, and becomes a marker.
+    fn zero(&mut self, snapshot: VmoId) {
+        self.tell("Page 7 is zeroed, and grows cold: a page of zeros becomes a marker.");
+        self.write(snapshot, 7, &[0; 4096]);
+        self.grow_cold();
+        self.show("the snapshot", snapshot);
+        assert!(self.read(snapshot) == [0; 4096]);
+    }
+
+    /// The snapshot goes, too.
+    fn end(&mut self, snapshot: VmoId) {
+        self.tell("All is given back.");
+        self.vmos
+            .destroy(&self.machine, snapshot)
+            .expect("it is there");
+        self.show_storage();
+        let counters = self.vmos.engine().counters();
+        println!(
+            "   in all: {} compressions tried, {} decompressions",
+            counters.compression_attempts.load(Relaxed),
+            counters.decompressions.load(Relaxed)
+        );
+    }
+}
+
 fn main() {
     let mut story = Story::new();
-    let vmo = story.vmos.create(&story.machine, 256).expect("memory");
-    story.tell("A VMO of 256 pages. Nothing has been written.");
-    story.show("the VMO", vmo);
-
-    story.tell("A program writes all of them; we follow page 7.");
-    for page in 0..256 {
-        story.write(vmo, page, &records(page));
-    }
-    story.show("the VMO", vmo);
-
-    story.tell("Nobody touches them. Generations pass; the compressor takes the oldest.");
-    story.grow_cold();
-    story.show("the VMO", vmo);
-    story.show_storage();
-
-    story.tell("A snapshot. No page comes back for it: both see the page of a hidden parent.");
-    let snapshot = story
-        .vmos
-        .snapshot(&story.machine, vmo, 0..256)
-        .expect("memory");
-    story.show("the VMO", vmo);
-    story.show("the snapshot", snapshot);
-
-    story.tell("Somebody reads page 7 through the snapshot: it is decompressed, for both.");
-    assert!(story.read(snapshot) == records(7));
-    story.show("the snapshot", snapshot);
-    story.show_storage();
-
-    story.tell("The snapshot writes to it, and has a page of its own from now on.");
-    story.write(snapshot, 7, b"parted");
-    story.show("the snapshot", snapshot);
-    assert!(story.read(vmo) == records(7));
-
-    story.tell("The VMO goes. What only it saw goes with it; the rest is the snapshot's alone.");
-    story
-        .vmos
-        .destroy(&story.machine, vmo)
-        .expect("it is there");
-    story.show("the snapshot", snapshot);
-    story.show_storage();
-
-    story.tell("Two pages of three are dropped, and storage closes the holes.");
-    for page in (0..256).filter(|page| page % 3 != 1) {
-        let range = page..page + 1;
-        story
-            .vmos
-            .decommit(&story.machine, snapshot, range)
-            .expect("not pinned");
-    }
-    story.show_storage();
-    let mut moved = 0;
-    while let Some(step) = story.vmos.engine().compact(&story.machine, 4096) {
-        moved += step.objects;
-        if step.pass_ended {
-            break;
-        }
-    }
-    println!("   {moved} objects moved, and their entries with them");
-    story.show_storage();
-
-    story.tell("Page 7 is zeroed, and grows cold: a page of zeros becomes a marker.");
-    story.write(snapshot, 7, &[0; 4096]);
-    story.grow_cold();
-    story.show("the snapshot", snapshot);
-    assert!(story.read(snapshot) == [0; 4096]);
-
-    story.tell("All is given back.");
-    story
-        .vmos
-        .destroy(&story.machine, snapshot)
-        .expect("it is there");
-    story.show_storage();
-    let counters = story.vmos.engine().counters();
-    println!(
-        "   in all: {} compressions tried, {} decompressions",
-        counters.compression_attempts.load(Relaxed),
-        counters.decompressions.load(Relaxed)
-    );
+    let vmo = story.begin();
+    story.compress(vmo);
+    let snapshot = story.share(vmo);
+    story.part(vmo, snapshot);
+    story.leave(vmo, snapshot);
+    story.compact(snapshot);
+    story.zero(snapshot);
+    story.end(snapshot);
 }

@@ -197,6 +197,7 @@ impl Times {
         }
     }
 
+    /// One round: all four figures, on the pages of a block, which have become `sizes` bytes (0: failed).
     fn round(
         &mut self,
         subject: &mut Subject,
@@ -205,9 +206,27 @@ impl Times {
         store: &mut [AlignedPage],
         clock: &Clock,
     ) {
-        let Subject { codec, bound, .. } = subject;
         let mut buffer = AlignedPage([0; PAGE_SIZE]);
         let out: &mut Page = &mut buffer.0;
+        self.compress(subject, block, out, clock);
+        self.compress_by_page(subject, block, store, out, clock);
+        let all = store.iter().zip(sizes).filter(|(_, bytes)| **bytes > 0);
+        let stored: Vec<&[u8]> = all
+            .map(|(kept, bytes)| &kept.0[..usize::from(*bytes)])
+            .collect();
+        self.decompress(subject, &stored, out, clock);
+        self.decompress_by_page(subject, &stored, out, clock);
+    }
+
+    /// Compresses in stretches, for the speed.
+    fn compress(
+        &mut self,
+        subject: &mut Subject,
+        block: &[AlignedPage],
+        out: &mut Page,
+        clock: &Clock,
+    ) {
+        let Subject { codec, bound, .. } = subject;
         // The codec's code and tables come into the caches on pages that are not counted.
         for page in block.iter().rev().take(2) {
             black_box(codec.compress(&page.0, &mut out[..*bound]));
@@ -222,6 +241,18 @@ impl Times {
             });
             self.compress_ns.push(elapsed as f32);
         }
+    }
+
+    /// Compresses page by page, for the latencies; what comes out is kept in `store`.
+    fn compress_by_page(
+        &mut self,
+        subject: &mut Subject,
+        block: &[AlignedPage],
+        store: &mut [AlignedPage],
+        out: &mut Page,
+        clock: &Clock,
+    ) {
+        let Subject { codec, bound, .. } = subject;
         let mut by_page = [0f32; STRETCH_PAGES];
         for (stretch, kept) in block
             .chunks(STRETCH_PAGES)
@@ -240,10 +271,17 @@ impl Times {
             });
             self.compress_page_ns.extend(&by_page[..stretch.len()]);
         }
-        let all = store.iter().zip(sizes).filter(|(_, bytes)| **bytes > 0);
-        let stored: Vec<&[u8]> = all
-            .map(|(kept, bytes)| &kept.0[..usize::from(*bytes)])
-            .collect();
+    }
+
+    /// Decompresses what was stored in stretches, for the speed.
+    fn decompress(
+        &mut self,
+        subject: &mut Subject,
+        stored: &[&[u8]],
+        out: &mut Page,
+        clock: &Clock,
+    ) {
+        let codec = &mut subject.codec;
         for bytes in stored.iter().take(2) {
             let _ = black_box(codec.decompress(bytes, out));
         }
@@ -257,6 +295,18 @@ impl Times {
             });
             self.decompress_ns.push(elapsed as f32);
         }
+    }
+
+    /// Decompresses what was stored page by page, for the latencies.
+    fn decompress_by_page(
+        &mut self,
+        subject: &mut Subject,
+        stored: &[&[u8]],
+        out: &mut Page,
+        clock: &Clock,
+    ) {
+        let codec = &mut subject.codec;
+        let mut by_page = [0f32; STRETCH_PAGES];
         for stretch in stored.chunks(STRETCH_PAGES) {
             undisturbed(|| {
                 for (bytes, elapsed) in stretch.iter().zip(&mut by_page) {

@@ -40,17 +40,8 @@ pub fn run(
     let strategies = codecs::chosen(options)?;
     let packings = storages::chosen(options)?;
     let simd = codecs::simd(options.simd)?;
-    let mut corpora = Vec::new();
-    for file in files {
-        let mut corpus = Corpus::read(file, options.sample_pages, options.seed)?;
-        make_distinct(&mut corpus.name, &corpora);
-        corpora.push(corpus);
-    }
-    let cpu = match options.pin {
-        Pin::Here => Some(pin::pin(None)?),
-        Pin::To(cpu) => Some(pin::pin(Some(cpu))?),
-        Pin::No => None,
-    };
+    let corpora = read(files, options)?;
+    let cpu = pinned(options.pin)?;
     let clock = Clock::calibrate();
     let measuring = Measuring {
         strategies: &strategies,
@@ -58,57 +49,9 @@ pub fn run(
         options,
         clock: &clock,
     };
-
-    // Of codecs that were named all are stored, where none of the usual is among them.
-    let usual = |strategy: &Strategy| STORED_CODECS.contains(&strategy.name);
-    let none_is_usual = strategies.iter().all(|strategy| !usual(strategy));
-    let is_stored =
-        |strategy: &Strategy| usual(strategy) || none_is_usual && strategy.name != codecs::MEMCPY;
-    let mut pooled = vec![Measured::default(); strategies.len()];
-    let mut rows: Vec<CodecRow> = Vec::new();
-    let mut sizes: Vec<Sizes> = Vec::new();
-    for corpus in &corpora {
-        let mut measured = measuring.corpus(corpus, &corpus.training, progress)?;
-        for (at, strategy) in strategies.iter().enumerate() {
-            let measured = &mut measured[at];
-            pooled[at].add(measured);
-            if is_stored(strategy) {
-                sizes.push(Sizes::stored(strategy.name, &corpus.name, measured));
-            }
-            rows.push(codec_row(strategy.name, &corpus.name, measured));
-        }
-    }
-    let mut pooled_rows = Vec::new();
-    let mut pooled_sizes = Vec::new();
-    for (strategy, measured) in strategies.iter().zip(&mut pooled) {
-        if is_stored(strategy) {
-            pooled_sizes.push(Sizes::stored(strategy.name, POOLED, measured));
-        }
-        pooled_rows.push(codec_row(strategy.name, POOLED, measured));
-    }
-    rows.splice(0..0, pooled_rows);
-    sizes.splice(0..0, pooled_sizes);
-    let made_up_count = options
-        .sample_pages
-        .map_or(MADE_UP_COUNT, |n| n.min(MADE_UP_COUNT));
-    for (from, to) in MADE_UP_SIZES.into_iter().filter(|_| options.made_up) {
-        sizes.push(Sizes::made_up(from, to, made_up_count, options.seed));
-    }
-
-    let mut synthetic_rows = Vec::new();
-    // Codecs with tables meet made-up pages with the tables of a real program.
-    let training = corpora.first().map_or(&[][..], |corpus| &corpus.training);
-    let synthetic = match options.made_up {
-        true => synthetic::corpora(options.seed, options.sample_pages),
-        false => Vec::new(),
-    };
-    for corpus in &synthetic {
-        let mut measured = measuring.corpus(corpus, training, progress)?;
-        for (strategy, measured) in strategies.iter().zip(&mut measured) {
-            synthetic_rows.push(codec_row(strategy.name, &corpus.name, measured));
-        }
-    }
-
+    let (rows, mut sizes) = measuring.captured(&corpora, progress)?;
+    sizes.extend(made_up_sizes(options));
+    let synthetic_rows = measuring.made_up(&corpora, progress)?;
     let storage_rows = store(&sizes, &packings, &clock, options.seed, progress)?;
     progress.begin("same-filled pages", 1);
     let same_filled_rows = same_filled::rows(&corpora, &rows, &clock);
@@ -134,6 +77,37 @@ pub fn run(
     })
 }
 
+/// Reads the files; their corpora have distinct names.
+fn read(files: &[PathBuf], options: &Options) -> Result<Vec<Corpus>, Error> {
+    let mut corpora = Vec::new();
+    for file in files {
+        let mut corpus = Corpus::read(file, options.sample_pages, options.seed)?;
+        make_distinct(&mut corpus.name, &corpora);
+        corpora.push(corpus);
+    }
+    Ok(corpora)
+}
+
+/// Pins this thread as is asked for; the processor that it is on from now on, if one is fixed.
+fn pinned(pin: Pin) -> Result<Option<usize>, Error> {
+    match pin {
+        Pin::Here => pin::pin(None).map(Some),
+        Pin::To(cpu) => pin::pin(Some(cpu)).map(Some),
+        Pin::No => Ok(None),
+    }
+}
+
+/// Lists of sizes that are made up, if they are wanted.
+fn made_up_sizes(options: &Options) -> impl Iterator<Item = Sizes> {
+    let count = options
+        .sample_pages
+        .map_or(MADE_UP_COUNT, |n| n.min(MADE_UP_COUNT));
+    MADE_UP_SIZES
+        .into_iter()
+        .filter(|_| options.made_up)
+        .map(move |(from, to)| Sizes::made_up(from, to, count, options.seed))
+}
+
 /// What all corpora are measured with.
 struct Measuring<'a> {
     strategies: &'a [&'static Strategy],
@@ -143,6 +117,76 @@ struct Measuring<'a> {
 }
 
 impl Measuring<'_> {
+    /// Whether the sizes that a codec makes are stored. Of codecs that were named all are, where none of the usual is
+    /// among them.
+    fn is_stored(&self, strategy: &Strategy) -> bool {
+        let usual = |strategy: &Strategy| STORED_CODECS.contains(&strategy.name);
+        let none_is_usual = self.strategies.iter().all(|strategy| !usual(strategy));
+        usual(strategy) || none_is_usual && strategy.name != codecs::MEMCPY
+    }
+
+    /// Every strategy on the corpora of files: the rows and the sizes to be stored, those of all corpora together first.
+    fn captured(
+        &self,
+        corpora: &[Corpus],
+        progress: &mut dyn Progress,
+    ) -> Result<(Vec<CodecRow>, Vec<Sizes>), Error> {
+        let mut pooled = vec![Measured::default(); self.strategies.len()];
+        let mut rows: Vec<CodecRow> = Vec::new();
+        let mut sizes: Vec<Sizes> = Vec::new();
+        for corpus in corpora {
+            let mut measured = self.corpus(corpus, &corpus.training, progress)?;
+            for (pooled, measured) in pooled.iter_mut().zip(&measured) {
+                pooled.add(measured);
+            }
+            self.rows_of(&corpus.name, &mut measured, &mut rows, &mut sizes);
+        }
+        let mut pooled_rows = Vec::new();
+        let mut pooled_sizes = Vec::new();
+        self.rows_of(POOLED, &mut pooled, &mut pooled_rows, &mut pooled_sizes);
+        rows.splice(0..0, pooled_rows);
+        sizes.splice(0..0, pooled_sizes);
+        Ok((rows, sizes))
+    }
+
+    /// Appends the rows of one corpus, and the sizes to be stored; `measured` is in the order of the strategies.
+    fn rows_of(
+        &self,
+        corpus: &str,
+        measured: &mut [Measured],
+        rows: &mut Vec<CodecRow>,
+        sizes: &mut Vec<Sizes>,
+    ) {
+        for (strategy, measured) in self.strategies.iter().zip(measured) {
+            if self.is_stored(strategy) {
+                sizes.push(Sizes::stored(strategy.name, corpus, measured));
+            }
+            rows.push(codec_row(strategy.name, corpus, measured));
+        }
+    }
+
+    /// Every strategy on pages that are made up, if they are wanted. Codecs with tables meet them with the tables of a real
+    /// program: the first of `corpora`.
+    fn made_up(
+        &self,
+        corpora: &[Corpus],
+        progress: &mut dyn Progress,
+    ) -> Result<Vec<CodecRow>, Error> {
+        let mut rows = Vec::new();
+        let training = corpora.first().map_or(&[][..], |corpus| &corpus.training);
+        let synthetic = match self.options.made_up {
+            true => synthetic::corpora(self.options.seed, self.options.sample_pages),
+            false => Vec::new(),
+        };
+        for corpus in &synthetic {
+            let mut measured = self.corpus(corpus, training, progress)?;
+            for (strategy, measured) in self.strategies.iter().zip(&mut measured) {
+                rows.push(codec_row(strategy.name, &corpus.name, measured));
+            }
+        }
+        Ok(rows)
+    }
+
     /// Every strategy on one corpus, each trained anew.
     fn corpus(
         &self,

@@ -169,83 +169,181 @@ fn longest_gap(runs: &[Run]) -> f64 {
     gaps.max().unwrap_or(0) as f64 / 1e6
 }
 
-/// Runs all cases; 1 if a verdict is no.
+/// What the runs of one kind of contents and mappings showed.
+struct Case {
+    contents: &'static str,
+    how_taken: &'static str,
+    budget_bytes: u64,
+    /// Memory that the program takes, in GiB.
+    gib: f64,
+    native: Run,
+    runs: Vec<Run>,
+    /// Over all samples, over those of filling, over those of reading back.
+    overshoots: [Overshoot; 3],
+}
+
+impl Case {
+    /// Runs it natively, then as often as is asked for under a budget of so many percent of its contents.
+    fn of(
+        bench: &Bench,
+        contents: &'static str,
+        how_taken: &'static str,
+        percent: u64,
+    ) -> Result<Case> {
+        let options = bench.options;
+        let budget_mib = options.mebibytes * percent / 100;
+        let budget_bytes = budget_mib << 20;
+        eprintln!("{contents}, {how_taken}: native, then under a budget of {budget_mib} MiB");
+        let native = bench.run(contents, how_taken, None)?;
+        let runs = (0..options.rounds)
+            .map(|_| bench.run(contents, how_taken, Some(budget_mib)))
+            .collect::<Result<Vec<_>>>()
+            .with_context(|| format!("{contents}, {how_taken}"))?;
+        Ok(Case {
+            contents,
+            how_taken,
+            budget_bytes,
+            gib: options.mebibytes as f64 / 1024.0,
+            native,
+            overshoots: overshoots(&runs, budget_bytes),
+            runs,
+        })
+    }
+
+    /// The worst overshoot, in bytes.
+    fn worst(&self) -> u64 {
+        let p99 = self.overshoots.iter().map(|overshoot| overshoot.p99);
+        p99.max().unwrap_or(0)
+    }
+
+    /// Pages with wrong contents.
+    fn wrong(&self) -> u64 {
+        self.runs.iter().map(|run| run.wrong).sum()
+    }
+
+    fn kept(&self) -> bool {
+        self.worst() < allowed(self.budget_bytes) && self.wrong() == 0
+    }
+
+    /// The median of the rates under the budget, in GiB/s, of a phase that takes so many seconds.
+    fn rate(&self, seconds: impl Fn(&Run) -> f64) -> f64 {
+        let rates: Vec<f64> = self.runs.iter().map(|r| self.gib / seconds(r)).collect();
+        stepwise::median(&rates)
+    }
+
+    /// Rates of filling and of reading back under the budget, in GiB/s.
+    fn rates(&self) -> [f64; 2] {
+        [
+            self.rate(|run| run.fill_seconds),
+            self.rate(|run| run.read_seconds),
+        ]
+    }
+
+    fn row(&self, table: &mut Table) {
+        let [all, fill, read] = &self.overshoots;
+        let [filling, reading] = self.rates();
+        table.row(&[
+            format!("{}, {}", self.contents, self.how_taken),
+            mib(self.budget_bytes),
+            format!("{:.2}", self.gib / self.native.fill_seconds),
+            format!("{filling:.2}"),
+            format!("{:.2}", self.gib / self.native.read_seconds),
+            format!("{reading:.2}"),
+            all.samples.to_string(),
+            format!("{:.1} %", 100.0 * all.above_share),
+            mib(fill.p99),
+            mib(read.p99),
+            mib(all.p99),
+            mib(all.max),
+            format!(
+                "{:.1} %",
+                100.0 * self.worst() as f64 / self.budget_bytes as f64
+            ),
+            if self.kept() { "yes" } else { "NO" }.to_owned(),
+        ]);
+    }
+
+    fn json(&self) -> Value {
+        let [all, fill, read] = &self.overshoots;
+        let [filling, reading] = self.rates();
+        let summaries = self.runs.iter().map(|run| run.summary.clone());
+        let statistics = self
+            .runs
+            .iter()
+            .map(|run| run.statistics.as_ref().map(|s| s.0.clone()));
+        json!({
+            "contents": self.contents, "mappings": self.how_taken, "budget_bytes": self.budget_bytes,
+            "native_fill_gib_s": self.gib / self.native.fill_seconds, "fill_gib_s": filling,
+            "native_read_gib_s": self.gib / self.native.read_seconds, "read_gib_s": reading,
+            "all": all.json(), "filling": fill.json(), "reading": read.json(),
+            "wrong_pages": self.wrong(), "kept": self.kept(),
+            "summaries": summaries.collect::<Vec<_>>(),
+            "statistics": statistics.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Headings of the table of cases.
+const HEADINGS: [&str; 14] = [
+    "contents, mappings",
+    "budget",
+    "native GiB/s",
+    "achieved",
+    "reading",
+    "achieved",
+    "samples",
+    "above",
+    "p99 fill",
+    "p99 read",
+    "p99 all",
+    "max",
+    "of budget",
+    "kept",
+];
+
+/// What all cases came to.
+struct Cases {
+    figures: Vec<Value>,
+    all_kept: bool,
+    /// Longest time between two samples, in ms.
+    gap: f64,
+}
+
+/// Runs all cases; each has a row of the table.
+fn cases(bench: &Bench, table: &mut Table) -> Result<Cases> {
+    let mut cases = Cases {
+        figures: Vec::new(),
+        all_kept: true,
+        gap: 0.0,
+    };
+    for (contents, percent) in CASES {
+        for how_taken in ["one", "pieces"] {
+            let case = Case::of(bench, contents, how_taken, percent)?;
+            cases.all_kept &= case.kept();
+            cases.gap = cases.gap.max(longest_gap(&case.runs));
+            case.row(table);
+            let wrong = case.wrong();
+            if wrong > 0 {
+                println!("WRONG: {contents}, {how_taken}: {wrong} pages had wrong contents");
+            }
+            cases.figures.push(case.json());
+        }
+    }
+    Ok(cases)
+}
+
+/// Runs all cases, and the one that cannot be kept; 1 if a verdict is no.
 pub fn run(options: &Options) -> Result<u8> {
     install::packages(&[install::GCC])?;
     let machine = Machine::now();
     let (dir, _guard) = workspace::temporary_dir("budget")?;
     let bench = Bench::new(options, "bench_grow", &dir)?;
-    let gib = options.mebibytes as f64 / 1024.0;
-    let mut table = Table::new(&[
-        "contents, mappings",
-        "budget",
-        "native GiB/s",
-        "achieved",
-        "reading",
-        "achieved",
-        "samples",
-        "above",
-        "p99 fill",
-        "p99 read",
-        "p99 all",
-        "max",
-        "of budget",
-        "kept",
-    ]);
-    let mut cases = Vec::new();
-    let mut all_kept = true;
-    let mut gap = 0f64;
-    for (contents, percent) in CASES {
-        for how_taken in ["one", "pieces"] {
-            let budget_mib = options.mebibytes * percent / 100;
-            let budget_bytes = budget_mib << 20;
-            eprintln!("{contents}, {how_taken}: native, then under a budget of {budget_mib} MiB");
-            let native = bench.run(contents, how_taken, None)?;
-            let runs = (0..options.rounds)
-                .map(|_| bench.run(contents, how_taken, Some(budget_mib)))
-                .collect::<Result<Vec<_>>>()
-                .with_context(|| format!("{contents}, {how_taken}"))?;
-            let [all, fill, read] = overshoots(&runs, budget_bytes);
-            let worst = all.p99.max(fill.p99).max(read.p99);
-            let wrong: u64 = runs.iter().map(|run| run.wrong).sum();
-            let kept = worst < allowed(budget_bytes) && wrong == 0;
-            all_kept &= kept;
-            gap = gap.max(longest_gap(&runs));
-            let rate = |seconds: &dyn Fn(&Run) -> f64| {
-                let rates: Vec<f64> = runs.iter().map(|run| gib / seconds(run)).collect();
-                stepwise::median(&rates)
-            };
-            let (filling, reading) = (rate(&|run| run.fill_seconds), rate(&|run| run.read_seconds));
-            table.row(&[
-                format!("{contents}, {how_taken}"),
-                mib(budget_bytes),
-                format!("{:.2}", gib / native.fill_seconds),
-                format!("{filling:.2}"),
-                format!("{:.2}", gib / native.read_seconds),
-                format!("{reading:.2}"),
-                all.samples.to_string(),
-                format!("{:.1} %", 100.0 * all.above_share),
-                mib(fill.p99),
-                mib(read.p99),
-                mib(all.p99),
-                mib(all.max),
-                format!("{:.1} %", 100.0 * worst as f64 / budget_bytes as f64),
-                if kept { "yes" } else { "NO" }.to_owned(),
-            ]);
-            if wrong > 0 {
-                println!("WRONG: {contents}, {how_taken}: {wrong} pages had wrong contents");
-            }
-            cases.push(json!({
-                "contents": contents, "mappings": how_taken, "budget_bytes": budget_bytes,
-                "native_fill_gib_s": gib / native.fill_seconds, "fill_gib_s": filling,
-                "native_read_gib_s": gib / native.read_seconds, "read_gib_s": reading,
-                "all": all.json(), "filling": fill.json(), "reading": read.json(),
-                "wrong_pages": wrong, "kept": kept,
-                "summaries": runs.iter().map(|run| run.summary.clone()).collect::<Vec<_>>(),
-                "statistics": runs.iter().map(|run| run.statistics.as_ref().map(|s| s.0.clone())).collect::<Vec<_>>(),
-            }));
-        }
-    }
+    let mut table = Table::new(&HEADINGS);
+    let Cases {
+        figures,
+        all_kept,
+        gap,
+    } = cases(&bench, &mut table)?;
     println!("\n{table}");
     println!(
         "Samples every {} ms, from outside, of resident less shared memory (statm); longest time between\n\
@@ -264,7 +362,7 @@ pub fn run(options: &Options) -> Result<u8> {
     if let Some(path) = &options.json {
         let json = json!({
             "machine": machine.json(), "mebibytes": options.mebibytes, "rounds": options.rounds,
-            "cases": cases, "longest_gap_ms": gap, "kept": all_kept, "unreachable": unreachable,
+            "cases": figures, "longest_gap_ms": gap, "kept": all_kept, "unreachable": unreachable,
         });
         output::json(path, &json)?;
     }

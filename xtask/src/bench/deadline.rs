@@ -206,12 +206,26 @@ fn histogram(sides: &[Side; 2]) -> Table {
     table
 }
 
-/// Runs all of it; 1 if more deadlines were missed than natively.
-pub fn run(options: &Options) -> Result<u8> {
-    install::packages(&[install::GCC])?;
-    let machine = Machine::now();
-    let (dir, _guard) = workspace::temporary_dir("deadline")?;
-    let bench = Bench::new(options, "bench_deadline", &dir)?;
+/// Headings of the table of sides.
+const HEADINGS: [&str; 13] = [
+    "side",
+    "periods",
+    "missed",
+    "share",
+    "late p50",
+    "p99",
+    "max",
+    "through p50",
+    "p99",
+    "woke p99",
+    "touches",
+    "evictions",
+    "peak",
+];
+
+/// Native and managed, as often by turns as is asked for.
+fn by_turns(bench: &Bench) -> Result<[Side; 2]> {
+    let options = bench.options;
     let (mut native, mut managed) = (Vec::new(), Vec::new());
     for round in 1..=options.rounds {
         for (runs, with) in [(&mut native, false), (&mut managed, true)] {
@@ -230,47 +244,53 @@ pub fn run(options: &Options) -> Result<u8> {
             runs.push(run);
         }
     }
-    let sides = [
+    Ok([
         Side::of("native", &native, options.period),
         Side::of("coldpress", &managed, options.period),
-    ];
-    let mut table = Table::new(&[
-        "side",
-        "periods",
-        "missed",
-        "share",
-        "late p50",
-        "p99",
-        "max",
-        "through p50",
-        "p99",
-        "woke p99",
-        "touches",
-        "evictions",
-        "peak",
-    ]);
+    ])
+}
+
+/// Prints the table of both sides, their histograms, and what they are of.
+fn print(sides: &[Side; 2], options: &Options) {
+    let mut table = Table::new(&HEADINGS);
     sides.iter().for_each(|side| side.row(&mut table));
-    println!("\n{table}\n{}", histogram(&sides));
+    println!("\n{table}\n{}", histogram(sides));
     println!(
         "{} µs of work every {} µs on 4 MiB of locked memory, beside {} MiB that are filled and touched;\n\
          the budget is half of that. Late: of the periods that were late. Through, woke: after the begin of\n\
          the period. Bars are logarithmic. All at the ordinary priority.",
         options.work, options.period, options.mebibytes
     );
-    println!("{machine}");
+}
 
+/// One run with the pager's locks traced: prints and returns the trace, which is empty if none was written.
+fn locks(bench: &Bench) -> Result<String> {
     eprintln!("one run with locks traced");
-    let trace = dir.join("locks");
+    let trace = bench.dir.join("locks");
     let traced = bench.run(true, Some(&trace))?;
     let locks = fs::read_to_string(&trace).unwrap_or_default();
     match locks.is_empty() {
         true => println!("\nno trace of locks was written"),
         false => println!(
             "\nlocks of the pager in a run of {} s with {} evictions, traced:\n{locks}",
-            options.seconds,
+            bench.options.seconds,
             thousands(traced.evictions)
         ),
     }
+    Ok(locks)
+}
+
+/// Runs all of it; 1 if more deadlines were missed than natively.
+pub fn run(options: &Options) -> Result<u8> {
+    install::packages(&[install::GCC])?;
+    let machine = Machine::now();
+    let (dir, _guard) = workspace::temporary_dir("deadline")?;
+    let bench = Bench::new(options, "bench_deadline", &dir)?;
+    let sides = by_turns(&bench)?;
+    print(&sides, options);
+    println!("{machine}");
+
+    let locks = locks(&bench)?;
     let kept = sides[1].share_missed() <= sides[0].share_missed();
     println!(
         "misses no more deadlines than native ({} of {} against {} of {}): {}",

@@ -75,27 +75,14 @@ pub fn run(options: &Options) -> Result<u8> {
         threshold_ns: options.threshold_ns,
     };
     let mut findings = report::Findings::new(&program, options.budget_percent);
-
-    eprintln!("native size: one run");
-    let first = pages::run(&program, &Place::Free(&Wrapper::Native))?;
-    findings.native_bytes = first.resident_mean as u64;
-    findings.budget_bytes = findings.native_bytes * options.budget_percent / 100 / 4096 * 4096;
-    let mut target = findings.budget_bytes;
+    budget(options, &program, &mut findings)?;
     let managed = binary.map(|binary| Wrapper::Managed {
         binary,
         budget_bytes: findings.budget_bytes,
         statistics: dir.join("statistics.json"),
     });
-    if let Some(wrapper) = &managed {
-        eprintln!(
-            "what coldpress holds under a budget of {}: one run",
-            mib(target)
-        );
-        target = pages::run(&program, &Place::Free(wrapper))?.held_mean as u64;
-    }
-    findings.target_bytes = target;
+    findings.target_bytes = target_bytes(&program, managed.as_ref(), findings.budget_bytes)?;
     let kernel = kernel_side(options, &program, &mut findings)?;
-
     for round in 1..=options.rounds {
         let places = [
             (Series::Native, Some(Place::Free(&Wrapper::Native))),
@@ -109,12 +96,7 @@ pub fn run(options: &Options) -> Result<u8> {
         ];
         for (series, place) in places {
             let Some(place) = place else { continue };
-            let done = match &place {
-                Place::Swapping(..) => run_again_if_killed(&program, &place, &mut findings)?,
-                Place::Free(_) => {
-                    pages::run(&program, &place).with_context(|| series.name().to_owned())?
-                }
-            };
+            let done = turn(&program, series, &place, &mut findings)?;
             eprintln!(
                 "round {round}/{}: {:<9} {}",
                 options.rounds,
@@ -125,10 +107,48 @@ pub fn run(options: &Options) -> Result<u8> {
         }
     }
     drop(kernel);
+    conclude(options, &findings)
+}
 
-    println!("{}", report::text(&findings));
+/// Finds the native size, and with it the budget.
+fn budget(options: &Options, program: &Program, findings: &mut report::Findings) -> Result<()> {
+    eprintln!("native size: one run");
+    let first = pages::run(program, &Place::Free(&Wrapper::Native))?;
+    findings.native_bytes = first.resident_mean as u64;
+    findings.budget_bytes = findings.native_bytes * options.budget_percent / 100 / 4096 * 4096;
+    Ok(())
+}
+
+/// Bytes that coldpress holds under the budget, which zram shall hold too; without coldpress the budget itself.
+fn target_bytes(program: &Program, managed: Option<&Wrapper>, budget_bytes: u64) -> Result<u64> {
+    let Some(wrapper) = managed else {
+        return Ok(budget_bytes);
+    };
+    eprintln!(
+        "what coldpress holds under a budget of {}: one run",
+        mib(budget_bytes)
+    );
+    Ok(pages::run(program, &Place::Free(wrapper))?.held_mean as u64)
+}
+
+/// One counted run.
+fn turn(
+    program: &Program,
+    series: Series,
+    place: &Place,
+    findings: &mut report::Findings,
+) -> Result<Round> {
+    match place {
+        Place::Swapping(..) => run_again_if_killed(program, place, findings),
+        Place::Free(_) => pages::run(program, place).with_context(|| series.name().to_owned()),
+    }
+}
+
+/// Prints and writes what was found; 1 if content was wrong anywhere.
+fn conclude(options: &Options, findings: &report::Findings) -> Result<u8> {
+    println!("{}", report::text(findings));
     if let Some(path) = &options.json {
-        output::json(path, &report::json(&findings))?;
+        output::json(path, &report::json(findings))?;
     }
     let wrong: u64 = findings.rounds.iter().map(|(_, round)| round.wrong).sum();
     if wrong > 0 {

@@ -147,21 +147,146 @@ fn settle(program: &Stepwise, coldpress: &Path, least: Duration) -> Result<Durat
     }
 }
 
-/// The program that sleeps, under each kind of settings.
-fn sleeping(
-    options: &Options,
-    coldpress: &Path,
-    program: &Path,
-    table: &mut Table,
-) -> Result<Value> {
-    let available = machine::available_bytes() >> 20;
-    let size = options.mebibytes.min(available / 2);
-    if size < options.mebibytes {
-        println!(
-            "NOTE: {size} MiB instead of {}: only {available} MiB are available here",
-            options.mebibytes
-        );
+/// What is run, and where its files go.
+struct Files<'a> {
+    coldpress: &'a Path,
+    program: &'a Path,
+    dir: &'a Path,
+}
+
+impl Files<'_> {
+    /// How a program runs natively, and under a budget of so many MiB; with each the command that tells its evictions.
+    fn sides(&self, budget_mib: u64) -> [(How, Option<&Path>); 2] {
+        let budget = format!("{budget_mib}M");
+        let managed = How::managed(self.coldpress, &["-q", "--budget", &budget]);
+        [(How::native(), None), (managed, Some(self.coldpress))]
     }
+}
+
+/// Headings of the table of the program that sleeps.
+const SLEEPING_HEADINGS: [&str; 11] = [
+    "sleeping under",
+    "memory",
+    "settled after",
+    "evicted",
+    "meanwhile",
+    "main",
+    "watch",
+    "fault",
+    "turns/s",
+    "of a processor",
+    "kept",
+];
+
+/// Memory of the program that sleeps, in MiB.
+fn size_here(wanted: u64) -> u64 {
+    let available = machine::available_bytes() >> 20;
+    let size = wanted.min(available / 2);
+    if size < wanted {
+        println!("NOTE: {size} MiB instead of {wanted}: only {available} MiB are available here");
+    }
+    size
+}
+
+/// What the pager did while the program slept.
+struct Sleep {
+    mebibytes: u64,
+    settled: Duration,
+    /// Evictions until all had settled, and in the time after.
+    evicted: u64,
+    meanwhile: u64,
+    /// How long the threads were watched.
+    seconds: f64,
+    /// Of each thread: name, share of a processor, turns a second.
+    threads: Vec<(String, f64, f64)>,
+}
+
+impl Sleep {
+    /// Starts the program, waits until all has settled, for `least` at least, and watches the pager's threads for so many
+    /// seconds.
+    fn watch(
+        files: &Files,
+        settings: &[&str],
+        mebibytes: u64,
+        least: Duration,
+        seconds: u64,
+    ) -> Result<Sleep> {
+        let how = How::managed(files.coldpress, &[&["-q"], settings].concat());
+        let arguments = [mebibytes.to_string(), "0".to_owned(), "1".to_owned()];
+        let mut running = Stepwise::start(&how, files.program, &arguments)?;
+        running.go()?;
+        running.next("filled", Duration::from_secs(300))?;
+        let settled = settle(&running, files.coldpress, least)?;
+        let evictions = |program: &Stepwise| -> Result<u64> {
+            let statistics = program.statistics(files.coldpress)?;
+            Ok(statistics.get("evictions").unwrap_or(0))
+        };
+        let evicted = evictions(&running)?;
+        let (before, begin) = (pager_threads(running.pid)?, Instant::now());
+        std::thread::sleep(Duration::from_secs(seconds));
+        let after = pager_threads(running.pid)?;
+        let seconds = begin.elapsed().as_secs_f64();
+        let meanwhile = evictions(&running)? - evicted;
+        running.finish()?;
+        Ok(Sleep {
+            mebibytes,
+            settled,
+            evicted,
+            meanwhile,
+            seconds,
+            threads: since(&before, &after, seconds),
+        })
+    }
+
+    /// What all threads took, as a share of a processor.
+    fn share(&self) -> f64 {
+        self.threads.iter().map(|(_, share, _)| share).sum()
+    }
+
+    /// What the threads of one name took, as a share of a processor.
+    fn share_of(&self, name: &str) -> f64 {
+        let of_kind = self.threads.iter().filter(|(thread, ..)| thread == name);
+        of_kind.map(|(_, share, _)| share).sum()
+    }
+
+    fn kept(&self) -> bool {
+        self.share() <= IDLE_SHARE
+    }
+
+    fn row(&self, name: &str, table: &mut Table) {
+        let turns: f64 = self.threads.iter().map(|(.., turns)| turns).sum();
+        let percent = |share: f64| format!("{:.3} %", 100.0 * share);
+        table.row(&[
+            name.to_owned(),
+            format!("{} MiB", self.mebibytes),
+            format!("{:.0} s", self.settled.as_secs_f64()),
+            thousands(self.evicted),
+            thousands(self.meanwhile),
+            percent(self.share_of("coldpress/main")),
+            percent(self.share_of("coldpress/watch")),
+            percent(self.share_of("coldpress/fault")),
+            format!("{turns:.0}"),
+            percent(self.share()),
+            if self.kept() { "yes" } else { "NO" }.to_owned(),
+        ]);
+    }
+
+    fn json(&self, name: &str) -> Value {
+        json!({
+            "settings": name, "mebibytes": self.mebibytes, "settled_after_s": self.settled.as_secs_f64(),
+            "evictions_before": self.evicted, "evictions_meanwhile": self.meanwhile, "seconds": self.seconds,
+            "share_of_a_processor": self.share(),
+            "threads": self.threads.iter().map(|(name, share, turns)| json!({
+                "name": name, "share_of_a_processor": share, "turns_a_second": turns,
+            })).collect::<Vec<_>>(),
+            "kept": self.kept(),
+        })
+    }
+}
+
+/// The program that sleeps, under each kind of settings; prints their table.
+fn sleeping(options: &Options, files: &Files) -> Result<Value> {
+    let size = size_here(options.mebibytes);
     let budget = format!("{}M", size + size / 4 + 64);
     let cold = Duration::from_secs(5);
     let settings: [(&str, &[&str], Duration); 3] = [
@@ -169,101 +294,25 @@ fn sleeping(
         ("no budget, cold age 5 s", &["--cold-after", "5s"], cold * 4),
         ("no budget, by default", &[], QUIET),
     ];
+    let mut table = Table::new(&SLEEPING_HEADINGS);
     let mut figures = Vec::new();
     for (name, settings, least) in settings {
         eprintln!("sleeping, {size} MiB: {name}");
-        let how = How::managed(coldpress, &[&["-q"], settings].concat());
-        let arguments = [size.to_string(), "0".to_owned(), "1".to_owned()];
-        let mut running = Stepwise::start(&how, program, &arguments)?;
-        running.go()?;
-        running.next("filled", Duration::from_secs(300))?;
-        let settled = settle(&running, coldpress, least)?;
-        let evictions = |program: &Stepwise| -> Result<u64> {
-            let statistics = program.statistics(coldpress)?;
-            Ok(statistics.get("evictions").unwrap_or(0))
-        };
-        let evicted = evictions(&running)?;
-        let (before, begin) = (pager_threads(running.pid)?, Instant::now());
-        std::thread::sleep(Duration::from_secs(options.seconds));
-        let after = pager_threads(running.pid)?;
-        let seconds = begin.elapsed().as_secs_f64();
-        let meanwhile = evictions(&running)? - evicted;
-        running.finish()?;
-        let threads = since(&before, &after, seconds);
-        let share: f64 = threads.iter().map(|(_, share, _)| share).sum();
-        let turns: f64 = threads.iter().map(|(.., turns)| turns).sum();
-        let kind = |name: &str| -> f64 {
-            let of_kind = threads.iter().filter(|(thread, ..)| thread == name);
-            of_kind.map(|(_, share, _)| share).sum()
-        };
-        let percent = |share: f64| format!("{:.3} %", 100.0 * share);
-        table.row(&[
-            name.to_owned(),
-            format!("{size} MiB"),
-            format!("{:.0} s", settled.as_secs_f64()),
-            thousands(evicted),
-            thousands(meanwhile),
-            percent(kind("coldpress/main")),
-            percent(kind("coldpress/watch")),
-            percent(kind("coldpress/fault")),
-            format!("{turns:.0}"),
-            percent(share),
-            if share <= IDLE_SHARE { "yes" } else { "NO" }.to_owned(),
-        ]);
-        figures.push(json!({
-            "settings": name, "mebibytes": size, "settled_after_s": settled.as_secs_f64(),
-            "evictions_before": evicted, "evictions_meanwhile": meanwhile, "seconds": seconds,
-            "share_of_a_processor": share,
-            "threads": threads.iter().map(|(name, share, turns)| json!({
-                "name": name, "share_of_a_processor": share, "turns_a_second": turns,
-            })).collect::<Vec<_>>(),
-            "kept": share <= IDLE_SHARE,
-        }));
+        let sleep = Sleep::watch(files, settings, size, least, options.seconds)?;
+        sleep.row(name, &mut table);
+        figures.push(sleep.json(name));
     }
+    println!("\n{table}");
+    println!(
+        "CPU time of the pager's threads over {} s; a processor is 100 %.",
+        options.seconds
+    );
     Ok(figures.into())
 }
 
-/// Runs all of it; 1 if a verdict is no.
-pub fn run(options: &Options) -> Result<u8> {
-    let machine = Machine::now();
-    install::packages(&[install::GCC])?;
-    let (dir, _guard) = workspace::temporary_dir("idle")?;
-    let coldpress = stepwise::coldpress()?;
-    let program = stepwise::compile("bench_idle", &dir)?;
-
-    let mut asleep = Value::Null;
-    if !options.without_sleeping {
-        let mut table = Table::new(&[
-            "sleeping under",
-            "memory",
-            "settled after",
-            "evicted",
-            "meanwhile",
-            "main",
-            "watch",
-            "fault",
-            "turns/s",
-            "of a processor",
-            "kept",
-        ]);
-        asleep = sleeping(options, &coldpress, &program, &mut table)?;
-        println!("\n{table}");
-        println!(
-            "CPU time of the pager's threads over {} s; a processor is 100 %.",
-            options.seconds
-        );
-    }
-
-    let threads = match options.threads {
-        0 => machine.processors(),
-        threads => threads,
-    };
+/// The programs whose memory fits, natively and managed in turns; prints their table.
+fn fitting(options: &Options, files: &Files, threads: usize) -> Result<Vec<Value>> {
     let mut table = fits::table();
-    let sides = |budget_mib: u64| {
-        let budget = format!("{budget_mib}M");
-        let managed = How::managed(&coldpress, &["-q", "--budget", &budget]);
-        [(How::native(), None), (managed, Some(coldpress.as_path()))]
-    };
     let often = fits::Often {
         rounds: options.rounds,
         turns: options.turns,
@@ -274,24 +323,48 @@ pub fn run(options: &Options) -> Result<u8> {
         options.touch_seconds.to_string(),
         threads.to_string(),
     ];
-    let [native, managed] = sides(options.touched * 4);
+    let [native, managed] = files.sides(options.touched * 4);
     let start = |with| {
         let (how, coldpress) = if with { &managed } else { &native };
-        fits::Touching::start(how, &program, &arguments, *coldpress)
+        fits::Touching::start(how, files.program, &arguments, *coldpress)
     };
     let mut fitting = vec![fits::in_turns(&name, &often, start, &mut table)?];
     if options.gets > 0 {
         install::packages(&[install::REDIS])?;
-        let [native, managed] = sides(2048);
+        let [native, managed] = files.sides(2048);
         let start = |with| {
             let (how, coldpress) = if with { &managed } else { &native };
-            let dir = dir.join(if with { "managed" } else { "native" });
+            let dir = files.dir.join(if with { "managed" } else { "native" });
             fits::Redis::start(how, &dir, options.gets, *coldpress)
         };
         fitting.push(fits::in_turns("redis GET", &often, start, &mut table)?);
     }
     println!("\n{table}");
     println!("{}", fits::legend(&often));
+    Ok(fitting)
+}
+
+/// Runs all of it; 1 if a verdict is no.
+pub fn run(options: &Options) -> Result<u8> {
+    let machine = Machine::now();
+    install::packages(&[install::GCC])?;
+    let (dir, _guard) = workspace::temporary_dir("idle")?;
+    let coldpress = stepwise::coldpress()?;
+    let program = stepwise::compile("bench_idle", &dir)?;
+    let files = Files {
+        coldpress: &coldpress,
+        program: &program,
+        dir: &dir,
+    };
+    let asleep = match options.without_sleeping {
+        true => Value::Null,
+        false => sleeping(options, &files)?,
+    };
+    let threads = match options.threads {
+        0 => machine.processors(),
+        threads => threads,
+    };
+    let fitting = fitting(options, &files, threads)?;
     println!("{machine}");
     let kept = |list: &[Value]| list.iter().all(|figures| figures["kept"] == true);
     let idle_kept = asleep.as_array().is_none_or(|list| kept(list));

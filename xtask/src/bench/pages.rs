@@ -5,12 +5,12 @@
 //! it takes memory. What it measures itself is in those lines; what is measured from outside
 //! (memory held, pages in and out, the pager's statistics) is added here.
 
-use super::zram::{self, Pool, Zram};
+use super::zram::{self, Pool, Swapped, Zram};
 use crate::cgroup::Group;
 use crate::child::Running;
 use crate::cleanup;
 use crate::managed::{Statistics, Wrapper};
-use crate::process::Sampler;
+use crate::process::{Sample, Sampler};
 use anyhow::{Context, Result, bail};
 use coldpress_promises::process::lines_of;
 use serde_json::{Value, json};
@@ -140,16 +140,103 @@ impl Round {
     }
 }
 
+impl Place<'_> {
+    /// What the program is started with.
+    fn wrapper(&self) -> Wrapper {
+        match self {
+            Place::Free(wrapper) => (*wrapper).clone(),
+            Place::Swapping(..) => Wrapper::Native,
+        }
+    }
+
+    /// The group that limits memory here; `None`: none does.
+    fn group(&self) -> Result<Option<Group>> {
+        match self {
+            Place::Free(_) => Ok(None),
+            Place::Swapping(_, limit) => Group::limited(*limit, 8 << 30).map(Some),
+        }
+    }
+}
+
+/// The counters of pages that went either way, at one moment.
+struct Counters {
+    swapped: Swapped,
+    /// The pager's, where there is one.
+    statistics: Option<Statistics>,
+}
+
+impl Counters {
+    /// Reads them of this process; `when` is for the warning.
+    fn read(wrapper: &Wrapper, pid: u32, when: &str) -> Result<Counters> {
+        let swapped = zram::swapped()?;
+        let statistics = match wrapper {
+            Wrapper::Native => None,
+            Wrapper::Managed { binary, .. } => Statistics::live(binary, pid)
+                .inspect_err(|error| eprintln!("warning: no statistics {when}: {error:#}"))
+                .ok(),
+        };
+        Ok(Counters {
+            swapped,
+            statistics,
+        })
+    }
+
+    /// Pages that came in and that went out since `before`: by the kernel's counters where there is a pool, by the
+    /// pager's otherwise.
+    fn since(&self, before: &Counters, pool: Option<&Pool>) -> (u64, u64) {
+        match (pool, &before.statistics, &self.statistics) {
+            (Some(_), ..) => (
+                self.swapped.pages_in - before.swapped.pages_in,
+                self.swapped.pages_out - before.swapped.pages_out,
+            ),
+            (None, Some(before), Some(after)) => {
+                let sum = |names: &[&str]| names.iter().map(|n| after.since(before, n)).sum();
+                (
+                    sum(&["decompressions", "faults_copied", "faults_same_filled"]),
+                    sum(&["evictions"]),
+                )
+            }
+            _ => (0, 0),
+        }
+    }
+}
+
+/// What the program said of its steps.
+struct Said {
+    filled: Value,
+    touched: Value,
+    verified: Value,
+}
+
+impl Said {
+    /// The part of a round that the program measured itself.
+    fn round(&self) -> Result<Round> {
+        let phase = |name| number(&self.touched, name);
+        Ok(Round {
+            touches: phase("touches")?,
+            seconds: phase("seconds")?,
+            fill_seconds: number(&self.filled, "seconds")?,
+            slow: phase("slow")?,
+            p50_ns: phase("slow_p50_ns")?,
+            p99_ns: phase("slow_p99_ns")?,
+            mean_ns: phase("slow_mean_ns")?,
+            user_seconds: phase("user_seconds")?,
+            system_seconds: phase("system_seconds")?,
+            placement: (
+                phase("first_cpu")? as u64,
+                phase("last_cpu")? as u64,
+                phase("migrations")? as u64,
+            ),
+            wrong: phase("wrong")? as u64 + number(&self.verified, "wrong")? as u64,
+            ..Round::default()
+        })
+    }
+}
+
 /// Runs the program once.
 pub fn run(program: &Program, place: &Place) -> Result<Round> {
-    let wrapper = match place {
-        Place::Free(wrapper) => (*wrapper).clone(),
-        Place::Swapping(..) => Wrapper::Native,
-    };
-    let group = match place {
-        Place::Free(_) => None,
-        Place::Swapping(_, limit) => Some(Group::limited(*limit, 8 << 30)?),
-    };
+    let wrapper = place.wrapper();
+    let group = place.group()?;
     let meter = match place {
         Place::Free(_) => None,
         Place::Swapping(device, _) => Some(device.meter()),
@@ -171,47 +258,23 @@ pub fn run(program: &Program, place: &Place) -> Result<Round> {
     let filling = filling.finish();
     std::thread::sleep(SETTLE);
 
-    let statistics = |when| match &wrapper {
-        Wrapper::Native => None,
-        Wrapper::Managed { binary, .. } => Statistics::live(binary, pid)
-            .inspect_err(|error| eprintln!("warning: no statistics {when}: {error:#}"))
-            .ok(),
-    };
-    let before = (zram::swapped()?, statistics("before the phase"));
+    let before = Counters::read(&wrapper, pid, "before the phase")?;
     let sampler = sampler()?;
     let touched = steps.go("touched")?;
     let samples = sampler.finish();
-    let after = (zram::swapped()?, statistics("after the phase"));
+    let after = Counters::read(&wrapper, pid, "after the phase")?;
     let pool = meter.map(|meter| meter());
     let verified = steps.go("verified")?;
     steps.finish()?;
 
-    let (pages_in, pages_out) = match (&pool, &before.1, &after.1) {
-        (Some(_), ..) => (
-            after.0.pages_in - before.0.pages_in,
-            after.0.pages_out - before.0.pages_out,
-        ),
-        (None, Some(before), Some(after)) => {
-            let sum = |names: &[&str]| names.iter().map(|n| after.since(before, n)).sum();
-            (
-                sum(&["decompressions", "faults_copied", "faults_same_filled"]),
-                sum(&["evictions"]),
-            )
-        }
-        _ => (0, 0),
+    let (pages_in, pages_out) = after.since(&before, pool.as_ref());
+    let held = |s: &Sample| s.resident.anonymous + s.resident.shared + s.other;
+    let said = Said {
+        filled,
+        touched,
+        verified,
     };
-    let held = |s: &crate::process::Sample| s.resident.anonymous + s.resident.shared + s.other;
-    let phase = |name| number(&touched, name);
     Ok(Round {
-        touches: phase("touches")?,
-        seconds: phase("seconds")?,
-        fill_seconds: number(&filled, "seconds")?,
-        slow: phase("slow")?,
-        p50_ns: phase("slow_p50_ns")?,
-        p99_ns: phase("slow_p99_ns")?,
-        mean_ns: phase("slow_mean_ns")?,
-        user_seconds: phase("user_seconds")?,
-        system_seconds: phase("system_seconds")?,
         held_mean: samples.mean(held) as f64,
         held_peak: samples.0.iter().map(held).max().unwrap_or(0) as f64,
         filling_peak: filling.0.iter().map(held).max().unwrap_or(0) as f64,
@@ -219,13 +282,8 @@ pub fn run(program: &Program, place: &Place) -> Result<Round> {
         pages_in: pages_in as f64,
         pages_out: pages_out as f64,
         pool,
-        statistics: after.1,
-        placement: (
-            phase("first_cpu")? as u64,
-            phase("last_cpu")? as u64,
-            phase("migrations")? as u64,
-        ),
-        wrong: phase("wrong")? as u64 + number(&verified, "wrong")? as u64,
+        statistics: after.statistics,
+        ..said.round()?
     })
 }
 

@@ -126,82 +126,123 @@ fn overhead(round: &Round) -> Option<f64> {
 /// By how much memory held may differ before the report says so, as a share.
 const UNEQUAL: f64 = 0.02;
 
-/// The report for people.
-pub fn text(findings: &Findings) -> String {
-    let mut table = Table::new(&["medians", "native", "coldpress", "zram"]);
-    {
-        let mut row =
-            |name: &str, show: &dyn Fn(f64) -> String, value: &dyn Fn(&Round) -> Option<f64>| {
-                let mut cells = vec![name.to_owned()];
-                for series in Series::ALL {
-                    let median = findings.median(series, value);
-                    cells.push(median.map_or("–".to_owned(), show));
-                }
-                table.row(&cells);
-            };
-        let count = |v: f64| thousands(v as u64);
-        let bytes = |v: f64| mib(v as u64);
-        let native = findings.median(Series::Native, |r| Some(r.rate()));
-        // What a touch costs when nothing is ever cold.
-        let touch = findings.median(Series::Native, |r| Some(r.cpu() / r.touches));
-        let net = |r: &Round| Some(r.cpu() - touch? * r.touches);
-        row("touches/s", &count, &|r| Some(r.rate()));
-        row(
+/// The table of medians, which grows row by row.
+struct Medians<'a> {
+    findings: &'a Findings,
+    table: Table,
+}
+
+impl Medians<'_> {
+    /// Adds the medians of `value` in each place, as `show` shows them.
+    fn row(
+        &mut self,
+        name: &str,
+        show: &dyn Fn(f64) -> String,
+        value: &dyn Fn(&Round) -> Option<f64>,
+    ) {
+        let mut cells = vec![name.to_owned()];
+        for series in Series::ALL {
+            let median = self.findings.median(series, value);
+            cells.push(median.map_or("–".to_owned(), show));
+        }
+        self.table.row(&cells);
+    }
+
+    /// Touches, and those of them that met a fault.
+    fn touches(&mut self) {
+        let native = self.findings.median(Series::Native, |r| Some(r.rate()));
+        self.row("touches/s", &count, &|r| Some(r.rate()));
+        self.row(
             "  against native",
             &|v| format!("{:.2} %", 100.0 * v),
             &|r| Some(r.rate() / native?),
         );
-        row("slow touches (faults)", &count, &|r| Some(r.slow));
-        row("  p50", &time, &|r| some_if(r.slow > 0.0, r.p50_ns));
-        row("  p99", &time, &|r| some_if(r.slow > 0.0, r.p99_ns));
-        row("  mean", &time, &|r| some_if(r.slow > 0.0, r.mean_ns));
-        row("pages in", &count, &|r| {
+        self.row("slow touches (faults)", &count, &|r| Some(r.slow));
+        self.row("  p50", &time, &|r| some_if(r.slow > 0.0, r.p50_ns));
+        self.row("  p99", &time, &|r| some_if(r.slow > 0.0, r.p99_ns));
+        self.row("  mean", &time, &|r| some_if(r.slow > 0.0, r.mean_ns));
+        self.row("pages in", &count, &|r| {
             some_if(r.cycles() > 0.0, r.pages_in)
         });
-        row("pages out", &count, &|r| {
+        self.row("pages out", &count, &|r| {
             some_if(r.cycles() > 0.0, r.pages_out)
         });
-        row("CPU of the phase, user", &|v| format!("{v:.2} s"), &|r| {
+    }
+
+    /// CPU time, in all and for each of what it was spent on.
+    fn cpu(&mut self) {
+        // What a touch costs when nothing is ever cold.
+        let native = |r: &Round| Some(r.cpu() / r.touches);
+        let touch = self.findings.median(Series::Native, native);
+        let net = |r: &Round| Some(r.cpu() - touch? * r.touches);
+        self.row("CPU of the phase, user", &seconds, &|r| {
             Some(r.user_seconds)
         });
-        row("CPU of the phase, kernel", &|v| format!("{v:.2} s"), &|r| {
+        self.row("CPU of the phase, kernel", &seconds, &|r| {
             Some(r.system_seconds)
         });
-        row("CPU an out-and-in cycle", &time, &|r| cycle_cpu(r, r.cpu()));
-        row("  less native touching", &time, &|r| cycle_cpu(r, net(r)?));
-        row("CPU a slow touch", &time, &|r| {
+        self.row("CPU an out-and-in cycle", &time, &|r| cycle_cpu(r, r.cpu()));
+        self.row("  less native touching", &time, &|r| cycle_cpu(r, net(r)?));
+        self.row("CPU a slow touch", &time, &|r| {
             some_if(r.slow > 0.0 && r.cycles() > 0.0, r.cpu() * 1e9 / r.slow)
         });
-        row("CPU a touch", &time, &|r| Some(r.cpu() * 1e9 / r.touches));
-        row("held in all, mean", &bytes, &|r| Some(r.held_mean));
-        row("held in all, peak", &bytes, &|r| Some(r.held_peak));
-        row("  RssAnon, mean", &bytes, &|r| Some(r.resident_mean));
-        row("  storage or pool", &bytes, &|r| match r.pool {
+        self.row("CPU a touch", &time, &|r| Some(r.cpu() * 1e9 / r.touches));
+    }
+
+    /// Memory held, and what it is made of.
+    fn memory(&mut self) {
+        let bytes = |v: f64| mib(v as u64);
+        self.row("held in all, mean", &bytes, &|r| Some(r.held_mean));
+        self.row("held in all, peak", &bytes, &|r| Some(r.held_peak));
+        self.row("  RssAnon, mean", &bytes, &|r| Some(r.resident_mean));
+        self.row("  storage or pool", &bytes, &|r| match r.pool {
             Some(pool) => Some(pool.used as f64),
             None => gauge(r, "storage_bytes"),
         });
-        row("  compressed data in it", &bytes, &|r| match r.pool {
+        self.row("  compressed data in it", &bytes, &|r| match r.pool {
             Some(pool) => Some(pool.compressed as f64),
             None => gauge(r, "payload_bytes"),
         });
-        row("  overhead in all", &bytes, &overhead);
-        row("    fragmentation", &bytes, &|r| match r.pool {
+        self.row("  overhead in all", &bytes, &overhead);
+        self.row("    fragmentation", &bytes, &|r| match r.pool {
             Some(_) => overhead(r),
             None => beside_payload(r),
         });
-        row("    pager's own", &bytes, &|r| gauge(r, "overhead_bytes"));
-        row("held in all, peak of filling", &bytes, &|r| {
+        self.row("    pager's own", &bytes, &|r| gauge(r, "overhead_bytes"));
+        self.row("held in all, peak of filling", &bytes, &|r| {
             Some(r.filling_peak)
         });
-        row("filling", &|v| format!("{v:.2} s"), &|r| {
-            Some(r.fill_seconds)
-        });
-        row("migrations between CPUs", &count, &|r| {
+    }
+
+    /// What remains: filling, migrations, and whether contents were right.
+    fn others(&mut self) {
+        self.row("filling", &seconds, &|r| Some(r.fill_seconds));
+        self.row("migrations between CPUs", &count, &|r| {
             Some(r.placement.2 as f64)
         });
-        row("wrong contents", &count, &|r| Some(r.wrong as f64));
+        self.row("wrong contents", &count, &|r| Some(r.wrong as f64));
     }
-    let mut out = format!("\n{table}\n");
+}
+
+fn count(value: f64) -> String {
+    thousands(value as u64)
+}
+
+fn seconds(value: f64) -> String {
+    format!("{value:.2} s")
+}
+
+/// The report for people.
+pub fn text(findings: &Findings) -> String {
+    let mut medians = Medians {
+        findings,
+        table: Table::new(&["medians", "native", "coldpress", "zram"]),
+    };
+    medians.touches();
+    medians.cpu();
+    medians.memory();
+    medians.others();
+    let mut out = format!("\n{}\n", medians.table);
     remarks(findings, &mut out);
     out
 }

@@ -144,27 +144,7 @@ pub fn run(options: &Options) -> Result<u8> {
         workspace::build_release()?
     };
     let (dir, _guard) = workspace::temporary_dir("demo")?;
-
-    let mut plan = Plan {
-        seed: options.seed,
-        count: 0,
-    };
-    let mut lz4 = Ratio::default();
-    let native = {
-        let mut server = Server::start(&Wrapper::Native, &dir)?;
-        let sampler = sampler(&server)?;
-        let fill = server.fill_to(plan.seed, options.mebibytes << 20, "native: filling redis")?;
-        plan.count = fill.records;
-        Load::beside(plan.seed, plan.count).begin(server.socket())?;
-        let filled = Status::open(server.pid)?.resident()?.anonymous;
-        eprintln!("sampling the native pages for LZ4");
-        lz4 = ratio::measure(server.pid).unwrap_or_else(|error| {
-            eprintln!("SKIPPED: LZ4's own ratio: {error:#}");
-            lz4
-        });
-        finish(server, sampler, fill, filled, plan, "native")?
-    };
-
+    let (native, plan, lz4) = native(options, &dir)?;
     let percent = options.budget_percent.unwrap_or_else(usual_percent);
     let budget = native.filled * percent / 100 / 4096 * 4096;
     let statistics_file = dir.join("statistics.json");
@@ -177,16 +157,7 @@ pub fn run(options: &Options) -> Result<u8> {
             statistics: statistics_file.clone(),
         }
     };
-    let managed = {
-        let mut server = Server::start(&wrapper, &dir)?;
-        let sampler = sampler(&server)?;
-        let what = format!("coldpress, budget {}: filling redis", text::mib(budget));
-        let fill = server.fill(plan, &what)?;
-        Load::beside(plan.seed, plan.count).begin(server.socket())?;
-        let filled = Status::open(server.pid)?.resident()?.anonymous;
-        finish(server, sampler, fill, filled, plan, "coldpress")?
-    };
-
+    let managed = managed(&wrapper, &dir, plan, budget)?;
     let findings = Findings {
         native,
         managed,
@@ -195,9 +166,46 @@ pub fn run(options: &Options) -> Result<u8> {
         budget,
         tolerance: (budget * options.tolerance_percent / 100).max(LEAST_TOLERANCE),
     };
-    println!("{}", report::text(&findings));
+    conclude(options, &findings)
+}
+
+/// The run without coldpress, with its pages given to LZ4; also what the other run is to hold.
+fn native(options: &Options, dir: &Path) -> Result<(Run, Plan, Ratio)> {
+    let mut server = Server::start(&Wrapper::Native, dir)?;
+    let sampler = sampler(&server)?;
+    let what = "native: filling redis";
+    let fill = server.fill_to(options.seed, options.mebibytes << 20, what)?;
+    let plan = Plan {
+        seed: options.seed,
+        count: fill.records,
+    };
+    Load::beside(plan.seed, plan.count).begin(server.socket())?;
+    let filled = Status::open(server.pid)?.resident()?.anonymous;
+    eprintln!("sampling the native pages for LZ4");
+    let lz4 = ratio::measure(server.pid).unwrap_or_else(|error| {
+        eprintln!("SKIPPED: LZ4's own ratio: {error:#}");
+        Ratio::default()
+    });
+    let run = finish(server, sampler, fill, filled, plan, "native")?;
+    Ok((run, plan, lz4))
+}
+
+/// The run under the budget, in bytes.
+fn managed(wrapper: &Wrapper, dir: &Path, plan: Plan, budget: u64) -> Result<Run> {
+    let mut server = Server::start(wrapper, dir)?;
+    let sampler = sampler(&server)?;
+    let what = format!("coldpress, budget {}: filling redis", text::mib(budget));
+    let fill = server.fill(plan, &what)?;
+    Load::beside(plan.seed, plan.count).begin(server.socket())?;
+    let filled = Status::open(server.pid)?.resident()?.anonymous;
+    finish(server, sampler, fill, filled, plan, "coldpress")
+}
+
+/// Prints and writes what was found; 1 if the demo failed.
+fn conclude(options: &Options, findings: &Findings) -> Result<u8> {
+    println!("{}", report::text(findings));
     if let Some(path) = &options.json {
-        output::json(path, &report::json(&findings))?;
+        output::json(path, &report::json(findings))?;
     }
     let complaints = findings.complaints();
     for complaint in &complaints {

@@ -187,27 +187,12 @@ impl Finding {
 fn find(subject: &'static Subject, place: &Place) -> Result<Finding> {
     let program = (subject.prepare)(place)?;
     let program = program.as_ref();
-    eprintln!("{}: native", subject.name);
-    let native = Start::native(place);
-    let (done, samples) = sampled(program, &native).context("native run")?;
-    let native_peak = samples.peak();
-    eprintln!(
-        "{}: {:.1} s, peak {}",
-        subject.name,
-        done.seconds,
-        mib(native_peak)
-    );
-    let mut finding = Finding {
-        native_seconds: done.seconds,
-        native_peak,
-        ..Finding::failed(subject, String::new())
-    };
-    finding.complaints.clear();
+    let (native, mut finding) = natively(subject, program, place)?;
     if subject.is_chaos {
         // Room for everything: what goes, goes by chance.
-        finding.budget = 4 * native_peak.max(64 << 20);
+        finding.budget = 4 * finding.native_peak.max(64 << 20);
     } else {
-        let need = need_of(program, place, native_peak, &done)?;
+        let need = need_of(program, place, finding.native_peak, &native)?;
         finding.budget = need.budget();
         finding.need = Some(need);
     }
@@ -220,50 +205,81 @@ fn find(subject: &'static Subject, place: &Place) -> Result<Finding> {
         chaos: subject.is_chaos,
         ..Start::managed(place, finding.budget)
     };
-    let (managed, samples) = match sampled(program, &start) {
-        Ok(run) => run,
+    match sampled(program, &start) {
+        Ok((managed, samples)) => finding.judge(&native, managed, &samples),
         Err(error) => {
             crate::cleanup::park_if_stopping();
             finding
                 .complaints
                 .push(format!("under coldpress: {error:#}"));
-            return Ok(finding);
         }
+    }
+    Ok(finding)
+}
+
+/// The native run, and a finding that holds its time and peak.
+fn natively(
+    subject: &'static Subject,
+    program: &dyn Program,
+    place: &Place,
+) -> Result<(Done, Finding)> {
+    eprintln!("{}: native", subject.name);
+    let (done, samples) = sampled(program, &Start::native(place)).context("native run")?;
+    let native_peak = samples.peak();
+    tell(subject, &done, native_peak);
+    let finding = Finding {
+        native_seconds: done.seconds,
+        native_peak,
+        complaints: Vec::new(),
+        ..Finding::failed(subject, String::new())
     };
-    let (peak, over) = (samples.peak(), highest_but_one_in_a_hundred(&samples));
-    let held = samples.mean(|s| s.resident.anonymous);
-    let place_of_difference = managed
-        .output
-        .iter()
-        .zip(&done.output)
-        .position(|(a, b)| a != b);
-    if managed.output != done.output {
-        finding.complaints.push(format!(
-            "WRONG OUTPUT: {} bytes natively, {} under coldpress, first difference at {place_of_difference:?}",
-            done.output.len(),
-            managed.output.len()
-        ));
-    }
-    finding.complaints.extend(complaint(subject, &managed));
-    if !subject.is_chaos && over > finding.budget + finding.budget / TOLERANCE {
-        finding.complaints.push(format!(
-            "OVER BUDGET: one sample of a hundred was above {}, the budget is {}",
-            mib(over),
-            mib(finding.budget)
-        ));
-    }
+    Ok((done, finding))
+}
+
+/// Tells how long a run took, and its peak in bytes.
+fn tell(subject: &Subject, done: &Done, peak: u64) {
     eprintln!(
         "{}: {:.1} s, peak {}",
         subject.name,
-        managed.seconds,
+        done.seconds,
         mib(peak)
     );
-    finding.managed = Some(Managed {
-        done: managed,
-        peak,
-        held,
-    });
-    Ok(finding)
+}
+
+impl Finding {
+    /// Takes the run under coldpress, and complains of what is wrong with it.
+    fn judge(&mut self, native: &Done, managed: Done, samples: &Samples) {
+        let (peak, over) = (samples.peak(), highest_but_one_in_a_hundred(samples));
+        let held = samples.mean(|s| s.resident.anonymous);
+        self.complaints.extend(difference(native, &managed));
+        self.complaints.extend(complaint(self.subject, &managed));
+        if !self.subject.is_chaos && over > self.budget + self.budget / TOLERANCE {
+            self.complaints.push(format!(
+                "OVER BUDGET: one sample of a hundred was above {}, the budget is {}",
+                mib(over),
+                mib(self.budget)
+            ));
+        }
+        tell(self.subject, &managed, peak);
+        self.managed = Some(Managed {
+            done: managed,
+            peak,
+            held,
+        });
+    }
+}
+
+/// How the output under coldpress differs from the native one; `None`: it does not.
+fn difference(native: &Done, managed: &Done) -> Option<String> {
+    let mut pairs = managed.output.iter().zip(&native.output);
+    let place_of_difference = pairs.position(|(a, b)| a != b);
+    (managed.output != native.output).then(|| {
+        format!(
+            "WRONG OUTPUT: {} bytes natively, {} under coldpress, first difference at {place_of_difference:?}",
+            native.output.len(),
+            managed.output.len()
+        )
+    })
 }
 
 /// What is wrong with what the pager did.

@@ -275,91 +275,153 @@ fn one(
     Ok(differ.collect())
 }
 
+/// All suites, in the order in which they run.
+const SUITES: [&dyn Suite; 4] = [
+    &cpython::CPython,
+    &redis::Redis,
+    &sqlite::Sqlite,
+    &jemalloc::Jemalloc,
+];
+
+/// Headings of the table.
+const HEADINGS: [&str; 7] = [
+    "suite",
+    "how",
+    "units",
+    "tests",
+    "failed",
+    "only here",
+    "time",
+];
+
+impl Options {
+    /// An error if a suite was named that does not exist.
+    fn check_names(&self) -> Result<()> {
+        let is_known = |name: &str| SUITES.iter().any(|suite| suite.name() == name);
+        if let Some(unknown) = self.only.iter().find(|name| !is_known(name)) {
+            let names = SUITES.map(|suite| suite.name()).join(", ");
+            bail!("no suite {unknown}: there are {names}");
+        }
+        Ok(())
+    }
+
+    /// The units of a suite that are wanted; none where the suite is not.
+    fn units_of(&self, suite: &dyn Suite) -> Vec<&'static str> {
+        let is_in = |names: &[String], wanted: &str| {
+            names.is_empty() || names.iter().any(|name| name == wanted)
+        };
+        let units = suite.units().iter().copied();
+        units
+            .filter(|unit| is_in(&self.only, suite.name()) && is_in(&self.test, unit))
+            .collect()
+    }
+}
+
+/// Where suites are kept and run.
+struct Ground<'a> {
+    options: &'a Options,
+    coldpress: PathBuf,
+    /// Sources and what was built of them, kept for the next time; a directory a suite.
+    work: PathBuf,
+    scratch: PathBuf,
+}
+
+impl Ground<'_> {
+    /// The directory of a suite.
+    fn dir_of(&self, suite: &dyn Suite) -> Result<PathBuf> {
+        let dir = self.work.join(suite.name());
+        std::fs::create_dir_all(&dir)
+            .with_context(|| format!("cannot create {}", dir.display()))?;
+        Ok(dir)
+    }
+
+    /// The runners of a suite that is prepared in `dir`: one for each unit that runs at once.
+    fn runners(&self, suite: &dyn Suite, dir: &Path) -> Result<Vec<Runner<'_>>> {
+        let runner = |number| {
+            let scratch = self.scratch.join(format!("{}-{number}", suite.name()));
+            std::fs::create_dir_all(&scratch)?;
+            Ok(Runner {
+                number,
+                coldpress: self.coldpress.clone(),
+                budget: &self.options.budget,
+                chaos_rest: &self.options.chaos_rest,
+                dir: dir.to_owned(),
+                scratch,
+            })
+        };
+        (0..self.options.jobs).map(runner).collect()
+    }
+}
+
+/// What the suites came to.
+struct Outcome {
+    table: Table,
+    /// Tests that fail only under `coldpress run`.
+    differ: Vec<String>,
+    /// Suites that could not be run.
+    missing: Vec<&'static str>,
+}
+
+impl Outcome {
+    /// Runs all suites that are wanted.
+    fn of(ground: &Ground) -> Result<Outcome> {
+        let mut outcome = Outcome {
+            table: Table::new(&HEADINGS),
+            differ: Vec::new(),
+            missing: Vec::new(),
+        };
+        for suite in SUITES {
+            let units = ground.options.units_of(suite);
+            if units.is_empty() {
+                continue;
+            }
+            let dir = ground.dir_of(suite)?;
+            // What the others have found is not lost with one that cannot be had.
+            let prepared = install::packages(suite.packages()).and_then(|()| suite.prepare(&dir));
+            if let Err(error) = prepared {
+                eprintln!("{}: cannot be run here: {error:#}", suite.name());
+                outcome.missing.push(suite.name());
+                continue;
+            }
+            let runners = ground.runners(suite, &dir)?;
+            let differ = one(suite, &runners, &units, &mut outcome.table)?;
+            outcome.differ.extend(differ);
+        }
+        Ok(outcome)
+    }
+
+    fn print(&self, budget: &str) {
+        println!("\n{}", self.table);
+        println!("\nEach process of a suite has a budget of {budget} for itself.");
+        for line in &self.differ {
+            println!("only under coldpress run: {line}");
+        }
+        for name in &self.missing {
+            println!("not run: {name}");
+        }
+        println!(
+            "{} tests fail under coldpress run and not natively",
+            self.differ.len()
+        );
+    }
+}
+
 /// Runs all suites; 1 if a test fails only under `coldpress run`.
 pub fn run(options: &Options) -> Result<u8> {
-    let all: [&dyn Suite; 4] = [
-        &cpython::CPython,
-        &redis::Redis,
-        &sqlite::Sqlite,
-        &jemalloc::Jemalloc,
-    ];
-    if let Some(unknown) = options
-        .only
-        .iter()
-        .find(|name| !all.iter().any(|suite| suite.name() == name.as_str()))
-    {
-        let names = all.map(|suite| suite.name()).join(", ");
-        bail!("no suite {unknown}: there are {names}");
-    }
+    options.check_names()?;
     let coldpress = workspace::build_release()?;
     let (scratch, _removed) = workspace::temporary_dir("suites")?;
     let work = match &options.work {
         Some(work) => work.clone(),
         None => workspace::target_dir()?.join("suites"),
     };
-    let headings = [
-        "suite",
-        "how",
-        "units",
-        "tests",
-        "failed",
-        "only here",
-        "time",
-    ];
-    let mut table = Table::new(&headings);
-    let mut differ = Vec::new();
-    let mut missing = Vec::new();
-    for suite in all {
-        let wanted =
-            options.only.is_empty() || options.only.iter().any(|name| name == suite.name());
-        let units: Vec<&str> = suite
-            .units()
-            .iter()
-            .copied()
-            .filter(|unit| options.test.is_empty() || options.test.iter().any(|name| name == unit))
-            .collect();
-        if !wanted || units.is_empty() {
-            continue;
-        }
-        let dir = work.join(suite.name());
-        std::fs::create_dir_all(&dir)
-            .with_context(|| format!("cannot create {}", dir.display()))?;
-        // What the others have found is not lost with one that cannot be had.
-        let prepared = install::packages(suite.packages()).and_then(|()| suite.prepare(&dir));
-        if let Err(error) = prepared {
-            eprintln!("{}: cannot be run here: {error:#}", suite.name());
-            missing.push(suite.name());
-            continue;
-        }
-        let runner = |number| {
-            let scratch = scratch.join(format!("{}-{number}", suite.name()));
-            std::fs::create_dir_all(&scratch)?;
-            Ok(Runner {
-                number,
-                coldpress: coldpress.clone(),
-                budget: &options.budget,
-                chaos_rest: &options.chaos_rest,
-                dir: dir.clone(),
-                scratch,
-            })
-        };
-        let runners: Vec<Runner> = (0..options.jobs).map(runner).collect::<Result<_>>()?;
-        differ.extend(one(suite, &runners, &units, &mut table)?);
-    }
-    println!("\n{table}");
-    println!(
-        "\nEach process of a suite has a budget of {} for itself.",
-        options.budget
-    );
-    for line in &differ {
-        println!("only under coldpress run: {line}");
-    }
-    for name in &missing {
-        println!("not run: {name}");
-    }
-    println!(
-        "{} tests fail under coldpress run and not natively",
-        differ.len()
-    );
-    Ok(u8::from(!differ.is_empty() || !missing.is_empty()))
+    let outcome = Outcome::of(&Ground {
+        options,
+        coldpress,
+        work,
+        scratch,
+    })?;
+    outcome.print(&options.budget);
+    let all_well = outcome.differ.is_empty() && outcome.missing.is_empty();
+    Ok(u8::from(!all_well))
 }

@@ -9,6 +9,7 @@
 use super::summary::{Size, Summary};
 use super::upstream::{self, PRINTED};
 use crate::size::format_bytes;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::error::Error;
@@ -31,6 +32,9 @@ const LINES: [RGBColor; 9] = [
 ];
 
 type Panel<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+/// The left panel's axes.
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// Draws the summary.
 pub fn svg(summary: &Summary) -> String {
@@ -92,16 +96,46 @@ fn found_over_taken(summary: &Summary, panel: &Panel<'_>) -> Result<(), Box<dyn 
         .draw()?;
     let mut sizes: Vec<&Size> = summary.sizes.iter().collect();
     sizes.sort_by_key(|size| size.reclaim_bytes);
-    let bound = sizes.iter().filter_map(|size| {
+    draw_bound(&mut chart, bound(summary, &sizes, unit_bytes))?;
+    for (number, kind) in kinds(&sizes).into_iter().enumerate() {
+        let colour = LINES[number % LINES.len()];
+        draw_kind(&mut chart, kind, rates(&sizes, kind, unit_bytes), colour)?;
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerLeft)
+        .label_font(font(13))
+        .background_style(WHITE.mix(0.9))
+        .border_style(FAINT)
+        .draw()?;
+    Ok(())
+}
+
+/// The bound: percent of the cold set over memory taken, in units of so many bytes.
+fn bound(summary: &Summary, sizes: &[&Size], unit_bytes: f64) -> Vec<(f64, f64)> {
+    let points = sizes.iter().filter_map(|size| {
         let rows = size.rows.iter();
         let rooms = rows.filter_map(|row| Some(row.median?.peak.room_bytes));
         let room = rooms.max()?;
         Some((
-            scaled(size.reclaim_bytes),
+            size.reclaim_bytes as f64 / unit_bytes,
             100.0 * summary.scale.bound(room),
         ))
     });
-    let bound: Vec<(f64, f64)> = bound.collect();
+    points.collect()
+}
+
+/// Percent of the cold set that a kind finds, over memory taken, in units of so many bytes.
+fn rates(sizes: &[&Size], kind: &str, unit_bytes: f64) -> Vec<(f64, f64)> {
+    let points = sizes.iter().filter_map(|size| {
+        let row = size.rows.iter().find(|row| row.kind == kind)?;
+        let rate = row.median.filter(|_| row.killed == 0)?.cold_after.rate();
+        Some((size.reclaim_bytes as f64 / unit_bytes, 100.0 * rate))
+    });
+    points.collect()
+}
+
+fn draw_bound(chart: &mut Chart<'_, '_>, bound: Vec<(f64, f64)>) -> Result<(), Box<dyn Error>> {
     // Of one size there is no line.
     chart.draw_series(
         bound
@@ -112,34 +146,27 @@ fn found_over_taken(summary: &Summary, panel: &Panel<'_>) -> Result<(), Box<dyn 
         .draw_series(DashedLineSeries::new(bound, 6, 4, INK.stroke_width(2)))?
         .label("room for pages")
         .legend(|(x, y)| PathElement::new([(x, y), (x + 10, y)], INK.stroke_width(2)));
-    for (number, kind) in kinds(&sizes).into_iter().enumerate() {
-        let colour = LINES[number % LINES.len()];
-        let points = sizes.iter().filter_map(|size| {
-            let row = size.rows.iter().find(|row| row.kind == kind)?;
-            let rate = row.median.filter(|_| row.killed == 0)?.cold_after.rate();
-            Some((scaled(size.reclaim_bytes), 100.0 * rate))
-        });
-        let points: Vec<(f64, f64)> = points.collect();
-        let label = match points.is_empty() {
-            true => format!("{kind}: out of memory"),
-            false => kind.to_owned(),
-        };
-        chart
-            .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?
-            .label(label)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 22, y)], colour.stroke_width(3)));
-        let circles = points
-            .into_iter()
-            .map(|at| Circle::new(at, 4, colour.filled()));
-        chart.draw_series(circles)?;
-    }
+    Ok(())
+}
+
+fn draw_kind(
+    chart: &mut Chart<'_, '_>,
+    kind: &str,
+    points: Vec<(f64, f64)>,
+    colour: RGBColor,
+) -> Result<(), Box<dyn Error>> {
+    let label = match points.is_empty() {
+        true => format!("{kind}: out of memory"),
+        false => kind.to_owned(),
+    };
     chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerLeft)
-        .label_font(font(13))
-        .background_style(WHITE.mix(0.9))
-        .border_style(FAINT)
-        .draw()?;
+        .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?
+        .label(label)
+        .legend(move |(x, y)| PathElement::new([(x, y), (x + 22, y)], colour.stroke_width(3)));
+    let circles = points
+        .into_iter()
+        .map(|at| Circle::new(at, 4, colour.filled()));
+    chart.draw_series(circles)?;
     Ok(())
 }
 

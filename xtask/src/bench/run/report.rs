@@ -49,85 +49,115 @@ pub fn markdown(findings: &[Finding], rounds: u64) -> String {
     out
 }
 
-fn table(finding: &Finding) -> String {
-    let mut out = format!(
-        "| {} | native | coldpress | zram | ahead |\n|---|---|---|---|---|\n",
-        finding.name
-    );
-    let mut row = |name: &str,
-                   better: Better,
-                   show: &dyn Fn(f64) -> String,
-                   value: &dyn Fn(&Round) -> Option<f64>| {
-        let medians = Series::ALL.map(|series| finding.median(series, value));
+/// The table of a workload, which grows row by row.
+struct Rows<'a> {
+    finding: &'a Finding,
+    out: String,
+}
+
+impl Rows<'_> {
+    /// Adds the medians of `value` on each side, as `show` shows them; nothing where no side has one.
+    fn row(
+        &mut self,
+        name: &str,
+        better: Better,
+        show: &dyn Fn(f64) -> String,
+        value: &dyn Fn(&Round) -> Option<f64>,
+    ) {
+        let medians = Series::ALL.map(|series| self.finding.median(series, value));
         if medians.iter().all(Option::is_none) {
             return;
         }
         let cells = medians.map(|median| median.map_or("–".to_owned(), show));
         let ahead = ahead(better, medians[1], medians[2]);
-        out += &format!("| {name} | {} | {ahead} |\n", cells.join(" | "));
-    };
-    let mut names: Vec<(&'static str, bool)> = Vec::new();
-    for figure in finding.rounds.iter().flat_map(|(_, round)| &round.figures) {
-        if names.iter().all(|(name, _)| *name != figure.name) {
-            names.push((figure.name, figure.is_rate));
+        self.out += &format!("| {name} | {} | {ahead} |\n", cells.join(" | "));
+    }
+
+    /// What the program or its client measured.
+    fn figures(&mut self) {
+        let mut names: Vec<(&'static str, bool)> = Vec::new();
+        let rounds = self.finding.rounds.iter();
+        for figure in rounds.flat_map(|(_, round)| &round.figures) {
+            if names.iter().all(|(name, _)| *name != figure.name) {
+                names.push((figure.name, figure.is_rate));
+            }
+        }
+        for (name, is_rate) in names {
+            let show = |v: f64| match is_rate {
+                true => thousands(v as u64),
+                false => format!("{v:.1}"),
+            };
+            let better = if is_rate { Better::More } else { Better::Less };
+            self.row(name, better, &show, &|round| {
+                let figure = round.figures.iter().find(|figure| figure.name == name);
+                figure.map(|figure| figure.value)
+            });
         }
     }
-    for (name, is_rate) in names {
-        let show = |v: f64| match is_rate {
-            true => thousands(v as u64),
-            false => format!("{v:.1}"),
-        };
-        let better = if is_rate { Better::More } else { Better::Less };
-        row(name, better, &show, &|round| {
-            let figure = round.figures.iter().find(|figure| figure.name == name);
-            figure.map(|figure| figure.value)
+
+    /// Time, memory held, and pages that went either way.
+    fn totals(&mut self) {
+        let finding = self.finding;
+        let of_work = |seconds: f64| of_work(finding, seconds);
+        let seconds = |v: f64| format!("{v:.1} s");
+        let bytes = |v: f64| mib(v as u64);
+        let count = |v: f64| thousands(v as u64);
+        let some_pages = |pages: u64| (pages > 0).then_some(pages as f64);
+        self.row("time", Better::Less, &seconds, &|r| of_work(r.seconds));
+        self.row("CPU", Better::Less, &seconds, &|r| of_work(r.cpu_seconds));
+        self.row("held", Better::Neither, &bytes, &|r| Some(r.held));
+        self.row("held, peak", Better::Neither, &bytes, &|r| {
+            Some(r.held_peak)
+        });
+        self.row("resident", Better::Neither, &bytes, &|r| Some(r.resident));
+        self.row("pages out", Better::Neither, &count, &|r| {
+            some_pages(r.pages_out)
+        });
+        self.row("pages in", Better::Neither, &count, &|r| {
+            some_pages(r.pages_in)
         });
     }
-    let seconds = |v: f64| format!("{v:.1} s");
-    let bytes = |v: f64| mib(v as u64);
-    let count = |v: f64| thousands(v as u64);
-    let some_pages = |pages: u64| (pages > 0).then_some(pages as f64);
-    // The toucher touches for a fixed time: neither that nor its CPU time says anything.
-    let is_fixed_work = finding.name != super::TOUCHES;
-    let of_work = |seconds: f64| is_fixed_work.then_some(seconds);
-    row("time", Better::Less, &seconds, &|r| of_work(r.seconds));
-    row("CPU", Better::Less, &seconds, &|r| of_work(r.cpu_seconds));
-    row("held", Better::Neither, &bytes, &|r| Some(r.held));
-    row("held, peak", Better::Neither, &bytes, &|r| {
-        Some(r.held_peak)
-    });
-    row("resident", Better::Neither, &bytes, &|r| Some(r.resident));
-    row("pages out", Better::Neither, &count, &|r| {
-        some_pages(r.pages_out)
-    });
-    row("pages in", Better::Neither, &count, &|r| {
-        some_pages(r.pages_in)
-    });
-    row(
-        "reclaim a page out",
-        Better::Less,
-        &time,
-        &Round::reclaim_a_page,
-    );
-    let native = finding.median(Series::Native, |r| Some(r.cpu_seconds));
-    row("CPU beyond native, a cycle", Better::Less, &time, &|r| {
-        let cycles = (r.pages_in + r.pages_out) as f64 / 2.0;
-        let beyond = of_work(r.cpu_seconds)? - native?;
-        (cycles > 0.0).then_some(beyond.max(0.0) * 1e9 / cycles)
-    });
-    let service = |name: &'static str| move |r: &Round| service_ns(r, name);
-    row(
-        "fault service p50 (pager's own)",
-        Better::Neither,
-        &time,
-        &service("p50"),
-    );
-    row(
-        "fault service p99 (pager's own)",
-        Better::Neither,
-        &time,
-        &service("p99"),
-    );
+
+    /// What a page costs that goes out, and one that comes in.
+    fn costs(&mut self) {
+        let finding = self.finding;
+        self.row(
+            "reclaim a page out",
+            Better::Less,
+            &time,
+            &Round::reclaim_a_page,
+        );
+        let native = finding.median(Series::Native, |r| Some(r.cpu_seconds));
+        self.row("CPU beyond native, a cycle", Better::Less, &time, &|r| {
+            let cycles = (r.pages_in + r.pages_out) as f64 / 2.0;
+            let beyond = of_work(finding, r.cpu_seconds)? - native?;
+            (cycles > 0.0).then_some(beyond.max(0.0) * 1e9 / cycles)
+        });
+        for name in ["p50", "p99"] {
+            let heading = format!("fault service {name} (pager's own)");
+            let service = |r: &Round| service_ns(r, name);
+            self.row(&heading, Better::Neither, &time, &service);
+        }
+    }
+}
+
+/// Seconds of work; `None` for the toucher, which touches for a fixed time: neither that nor its CPU time says anything.
+fn of_work(finding: &Finding, seconds: f64) -> Option<f64> {
+    (finding.name != super::TOUCHES).then_some(seconds)
+}
+
+fn table(finding: &Finding) -> String {
+    let mut rows = Rows {
+        finding,
+        out: format!(
+            "| {} | native | coldpress | zram | ahead |\n|---|---|---|---|---|\n",
+            finding.name
+        ),
+    };
+    rows.figures();
+    rows.totals();
+    rows.costs();
+    let mut out = rows.out;
     out.push('\n');
     notes(finding, &mut out);
     out

@@ -5,13 +5,13 @@
 //! sources: the CPU time of the pager's reclaim thread (`coldpress/main`) on the one side, the
 //! kernel's tracepoints on the other ([`super::reclaim`]).
 
-use super::reclaim::Tracing;
-use crate::bench::zram::{self, Zram};
+use super::reclaim::{Following, Tracing};
+use crate::bench::zram::{self, Swapped, Zram};
 use crate::cgroup::Group;
 use crate::managed::Statistics;
-use crate::process::{Sampler, Samples};
+use crate::process::{Sample, Sampler, Samples};
 use crate::programs::place::{Place, Start};
-use crate::programs::run::{Figure, Program};
+use crate::programs::run::{Done, Figure, Program};
 use anyhow::Result;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -77,113 +77,182 @@ impl Round {
     }
 }
 
-/// Runs a program once.
-pub fn run(program: &dyn Program, place: &Place, side: &Side) -> Result<Round> {
-    let limited = |limit: u64, swap: u64| Group::limited(limit, swap);
-    let group = match side {
-        Side::Zram(_, limit) => Some(limited(*limit, 8 << 30)?),
-        Side::Coldpress(_, Some(limit)) => Some(limited(*limit, 0)?),
-        _ => None,
-    };
-    let start = match side {
-        Side::Coldpress(budget, _) => Start::managed(place, *budget),
-        _ => Start::native(place),
-    };
-    let start = Start {
-        group: group.as_ref(),
-        ..start
-    };
-    let before = zram::swapped()?;
-    let mut sampler = None;
-    let following = match side {
-        Side::Zram(
-            Kernel {
-                tracing: Some(tracing),
-                ..
-            },
-            _,
-        ) => Some(tracing.follow()?),
-        _ => None,
-    };
-    let processors: Arc<[AtomicU64; PROCESSORS]> =
-        Arc::new([const { AtomicU64::new(0) }; PROCESSORS]);
-    let reclaimer = Arc::new(AtomicU64::new(0));
-    let done = program.run(&start, &mut |pid| {
-        let besides: Box<dyn Fn() -> u64 + Send> = match (side, &group) {
-            (Side::Zram(kernel, _), Some(group)) => {
-                let (pool, cached) = (kernel.zram.meter(), group.swap_cached());
-                Box::new(move || pool().used + cached())
+impl Side<'_> {
+    /// The group that limits memory here; `None`: none does.
+    fn group(&self) -> Result<Option<Group>> {
+        match self {
+            Side::Zram(_, limit) => Group::limited(*limit, 8 << 30).map(Some),
+            Side::Coldpress(_, Some(limit)) => Group::limited(*limit, 0).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// How a program is started here, in no group as yet.
+    fn start<'a>(&self, place: &'a Place) -> Start<'a> {
+        match self {
+            Side::Coldpress(budget, _) => Start::managed(place, *budget),
+            _ => Start::native(place),
+        }
+    }
+
+    /// The trace of the kernel's reclaim, which begins now; `None`: there is none here.
+    fn follow(&self) -> Result<Option<Following>> {
+        match self {
+            Side::Zram(Kernel { tracing, .. }, _) => {
+                tracing.as_ref().map(Tracing::follow).transpose()
             }
-            (Side::Coldpress(..), _) => {
-                let time = reclaim_thread(pid);
-                let last = reclaimer.clone();
-                Box::new(move || {
-                    last.fetch_max(time(), Relaxed);
-                    0
-                })
-            }
-            _ => Box::new(|| 0),
-        };
-        let counts = processors.clone();
-        sampler = Some(Sampler::start(pid, INTERVAL, move || {
+            _ => Ok(None),
+        }
+    }
+}
+
+/// What is seen of a program while it runs.
+struct Watch<'a> {
+    side: &'a Side<'a>,
+    group: Option<&'a Group>,
+    sampler: Option<Sampler>,
+    /// Samples of the main thread on each processor.
+    processors: Arc<[AtomicU64; PROCESSORS]>,
+    /// CPU time of the pager's reclaim thread, in ns.
+    reclaimer: Arc<AtomicU64>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(side: &'a Side<'a>, group: Option<&'a Group>) -> Self {
+        Self {
+            side,
+            group,
+            sampler: None,
+            processors: Arc::new([const { AtomicU64::new(0) }; PROCESSORS]),
+            reclaimer: Arc::new(AtomicU64::new(0)),
+        }
+    }
+
+    /// Samples this process from now on.
+    fn begin(&mut self, pid: u32) -> Result<()> {
+        let besides = self.besides(pid);
+        let counts = self.processors.clone();
+        self.sampler = Some(Sampler::start(pid, INTERVAL, move || {
             if let Some(processor) = processor_of(pid) {
                 counts[processor % PROCESSORS].fetch_add(1, Relaxed);
             }
             besides()
         })?);
         Ok(())
-    });
-    let samples = sampler.map(Sampler::finish).unwrap_or_default();
-    let reclaim = following.map(super::reclaim::Following::finish);
+    }
+
+    /// What each sample looks at besides the process; returns the bytes held outside of it.
+    fn besides(&self, pid: u32) -> Box<dyn Fn() -> u64 + Send> {
+        match (self.side, self.group) {
+            (Side::Zram(kernel, _), Some(group)) => {
+                let (pool, cached) = (kernel.zram.meter(), group.swap_cached());
+                Box::new(move || pool().used + cached())
+            }
+            (Side::Coldpress(..), _) => {
+                let time = reclaim_thread(pid);
+                let last = self.reclaimer.clone();
+                Box::new(move || {
+                    last.fetch_max(time(), Relaxed);
+                    0
+                })
+            }
+            _ => Box::new(|| 0),
+        }
+    }
+
+    /// All samples; no more are taken.
+    fn finish(&mut self) -> Samples {
+        let sampler = self.sampler.take();
+        sampler.map(Sampler::finish).unwrap_or_default()
+    }
+
+    /// Samples of the main thread on each processor, up to the last that it was on.
+    fn used_processors(&self) -> Vec<u64> {
+        let used = self.processors.iter().map(|n| n.load(Relaxed));
+        let mut used: Vec<u64> = used.collect();
+        used.truncate(used.iter().rposition(|&n| n > 0).map_or(0, |at| at + 1));
+        used
+    }
+}
+
+/// Pages that went either way in a run, and the time of reclaim, in seconds.
+struct Moved {
+    pages_in: u64,
+    pages_out: u64,
+    reclaim_seconds: Option<f64>,
+}
+
+impl Moved {
+    /// By the pager's statistics and the CPU time of its reclaim thread, in ns.
+    fn by_the_pager(done: &Done, reclaim_ns: u64) -> Self {
+        let statistics = done.statistics.as_ref();
+        let count = |name: &str| statistics.and_then(|s| s.get(name)).unwrap_or(0);
+        let restored = ["decompressions", "faults_copied", "faults_same_filled"];
+        Self {
+            pages_in: restored.iter().map(|name| count(name)).sum(),
+            pages_out: count("evictions"),
+            reclaim_seconds: Some(reclaim_ns as f64 / 1e9),
+        }
+    }
+
+    /// By the machine's swap counters, before the run and after it.
+    fn by_the_kernel(before: &Swapped, after: &Swapped, reclaim_seconds: Option<f64>) -> Self {
+        Self {
+            pages_in: after.pages_in - before.pages_in,
+            pages_out: after.pages_out - before.pages_out,
+            reclaim_seconds,
+        }
+    }
+
+    fn nothing() -> Self {
+        Self {
+            pages_in: 0,
+            pages_out: 0,
+            reclaim_seconds: None,
+        }
+    }
+}
+
+/// Runs a program once.
+pub fn run(program: &dyn Program, place: &Place, side: &Side) -> Result<Round> {
+    let group = side.group()?;
+    let start = Start {
+        group: group.as_ref(),
+        ..side.start(place)
+    };
+    let before = zram::swapped()?;
+    let mut watch = Watch::new(side, group.as_ref());
+    let following = side.follow()?;
+    let done = program.run(&start, &mut |pid| watch.begin(pid));
+    let samples = watch.finish();
+    let traced_seconds = following.map(Following::finish);
     let done = done?;
     let after = zram::swapped()?;
-    let count = |name: &str| {
-        done.statistics
-            .as_ref()
-            .and_then(|s| s.get(name))
-            .unwrap_or(0)
+    let moved = match side {
+        Side::Native => Moved::nothing(),
+        Side::Coldpress(..) => Moved::by_the_pager(&done, watch.reclaimer.load(Relaxed)),
+        Side::Zram(..) => Moved::by_the_kernel(&before, &after, traced_seconds),
     };
-    let restored = ["decompressions", "faults_copied", "faults_same_filled"];
-    let (pages_in, pages_out, reclaim_seconds) = match side {
-        Side::Native => (0, 0, None),
-        Side::Coldpress(..) => (
-            restored.iter().map(|name| count(name)).sum(),
-            count("evictions"),
-            Some(reclaimer.load(Relaxed) as f64 / 1e9),
-        ),
-        Side::Zram(..) => (
-            after.pages_in - before.pages_in,
-            after.pages_out - before.pages_out,
-            reclaim,
-        ),
-    };
-    let used = processors
-        .iter()
-        .map(|n| n.load(Relaxed))
-        .collect::<Vec<_>>();
-    let last = used.iter().rposition(|&n| n > 0).map_or(0, |at| at + 1);
+    let resident = |s: &Sample| s.resident.anonymous + s.resident.shared;
+    let held = |s: &Sample| resident(s) + s.other;
     Ok(Round {
         seconds: done.seconds,
         cpu_seconds: done.cpu_seconds,
         figures: done.figures,
         output: done.output,
-        held: most(&samples, 0.95, |s| {
-            s.resident.anonymous + s.resident.shared + s.other
-        }),
-        held_peak: most(&samples, 1.0, |s| {
-            s.resident.anonymous + s.resident.shared + s.other
-        }),
-        resident: most(&samples, 0.95, |s| s.resident.anonymous + s.resident.shared),
-        pages_in,
-        pages_out,
-        reclaim_seconds,
+        held: most(&samples, 0.95, held),
+        held_peak: most(&samples, 1.0, held),
+        resident: most(&samples, 0.95, resident),
+        pages_in: moved.pages_in,
+        pages_out: moved.pages_out,
+        reclaim_seconds: moved.reclaim_seconds,
         statistics: done.statistics,
-        processors: used[..last].to_vec(),
+        processors: watch.used_processors(),
     })
 }
 
 /// The value below which this share of the samples is.
-fn most(samples: &Samples, share: f64, value: impl Fn(&crate::process::Sample) -> u64) -> f64 {
+fn most(samples: &Samples, share: f64, value: impl Fn(&Sample) -> u64) -> f64 {
     let mut values: Vec<u64> = samples.0.iter().map(value).collect();
     values.sort_unstable();
     let at = (values.len() as f64 * share).ceil() as usize;
