@@ -227,8 +227,8 @@ fn missed(s: &Statistics) -> Vec<String> {
     if !above.is_missed(budget) {
         let where_it_was = match (was_set(s), above.is_little(budget)) {
             (true, _) => "above the budget in force then",
-            (false, true) => "within 5 % of it: above it",
-            (false, false) => "but for moments: above it",
+            (false, true) => "within 5 % of it: above",
+            (false, false) => "but for moments: above",
         };
         return match above.most_bytes < 64 << 10 {
             true => Vec::new(),
@@ -271,10 +271,10 @@ fn cost(sums: &Sums, over_ns: u64, slowest: Option<&str>) -> String {
     let slower = match sums.slowdown() {
         // Threads waited side by side: how much longer all took for it nobody knows.
         _ if sums.waited_side_by_side() => "its threads waited".to_owned(),
-        times if times >= 1.995 && sums.is_short() => "several times slower".to_owned(),
+        times if times >= 1.995 && sums.is_short() => "much slower".to_owned(),
         times if times >= 99.5 => "over 99 times slower".to_owned(),
-        times if times >= 9.95 => format!("about {times:.0} times slower"),
-        times if times >= 1.995 => format!("about {times:.1} times slower"),
+        times if times >= 9.95 => format!("{times:.0} times slower"),
+        times if times >= 1.995 => format!("{times:.1} times slower"),
         times if times >= 1.01 => format!("about {} slower", percent(times - 1.0)),
         _ => "less than 1 % slower".to_owned(),
     };
@@ -442,11 +442,11 @@ mod tests {
         let expected = "cost: about 2 % slower (900 ms), 2 % of a CPU, longest wait 1.2 ms";
         assert_eq!(cost(&s), expected);
         s.managed_ns.store(1_700 * MS, Relaxed);
-        assert!(cost(&s).starts_with("cost: about 2.1 times slower (900 ms), "));
+        assert!(cost(&s).starts_with("cost: 2.1 times slower (900 ms), "));
         s.managed_ns.store(800 * MS, Relaxed);
         s.program_cpu_ns.store(400 * MS, Relaxed);
         s.program_user_ns.store(100 * MS, Relaxed);
-        assert!(cost(&s).starts_with("cost: several times slower ("));
+        assert!(cost(&s).starts_with("cost: much slower ("));
     }
 
     /// What was held before says nothing of the budget that was set since.
@@ -526,7 +526,7 @@ mod tests {
         assert!(lines[1].ends_with("budget of 60.0 MiB held"));
         assert_eq!(
             lines[2],
-            "within 5 % of it: above it for 0.8 % of the time, by 2.0 MiB at most"
+            "within 5 % of it: above for 0.8 % of the time, by 2.0 MiB at most"
         );
         // A peak from before the budget was lowered is none above it.
         s.above_budget_ns.store(0, Relaxed);
