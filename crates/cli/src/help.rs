@@ -32,7 +32,7 @@ pub fn wrapped(text: &str, width: usize) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The same for a message. Lines that are set in are commands, to be copied whole.
+/// A message with lines of `width` at most. Lines that are set in are commands, to be copied whole.
 pub fn prose_wrapped(text: &str, width: usize) -> String {
     let lines = text.split('\n').map(|line| match line.starts_with(' ') {
         true => line.to_owned(),

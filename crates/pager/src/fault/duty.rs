@@ -16,9 +16,9 @@
 //! Where a faulting thread is, the kernel is asked now and then (`LOOK_AGAIN`), after a fault has been answered: then
 //! the thread is awake again, so the answer is where its next fault will be.
 //!
-//! Who caused a change of the address space the kernel does not tell. So all handlers are called now and then while there
-//! are changes, and no faults that say where the program is (`CALL_ALL`): the handler on the processor where they are
-//! caused reads them first, and the others park again.
+//! The kernel does not tell which thread caused a change of the address space. So all handlers are called now and then
+//! while there are changes, and no faults that say where the program is (`CALL_ALL`): the handler on the processor where
+//! they are caused reads them first, and the others park again.
 //!
 //! A handler on duty may not get its processor for long (a real-time thread has it, and the program has moved away from
 //! there). So a parked handler looks every few milliseconds whether anything has been answered since; if not it is on duty
@@ -61,7 +61,7 @@ const REMEMBERED: usize = 16;
 /// The processor of a handler that is not pinned, or not there.
 const ANYWHERE: u32 = u32::MAX;
 
-/// Who is on duty.
+/// The handlers on duty, and those that are parked.
 pub struct Duty<O: Os> {
     /// A bit for each handler on duty.
     on: AtomicU64,
