@@ -4,7 +4,7 @@ use coldpress_sim::sabotage::{KernelSabotage, PagerSabotage};
 use coldpress_sim::{Failure, Mode, Settings, run};
 
 /// Steps within which every sabotage is noticed.
-const STEPS: u64 = 2_000_000;
+const STEPS: u64 = 10_000_000;
 
 fn failure_of(settings: &Settings, what: &str) -> Box<Failure> {
     let failure = run(settings, |_| ()).expect_err(what);
