@@ -183,7 +183,8 @@ impl Prepared {
         }
     }
 
-    /// Starts the program. What was inherited and is written at the end stays open here; the rest is let go of.
+    /// Starts the program. What was inherited and is written at the end stays open here; the rest is let go of. So
+    /// is the working directory, unless a name of what is written is relative to it.
     fn start(&self, launch: &Launch, signals: &Signals) -> Result<Child, Refusal> {
         let outputs = [&self.chosen.stats, &self.chosen.trace];
         let written_at_the_end: Vec<_> = outputs
