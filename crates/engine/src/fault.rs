@@ -49,16 +49,12 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         index: PageIndex,
         written: bool,
     ) -> FaultOutcome {
-        let c = &self.counters;
         loop {
             let list = self.page_list(segment);
             let entry = list.get(index);
             match entry {
-                Entry::Page(_) if H::UNDER_LOCK => {
-                    add(&c.faults_present, 1);
-                    return FaultOutcome::Present;
-                }
                 Entry::Poisoned => return FaultOutcome::Poisoned,
+                Entry::Page(_) if H::PROTOCOL.entries_are_proof() => return self.is_present(),
                 Entry::Page(_) => {
                     drop(list);
                     match self.fault_page(host, segment, index, written) {
@@ -66,10 +62,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                         None => continue,
                     }
                 }
-                Entry::Request(_) => {
-                    add(&c.faults_present, 1);
-                    return FaultOutcome::Present;
-                }
+                Entry::Request(_) => return self.is_present(),
                 Entry::Empty => {
                     drop(list);
                     match self.fault_empty(host, segment, index, written) {
@@ -83,6 +76,12 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 return outcome;
             }
         }
+    }
+
+    /// The page is there, or on its way.
+    fn is_present(&self) -> FaultOutcome {
+        add(&self.counters.faults_present, 1);
+        FaultOutcome::Present
     }
 
     /// A touch of a page that is in place as far as we know. Mostly another fault has brought it

@@ -1,6 +1,7 @@
 //! What the engine asks of the machine it runs on.
 
 use crate::lock::HeldRanks;
+use crate::protocol::Protocol;
 use crate::{PageIndex, SegmentId};
 use coldpress_arena::{ChunkSource, Zeroable};
 use coldpress_codec::Page;
@@ -70,11 +71,8 @@ pub unsafe trait Host: ChunkSource + Sync {
     where
         Self: 'a;
 
-    /// Whether pages are taken and installed with the lock of their VMO held, as a kernel does:
-    /// what changes a page list does so under that lock then, and stable sections mean nothing.
-    /// A host that waits for another kernel in [`take`](Host::take) or
-    /// [`install`](Host::install) says `false`, and keeps changes out by its stable sections.
-    const UNDER_LOCK: bool = false;
+    /// How pages are taken and installed: with the lock of their VMO held, or in stable sections.
+    const PROTOCOL: Protocol = Protocol::StableSections;
 
     /// The most pages that one run takes, at most [`LEAF_PAGES`](crate::LEAF_PAGES). A kernel
     /// takes one, and has one spare frame for each compressor.
@@ -106,7 +104,7 @@ pub unsafe trait Host: ChunkSource + Sync {
 
     /// Which of the pages in place from `first`, those whose bit is set in `pages`, were accessed
     /// since this was asked last. A machine without accessed bits says none. Called in a stable
-    /// section, or with the lock of the VMO held: where [`UNDER_LOCK`](Host::UNDER_LOCK) is set, and,
+    /// section, or with the lock of the VMO held: where the [`PROTOCOL`](Host::PROTOCOL) says so, and,
     /// where [`MAX_RUN`](Host::MAX_RUN) is 1, before the page is taken.
     fn harvest_accessed(&self, segment: SegmentId, first: PageIndex, pages: u64) -> u64 {
         let _ = (segment, first, pages);

@@ -5,7 +5,8 @@ use crate::spin_lock::SpinLock;
 use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
 use coldpress_engine::{
-    Doubt, Host, Installed, Memory, PageIndex, Place, SEGMENT_PAGES, SegmentId, StagingSlot, Taken,
+    Doubt, Host, Installed, Memory, PageIndex, Place, Protocol, SEGMENT_PAGES, SegmentId,
+    StagingSlot, Taken,
 };
 use coldpress_storage::{FrameIndex, FrameSource};
 use std::cell::{Cell, RefCell};
@@ -101,7 +102,7 @@ unsafe impl<F: FrameSource> Host for Machine<F> {
         = ()
     where
         F: 'a;
-    const UNDER_LOCK: bool = true;
+    const PROTOCOL: Protocol = Protocol::UnderLock;
     const MAX_RUN: u32 = 1;
 
     fn stable(&self) {}

@@ -7,10 +7,11 @@
 //!
 //! A harvest goes on where the last one ended ([`Harvest`]), a bounded number of leaves at a time.
 //! It holds the lock of one VMO for one leaf at a time; where the host is asked without it
-//! (`Host::UNDER_LOCK` is false), in a stable section, the leaf is looked at again afterwards: a
+//! (`Protocol::StableSections`), in a stable section, the leaf is looked at again afterwards: a
 //! page that has gone meanwhile is passed over.
 
 use crate::counters::add;
+use crate::drivers;
 use crate::entry::Entry;
 use crate::page_list::PageList;
 use crate::{Engine, Host, LEAF_PAGES, PageIndex, SEGMENT_PAGES, SegmentId};
@@ -94,19 +95,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         if pages == 0 {
             return;
         }
-        let (list, accessed) = match H::UNDER_LOCK {
-            true => {
-                let accessed = host.harvest_accessed(segment, first, pages);
-                (list, accessed)
-            }
-            false => {
-                drop(list);
-                let stable = self.stable(host);
-                let accessed = host.harvest_accessed(segment, first, pages);
-                drop(stable);
-                (self.page_list(segment), accessed)
-            }
-        };
+        let (accessed, list) = drivers::harvest(self, host, list, (segment, first), pages);
         let accessed = accessed & pages;
         found.asked += pages.count_ones();
         found.accessed += accessed.count_ones();

@@ -5,7 +5,7 @@ use super::family::Family;
 use super::object::{Kind, NodeId};
 use crate::entry::Entry;
 use crate::interval::Bound;
-use crate::memory::Memory;
+use crate::memory::{Memory, Place};
 use crate::queues::standing::{Queue, Standing};
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
@@ -39,6 +39,30 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         let object = self.object(node);
         let members = self.engine().segments.get(self.id()).members.get();
         assert_eq!(members as usize, self.members().count(), "members");
+        self.check_relations(node);
+        let flagged = object.kind() == Kind::Vmo && object.intervals.get() != 0;
+        self.check_intervals(node, flagged);
+        let mut next = 0;
+        while let Some((at, found)) = self.next_own(node, next, u64::MAX) {
+            next = at + 1;
+            let sensitive = self.entries(found.place.0).queue() == Queue::HighPriority;
+            let marked = object.marks.get() > 0;
+            assert_eq!(sensitive, marked, "the queue of its segment");
+            if let Entry::Page(record) = found.entry {
+                let pinned = object.kind() == Kind::Vmo && self.count(found.place) > 0;
+                self.check_record(record, found.place, pinned, sensitive);
+            }
+            self.check_viewers(node, at, found.place);
+        }
+        let segments = self.check_segments(node);
+        let account = self.engine().account(object.account.get()).now();
+        let counted = (account.committed_pages, account.content_pages);
+        assert_eq!(counted, segments, "the account");
+    }
+
+    /// V1, V3, and what is summed up along the tree.
+    fn check_relations(&self, node: NodeId) {
+        let object = self.object(node);
         let parent = object.parent.get();
         if parent != 0 {
             assert_eq!(self.object(parent).kind(), Kind::Hidden);
@@ -52,71 +76,52 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
                     parent == 0 || object.parent_limit.get() <= object.end_position(),
                     "V3: sees its parent beyond its end"
                 );
+                assert_eq!(object.pinned.get(), self.count_pinned(node), "pinned");
             }
             Kind::Hidden => {
                 let children = self.children(node);
                 let ours = |&child: &NodeId| self.object(child).parent.get() == node;
                 assert!(children.filter(ours).count() > 1, "V1");
+                let children = self.children(node);
+                let marks = children.map(|child| self.object(child).marks.get());
+                assert_eq!(object.marks.get(), marks.sum::<u32>(), "marks");
             }
         }
-        if object.kind() == Kind::Hidden {
-            let children = self.children(node);
-            let marks = children.map(|child| self.object(child).marks.get());
-            assert_eq!(object.marks.get(), marks.sum::<u32>(), "marks");
-        } else {
-            assert_eq!(object.pinned.get(), self.count_pinned(node), "pinned");
-        }
-        let flagged = object.kind() == Kind::Vmo && object.intervals.get() != 0;
-        self.check_intervals(node, flagged);
-        let mut next = 0;
-        while let Some((at, found)) = self.next_own(node, next, u64::MAX) {
-            next = at + 1;
-            let entries = self.entries(found.place.0);
-            let sensitive = entries.queue() == Queue::HighPriority;
-            assert_eq!(
-                sensitive,
-                object.marks.get() > 0,
-                "the queue of its segment"
-            );
-            if let Entry::Page(record) = found.entry {
-                let engine = self.engine();
-                let standing = engine.queues.lock().standing(&engine.pages, record);
-                let pinned = object.kind() == Kind::Vmo && self.count(found.place) > 0;
-                match standing {
-                    Standing::In(Queue::Wired) => assert!(pinned, "wired, not pinned"),
-                    Standing::In(Queue::HighPriority) => assert!(sensitive && !pinned),
-                    Standing::In(Queue::Dirty) => {
-                        assert!(!pinned && self.queue_of(found.place) == Queue::Dirty);
-                    }
-                    _ => assert!(!pinned && !sensitive, "{standing:?}"),
-                }
-                let backlink = self.engine().pages.get(record).backlink();
-                assert_eq!(backlink, found.place, "page list I2");
+    }
+
+    /// The record of a page stands in the queue that its VMO wants, and names its entry.
+    fn check_record(&self, record: u32, place: Place, pinned: bool, sensitive: bool) {
+        let engine = self.engine();
+        let standing = engine.queues.lock().standing(&engine.pages, record);
+        match standing {
+            Standing::In(Queue::Wired) => assert!(pinned, "wired, not pinned"),
+            Standing::In(Queue::HighPriority) => assert!(sensitive && !pinned),
+            Standing::In(Queue::Dirty) => {
+                assert!(!pinned && self.queue_of(place) == Queue::Dirty);
             }
-            let viewers = self.members().filter(|&viewer| {
-                let viewer_object = self.object(viewer);
-                let range = viewer_object.base.get()..viewer_object.end_position();
-                let sees = || self.find(viewer, at).map(|seen| seen.place);
-                viewer_object.kind() == Kind::Vmo
-                    && range.contains(&at)
-                    && sees() == Some(found.place)
-            });
-            let viewers = viewers.count() as u32;
-            match object.kind() {
-                Kind::Hidden => {
-                    let has_counts = self.entries(found.place.0).counts(found.place.1).is_some();
-                    assert!(has_counts, "V4: a hidden leaf without counters");
-                    let count = self.count(found.place);
-                    assert!(viewers > 0, "V2: position {at} is seen by nobody");
-                    assert_eq!(count, viewers - 1, "V2: position {at}");
-                }
-                _ => assert_eq!(viewers, 1, "V3: position {at} is its owner's"),
-            }
+            _ => assert!(!pinned && !sensitive, "{standing:?}"),
         }
-        let segments = self.check_segments(node);
-        let account = self.engine().account(object.account.get()).now();
-        let counted = (account.committed_pages, account.content_pages);
-        assert_eq!(counted, segments, "the account");
+        assert_eq!(engine.pages.get(record).backlink(), place, "page list I2");
+    }
+
+    /// V2 and V3: an entry is seen by as many VMOs as its counter says, or by its owner.
+    fn check_viewers(&self, node: NodeId, at: u64, place: Place) {
+        let viewers = self.members().filter(|&viewer| {
+            let object = self.object(viewer);
+            let range = object.base.get()..object.end_position();
+            let sees = || self.find(viewer, at).map(|seen| seen.place);
+            object.kind() == Kind::Vmo && range.contains(&at) && sees() == Some(place)
+        });
+        let viewers = viewers.count() as u32;
+        match self.object(node).kind() {
+            Kind::Hidden => {
+                let has_counts = self.entries(place.0).counts(place.1).is_some();
+                assert!(has_counts, "V4: a hidden leaf without counters");
+                assert!(viewers > 0, "V2: position {at} is seen by nobody");
+                assert_eq!(self.count(place), viewers - 1, "V2: position {at}");
+            }
+            _ => assert_eq!(viewers, 1, "V3: position {at} is its owner's"),
+        }
     }
 
     /// V5, and Z1 of page lists (`pages`).

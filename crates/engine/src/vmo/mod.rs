@@ -76,6 +76,7 @@ pub use transfer::SpliceList;
 use crate::Engine;
 use crate::lock::{Lock, rank};
 use crate::memory::Memory;
+use crate::protocol::Protocol;
 use coldpress_arena::Pool;
 use coldpress_codec::{PAGE_SIZE, PageCodec};
 use coldpress_storage::CompressedStorage;
@@ -98,7 +99,12 @@ pub struct Vmos<M: Memory, C: PageCodec, S: CompressedStorage> {
 impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
     /// No VMOs yet.
     pub const fn new(codec: C, storage: S) -> Self {
-        const { assert!(M::UNDER_LOCK, "VMOs need pages to change under their lock") };
+        const {
+            assert!(
+                matches!(M::PROTOCOL, Protocol::UnderLock),
+                "VMOs need pages to change under their lock"
+            )
+        };
         Self {
             engine: Engine::new(codec, storage),
             objects: Pool::new(),

@@ -4,7 +4,9 @@
 use coldpress_arena::{CHUNK_BYTES, ChunkSource, Zeroable};
 use coldpress_codec::Page;
 use coldpress_engine::lock::HeldRanks;
-use coldpress_engine::{Doubt, Host, Installed, PageIndex, SegmentId, StagingSlot, Taken};
+use coldpress_engine::{
+    Doubt, Host, Installed, PageIndex, Protocol, SegmentId, StagingSlot, Taken,
+};
 use coldpress_storage::{FRAME_BYTES, FrameIndex, FrameSource};
 use lock_api::{GuardSend, RawMutex};
 use shuttle::sync::{RwLock, RwLockReadGuard};
@@ -237,7 +239,10 @@ unsafe impl<const KERNEL: bool> Host for Machine<KERNEL> {
     type Frames = Frames;
     type Stable<'a> = Stable<'a>;
 
-    const UNDER_LOCK: bool = KERNEL;
+    const PROTOCOL: Protocol = match KERNEL {
+        true => Protocol::UnderLock,
+        false => Protocol::StableSections,
+    };
     const MAX_RUN: u32 = if KERNEL { 1 } else { 64 };
 
     fn stable(&self) -> Stable<'_> {

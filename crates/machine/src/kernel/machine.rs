@@ -12,7 +12,8 @@ use coldpress_codec::Page;
 use coldpress_engine::lock::{HeldRanks, rank};
 use coldpress_engine::vmo::VmoId;
 use coldpress_engine::{
-    Doubt, Host, Installed, Memory, PageIndex, Place, STAGING_SLOTS, SegmentId, StagingSlot, Taken,
+    Doubt, Host, Installed, Memory, PageIndex, Place, Protocol, STAGING_SLOTS, SegmentId,
+    StagingSlot, Taken,
 };
 use std::cell::UnsafeCell;
 use std::collections::{BTreeMap, HashMap};
@@ -194,7 +195,7 @@ unsafe impl Host for Machine {
     type RawLock = SpinLock;
     type Frames = Frames;
     type Stable<'a> = ();
-    const UNDER_LOCK: bool = true;
+    const PROTOCOL: Protocol = Protocol::UnderLock;
     const MAX_RUN: u32 = 1;
 
     fn stable(&self) {}

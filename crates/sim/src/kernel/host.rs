@@ -24,7 +24,7 @@ use coldpress_codec::Page;
 use coldpress_engine::lock::{HeldRanks, rank};
 use coldpress_engine::vmo::VmoId;
 use coldpress_engine::{
-    Doubt, Entry, Host, Installed, PageIndex, Place, SegmentId, StagingSlot, Taken,
+    Doubt, Entry, Host, Installed, PageIndex, Place, Protocol, SegmentId, StagingSlot, Taken,
 };
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -318,7 +318,7 @@ unsafe impl Host for Kernel {
     type RawLock = SimLock;
     type Frames = StorageFrames;
     type Stable<'a> = ();
-    const UNDER_LOCK: bool = true;
+    const PROTOCOL: Protocol = Protocol::UnderLock;
     const MAX_RUN: u32 = 1;
 
     fn stable(&self) {}
