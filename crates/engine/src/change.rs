@@ -50,8 +50,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             Entry::Empty | Entry::Poisoned | Entry::ZeroInterval(..) => {}
             Entry::Page(record) => {
                 let mut queues = self.queues.lock();
-                queues.remove(&self.pages, record);
-                self.pages.give(record);
+                queues.remove(record);
+                queues.give(record);
             }
             Entry::Zero | Entry::SameFilled(_) => {
                 self.counters.drop_marker(entry);
@@ -112,7 +112,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         match entry {
             Entry::Page(record) => {
                 let _queues = self.queues.lock();
-                self.pages.get(record).set_backlink(to.0, to.1);
+                self.queues.record(record).set_backlink(to.0, to.1);
             }
             Entry::Temporary(slot) => self.backlinks[slot.0 as usize].set(to),
             Entry::Request(worker) => self.targets[worker as usize].place.set(to),

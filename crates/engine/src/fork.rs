@@ -67,10 +67,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             _ => return,
         }
         let mut queues = self.queues.lock();
-        let entry = match queues.bring_back(&self.pages) {
+        let entry = match queues.bring_back() {
             Some(record) => {
-                self.pages.get(record).set_backlink(segment, index);
-                queues.push_newest(&self.pages, record);
+                self.queues.record(record).set_backlink(segment, index);
+                queues.push_newest(record);
                 Entry::Page(record)
             }
             None => {

@@ -100,8 +100,7 @@ use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use lock::{HeldRanks, Lock, rank};
-use page::PageRecord;
-use queues::Queues;
+use queues::PageQueues;
 use segment::{Counts, Leaf, Segment};
 
 /// Names a segment of an engine; 0 is never one.
@@ -166,11 +165,9 @@ pub struct Engine<H: Host, C: PageCodec, S: CompressedStorage> {
     leaves: Pool<Leaf>,
     counts: Pool<Counts>,
     accounts: Pool<Account>,
-    pages: Pool<PageRecord>,
     /// Guards the pools `segments`, `leaves`, `counts` and `accounts`; a leaf of the order.
     tables: Lock<H::RawLock, (), { rank::LEAF }>,
-    /// Guards the page queues and the pool `pages`; a leaf of the order, held for a few stores.
-    queues: Lock<H::RawLock, Queues, { rank::LEAF }>,
+    queues: PageQueues<H::RawLock>,
     /// Guards the packing of compressed storage; a leaf of the order, never held over a codec
     /// or a copy.
     storage: Lock<H::RawLock, S, { rank::LEAF }>,
@@ -195,9 +192,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             leaves: Pool::new(),
             counts: Pool::new(),
             accounts: Pool::new(),
-            pages: Pool::new(),
             tables: Lock::new(()),
-            queues: Lock::new(Queues::new()),
+            queues: PageQueues::new(),
             storage: Lock::new(storage),
             targets: [const {
                 Target {
@@ -267,7 +263,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         Metadata {
             page_lists: self.segments.touched_bytes() + self.leaves.touched_bytes(),
             counters: self.counts.touched_bytes(),
-            records: self.pages.touched_bytes(),
+            records: self.queues.touched_bytes(),
             accounts: self.accounts.touched_bytes(),
             storage: self.storage.lock().usage().metadata_bytes,
         }
@@ -275,7 +271,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 
     /// Pages with a record: resident and tracked.
     pub fn resident_pages(&self) -> u32 {
-        self.pages.in_use()
+        self.queues.records_in_use()
     }
 
     /// Frees every lock. For the child of a fork, in which the threads that may have held them

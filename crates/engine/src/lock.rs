@@ -117,6 +117,11 @@ impl<R: RawMutex + HeldRanks, T, const RANK: u32> Lock<R, T, RANK> {
         unsafe { &*self.raw.get() }
     }
 
+    /// Where the lock lies.
+    pub(crate) fn address(&self) -> usize {
+        self.raw.get() as usize
+    }
+
     pub(crate) fn lock(&self) -> Guard<'_, R, T, RANK> {
         take::<R>(RANK);
         self.raw().lock();
@@ -137,9 +142,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Where the locks lie that there is one of, for hosts that trace theirs by address.
     pub fn lock_addresses(&self) -> [(&'static str, usize); 3] {
         [
-            ("tables lock", self.tables.raw.get() as usize),
-            ("queue lock", self.queues.raw.get() as usize),
-            ("storage lock", self.storage.raw.get() as usize),
+            ("tables lock", self.tables.address()),
+            ("queue lock", self.queues.lock_address()),
+            ("storage lock", self.storage.address()),
         ]
     }
 }

@@ -363,7 +363,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             self.leaves.reserve(host, leaves)
         };
         let queues = self.queues.lock();
-        leaves && self.pages.reserve(host, queues.records_wanted(pages))
+        leaves && queues.reserve(host, queues.records_wanted(pages))
     }
 
     /// The entry of a page, read without a lock: for figures and for the child of a fork.

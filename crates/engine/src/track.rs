@@ -9,7 +9,6 @@ use crate::entry::Entry;
 use crate::host::Host;
 use crate::page::PAGER_BACKED;
 use crate::page_list::{Entries, PageList};
-use crate::queues::Queues;
 use crate::queues::standing::Queue;
 use crate::{Engine, PageIndex, SegmentId};
 use coldpress_codec::PageCodec;
@@ -43,20 +42,20 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         grow: bool,
     ) -> bool {
         let mut queues = self.queues.lock();
-        if grow && !queues.can_track(&self.pages) {
+        if grow && !queues.can_track() {
             let wanted = queues.records_wanted(1);
-            self.pages.reserve(host, wanted + 1);
+            queues.reserve(host, wanted + 1);
         }
-        let record = match queues.can_track(&self.pages) {
-            true => queues.begin(&self.pages),
+        let record = match queues.can_track() {
+            true => queues.begin(),
             false => None,
         };
         let Some(record) = record else {
             add(&self.counters.no_metadata, 1);
             return false;
         };
-        self.pages.get(record).set_backlink(segment, index);
-        queues.push_to(&self.pages, record, list.queue());
+        self.queues.record(record).set_backlink(segment, index);
+        queues.push_to(record, list.queue());
         drop(queues);
         list.set(index, Entry::Page(record));
         true
@@ -66,32 +65,31 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     pub(crate) fn reserve_record(&self, host: &H) -> bool {
         let queues = self.queues.lock();
         let wanted = queues.records_wanted(2);
-        self.pages.reserve(host, wanted)
+        queues.reserve(host, wanted)
     }
 
     /// A record, if there is one that is not reserved.
     pub(crate) fn take_record(&self) -> Option<Fresh> {
         let mut queues = self.queues.lock();
-        match queues.can_track(&self.pages) {
-            true => queues.begin(&self.pages).map(Fresh),
+        match queues.can_track() {
+            true => queues.begin().map(Fresh),
             false => None,
         }
     }
 
     /// The record that is reserved for a marker, which is to become a page.
     pub(crate) fn take_record_of_marker(&self) -> Option<Fresh> {
-        self.queues.lock().bring_back(&self.pages).map(Fresh)
+        self.queues.lock().bring_back().map(Fresh)
     }
 
     /// A record is not needed after all.
     pub(crate) fn give_record(&self, record: Fresh) {
-        let _queues = self.queues.lock();
-        self.pages.give(record.0);
+        self.queues.lock().give(record.0);
     }
 
     /// The marker whose record it was stays one.
     pub(crate) fn give_record_of_marker(&self, record: Fresh) {
-        self.queues.lock().send_away(&self.pages, record.0);
+        self.queues.lock().send_away(record.0);
     }
 
     /// The page at this place, just put there, has this record; `from_zero`: it is a page of zeros. The
@@ -104,14 +102,14 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         from_zero: bool,
     ) {
         let mut queues = self.queues.lock();
-        let page = self.pages.get(record.0);
+        let page = self.queues.record(record.0);
         page.set_backlink(segment, index);
         page.set_mark(PAGER_BACKED, list.is_pager_backed());
         let queue = match list.queue() {
             Queue::Reclaim if from_zero => Queue::ZeroFork,
             queue => queue,
         };
-        queues.push_to(&self.pages, record.0, queue);
+        queues.push_to(record.0, queue);
         drop(queues);
         if list.get(index) == Entry::Zero {
             self.counters.drop_marker(Entry::Zero);
@@ -135,13 +133,12 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Makes an entry a zero marker, giving up what it holds. A page's frame is the caller's
     /// business. `false`: the entry was poisoned, and there is no record to reserve.
     pub(crate) fn blank(&self, host: &H, list: &Entries<'_, H::RawLock>, index: PageIndex) -> bool {
-        let send_away = |queues: &mut Queues, record| queues.send_away(&self.pages, record);
         match list.get(index) {
             Entry::Zero => return true,
             Entry::Page(record) => {
                 let mut queues = self.queues.lock();
-                queues.remove(&self.pages, record);
-                send_away(&mut queues, record);
+                queues.remove(record);
+                queues.send_away(record);
             }
             Entry::Compressed(reference) => self.free_stored(host, reference, false),
             marker @ Entry::SameFilled(_) => self.counters.drop_marker(marker),
@@ -155,7 +152,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 let Some(Fresh(record)) = self.take_record() else {
                     return false;
                 };
-                send_away(&mut self.queues.lock(), record);
+                self.queues.lock().send_away(record);
             }
         }
         self.counters.add_marker(Entry::Zero);

@@ -93,13 +93,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             ignore_hints: trigger == Trigger::Critical,
         };
         let mut queues = self.queues.lock();
-        let record = queues.next_victim(&self.pages, &wanted)?;
-        let page = self.pages.get(record);
+        let record = queues.next_victim(&wanted)?;
+        let page = self.queues.record(record);
         Some(Victim {
             place: page.backlink(),
             record,
             pager_backed: page.has(PAGER_BACKED),
-            alike: queues.alike(&self.pages, record),
+            alike: queues.alike(record),
         })
     }
 
@@ -112,8 +112,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         };
         if list.get(index) == Entry::Page(victim.record) {
             let mut queues = self.queues.lock();
-            if queues.is_ageing(&self.pages, victim.record) {
-                queues.move_to(&self.pages, victim.record, Queue::Reclaim);
+            if queues.is_ageing(victim.record) {
+                queues.move_to(victim.record, Queue::Reclaim);
             }
         }
     }

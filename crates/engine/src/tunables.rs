@@ -557,7 +557,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         self.queues
             .lock()
             .reclaim_kinds(tunables.reclaim_anonymous, tunables.reclaim_zero_forks);
-        while !self.queues.lock().let_in(&self.pages, LET_IN_AT_ONCE) {}
+        while !self.queues.lock().let_in(LET_IN_AT_ONCE) {}
         Ok(())
     }
 }

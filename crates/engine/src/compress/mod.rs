@@ -115,7 +115,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Returns how many pages could be reclaimed now.
     pub fn age(&self, host: &H, ageing: &Ageing, pressed: bool) -> u32 {
         let mut queues = self.queues.lock();
-        queues.age(&self.pages, ageing, host.now_ns(), pressed);
+        queues.age(ageing, host.now_ns(), pressed);
         queues.inactive_pages()
     }
 
@@ -230,12 +230,12 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     fn oldest(&self, host: &H, wanted: &Wanted, all_spared: &mut u32) -> Option<(u32, Place)> {
         while *all_spared < MOST_SPARED {
             let mut queues = self.queues.lock();
-            let (found, spared) = queues.search(&self.pages, wanted);
+            let (found, spared) = queues.search(wanted);
             *all_spared += spared;
             add(&self.counters.second_chances, spared.into());
             if let Some(record) = found {
-                queues.note_turnover(&self.pages, record, host.now_ns());
-                return Some((record, self.pages.get(record).backlink()));
+                queues.note_turnover(record, host.now_ns());
+                return Some((record, self.queues.record(record).backlink()));
             }
             if spared == 0 {
                 break;

@@ -64,7 +64,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         if H::MAX_RUN == 1 && host.harvest_accessed(segment, run.first, run.wanted) != 0 {
             // It was accessed since the bits were harvested last: it stays.
             let mut queues = self.queues.lock();
-            queues.push_newest(&self.pages, run.records[0]);
+            queues.push_newest(run.records[0]);
             add(&self.counters.accessed, 1);
             return None;
         }
@@ -94,15 +94,15 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 let at = slot.0 as usize + n;
                 self.backlinks[at].set((segment, index));
                 list.set(index, Entry::Temporary(StagingSlot(at as u16)));
-                *leaving = Some(Leaving::of(self.pages.get(record)));
-                queues.send_away(&self.pages, record);
+                *leaving = Some(Leaving::of(self.queues.record(record)));
+                queues.send_away(record);
             } else if taken.holes & bit != 0 {
                 list.set(index, Entry::Empty);
-                self.pages.give(record);
+                queues.give(record);
             } else if taken.refused & bit != 0 {
-                queues.push_failed(&self.pages, record);
+                queues.push_failed(record);
             } else {
-                queues.push_newest(&self.pages, record);
+                queues.push_newest(record);
             }
         }
         drop(queues);
@@ -141,11 +141,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         if list.get(index) != Entry::Page(record) {
             // It has gone since the queue was looked at. Should a record stand in a queue that no
             // entry names (page list I2), it must not stand in the way of all others.
-            if queues.is_ageing(&self.pages, record)
-                && self.pages.get(record).backlink() == (segment, index)
+            if queues.is_ageing(record) && self.queues.record(record).backlink() == (segment, index)
             {
-                queues.remove(&self.pages, record);
-                self.pages.give(record);
+                queues.remove(record);
+                queues.give(record);
             }
             return Err(NoRun::Gone);
         }
@@ -164,10 +163,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             match list.get(base + n) {
                 Entry::Page(record) => {
                     records[n as usize] = record;
-                    if queues.is_ageing(&self.pages, record) {
+                    if queues.is_ageing(record) {
                         tracked |= 1 << n;
                     }
-                    if queues.is_inactive(&self.pages, record) {
+                    if queues.is_inactive(record) {
                         cold |= 1 << n;
                     }
                 }
@@ -186,7 +185,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let span = (!0u64 >> wanted.leading_zeros()) & (!0u64 << first);
         for n in 0..LEAF_PAGES {
             if wanted & 1 << n != 0 {
-                queues.remove(&self.pages, records[n as usize]);
+                queues.remove(records[n as usize]);
             }
         }
         records.rotate_left(first as usize);

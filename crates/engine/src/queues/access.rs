@@ -56,7 +56,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let Entry::Page(record) = list.get(index) else {
             return false;
         };
-        self.queues.lock().touch(&self.pages, record)
+        self.queues.lock().touch(record)
     }
 
     /// Asks the host which pages of the next `leaves` leaves were accessed, and makes those young.
@@ -105,7 +105,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let mut queues = self.queues.lock();
         for n in (0..LEAF_PAGES).filter(|n| accessed & 1 << n != 0) {
             if let Entry::Page(record) = list.get(first + n) {
-                queues.touch(&self.pages, record);
+                queues.touch(record);
             }
         }
     }

@@ -12,14 +12,14 @@
 //! number under one hold of the queue lock.
 
 use super::number::{FAILED, ISOLATED};
-use super::{ACTIVE_GENERATIONS, GENERATIONS, Queues};
+use super::{ACTIVE_GENERATIONS, GENERATIONS, LockedQueues, Queues};
 use crate::counters::add;
-use crate::page::PageRecord;
+use crate::lock::HeldRanks;
 use crate::{Engine, Host};
-use coldpress_arena::Pool;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
 use core::sync::atomic::Ordering::Relaxed;
+use lock_api::RawMutex;
 
 /// Pages that are isolated under one hold of the queue lock.
 const ISOLATED_AT_ONCE: u32 = 256;
@@ -77,42 +77,6 @@ impl Queues {
         unused
     }
 
-    /// Opens a new generation when its time has come, or early when pages must go and all are
-    /// active; lets failed pages back in after their time.
-    pub(crate) fn age(
-        &mut self,
-        pages: &Pool<PageRecord>,
-        ageing: &Ageing,
-        now_ns: u64,
-        pressed: bool,
-    ) {
-        let since = now_ns.saturating_sub(self.opened_ns);
-        let none_inactive = self.inactive_pages() == 0;
-        if since >= ageing.interval_ns
-            || (pressed && none_inactive && since >= ageing.pressed_interval_ns)
-        {
-            self.open_generation(now_ns);
-        }
-        self.retry_failed(pages, ageing.retry_failed_ns, now_ns);
-    }
-
-    fn retry_failed(&mut self, pages: &Pool<PageRecord>, after_ns: u64, now_ns: u64) {
-        let failed = &mut self.lists[FAILED];
-        if now_ns.saturating_sub(failed.closed_ns) < after_ns / 2 {
-            return;
-        }
-        failed.closed_ns = now_ns;
-        // Only those that were listed at the last tick have waited their time.
-        let mut record = failed.oldest;
-        for _ in 0..failed.pages.min(self.failed_before) {
-            let next = pages.get(record).next().load(Relaxed);
-            self.remove(pages, record);
-            self.push_newest(pages, record);
-            record = next;
-        }
-        self.failed_before = self.lists[FAILED].pages;
-    }
-
     /// Whether it is time for a generation by `rhythm`, and why.
     fn due(&self, rhythm: &Rhythm, now_ns: u64) -> Option<AgedBy> {
         let since = now_ns.saturating_sub(self.opened_ns);
@@ -126,9 +90,41 @@ impl Queues {
             None
         }
     }
+}
+
+impl<R: RawMutex + HeldRanks> LockedQueues<'_, R> {
+    /// Opens a new generation when its time has come, or early when pages must go and all are
+    /// active; lets failed pages back in after their time.
+    pub(crate) fn age(&mut self, ageing: &Ageing, now_ns: u64, pressed: bool) {
+        let since = now_ns.saturating_sub(self.opened_ns);
+        let none_inactive = self.inactive_pages() == 0;
+        if since >= ageing.interval_ns
+            || (pressed && none_inactive && since >= ageing.pressed_interval_ns)
+        {
+            self.open_generation(now_ns);
+        }
+        self.retry_failed(ageing.retry_failed_ns, now_ns);
+    }
+
+    fn retry_failed(&mut self, after_ns: u64, now_ns: u64) {
+        let failed = self.lists[FAILED];
+        if now_ns.saturating_sub(failed.closed_ns) < after_ns / 2 {
+            return;
+        }
+        self.lists[FAILED].closed_ns = now_ns;
+        // Only those that were listed at the last tick have waited their time.
+        let mut record = failed.oldest;
+        for _ in 0..failed.pages.min(self.failed_before) {
+            let next = self.records.get(record).next().load(Relaxed);
+            self.remove(record);
+            self.push_newest(record);
+            record = next;
+        }
+        self.failed_before = self.lists[FAILED].pages;
+    }
 
     /// Opens a generation, isolating what is in its way. `false`: some of that is left.
-    fn rotate(&mut self, pages: &Pool<PageRecord>, now_ns: u64) -> bool {
+    fn rotate(&mut self, now_ns: u64) -> bool {
         if self.open_generation(now_ns) {
             return true;
         }
@@ -136,8 +132,8 @@ impl Queues {
             match self.lists[self.oldest].oldest {
                 0 => break,
                 record => {
-                    self.remove(pages, record);
-                    self.push(pages, record, ISOLATED);
+                    self.remove(record);
+                    self.push(record, ISOLATED);
                 }
             }
         }
@@ -150,7 +146,7 @@ impl Queues {
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Opens a new generation, whatever the time.
     pub fn rotate(&self, host: &H) {
-        while !self.queues.lock().rotate(&self.pages, host.now_ns()) {}
+        while !self.queues.lock().rotate(host.now_ns()) {}
         self.count_aged(AgedBy::Hand);
     }
 
@@ -160,10 +156,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let rhythm = self.rhythm();
         let aged = {
             let mut queues = self.queues.lock();
-            queues.retry_failed(&self.pages, rhythm.retry_failed_ns, host.now_ns());
+            queues.retry_failed(rhythm.retry_failed_ns, host.now_ns());
             queues.due(&rhythm, host.now_ns())?
         };
-        while !self.queues.lock().rotate(&self.pages, host.now_ns()) {}
+        while !self.queues.lock().rotate(host.now_ns()) {}
         self.count_aged(aged);
         Some(aged)
     }

@@ -1,10 +1,11 @@
 //! Which page goes next.
 
 use super::number::{DONT_NEED, FAILED, ISOLATED, PICKED};
-use super::{ACTIVE_GENERATIONS, GENERATIONS, OLDEST_GENERATIONS, Queues};
-use crate::page::{ALWAYS_NEED, PAGER_BACKED, PageRecord};
-use coldpress_arena::Pool;
+use super::{ACTIVE_GENERATIONS, GENERATIONS, LockedQueues, OLDEST_GENERATIONS, Queues};
+use crate::lock::HeldRanks;
+use crate::page::{ALWAYS_NEED, PAGER_BACKED};
 use core::sync::atomic::Ordering::Relaxed;
+use lock_api::RawMutex;
 
 /// Queues outside the generations whose pages go before all others, in their order.
 const OFFERED_FIRST: [usize; 3] = [PICKED, DONT_NEED, ISOLATED];
@@ -74,15 +75,34 @@ impl Queues {
         OFFERED_FIRST.into_iter().chain(self.inactive())
     }
 
+    /// How long the page that was chosen last had not been heard of.
+    pub(crate) fn turnover_ns(&self) -> u64 {
+        self.turnover_ns
+    }
+
+    fn is_offered(&self, queue: usize) -> bool {
+        match queue {
+            0..GENERATIONS => self.age_of(queue) >= ACTIVE_GENERATIONS,
+            _ => OFFERED_FIRST.contains(&queue),
+        }
+    }
+
+    /// Pages that go first: the oldest generations and what is offered before them.
+    pub(crate) fn oldest_pages(&self) -> u32 {
+        let oldest = |&queue: &usize| {
+            queue >= GENERATIONS || self.age_of(queue) + OLDEST_GENERATIONS >= GENERATIONS
+        };
+        let offered = self.offered().filter(oldest);
+        offered.map(|queue| self.lists[queue].pages).sum()
+    }
+}
+
+impl<R: RawMutex + HeldRanks> LockedQueues<'_, R> {
     /// The page that goes next among those that are wanted. Those that are passed over because
     /// of their kind go to the young end of their queue, and those that their owners always need
     /// become young: so that the next search comes further, and none takes long. With it how many were
     /// passed over for once: if none was found, but some were spared, another search may find one.
-    pub(crate) fn search(
-        &mut self,
-        pages: &Pool<PageRecord>,
-        wanted: &Wanted,
-    ) -> (Option<u32>, u32) {
+    pub(crate) fn search(&mut self, wanted: &Wanted) -> (Option<u32>, u32) {
         let mut left = PASSED_AT_ONCE;
         let mut spared = 0;
         for queue in self.offered() {
@@ -95,7 +115,7 @@ impl Queues {
             }
             for _ in 0..self.lists[queue].pages {
                 let record = self.lists[queue].oldest;
-                let page = pages.get(record);
+                let page = self.records.get(record);
                 if page.has(ALWAYS_NEED) && wanted.ignore_hints {
                     page.set_mark(ALWAYS_NEED, false);
                 }
@@ -114,10 +134,10 @@ impl Queues {
                     page.use_chance();
                     spared += 1;
                 }
-                self.remove(pages, record);
+                self.remove(record);
                 match needed || spare {
-                    true => self.push_newest(pages, record),
-                    false => self.push(pages, record, queue),
+                    true => self.push_newest(record),
+                    false => self.push(record, queue),
                 }
             }
         }
@@ -125,66 +145,48 @@ impl Queues {
     }
 
     /// The same for who asks once only.
-    pub(crate) fn next_victim(&mut self, pages: &Pool<PageRecord>, wanted: &Wanted) -> Option<u32> {
-        self.search(pages, wanted).0
+    pub(crate) fn next_victim(&mut self, wanted: &Wanted) -> Option<u32> {
+        self.search(wanted).0
     }
 
     /// This record's page goes next: pages spend so long in place now.
-    pub(crate) fn note_turnover(&mut self, pages: &Pool<PageRecord>, record: u32, now_ns: u64) {
-        let queue = pages.get(record).queue();
+    pub(crate) fn note_turnover(&mut self, record: u32, now_ns: u64) {
+        let queue = self.records.get(record).queue();
         if queue < GENERATIONS {
             self.turnover_ns = now_ns.saturating_sub(self.lists[queue].closed_ns);
         }
     }
 
-    /// How long the page that was chosen last had not been heard of.
-    pub(crate) fn turnover_ns(&self) -> u64 {
-        self.turnover_ns
-    }
-
     /// How many pages that follow each other in a queue, from this one on, are of its kind; 64 at
     /// most.
-    pub(crate) fn alike(&self, pages: &Pool<PageRecord>, record: u32) -> u32 {
-        let kind = pages.get(record).has(PAGER_BACKED);
+    pub(crate) fn alike(&self, record: u32) -> u32 {
+        let kind = self.records.get(record).has(PAGER_BACKED);
         let mut next = record;
         let mut alike = 0;
-        while next != 0 && alike < PASSED_AT_ONCE && pages.get(next).has(PAGER_BACKED) == kind {
+        while next != 0
+            && alike < PASSED_AT_ONCE
+            && self.records.get(next).has(PAGER_BACKED) == kind
+        {
             alike += 1;
-            next = pages.get(next).next().load(Relaxed);
+            next = self.records.get(next).next().load(Relaxed);
         }
         alike
     }
 
     /// Whether a record's page may be reclaimed, its owner has not said that it needs it, and it has
     /// no chances left.
-    pub(crate) fn is_inactive(&self, pages: &Pool<PageRecord>, record: u32) -> bool {
-        let page = pages.get(record);
+    pub(crate) fn is_inactive(&self, record: u32) -> bool {
+        let page = self.records.get(record);
         let queue = page.queue();
         let spared = queue < GENERATIONS && page.chances() > 0;
         self.is_offered(queue) && !page.has(ALWAYS_NEED) && !spared
     }
 
-    fn is_offered(&self, queue: usize) -> bool {
-        match queue {
-            0..GENERATIONS => self.age_of(queue) >= ACTIVE_GENERATIONS,
-            _ => OFFERED_FIRST.contains(&queue),
-        }
-    }
-
     /// Whether a record's page is one that is reclaimed sooner or later (not among the failed, and
     /// so on), and its owner has not said that it needs it.
-    pub(crate) fn is_ageing(&self, pages: &Pool<PageRecord>, record: u32) -> bool {
-        let page = pages.get(record);
+    pub(crate) fn is_ageing(&self, record: u32) -> bool {
+        let page = self.records.get(record);
         let ages = page.queue() < GENERATIONS || OFFERED_FIRST.contains(&page.queue());
         ages && !page.has(ALWAYS_NEED)
-    }
-
-    /// Pages that go first: the oldest generations and what is offered before them.
-    pub(crate) fn oldest_pages(&self) -> u32 {
-        let oldest = |&queue: &usize| {
-            queue >= GENERATIONS || self.age_of(queue) + OLDEST_GENERATIONS >= GENERATIONS
-        };
-        let offered = self.offered().filter(oldest);
-        offered.map(|queue| self.lists[queue].pages).sum()
     }
 }

@@ -140,6 +140,6 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// # Panics
     /// If they are not in order.
     pub fn check_queues(&self) {
-        self.queues.lock().check_invariants(&self.pages);
+        self.queues.lock().check_invariants();
     }
 }

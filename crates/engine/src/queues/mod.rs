@@ -46,9 +46,12 @@ pub mod standing;
 pub use ageing::Ageing;
 pub(crate) use choose::Wanted;
 
+use crate::lock::{Guard, HeldRanks, Lock, rank};
 use crate::page::{NO_QUEUE, PAGER_BACKED, PageRecord};
-use coldpress_arena::Pool;
+use coldpress_arena::{ChunkSource, Pool};
+use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering::Relaxed;
+use lock_api::RawMutex;
 
 /// Generations.
 pub const GENERATIONS: usize = 8;
@@ -124,89 +127,91 @@ impl Queues {
             reclaim_zero_forks: true,
         }
     }
+}
 
-    /// Whether a record may be taken for a page that was not tracked so far: one is left for
-    /// every page that is away (so that a restore never finds none).
-    pub(crate) fn can_track(&self, pages: &Pool<PageRecord>) -> bool {
-        pages.available() > self.away
+/// The page queues and the records that stand in them. The queue lock guards the queues and the table of records;
+/// what a record says of its page belongs to the lock of the page's VMO.
+pub(crate) struct PageQueues<R> {
+    /// The queue lock; a leaf of the order, held for a few stores.
+    queues: Lock<R, Queues, { rank::LEAF }>,
+    records: Pool<PageRecord>,
+}
+
+/// The page queues, while their lock is held.
+pub(crate) struct LockedQueues<'a, R: RawMutex + HeldRanks> {
+    queues: Guard<'a, R, Queues, { rank::LEAF }>,
+    records: &'a Pool<PageRecord>,
+}
+
+impl<R: RawMutex + HeldRanks> Deref for LockedQueues<'_, R> {
+    type Target = Queues;
+
+    fn deref(&self) -> &Queues {
+        &self.queues
+    }
+}
+
+impl<R: RawMutex + HeldRanks> DerefMut for LockedQueues<'_, R> {
+    fn deref_mut(&mut self) -> &mut Queues {
+        &mut self.queues
+    }
+}
+
+impl<R: RawMutex + HeldRanks> PageQueues<R> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            queues: Lock::new(Queues::new()),
+            records: Pool::new(),
+        }
     }
 
+    /// Takes the queue lock.
+    pub(crate) fn lock(&self) -> LockedQueues<'_, R> {
+        LockedQueues {
+            queues: self.queues.lock(),
+            records: &self.records,
+        }
+    }
+
+    /// The record of a page that is in place.
+    pub(crate) fn record(&self, record: u32) -> &PageRecord {
+        self.records.get(record)
+    }
+
+    /// Records in use: pages that are in place and tracked.
+    pub(crate) fn records_in_use(&self) -> u32 {
+        self.records.in_use()
+    }
+
+    /// Bytes of records that have been touched.
+    pub(crate) fn touched_bytes(&self) -> usize {
+        self.records.touched_bytes()
+    }
+
+    /// Where the lock lies, for hosts that trace theirs by address.
+    pub(crate) fn lock_address(&self) -> usize {
+        self.queues.address()
+    }
+
+    /// Makes the lock free again.
+    ///
+    /// # Safety
+    /// No other thread uses the queues, and none was inside at the moment of the fork.
+    pub(crate) unsafe fn reset(&self) {
+        // SAFETY: as the caller promises.
+        unsafe { self.queues.reset() };
+    }
+}
+
+impl Queues {
     /// Records that must be free for [`can_track`](Self::can_track) to allow `more` pages.
     pub(crate) fn records_wanted(&self, more: u32) -> u32 {
         self.away + more
     }
 
-    /// A record for a page that was not tracked, in no queue yet.
-    pub(crate) fn begin(&mut self, pages: &Pool<PageRecord>) -> Option<u32> {
-        let record = pages.take()?;
-        pages.get(record).begin();
-        Some(record)
-    }
-
-    /// Gives the record of a page back whose content goes away.
-    pub(crate) fn send_away(&mut self, pages: &Pool<PageRecord>, record: u32) {
-        pages.give(record);
-        self.away += 1;
-    }
-
     /// The content of a page that was away is gone for good.
     pub(crate) fn forget_away(&mut self) {
         self.away -= 1;
-    }
-
-    /// A record for a page that was away.
-    pub(crate) fn bring_back(&mut self, pages: &Pool<PageRecord>) -> Option<u32> {
-        self.away -= 1;
-        self.begin(pages)
-    }
-
-    /// Puts a record, which is in no queue, into `queue` as its youngest.
-    fn push(&mut self, pages: &Pool<PageRecord>, record: u32, queue: usize) {
-        let list = &mut self.lists[queue];
-        let page = pages.get(record);
-        page.set_queue(queue);
-        page.next().store(0, Relaxed);
-        page.previous().store(list.youngest, Relaxed);
-        match list.youngest {
-            0 => list.oldest = record,
-            youngest => pages.get(youngest).next().store(record, Relaxed),
-        }
-        list.youngest = record;
-        list.pages += 1;
-    }
-
-    /// Puts a record into the newest generation, if its page may be reclaimed at all.
-    pub(crate) fn push_newest(&mut self, pages: &Pool<PageRecord>, record: u32) {
-        let reclaimed = self.reclaim_anonymous || pages.get(record).has(PAGER_BACKED);
-        let queue = if reclaimed {
-            self.queued += 1;
-            self.newest
-        } else {
-            NOT_RECLAIMED
-        };
-        self.push(pages, record, queue);
-    }
-
-    /// Puts a record among the failed.
-    pub(crate) fn push_failed(&mut self, pages: &Pool<PageRecord>, record: u32) {
-        self.push(pages, record, FAILED);
-    }
-
-    /// Takes a record out of its queue.
-    pub(crate) fn remove(&mut self, pages: &Pool<PageRecord>, record: u32) {
-        let page = pages.get(record);
-        let list = &mut self.lists[page.queue()];
-        let (next, previous) = (page.next().load(Relaxed), page.previous().load(Relaxed));
-        match previous {
-            0 => list.oldest = next,
-            previous => pages.get(previous).next().store(next, Relaxed),
-        }
-        match next {
-            0 => list.youngest = previous,
-            next => pages.get(next).previous().store(previous, Relaxed),
-        }
-        list.pages -= 1;
-        page.set_queue(NO_QUEUE);
     }
 
     /// Age of the generation in slot `slot`: 0 is the newest.
@@ -217,17 +222,110 @@ impl Queues {
     fn generations(&self) -> usize {
         self.age_of(self.oldest) + 1
     }
+}
+
+impl<R: RawMutex + HeldRanks> LockedQueues<'_, R> {
+    /// The record of a page.
+    pub(crate) fn record(&self, record: u32) -> &PageRecord {
+        self.records.get(record)
+    }
+
+    /// Grows the table of records until so many can be taken. `false`: no memory.
+    pub(crate) fn reserve(&self, source: &impl ChunkSource, records: u32) -> bool {
+        self.records.reserve(source, records)
+    }
+
+    /// Gives a record back that stands in no queue.
+    pub(crate) fn give(&mut self, record: u32) {
+        self.records.give(record);
+    }
+
+    /// Whether a record may be taken for a page that was not tracked so far: one is left for
+    /// every page that is away (so that a restore never finds none).
+    pub(crate) fn can_track(&self) -> bool {
+        self.records.available() > self.away
+    }
+
+    /// A record for a page that was not tracked, in no queue yet.
+    pub(crate) fn begin(&mut self) -> Option<u32> {
+        let record = self.records.take()?;
+        self.records.get(record).begin();
+        Some(record)
+    }
+
+    /// Gives the record of a page back whose content goes away.
+    pub(crate) fn send_away(&mut self, record: u32) {
+        self.records.give(record);
+        self.away += 1;
+    }
+
+    /// A record for a page that was away.
+    pub(crate) fn bring_back(&mut self) -> Option<u32> {
+        self.away -= 1;
+        self.begin()
+    }
+
+    /// Puts a record, which is in no queue, into `queue` as its youngest.
+    fn push(&mut self, record: u32, queue: usize) {
+        let records = self.records;
+        let list = &mut self.lists[queue];
+        let page = records.get(record);
+        page.set_queue(queue);
+        page.next().store(0, Relaxed);
+        page.previous().store(list.youngest, Relaxed);
+        match list.youngest {
+            0 => list.oldest = record,
+            youngest => records.get(youngest).next().store(record, Relaxed),
+        }
+        list.youngest = record;
+        list.pages += 1;
+    }
+
+    /// Puts a record into the newest generation, if its page may be reclaimed at all.
+    pub(crate) fn push_newest(&mut self, record: u32) {
+        let reclaimed = self.reclaim_anonymous || self.records.get(record).has(PAGER_BACKED);
+        let queue = if reclaimed {
+            self.queued += 1;
+            self.newest
+        } else {
+            NOT_RECLAIMED
+        };
+        self.push(record, queue);
+    }
+
+    /// Puts a record among the failed.
+    pub(crate) fn push_failed(&mut self, record: u32) {
+        self.push(record, FAILED);
+    }
+
+    /// Takes a record out of its queue.
+    pub(crate) fn remove(&mut self, record: u32) {
+        let records = self.records;
+        let page = records.get(record);
+        let list = &mut self.lists[page.queue()];
+        let (next, previous) = (page.next().load(Relaxed), page.previous().load(Relaxed));
+        match previous {
+            0 => list.oldest = next,
+            previous => records.get(previous).next().store(next, Relaxed),
+        }
+        match next {
+            0 => list.youngest = previous,
+            next => records.get(next).previous().store(previous, Relaxed),
+        }
+        list.pages -= 1;
+        page.set_queue(NO_QUEUE);
+    }
 
     /// The page was seen to be accessed: it is young again, where it ages at all. Whether it has
     /// changed its queue.
-    pub(crate) fn touch(&mut self, pages: &Pool<PageRecord>, record: u32) -> bool {
-        let queue = pages.get(record).queue();
+    pub(crate) fn touch(&mut self, record: u32) -> bool {
+        let queue = self.records.get(record).queue();
         let ages = queue < GENERATIONS || matches!(queue, FAILED | DONT_NEED | ISOLATED | PICKED);
         if !ages || queue == self.newest {
             return false;
         }
-        self.remove(pages, record);
-        self.push_newest(pages, record);
+        self.remove(record);
+        self.push_newest(record);
         true
     }
 
@@ -235,11 +333,11 @@ impl Queues {
     ///
     /// # Panics
     /// If I1 is broken, or a count is wrong.
-    pub(crate) fn check_invariants(&self, pages: &Pool<PageRecord>) {
+    pub(crate) fn check_invariants(&self) {
         for (queue, list) in self.lists.iter().enumerate() {
             let (mut record, mut previous, mut seen) = (list.oldest, 0, 0);
             while record != 0 {
-                let page = pages.get(record);
+                let page = self.records.get(record);
                 assert_eq!(page.queue(), queue, "I1: record {record}");
                 assert_eq!(page.previous().load(Relaxed), previous);
                 seen += 1;

@@ -6,14 +6,14 @@
 //! at random and *picked*: the next reclaim takes it first. The same seed, with the same calls in
 //! the same order, picks the same pages.
 
-use super::Queues;
+use super::LockedQueues;
 use super::number::PICKED;
 use crate::counters::add;
-use crate::page::PageRecord;
+use crate::lock::HeldRanks;
 use crate::{Engine, Host};
-use coldpress_arena::Pool;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
+use lock_api::RawMutex;
 
 /// Coins tossed in one call.
 const COINS_AT_ONCE: u64 = 256;
@@ -51,18 +51,18 @@ impl RandomPick {
     }
 }
 
-impl Queues {
+impl<R: RawMutex + HeldRanks> LockedQueues<'_, R> {
     /// Picks one page at random. `false`: of those looked at, none ages.
-    fn pick(&mut self, pages: &Pool<PageRecord>, random: &mut RandomPick) -> bool {
-        let records = pages.handed_out();
+    fn pick(&mut self, random: &mut RandomPick) -> bool {
+        let records = self.records.handed_out();
         if records == 0 {
             return false;
         }
         for _ in 0..LOOKS {
             let record = 1 + random.below(records);
-            if self.is_ageing(pages, record) && pages.get(record).queue() != PICKED {
-                self.remove(pages, record);
-                self.push(pages, record, PICKED);
+            if self.is_ageing(record) && self.records.get(record).queue() != PICKED {
+                self.remove(record);
+                self.push(record, PICKED);
                 return true;
             }
         }
@@ -89,8 +89,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         self.pick_of(&mut self.queues.lock(), random, pages)
     }
 
-    fn pick_of(&self, queues: &mut Queues, random: &mut RandomPick, pages: u32) -> u32 {
-        let pick = |_: &u32| queues.pick(&self.pages, random);
+    fn pick_of(
+        &self,
+        queues: &mut LockedQueues<'_, H::RawLock>,
+        random: &mut RandomPick,
+        pages: u32,
+    ) -> u32 {
+        let pick = |_: &u32| queues.pick(random);
         let picked = (0..pages).filter(pick).count() as u32;
         add(&self.counters.picked, u64::from(picked));
         picked

@@ -1,15 +1,16 @@
 //! Where a page stands, and moving it by its owner's word.
 
 use super::number::*;
-use super::{GENERATIONS, Queues};
+use super::{GENERATIONS, LockedQueues, Queues};
 use crate::entry::Entry;
+use crate::lock::HeldRanks;
 pub use crate::page::Queue;
-use crate::page::{ALWAYS_NEED, FROM_ZERO, NO_QUEUE, PAGER_BACKED, PageRecord};
+use crate::page::{ALWAYS_NEED, FROM_ZERO, NO_QUEUE, PAGER_BACKED};
 use crate::page_list::PageList;
 use crate::{Engine, Host, PageIndex, SegmentId};
-use coldpress_arena::Pool;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
+use lock_api::RawMutex;
 
 /// Where a page stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,24 +39,31 @@ pub enum Mark {
 }
 
 impl Queues {
+    /// Takes over what the tunables say of anonymous pages and of copies of the zero page.
+    pub(crate) fn reclaim_kinds(&mut self, anonymous: bool, zero_forks: bool) {
+        (self.reclaim_anonymous, self.reclaim_zero_forks) = (anonymous, zero_forks && anonymous);
+    }
+}
+
+impl<R: RawMutex + HeldRanks> LockedQueues<'_, R> {
     /// Moves a record to a queue, as its youngest. `false`: the page is being taken out.
-    pub(crate) fn move_to(&mut self, pages: &Pool<PageRecord>, record: u32, to: Queue) -> bool {
-        if pages.get(record).queue() == NO_QUEUE {
+    pub(crate) fn move_to(&mut self, record: u32, to: Queue) -> bool {
+        if self.records.get(record).queue() == NO_QUEUE {
             return false;
         }
-        self.remove(pages, record);
-        self.push_to(pages, record, to);
+        self.remove(record);
+        self.push_to(record, to);
         true
     }
 
     /// Puts a record that is in no queue into one.
-    pub(crate) fn push_to(&mut self, pages: &Pool<PageRecord>, record: u32, to: Queue) {
+    pub(crate) fn push_to(&mut self, record: u32, to: Queue) {
         if to == Queue::ZeroFork {
-            pages.get(record).set_mark(FROM_ZERO, true);
+            self.records.get(record).set_mark(FROM_ZERO, true);
         }
         let queue = match to {
-            Queue::Reclaim => return self.push_newest(pages, record),
-            Queue::ZeroFork if self.reclaim_zero_forks => return self.push_newest(pages, record),
+            Queue::Reclaim => return self.push_newest(record),
+            Queue::ZeroFork if self.reclaim_zero_forks => return self.push_newest(record),
             Queue::DontNeed => DONT_NEED,
             Queue::Failed => FAILED,
             Queue::ZeroFork => ZERO_FORK,
@@ -65,13 +73,13 @@ impl Queues {
         };
         if queue == DONT_NEED {
             // The later word counts.
-            pages.get(record).set_mark(ALWAYS_NEED, false);
+            self.records.get(record).set_mark(ALWAYS_NEED, false);
         }
-        self.push(pages, record, queue);
+        self.push(record, queue);
     }
 
-    pub(crate) fn standing(&self, pages: &Pool<PageRecord>, record: u32) -> Standing {
-        match pages.get(record).queue() {
+    pub(crate) fn standing(&self, record: u32) -> Standing {
+        match self.records.get(record).queue() {
             slot @ 0..GENERATIONS => Standing::Generation(self.age_of(slot)),
             FAILED => Standing::In(Queue::Failed),
             DONT_NEED => Standing::In(Queue::DontNeed),
@@ -86,14 +94,9 @@ impl Queues {
         }
     }
 
-    /// Takes over what the tunables say of anonymous pages and of copies of the zero page.
-    pub(crate) fn reclaim_kinds(&mut self, anonymous: bool, zero_forks: bool) {
-        (self.reclaim_anonymous, self.reclaim_zero_forks) = (anonymous, zero_forks && anonymous);
-    }
-
     /// Lets up to `at_once` pages that were not reclaimed so far in among the others, if they are
     /// reclaimed now. `false`: more are left.
-    pub(crate) fn let_in(&mut self, pages: &Pool<PageRecord>, at_once: u32) -> bool {
+    pub(crate) fn let_in(&mut self, at_once: u32) -> bool {
         let kinds = [
             (self.reclaim_anonymous, NOT_RECLAIMED),
             (self.reclaim_zero_forks, ZERO_FORK),
@@ -106,8 +109,8 @@ impl Queues {
                 }
                 left -= 1;
                 let record = self.lists[queue].oldest;
-                self.remove(pages, record);
-                self.push_newest(pages, record);
+                self.remove(record);
+                self.push_newest(record);
             }
         }
         true
@@ -121,7 +124,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let Entry::Page(record) = list.get(index) else {
             return None;
         };
-        Some(self.queues.lock().standing(&self.pages, record))
+        Some(self.queues.lock().standing(record))
     }
 
     /// Moves a page that is in place to another queue, as its youngest. `false`: it is not in
@@ -136,7 +139,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let Entry::Page(record) = list.get(index) else {
             return false;
         };
-        self.queues.lock().move_to(&self.pages, record, to)
+        self.queues.lock().move_to(record, to)
     }
 
     /// Sets a mark of a page, or takes it from it. `false`: it is not in place.
@@ -161,15 +164,15 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             Mark::AlwaysNeed => ALWAYS_NEED,
         };
         let mut queues = self.queues.lock();
-        let page = self.pages.get(record);
+        let page = queues.record(record);
         let changed = page.has(bit) != on;
         page.set_mark(bit, on);
         let kind_changed = changed && mark == Mark::PagerBacked;
-        if kind_changed && matches!(queues.standing(&self.pages, record), Standing::NotReclaimed) {
-            queues.move_to(&self.pages, record, Queue::Reclaim);
+        if kind_changed && matches!(queues.standing(record), Standing::NotReclaimed) {
+            queues.move_to(record, Queue::Reclaim);
         }
         if changed && mark == Mark::AlwaysNeed && on {
-            queues.touch(&self.pages, record);
+            queues.touch(record);
         }
         true
     }

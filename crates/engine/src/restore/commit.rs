@@ -103,8 +103,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             queues.forget_away();
             return None;
         }
-        let record = queues.bring_back(&self.pages)?;
-        let page = self.pages.get(record);
+        let record = queues.bring_back()?;
+        let page = self.queues.record(record);
         page.set_backlink(segment, index);
         page.set_mark(PAGER_BACKED, list.is_pager_backed());
         if let Some(returning) = returning(source) {
@@ -112,8 +112,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             page.set_patience(returning.patience(queues.turnover_ns(), most));
         }
         match (list.queue(), into) {
-            (Queue::Reclaim, Into::Failed) => queues.push_failed(&self.pages, record),
-            (queue, _) => queues.push_to(&self.pages, record, queue),
+            (Queue::Reclaim, Into::Failed) => queues.push_failed(record),
+            (queue, _) => queues.push_to(record, queue),
         }
         Some(record)
     }

@@ -92,7 +92,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
     /// The record of a page stands in the queue that its VMO wants, and names its entry.
     fn check_record(&self, record: u32, place: Place, pinned: bool, sensitive: bool) {
         let engine = self.engine();
-        let standing = engine.queues.lock().standing(&engine.pages, record);
+        let standing = engine.queues.lock().standing(record);
         match standing {
             Standing::In(Queue::Wired) => assert!(pinned, "wired, not pinned"),
             Standing::In(Queue::HighPriority) => assert!(sensitive && !pinned),
@@ -101,7 +101,11 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
             }
             _ => assert!(!pinned && !sensitive, "{standing:?}"),
         }
-        assert_eq!(engine.pages.get(record).backlink(), place, "page list I2");
+        assert_eq!(
+            engine.queues.record(record).backlink(),
+            place,
+            "page list I2"
+        );
     }
 
     /// V2 and V3: an entry is seen by as many VMOs as its counter says, or by its owner.

@@ -45,13 +45,12 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
     }
 
     fn hint_page(&self, record: u32, hint: Hint) {
-        let pages = &self.engine.pages;
         let mut queues = self.engine.queues.lock();
-        pages
-            .get(record)
+        queues
+            .record(record)
             .set_mark(ALWAYS_NEED, hint == Hint::AlwaysNeed);
         let ages = matches!(
-            queues.standing(pages, record),
+            queues.standing(record),
             Standing::Generation(_)
                 | Standing::Isolated
                 | Standing::Picked
@@ -59,8 +58,8 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
         );
         if ages {
             match hint {
-                Hint::DontNeed => _ = queues.move_to(pages, record, Queue::DontNeed),
-                Hint::AlwaysNeed => _ = queues.touch(pages, record),
+                Hint::DontNeed => _ = queues.move_to(record, Queue::DontNeed),
+                Hint::AlwaysNeed => _ = queues.touch(record),
             }
         }
     }

@@ -58,7 +58,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
                 let queue = self.entries(to.0).queue();
                 if self.entries(from.0).queue() != queue {
                     let engine = self.engine();
-                    engine.queues.lock().move_to(&engine.pages, record, queue);
+                    engine.queues.lock().move_to(record, queue);
                 }
             }
             // Its worker will install at the new place: who waits at the old one must look again.

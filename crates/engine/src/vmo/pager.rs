@@ -230,7 +230,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
 
     fn dirtiness(&self, entry: Entry) -> Dirtiness {
         match entry {
-            Entry::Page(record) => self.engine().pages.get(record).dirtiness(),
+            Entry::Page(record) => self.engine().queues.record(record).dirtiness(),
             _ => Dirtiness::Clean,
         }
     }
@@ -246,8 +246,8 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         let engine = self.engine();
         if let Entry::Page(record) = self.get(place) {
             {
-                let _queues = engine.queues.lock();
-                engine.pages.get(record).set_dirtiness(dirtiness);
+                let queues = engine.queues.lock();
+                queues.record(record).set_dirtiness(dirtiness);
             }
             if self.count(place) == 0 {
                 self.stand(place, self.queue_of(place));

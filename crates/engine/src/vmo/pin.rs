@@ -131,7 +131,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
     pub(super) fn stand(&self, place: Place, queue: Queue) {
         let engine = self.engine();
         if let Entry::Page(record) = self.get(place) {
-            engine.queues.lock().move_to(&engine.pages, record, queue);
+            engine.queues.lock().move_to(record, queue);
         }
     }
 

@@ -96,7 +96,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
     fn rank_page(&self, record: u32, high: bool) {
         let engine = self.engine();
         let mut queues = engine.queues.lock();
-        let standing = queues.standing(&engine.pages, record);
+        let standing = queues.standing(record);
         let stays = matches!(standing, Standing::In(Queue::Wired | Queue::Dirty));
         let is_high = standing == Standing::In(Queue::HighPriority);
         if !stays && is_high != high {
@@ -105,7 +105,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
             } else {
                 Queue::Reclaim
             };
-            queues.move_to(&engine.pages, record, queue);
+            queues.move_to(record, queue);
         }
     }
 }

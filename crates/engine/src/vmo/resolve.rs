@@ -95,7 +95,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
                 Entry::SameFilled(word) => return Ok((family, Readable::Filled(word))),
                 Entry::Page(record) => {
                     let engine = family.engine();
-                    engine.queues.lock().touch(&engine.pages, record);
+                    engine.queues.lock().touch(record);
                     return Ok((family, Readable::Page(found.place, found.node == node)));
                 }
                 _ => self.bring_back(host, worker, family, found)?,
@@ -123,7 +123,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
                 Some(found) => match found.entry {
                     Entry::Page(record) if found.node == node => {
                         let engine = family.engine();
-                        engine.queues.lock().touch(&engine.pages, record);
+                        engine.queues.lock().touch(record);
                         family.written(found.place);
                         return Ok((family, found.place));
                     }

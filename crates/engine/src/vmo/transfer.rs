@@ -344,7 +344,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
     fn detach(&self, found: Found) -> InHand {
         let engine = self.engine();
         match found.entry {
-            Entry::Page(record) => engine.queues.lock().remove(&engine.pages, record),
+            Entry::Page(record) => engine.queues.lock().remove(record),
             Entry::Compressed(_) => {
                 // So compaction leaves it where it is.
                 let _storage = engine.storage.lock();
@@ -366,10 +366,10 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         match in_hand.entry {
             Entry::Page(record) => {
                 let mut queues = engine.queues.lock();
-                let page = engine.pages.get(record);
+                let page = engine.queues.record(record);
                 page.set_backlink(place.0, place.1);
                 page.set_mark(PAGER_BACKED, entries.is_pager_backed());
-                queues.push_to(&engine.pages, record, entries.queue());
+                queues.push_to(record, entries.queue());
             }
             Entry::Compressed(_) => {
                 engine.unpublished.fetch_sub(1, Release);
@@ -385,8 +385,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         match in_hand.entry {
             Entry::Page(record) => {
                 host.drop_page(in_hand.from);
-                let _queues = engine.queues.lock();
-                engine.pages.give(record);
+                engine.queues.lock().give(record);
             }
             entry => {
                 engine.forget(host, entry);
