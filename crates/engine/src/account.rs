@@ -2,10 +2,7 @@
 
 use crate::figures::tracker::PageTracker;
 use crate::segment::Long;
-use crate::{Engine, Host, SegmentId};
 use coldpress_arena::{Link, Zeroable};
-use coldpress_codec::PageCodec;
-use coldpress_storage::CompressedStorage;
 use core::sync::atomic::AtomicU32;
 
 /// Pages of a page list.
@@ -79,35 +76,6 @@ impl Account {
             committed_pages: self.committed.take_peak(),
             content_pages: self.content.take_peak(),
         }
-    }
-}
-
-impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
-    pub(crate) fn account(&self, account: u32) -> &Account {
-        self.accounts.get(account)
-    }
-
-    /// A fresh account. `None`: no memory.
-    pub(crate) fn new_account(&self, host: &H) -> Option<u32> {
-        let _tables = self.tables.lock();
-        if !self.accounts.reserve(host, 1) {
-            return None;
-        }
-        let account = self.accounts.take()?;
-        self.account(account).clear();
-        Some(account)
-    }
-
-    /// Reclaim has taken a page of this segment away. Under its lock.
-    pub(crate) fn reclaimed(&self, segment: SegmentId) {
-        if let account @ 1.. = self.segments.get(segment).account.get() {
-            self.account(account).reclaimed();
-        }
-    }
-
-    pub(crate) fn give_account(&self, account: u32) {
-        let _tables = self.tables.lock();
-        self.accounts.give(account);
     }
 }
 

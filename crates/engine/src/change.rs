@@ -9,6 +9,7 @@ use crate::entry::Entry;
 use crate::host::Host;
 use crate::memory::Place;
 use crate::segment::Owner;
+use crate::tables::Growth;
 use crate::{Engine, PageIndex, SegmentId};
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
@@ -86,7 +87,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         if self.entry(segment, from) == Entry::Empty {
             return true;
         }
-        if !self.ensure_leaf(host, to_segment, to, true) {
+        if !self
+            .tables
+            .ensure_leaf(host, to_segment, to, Growth::Allowed)
+        {
             add(&self.counters.no_metadata, 1);
             return false;
         }

@@ -58,7 +58,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         if !unsafe { read_at(host.frames(), to, OWNER_AT, &mut owner) } {
             return false;
         }
-        let Some((segment, index)) = self.home_of(Owner(u32::from_le_bytes(owner))) else {
+        let Some((segment, index)) = self.tables.home_of(Owner(u32::from_le_bytes(owner))) else {
             return false;
         };
         let Some(list) = self.try_page_list(segment) else {

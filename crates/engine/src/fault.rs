@@ -13,6 +13,7 @@
 use crate::counters::add;
 use crate::entry::Entry;
 use crate::host::{Doubt, Host, Installed};
+use crate::tables::Growth;
 use crate::worker::Worker;
 use crate::{Engine, PageIndex, SegmentId};
 use coldpress_codec::PageCodec;
@@ -123,7 +124,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         index: PageIndex,
         written: bool,
     ) -> Option<FaultOutcome> {
-        let leaf = self.ensure_leaf(host, segment, index, false);
+        let leaf = self
+            .tables
+            .ensure_leaf(host, segment, index, Growth::Forbidden);
         let stable = self.stable(host);
         // The list's lock is held until the zeros are in place: between looking and installing
         // another worker could install, the program write, and the page leave again.
@@ -134,7 +137,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let installed = self.install_zero(host, segment, index, written);
         if installed == Ok(Installed::Done) {
             if leaf {
-                self.track_in(host, &list, segment, index, false);
+                self.track_in(host, &list, segment, index, Growth::Forbidden);
             } else {
                 add(&self.counters.no_metadata, 1);
             }

@@ -9,6 +9,7 @@
 use crate::counters::add;
 use crate::entry::Entry;
 use crate::host::Host;
+use crate::tables::Growth;
 use crate::worker::Worker;
 use crate::{Engine, PageIndex, SegmentId};
 use coldpress_codec::{Page, PageCodec, same_filled};
@@ -61,7 +62,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             marker @ (Entry::Zero | Entry::SameFilled(_)) => self.counters.drop_marker(marker),
             Entry::Empty => {
                 drop(list);
-                self.track_known(host, segment, index, true);
+                self.track_known(host, segment, index, Growth::Allowed);
                 return;
             }
             _ => return,

@@ -71,6 +71,7 @@ mod recode;
 mod restore;
 mod segment;
 mod stored;
+mod tables;
 mod track;
 pub mod trigger;
 pub mod tunables;
@@ -91,17 +92,16 @@ pub use queues::Ageing;
 pub use read_ahead::Expected;
 pub use recode::{Recoded, Recoder, RecoderRoom, Search};
 pub use stored::HEADER_BYTES;
+pub use tables::Growth;
 pub use tunables::{TunableError, Tunables};
 pub use worker::{Worker, Workspace};
 
-use account::Account;
-use coldpress_arena::Pool;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use lock::{HeldRanks, Lock, rank};
 use queues::PageQueues;
-use segment::{Counts, Leaf, Segment};
+use tables::Tables;
 
 /// Names a segment of an engine; 0 is never one.
 pub type SegmentId = u32;
@@ -161,12 +161,7 @@ impl Backlink {
 /// The engine: all VMOs of one security domain and their compressed storage.
 pub struct Engine<H: Host, C: PageCodec, S: CompressedStorage> {
     codec: C,
-    segments: Pool<Segment<H::RawLock>>,
-    leaves: Pool<Leaf>,
-    counts: Pool<Counts>,
-    accounts: Pool<Account>,
-    /// Guards the pools `segments`, `leaves`, `counts` and `accounts`; a leaf of the order.
-    tables: Lock<H::RawLock, (), { rank::LEAF }>,
+    tables: Tables<H::RawLock>,
     queues: PageQueues<H::RawLock>,
     /// Guards the packing of compressed storage; a leaf of the order, never held over a codec
     /// or a copy.
@@ -188,11 +183,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     pub const fn new(codec: C, storage: S) -> Self {
         Self {
             codec,
-            segments: Pool::new(),
-            leaves: Pool::new(),
-            counts: Pool::new(),
-            accounts: Pool::new(),
-            tables: Lock::new(()),
+            tables: Tables::new(),
             queues: PageQueues::new(),
             storage: Lock::new(storage),
             targets: [const {
@@ -216,13 +207,14 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 
     /// Creates a segment of [`SEGMENT_PAGES`] empty pages, or `None` where there is no memory.
     pub fn create_segment(&self, host: &H) -> Option<SegmentId> {
-        let _tables = self.tables.lock();
-        if !self.segments.reserve(host, 1) {
-            return None;
+        self.tables.create_segment(host)
+    }
+
+    /// Reclaim has taken a page of this segment away. Under its lock.
+    pub(crate) fn count_reclaimed(&self, segment: SegmentId) {
+        if let Some(account) = self.tables.account_of(self.tables.segment(segment)) {
+            account.reclaimed();
         }
-        let id = self.segments.take()?;
-        self.segments.get(id).clear(id, 0);
-        Some(id)
     }
 
     /// Opens a stable section of the host. No lock of the engine is held.
@@ -260,11 +252,12 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 
     /// The same, by kind of table.
     pub fn metadata(&self) -> Metadata {
+        let tables = self.tables.touched();
         Metadata {
-            page_lists: self.segments.touched_bytes() + self.leaves.touched_bytes(),
-            counters: self.counts.touched_bytes(),
+            page_lists: tables.page_lists,
+            counters: tables.counts,
             records: self.queues.touched_bytes(),
-            accounts: self.accounts.touched_bytes(),
+            accounts: tables.accounts,
             storage: self.storage.lock().usage().metadata_bytes,
         }
     }
@@ -286,12 +279,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
         // SAFETY: as the caller promises.
         unsafe {
-            self.tables.reset();
+            self.tables.reset_locks();
             self.queues.reset();
             self.storage.reset();
-            for id in 1..=self.segments.handed_out() {
-                self.segments.get(id).reset_lock();
-            }
         }
         for target in &self.targets {
             target.cancelled.store(false, Relaxed);

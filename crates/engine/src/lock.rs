@@ -142,7 +142,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Where the locks lie that there is one of, for hosts that trace theirs by address.
     pub fn lock_addresses(&self) -> [(&'static str, usize); 3] {
         [
-            ("tables lock", self.tables.address()),
+            ("tables lock", self.tables.lock_address()),
             ("queue lock", self.queues.lock_address()),
             ("storage lock", self.storage.address()),
         ]

@@ -18,13 +18,12 @@
 //! managed at one time): entries come and go far too often to give leaves back. VMOs give theirs
 //! back when a range of them is emptied (`vmo`).
 
-use crate::account::Account;
 use crate::entry::Entry;
-use crate::lock::{self, rank};
+use crate::lock::{self, HeldRanks, rank};
 use crate::page::Queue;
 use crate::segment::{Counts, Leaf, Owner, Segment};
+use crate::tables::Tables;
 use crate::{Engine, Host, LEAF_PAGES, PageIndex, SEGMENT_PAGES, SegmentId};
-use coldpress_arena::Pool;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
 use core::ops::Deref;
@@ -34,30 +33,22 @@ use lock_api::RawMutex;
 /// The entries of one segment, while the lock that guards them is held.
 pub(crate) struct Entries<'a, R> {
     segment: &'a Segment<R>,
-    leaves: &'a Pool<Leaf>,
-    counts: &'a Pool<Counts>,
-    accounts: Option<&'a Pool<Account>>,
+    tables: &'a Tables<R>,
 }
 
-impl<'a, R: RawMutex> Entries<'a, R> {
+impl<'a, R: RawMutex + HeldRanks + Sync> Entries<'a, R> {
     /// The entries of a segment of which the caller holds the lock, or which it is alone with.
-    pub(crate) fn new(
-        segment: &'a Segment<R>,
-        leaves: &'a Pool<Leaf>,
-        counts: &'a Pool<Counts>,
-    ) -> Self {
+    pub(crate) fn new(tables: &'a Tables<R>, segment: SegmentId) -> Self {
         Self {
-            segment,
-            leaves,
-            counts,
-            accounts: None,
+            segment: tables.segment(segment),
+            tables,
         }
     }
 
-    fn leaf(&self, index: PageIndex) -> Option<&Leaf> {
+    fn leaf(&self, index: PageIndex) -> Option<&'a Leaf> {
         match self.segment.leaf_number(index) {
             0 => None,
-            leaf => Some(self.leaves.get(leaf)),
+            leaf => Some(self.tables.leaf(leaf)),
         }
     }
 
@@ -118,10 +109,7 @@ impl<'a, R: RawMutex> Entries<'a, R> {
 
     /// The counters of the leaf of `index`, if it has any.
     pub(crate) fn counts(&self, index: PageIndex) -> Option<&Counts> {
-        match self.leaf(index)?.counts.get() {
-            0 => None,
-            counts => Some(self.counts.get(counts)),
-        }
+        self.tables.counts_of(self.leaf(index)?)
     }
 
     /// The counter of page `index`: 0 where there are none.
@@ -174,8 +162,7 @@ impl<'a, R: RawMutex> Entries<'a, R> {
         for (count, change) in counts {
             count.set(count.get().wrapping_add_signed(change));
         }
-        if let (Some(accounts), account @ 1..) = (self.accounts, segment.account.get()) {
-            let account = accounts.get(account);
+        if let Some(account) = self.tables.account_of(segment) {
             account.change(committed.into(), content.into());
         }
     }
@@ -255,12 +242,12 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// The same for a segment that may have been freed, or freed and used again for something else.
     pub(crate) fn page_list_if_there(&self, segment: SegmentId) -> Option<PageList<'_, H>> {
         loop {
-            let guard = self.segments.get(segment).locked_by();
+            let guard = self.tables.segment(segment).locked_by();
             if guard == 0 {
                 return None;
             }
             let held = self.hold(guard);
-            if self.segments.get(segment).locked_by() == guard {
+            if self.tables.segment(segment).locked_by() == guard {
                 return Some(self.list_of(held, segment));
             }
         }
@@ -268,24 +255,24 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 
     /// The same where that needs no waiting; what the caller holds does not matter then.
     pub(crate) fn try_page_list(&self, segment: SegmentId) -> Option<PageList<'_, H>> {
-        let id = self.segments.get(segment).locked_by();
+        let id = self.tables.segment(segment).locked_by();
         if id == 0 {
             return None;
         }
-        let guard = self.segments.get(id);
+        let guard = self.tables.segment(id);
         if !guard.lock().try_lock() {
             return None;
         }
         lock::take_tried::<H::RawLock>(rank::VMO);
         let held = Held { guard, id };
-        let is_it = self.segments.get(segment).locked_by() == id;
+        let is_it = self.tables.segment(segment).locked_by() == id;
         is_it.then(|| self.list_of(held, segment))
     }
 
     /// Takes the lock that lies in segment `id`.
     pub(crate) fn hold(&self, id: SegmentId) -> Held<'_, H> {
         lock::take::<H::RawLock>(rank::VMO);
-        let guard = self.segments.get(id);
+        let guard = self.tables.segment(id);
         guard.lock().lock();
         Held { guard, id }
     }
@@ -304,75 +291,28 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         held: &Held<'_, H>,
         segment: SegmentId,
     ) -> Entries<'_, H::RawLock> {
-        let segment = self.segments.get(segment);
-        debug_assert_eq!(segment.locked_by(), held.id, "guarded by another lock");
-        Entries {
-            segment,
-            leaves: &self.leaves,
-            counts: &self.counts,
-            accounts: Some(&self.accounts),
-        }
-    }
-
-    /// Where the owner of a stored object is: segment and index. Whether the object really is
-    /// there only the entry tells.
-    pub(crate) fn home_of(&self, owner: Owner) -> Option<(SegmentId, PageIndex)> {
-        let (leaf, place) = (owner.0 / LEAF_PAGES, owner.0 % LEAF_PAGES);
-        if leaf == 0 || leaf > self.leaves.handed_out() {
-            return None;
-        }
-        let (segment, at) = self.leaves.get(leaf).home()?;
-        Some((segment, at * LEAF_PAGES + place))
-    }
-
-    /// Makes sure that `segment` has a leaf for page `index`. `false`: no memory. With `grow` unset
-    /// only a leaf that is already there is taken.
-    pub(crate) fn ensure_leaf(
-        &self,
-        host: &H,
-        segment: SegmentId,
-        index: PageIndex,
-        grow: bool,
-    ) -> bool {
-        let slot = &self.segments.get(segment).leaves[(index / LEAF_PAGES) as usize];
-        if slot.load(Acquire) != 0 {
-            return true;
-        }
-        let _tables = self.tables.lock();
-        if slot.load(Acquire) != 0 {
-            return true;
-        }
-        if grow && !self.leaves.reserve(host, 1) {
-            return false;
-        }
-        match self.leaves.take() {
-            Some(leaf) => {
-                self.leaves.get(leaf).set_home(segment, index / LEAF_PAGES);
-                slot.store(leaf, Release);
-                true
-            }
-            None => false,
-        }
+        let entries = Entries::new(&self.tables, segment);
+        debug_assert_eq!(
+            entries.segment.locked_by(),
+            held.id,
+            "guarded by another lock"
+        );
+        entries
     }
 
     /// Keeps `leaves` leaves and records for `pages` more pages ready, so that faults which need
     /// one find it without growing.
     pub fn prepare_for(&self, host: &H, leaves: u32, pages: u32) -> bool {
-        let leaves = {
-            let _tables = self.tables.lock();
-            self.leaves.reserve(host, leaves)
-        };
+        let leaves = self.tables.reserve_leaves(host, leaves);
         let queues = self.queues.lock();
         leaves && queues.reserve(host, queues.records_wanted(pages))
     }
 
     /// The entry of a page, read without a lock: for figures and for the child of a fork.
     pub fn entry(&self, segment: SegmentId, index: PageIndex) -> Entry {
-        match self.segments.get(segment).leaves[(index / LEAF_PAGES) as usize].load(Acquire) {
-            0 => Entry::Empty,
-            leaf => Entry::decode(
-                self.leaves.get(leaf).entries[(index % LEAF_PAGES) as usize].load(Relaxed),
-            ),
+        match self.tables.leaf_of(segment, index) {
+            None => Entry::Empty,
+            Some(leaf) => Entry::decode(leaf.entries[(index % LEAF_PAGES) as usize].load(Relaxed)),
         }
     }
 
@@ -389,10 +329,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 
     /// Whether the page is claimed by a run that is being taken out.
     pub(crate) fn is_claimed(&self, segment: SegmentId, index: PageIndex) -> bool {
-        match self.segments.get(segment).leaves[(index / LEAF_PAGES) as usize].load(Acquire) {
-            0 => false,
-            leaf => self.leaves.get(leaf).claimed.load(Acquire) & 1 << (index % LEAF_PAGES) != 0,
-        }
+        self.tables
+            .leaf_of(segment, index)
+            .is_some_and(|leaf| leaf.claimed.load(Acquire) & 1 << (index % LEAF_PAGES) != 0)
     }
 
     /// Pages held by entries of a segment, and entries that remember anything but zeros: what the
@@ -404,6 +343,6 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
 
     /// Whether page `index` of `segment` lies in a leaf that exists.
     pub fn has_leaf(&self, segment: SegmentId, index: PageIndex) -> bool {
-        self.segments.get(segment).leaves[(index / LEAF_PAGES) as usize].load(Acquire) != 0
+        self.tables.segment(segment).leaf_number(index) != 0
     }
 }

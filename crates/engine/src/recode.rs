@@ -146,7 +146,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let mut left = entries;
         while left > 0 {
             let segment = recoder.at.0;
-            if segment > self.segments.handed_out() {
+            if segment > self.tables.last_segment() {
                 recoder.at = (1, 0);
                 return Search::PassEnded;
             }
@@ -272,7 +272,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             return Recoded::Wrong;
         }
         let (segment, index) = found.place;
-        let owner = self.segments.get(segment).owner(index);
+        let owner = self.tables.segment(segment).owner(index);
         let header = Header {
             owner,
             ..found.header

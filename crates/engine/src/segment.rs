@@ -87,7 +87,7 @@ pub(crate) struct Segment<R> {
     pub(crate) number: Word,
     pub(crate) left: Word,
     pub(crate) right: Word,
-    pub(crate) leaves: [AtomicU32; LEAVES],
+    leaves: [AtomicU32; LEAVES],
 }
 
 // SAFETY: zero is valid for atomics; `Host::RawLock` promises that zero is an unlocked lock.
@@ -135,6 +135,17 @@ impl<R: RawMutex> Segment<R> {
     /// The segment is in use no more. Under its lock.
     pub(crate) fn retire(&self) {
         self.locked_by.store(0, Release);
+    }
+
+    /// The word that names leaf `at` of the segment.
+    pub(crate) fn slot(&self, at: u32) -> &AtomicU32 {
+        &self.leaves[at as usize]
+    }
+
+    /// The numbers of the leaves that there are.
+    pub(crate) fn leaf_numbers(&self) -> impl Iterator<Item = u32> {
+        let numbers = self.leaves.iter().map(|leaf| leaf.load(Relaxed));
+        numbers.filter(|&leaf| leaf != 0)
     }
 
     /// The number of the leaf of page `index`; 0 if there is none.

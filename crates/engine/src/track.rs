@@ -10,6 +10,7 @@ use crate::host::Host;
 use crate::page::PAGER_BACKED;
 use crate::page_list::{Entries, PageList};
 use crate::queues::standing::Queue;
+use crate::tables::Growth;
 use crate::{Engine, PageIndex, SegmentId};
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
@@ -21,15 +22,21 @@ pub(crate) struct Fresh(u32);
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Starts to track a page that is in place, or that has just been put in place, and of
-    /// which nothing is remembered so far. `grow`: tables may grow (never on a fault). In a
-    /// stable section, or before the page's memory is registered.
-    pub fn track_known(&self, host: &H, segment: SegmentId, index: PageIndex, grow: bool) -> bool {
-        if !self.ensure_leaf(host, segment, index, grow) {
+    /// which nothing is remembered so far. Tables may not grow on a fault. In a stable section, or
+    /// before the page's memory is registered. `false`: it was tracked, or there is no memory.
+    pub fn track_known(
+        &self,
+        host: &H,
+        segment: SegmentId,
+        index: PageIndex,
+        growth: Growth,
+    ) -> bool {
+        if !self.tables.ensure_leaf(host, segment, index, growth) {
             add(&self.counters.no_metadata, 1);
             return false;
         }
         let list = self.page_list(segment);
-        list.get(index) == Entry::Empty && self.track_in(host, &list, segment, index, grow)
+        list.get(index) == Entry::Empty && self.track_in(host, &list, segment, index, growth)
     }
 
     /// Gives the empty entry of a page that is in place a record; its leaf is there.
@@ -39,10 +46,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         list: &PageList<'_, H>,
         segment: SegmentId,
         index: PageIndex,
-        grow: bool,
+        growth: Growth,
     ) -> bool {
         let mut queues = self.queues.lock();
-        if grow && !queues.can_track() {
+        if growth == Growth::Allowed && !queues.can_track() {
             let wanted = queues.records_wanted(1);
             queues.reserve(host, wanted + 1);
         }

@@ -1,7 +1,7 @@
 //! Promise: a page goes out and comes back bit for bit, whatever is in it.
 
 use crate::machine::*;
-use coldpress_engine::{Entry, FaultOutcome};
+use coldpress_engine::{Entry, FaultOutcome, Growth};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The time after which failed pages are back among the young: two looks at their list.
@@ -129,7 +129,10 @@ fn fresh_memory_reads_zeros_and_is_tracked_where_there_is_room() {
     s.machine.put(1, 3, &content(Kind::Text, 1));
     assert_eq!(s.fault(&mut w, 1, 3), FaultOutcome::Present);
     assert_eq!(s.engine.entry(1, 3), Entry::Empty);
-    assert!(s.engine.track_known(&s.machine, 1, 3, true));
-    assert!(!s.engine.track_known(&s.machine, 1, 3, true), "only once");
+    assert!(s.engine.track_known(&s.machine, 1, 3, Growth::Allowed));
+    assert!(
+        !s.engine.track_known(&s.machine, 1, 3, Growth::Allowed),
+        "only once"
+    );
     assert!(s.is_resident(1, 3));
 }

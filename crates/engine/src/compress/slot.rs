@@ -33,7 +33,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         // SAFETY: the slot was filled by this batch and is released at its end only.
         let page = unsafe { host.staging(slot) };
         let (segment, index) = self.backlinks[slot.0 as usize].get();
-        let owner = self.segments.get(segment).owner(index);
+        let owner = self.tables.segment(segment).owner(index);
         let started = host.now_ns();
         let out = &mut reclaimer.buffer[..self.target_bytes()];
         let stored = match self.codec.compress(reclaimer.state, page, out) {
@@ -144,7 +144,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             marker => self.counters.add_marker(marker),
         }
         list.set(index, entry);
-        self.reclaimed(segment);
+        self.count_reclaimed(segment);
         true
     }
 

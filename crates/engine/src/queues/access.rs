@@ -65,7 +65,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     pub fn harvest(&self, host: &H, harvest: &mut Harvest, leaves: u32) -> Harvested {
         let mut found = Harvested::default();
         for _ in 0..leaves {
-            if harvest.segment >= self.segments.handed_out() {
+            if harvest.segment >= self.tables.last_segment() {
                 *harvest = Harvest {
                     rounds: harvest.rounds + 1,
                     ..Harvest::new()

@@ -1,9 +1,10 @@
 //! Reading and writing by system call, committing and prefetching.
 
-use super::resolve::{Growth, Readable};
+use super::resolve::Readable;
 use super::{VmoError, VmoId, Vmos};
 use crate::entry::Entry;
 use crate::memory::Memory;
+use crate::tables::Growth;
 use crate::worker::Worker;
 use coldpress_codec::{PAGE_SIZE, PageCodec};
 use coldpress_storage::CompressedStorage;

@@ -80,13 +80,20 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
     /// What a VMO holds itself.
     pub fn usage(&self, id: VmoId) -> Result<Usage, VmoError> {
         let (family, node) = self.lock(id)?;
-        Ok(self.engine.account(family.object(node).account.get()).now())
+        Ok(self
+            .engine
+            .tables
+            .account(family.object(node).account.get())
+            .now())
     }
 
     /// The most that a VMO has held itself since this was asked last.
     pub fn peak(&self, id: VmoId) -> Result<Usage, VmoError> {
         let (family, node) = self.lock(id)?;
-        let account = self.engine.account(family.object(node).account.get());
+        let account = self
+            .engine
+            .tables
+            .account(family.object(node).account.get());
         Ok(account.take_peak())
     }
 
@@ -98,7 +105,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
         let mut reclaims = 0;
         while node != 0 {
             let object = family.object(node);
-            reclaims += self.engine.account(object.account.get()).reclaims();
+            reclaims += self.engine.tables.account(object.account.get()).reclaims();
             node = object.parent.get();
         }
         Ok(reclaims)
@@ -113,7 +120,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
             return Err(VmoError::OutOfRange);
         }
         if pages == (0..object.pages.get()) && object.parent.get() == 0 {
-            let usage = self.engine.account(object.account.get()).now();
+            let usage = self.engine.tables.account(object.account.get()).now();
             return Ok(Attribution {
                 committed: alone(usage.committed_pages),
                 content: alone(usage.content_pages),

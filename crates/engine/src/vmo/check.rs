@@ -37,7 +37,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
 
     fn check(&self, node: NodeId) {
         let object = self.object(node);
-        let members = self.engine().segments.get(self.id()).members.get();
+        let members = self.engine().tables.segment(self.id()).members.get();
         assert_eq!(members as usize, self.members().count(), "members");
         self.check_relations(node);
         let flagged = object.kind() == Kind::Vmo && object.intervals.get() != 0;
@@ -55,7 +55,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
             self.check_viewers(node, at, found.place);
         }
         let segments = self.check_segments(node);
-        let account = self.engine().account(object.account.get()).now();
+        let account = self.engine().tables.account(object.account.get()).now();
         let counted = (account.committed_pages, account.content_pages);
         assert_eq!(counted, segments, "the account");
     }

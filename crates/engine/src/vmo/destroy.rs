@@ -18,9 +18,9 @@ use super::{VmoError, VmoId, Vmos};
 use crate::LEAF_PAGES;
 use crate::entry::Entry;
 use crate::memory::Memory;
+use crate::segment::LEAVES;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
-use core::sync::atomic::Ordering::{Relaxed, Release};
 
 impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
     /// Ends a VMO: what only it sees is freed, also what is being compressed or restored in this
@@ -65,7 +65,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
     fn merge(&self, host: &M, hidden: NodeId, heir: NodeId) {
         let object = self.object(hidden);
         let below = self.object(heir);
-        let account = |object: &Object| self.engine().account(object.account.get());
+        let account = |object: &Object| self.engine().tables.account(object.account.get());
         account(below).inherit_reclaims(account(object));
         // What is left are leaves of which somebody below sees an entry.
         self.prune(hidden, 0, u64::MAX);
@@ -94,26 +94,24 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
             self.directory(heir).insert(segment);
             self.change_account(segment, self.object(heir).account.get());
             if !shares {
-                let leaves = self.engine().segments.get(segment).leaves.len();
-                (0..leaves as u32).for_each(|leaf| self.free_counts(segment, leaf));
+                self.engine().tables.free_all_counts(segment);
             }
             return;
         };
-        let from = self.engine().segments.get(segment);
-        let to = self.engine().segments.get(own);
-        for (leaf, (from, to)) in from.leaves.iter().zip(&to.leaves).enumerate() {
-            let (leaf, number) = (leaf as u32, from.load(Relaxed));
-            if number == 0 {
+        let tables = &self.engine().tables;
+        for leaf in 0..LEAVES as u32 {
+            let index = leaf * LEAF_PAGES;
+            if tables.leaf_of(segment, index).is_none() {
                 continue;
             }
-            if to.load(Relaxed) == 0 {
+            if tables.leaf_of(own, index).is_none() {
                 self.inherit_leaf(host, segment, own, leaf);
                 if !shares {
-                    self.free_counts(own, leaf);
+                    tables.free_counts(own, leaf);
                 }
             } else {
                 self.inherit_entries(host, segment, own, leaf);
-                self.free_leaf(segment, leaf);
+                tables.free_leaf(segment, leaf);
             }
         }
         self.free_segment(segment);
@@ -123,17 +121,15 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
     fn change_account(&self, segment: u32, account: u32) {
         let (engine, entries) = (self.engine(), self.entries(segment));
         let held = [entries.committed(), entries.content()].map(i64::from);
-        let slot = &engine.segments.get(segment).account;
-        engine.account(slot.get()).change(-held[0], -held[1]);
-        engine.account(account).change(held[0], held[1]);
+        let slot = &engine.tables.segment(segment).account;
+        engine.tables.account(slot.get()).change(-held[0], -held[1]);
+        engine.tables.account(account).change(held[0], held[1]);
         slot.set(account);
     }
 
     /// Hangs a leaf into another segment.
     fn inherit_leaf(&self, host: &M, from: u32, to: u32, leaf: u32) {
         let engine = self.engine();
-        let slot = |segment| &engine.segments.get(segment).leaves[leaf as usize];
-        let number = slot(from).load(Relaxed);
         // The counts of both segments follow (page list I4).
         for index in leaf * LEAF_PAGES..(leaf + 1) * LEAF_PAGES {
             self.entries(from)
@@ -141,9 +137,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
             self.entries(to)
                 .recount(Entry::Empty, self.get((from, index)));
         }
-        slot(from).store(0, Relaxed);
-        engine.leaves.get(number).set_home(to, leaf);
-        slot(to).store(number, Release);
+        engine.tables.move_leaf(from, to, leaf);
         let target = self.entries(to);
         for index in leaf * LEAF_PAGES..(leaf + 1) * LEAF_PAGES {
             match target.get(index) {

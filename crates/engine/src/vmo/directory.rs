@@ -6,13 +6,14 @@
 //! memory of its own, so adding a segment cannot fail; a VMO of 16 TiB with one page costs one segment.
 
 use crate::SegmentId;
+use crate::lock::HeldRanks;
 use crate::segment::{Segment, Word};
-use coldpress_arena::Pool;
+use crate::tables::Tables;
 use lock_api::RawMutex;
 
 /// The directory with this root, under the lock of its VMO.
 pub(super) struct Directory<'a, R> {
-    pub(super) segments: &'a Pool<Segment<R>>,
+    pub(super) tables: &'a Tables<R>,
     pub(super) root: &'a Word,
 }
 
@@ -21,12 +22,9 @@ fn weight(id: SegmentId) -> u32 {
     id.wrapping_mul(0x9E37_79B9)
 }
 
-impl<'a, R: RawMutex> Directory<'a, R>
-where
-    Segment<R>: Sync,
-{
+impl<'a, R: RawMutex + HeldRanks + Sync> Directory<'a, R> {
     fn get(&self, id: SegmentId) -> &'a Segment<R> {
-        self.segments.get(id)
+        self.tables.segment(id)
     }
 
     /// The segment with this number.
@@ -49,6 +47,16 @@ where
             }
         }
         found
+    }
+
+    /// All segments, by their numbers.
+    pub(super) fn segments(self) -> impl Iterator<Item = SegmentId> + use<'a, R> {
+        let mut next = Some(0);
+        core::iter::from_fn(move || {
+            let (at, segment) = self.at_or_after(next?)?;
+            next = at.checked_add(1);
+            Some(segment)
+        })
     }
 
     /// Adds a segment whose number no other has.
@@ -129,6 +137,8 @@ mod tests {
 
     struct Raw;
 
+    impl HeldRanks for Raw {}
+
     // SAFETY: nobody else is there to be kept out.
     unsafe impl RawMutex for Raw {
         const INIT: Self = Self;
@@ -167,11 +177,11 @@ mod tests {
 
     #[test]
     fn holds_what_a_sorted_map_holds() {
-        let segments: &Pool<Segment<Raw>> = Box::leak(Box::new(Pool::new()));
-        assert!(segments.reserve(&Source, 2000));
+        let tables: &Tables<Raw> = Box::leak(Box::new(Tables::new()));
+        assert!(tables.reserve_segments(&Source, 2000));
         let root = Word::default();
         let directory = Directory {
-            segments,
+            tables,
             root: &root,
         };
         let mut model = BTreeMap::new();
@@ -184,11 +194,13 @@ mod tests {
             if (random >> 20).is_multiple_of(3) {
                 let removed = directory.remove(number);
                 assert_eq!(removed, model.remove(&number));
-                removed.into_iter().for_each(|id| segments.give(id));
+                if let Some(id) = removed {
+                    tables.segment(id).retire();
+                    tables.give_segment(id);
+                }
             } else if let std::collections::btree_map::Entry::Vacant(free) = model.entry(number)
-                && let Some(id) = segments.take()
+                && let Some(id) = tables.take_segment(Some(1), number)
             {
-                segments.get(id).clear(1, number);
                 directory.insert(id);
                 free.insert(id);
             }

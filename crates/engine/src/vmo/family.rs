@@ -9,7 +9,7 @@ use super::object::{NodeId, Object};
 use crate::memory::Memory;
 use crate::page_list::{Entries, Held};
 use crate::segment::MAX_COUNT;
-use crate::{Engine, Host, SegmentId};
+use crate::{Engine, SegmentId};
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
 
@@ -49,13 +49,13 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
 
     /// Whether so many more members can be counted.
     pub(super) fn has_room_for(&self, members: u32) -> bool {
-        let count = &self.engine().segments.get(self.id()).members;
+        let count = &self.engine().tables.segment(self.id()).members;
         count.get() + members <= MAX_COUNT
     }
 
     /// Counts new members.
     pub(super) fn join(&self, members: u32) {
-        let count = &self.engine().segments.get(self.id()).members;
+        let count = &self.engine().tables.segment(self.id()).members;
         count.set(count.get() + members);
     }
 
@@ -63,7 +63,7 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
     /// [end](Vmos::end_family) the family.
     #[must_use]
     pub(super) fn leave(&self) -> bool {
-        let count = &self.engine().segments.get(self.id()).members;
+        let count = &self.engine().tables.segment(self.id()).members;
         count.set(count.get() - 1);
         count.get() > 0
     }
@@ -91,32 +91,8 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
     /// Gives the lock of a family back that has no members any more.
     pub(super) fn end_family(&self, family: Family<'_, M, C, S>) {
         let id = family.id();
-        self.engine.segments.get(id).retire();
+        self.engine.tables.segment(id).retire();
         drop(family);
-        self.engine.give_segment(id);
-    }
-}
-
-impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
-    /// Has so many segments ready. `false`: no memory.
-    pub(super) fn prepare_segments(&self, host: &H, segments: u32) -> bool {
-        let _tables = self.tables.lock();
-        self.segments.reserve(host, segments)
-    }
-
-    /// A segment that is guarded by another's lock, which is held. `None`: none is ready.
-    pub(super) fn take_segment(&self, locked_by: SegmentId, number: u32) -> Option<SegmentId> {
-        let id = {
-            let _tables = self.tables.lock();
-            self.segments.take()?
-        };
-        self.segments.get(id).clear(locked_by, number);
-        Some(id)
-    }
-
-    /// Gives a segment back that was retired.
-    pub(super) fn give_segment(&self, id: SegmentId) {
-        let _tables = self.tables.lock();
-        self.segments.give(id);
+        self.engine.tables.give_segment(id);
     }
 }

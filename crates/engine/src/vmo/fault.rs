@@ -1,8 +1,9 @@
 //! Touches through mappings.
 
-use super::resolve::{Growth, Readable};
+use super::resolve::Readable;
 use super::{VmoError, VmoId, Vmos};
 use crate::memory::{Memory, Place};
+use crate::tables::Growth;
 use crate::worker::Worker;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;

@@ -169,7 +169,7 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
             object.intervals.set(1);
             let mut next = 0;
             while let Some((number, segment)) = self.directory(to).at_or_after(next) {
-                let segment = self.engine().segments.get(segment);
+                let segment = self.engine().tables.segment(segment);
                 segment.account.set(object.account.get());
                 let sensitive = object.marks.get() > 0;
                 segment.latency_sensitive.set(sensitive.into());

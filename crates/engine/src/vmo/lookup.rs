@@ -7,10 +7,10 @@ use super::pages;
 use crate::entry::Entry;
 use crate::memory::{Memory, Place};
 use crate::segment::Word;
+use crate::tables::Growth;
 use crate::{LEAF_PAGES, SEGMENT_PAGES};
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
-use core::sync::atomic::Ordering::Relaxed;
 
 /// An entry, and where it stands.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
         'a: 'r,
     {
         Directory {
-            segments: &self.engine().segments,
+            tables: &self.engine().tables,
             root,
         }
     }
@@ -167,9 +167,12 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
         let segment = match directory.find(number(at)) {
             Some(segment) => segment,
             None => {
-                let segment = self.engine().take_segment(self.id(), number(at))?;
+                let segment = self
+                    .engine()
+                    .tables
+                    .take_segment(Some(self.id()), number(at))?;
                 let sensitive = self.object(node).marks.get() > 0;
-                let new = self.engine().segments.get(segment);
+                let new = self.engine().tables.segment(segment);
                 new.latency_sensitive.set(sensitive.into());
                 new.account.set(self.object(node).account.get());
                 new.pager_backed.set(self.object(node).pager_backed.get());
@@ -177,7 +180,10 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
                 segment
             }
         };
-        let ready = self.engine().ensure_leaf(host, segment, index(at), false);
+        let ready = self
+            .engine()
+            .tables
+            .ensure_leaf(host, segment, index(at), Growth::Forbidden);
         ready.then_some((segment, index(at)))
     }
 
@@ -198,8 +204,8 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
             let last = end.min(first + u64::from(SEGMENT_PAGES)) - 1;
             let leaves = index(from.max(first)) / LEAF_PAGES..=index(last) / LEAF_PAGES;
             leaves.for_each(|leaf| self.prune_leaf(id, leaf));
-            let segment = self.engine().segments.get(id);
-            if segment.leaves.iter().all(|leaf| leaf.load(Relaxed) == 0) {
+            let segment = self.engine().tables.segment(id);
+            if segment.leaf_numbers().next().is_none() {
                 directory.remove(at);
                 self.free_segment(id);
             }
@@ -212,42 +218,14 @@ impl<'a, M: Memory, C: PageCodec, S: CompressedStorage> Family<'a, M, C, S> {
 
     fn prune_leaf(&self, segment: u32, leaf: u32) {
         if self.entries(segment).live(leaf * LEAF_PAGES) == 0 {
-            self.free_leaf(segment, leaf);
-        }
-    }
-
-    /// Gives a leaf back whose entries are all empty, with its counters.
-    pub(super) fn free_leaf(&self, segment: u32, leaf: u32) {
-        let engine = self.engine();
-        let slot = &engine.segments.get(segment).leaves[leaf as usize];
-        let number = slot.load(Relaxed);
-        if number != 0 {
-            self.free_counts(segment, leaf);
-            slot.store(0, Relaxed);
-            engine.leaves.get(number).orphan();
-            let _tables = engine.tables.lock();
-            engine.leaves.give(number);
-        }
-    }
-
-    /// Gives the counters of a leaf back.
-    pub(super) fn free_counts(&self, segment: u32, leaf: u32) {
-        let engine = self.engine();
-        let number = engine.segments.get(segment).leaves[leaf as usize].load(Relaxed);
-        if number == 0 {
-            return;
-        }
-        let counts = engine.leaves.get(number).counts.get();
-        if counts != 0 {
-            engine.leaves.get(number).counts.set(0);
-            let _tables = engine.tables.lock();
-            engine.counts.give(counts);
+            self.engine().tables.free_leaf(segment, leaf);
         }
     }
 
     /// Gives a segment without leaves back, which is in no directory.
     pub(super) fn free_segment(&self, id: u32) {
-        self.engine().segments.get(id).retire();
-        self.engine().give_segment(id);
+        let tables = &self.engine().tables;
+        tables.segment(id).retire();
+        tables.give_segment(id);
     }
 }

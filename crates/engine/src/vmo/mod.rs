@@ -121,13 +121,14 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
     /// Has tables ready for so many segments (pieces of 32 MiB), leaves (pieces of 256 KiB) and pages
     /// more, so that faults, which never grow tables, find some. `false`: no memory.
     pub fn prepare_for(&self, host: &M, segments: u32, leaves: u32, pages: u32) -> bool {
-        self.engine.prepare_segments(host, segments) && self.engine.prepare_for(host, leaves, pages)
+        self.engine.tables.reserve_segments(host, segments)
+            && self.engine.prepare_for(host, leaves, pages)
     }
 
     /// Segments, leaves and tables of counters that are in use. A family uses a segment for its lock.
     pub fn tables_in_use(&self) -> (u32, u32, u32) {
-        let e = &self.engine;
-        (e.segments.in_use(), e.leaves.in_use(), e.counts.in_use())
+        let tables = self.engine.tables.in_use();
+        (tables.segments, tables.leaves, tables.counts)
     }
 
     /// Bytes of tables that have been touched, the engine's and storage's included.

@@ -151,7 +151,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
 
     /// A record that nothing is stored in yet.
     pub(super) fn new_object(&self, host: &M) -> Option<NodeId> {
-        let account = self.engine.new_account(host)?;
+        let account = self.engine.tables.new_account(host)?;
         let node = {
             let _table = self.table.lock();
             match self.objects.reserve(host, 1) {
@@ -161,7 +161,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
         };
         match node {
             Some(node) => self.objects.get(node).account.set(account),
-            None => self.engine.give_account(account),
+            None => self.engine.tables.give_account(account),
         }
         node
     }
@@ -169,6 +169,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
     /// Gives a record back whose object has ended.
     pub(super) fn give_object(&self, node: NodeId) {
         self.engine
+            .tables
             .give_account(self.objects.get(node).account.get());
         let _table = self.table.lock();
         self.objects.give(node);

@@ -25,12 +25,13 @@
 use super::family::Family;
 use super::lookup::Found;
 use super::object::NodeId;
-use super::resolve::{Growth, Missing, Readable};
+use super::resolve::{Missing, Readable};
 use super::{VmoError, VmoId, Vmos};
 use crate::entry::Entry;
 use crate::memory::{Memory, Place};
 use crate::page::Dirtiness;
 use crate::queues::standing::Queue;
+use crate::tables::Growth;
 use crate::worker::Worker;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
@@ -278,7 +279,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
             && !matches!(entry, Entry::Poisoned);
         if goes {
             self.free(host, place, entry);
-            self.engine().reclaimed(place.0);
+            self.engine().count_reclaimed(place.0);
         }
         goes
     }

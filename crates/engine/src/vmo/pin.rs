@@ -7,11 +7,11 @@
 
 use super::family::Family;
 use super::object::NodeId;
-use super::resolve::Growth;
 use super::{VmoError, VmoId, Vmos};
 use crate::entry::Entry;
 use crate::memory::{Memory, Place};
 use crate::queues::standing::Queue;
+use crate::tables::Growth;
 use crate::worker::Worker;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
@@ -52,11 +52,11 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
     ) -> Result<(), VmoError> {
         loop {
             let (family, place) = self.writable(host, worker, id, page, Growth::Allowed)?;
-            if family.ensure_counts(place) {
+            if family.engine().tables.ensure_counts(place.0, place.1) {
                 return family.pin(id.node, place);
             }
             drop(family);
-            if !self.engine.prepare_counts(host, 1) {
+            if !self.engine.tables.reserve_counts(host, 1) {
                 return Err(VmoError::NoMemory);
             }
         }
@@ -84,23 +84,6 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
 }
 
 impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
-    /// Has counters for the leaf of a place, from those that are ready.
-    fn ensure_counts(&self, (segment, index): Place) -> bool {
-        let engine = self.engine();
-        let leaf = engine.segments.get(segment).leaf_number(index);
-        let leaf = engine.leaves.get(leaf);
-        if leaf.counts.get() != 0 {
-            return true;
-        }
-        let _tables = engine.tables.lock();
-        let Some(counts) = engine.counts.take() else {
-            return false;
-        };
-        engine.counts.get(counts).clear();
-        leaf.counts.set(counts);
-        true
-    }
-
     fn pin(&self, node: NodeId, place: Place) -> Result<(), VmoError> {
         let entries = self.entries(place.0);
         let pins = entries.count(place.1);

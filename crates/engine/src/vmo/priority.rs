@@ -76,7 +76,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         let engine = self.engine();
         let mut number = 0;
         while let Some((at, segment)) = self.directory(node).at_or_after(number) {
-            let flag = &engine.segments.get(segment).latency_sensitive;
+            let flag = &engine.tables.segment(segment).latency_sensitive;
             flag.set(high.into());
             let entries = self.entries(segment);
             let mut next = 0;

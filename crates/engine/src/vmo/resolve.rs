@@ -12,6 +12,7 @@ use crate::entry::Entry;
 use crate::fault::FaultOutcome;
 use crate::host::Installed;
 use crate::memory::{Memory, Place};
+use crate::tables::Growth;
 use crate::worker::Worker;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
@@ -23,15 +24,6 @@ pub(super) enum Readable {
     Filled(u64),
     /// The page in place there; whether it is the VMO's own.
     Page(Place, bool),
-}
-
-/// Whether tables may grow for an access.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Growth {
-    /// They may: a system call, which can take its time.
-    Allowed,
-    /// Not on a fault: it takes what is ready.
-    Forbidden,
 }
 
 /// What a VMO sees at one position, with its lock held.
@@ -188,7 +180,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
     /// Makes room in tables for one page more. No lock is held.
     pub(super) fn grow(&self, host: &M) -> Result<(), VmoError> {
         let engine = &self.engine;
-        let grown = engine.prepare_segments(host, 1)
+        let grown = engine.tables.reserve_segments(host, 1)
             && engine.prepare_for(host, 1, 0)
             && engine.reserve_record(host);
         grown.then_some(()).ok_or(VmoError::NoMemory)

@@ -18,12 +18,9 @@ use super::object::{Kind, NodeId};
 use super::{MAX_PAGES, MAX_POSITION, VmoError, VmoId, Vmos};
 use crate::entry::Entry;
 use crate::memory::Memory;
-use crate::segment::LEAVES;
-use crate::{Engine, Host};
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
 use core::ops::Range;
-use core::sync::atomic::Ordering::Relaxed;
 
 impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
     /// A VMO that holds what pages `pages` of `id` hold now. It may reach beyond the end of `id`, but
@@ -77,7 +74,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
             let wanting = if holds { family.add_counts(node) } else { 0 };
             if wanting > 0 {
                 drop(family);
-                if !self.engine.prepare_counts(host, wanting) {
+                if !self.engine.tables.reserve_counts(host, wanting) {
                     return Err(VmoError::NoMemory);
                 }
                 continue;
@@ -182,44 +179,8 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
 
     /// Gives every leaf of `node` counters, all 0, or none of them any: how many are wanting.
     fn add_counts(&self, node: NodeId) -> u32 {
-        let engine = self.engine();
-        let _tables = engine.tables.lock();
-        let wanting = self.leaves_without_counts(node, |_| {});
-        if engine.counts.available() < wanting {
-            return wanting;
-        }
-        self.leaves_without_counts(node, |leaf| {
-            let counts = engine.counts.take().expect("as many as there were");
-            engine.counts.get(counts).clear();
-            engine.leaves.get(leaf).counts.set(counts);
-        });
-        0
-    }
-
-    fn leaves_without_counts(&self, node: NodeId, mut act: impl FnMut(u32)) -> u32 {
-        let engine = self.engine();
-        let (mut number, mut found) = (0, 0);
-        while let Some((at, segment)) = self.directory(node).at_or_after(number) {
-            let segment = engine.segments.get(segment);
-            for leaf in (0..LEAVES).map(|leaf| segment.leaves[leaf].load(Relaxed)) {
-                if leaf != 0 && engine.leaves.get(leaf).counts.get() == 0 {
-                    found += 1;
-                    act(leaf);
-                }
-            }
-            match at.checked_add(1) {
-                Some(next) => number = next,
-                None => break,
-            }
-        }
-        found
-    }
-}
-
-impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
-    /// Has so many tables of counters ready. `false`: no memory.
-    pub(super) fn prepare_counts(&self, host: &H, tables: u32) -> bool {
-        let _tables = self.tables.lock();
-        self.counts.reserve(host, tables)
+        self.engine()
+            .tables
+            .add_counts(|| self.directory(node).segments())
     }
 }

@@ -16,11 +16,11 @@
 use super::family::Family;
 use super::lookup::Found;
 use super::object::{Kind, NodeId};
-use super::resolve::Growth;
 use super::{VmoError, VmoId, Vmos};
 use crate::entry::Entry;
 use crate::memory::{Memory, Place};
 use crate::page::PAGER_BACKED;
+use crate::tables::Growth;
 use crate::worker::Worker;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;

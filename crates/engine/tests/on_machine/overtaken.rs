@@ -2,7 +2,7 @@
 //! content it should have, and nothing is held for nobody.
 
 use crate::machine::*;
-use coldpress_engine::{Entry, FaultOutcome};
+use coldpress_engine::{Entry, FaultOutcome, Growth};
 use std::sync::atomic::Ordering::Relaxed;
 
 const AT: (u32, u32) = (1, 5);
@@ -207,8 +207,10 @@ fn a_move_without_memory_for_the_destination_leaves_the_page_where_it_is() {
     s.machine.chunks.store(0, Relaxed);
     // Hand out every leaf there is.
     let hoarder = |from: u32| {
-        (0..coldpress_engine::SEGMENT_PAGES / 64)
-            .all(|leaf| s.engine.track_known(&s.machine, from, leaf * 64, true))
+        (0..coldpress_engine::SEGMENT_PAGES / 64).all(|leaf| {
+            s.engine
+                .track_known(&s.machine, from, leaf * 64, Growth::Allowed)
+        })
     };
     while let Some(more) = s.engine.create_segment(&s.machine) {
         if !hoarder(more) {

@@ -1,7 +1,7 @@
 //! Promise: pages age by time, the oldest go first, and neighbours go together.
 
 use crate::machine::*;
-use coldpress_engine::{Ageing, Trigger};
+use coldpress_engine::{Ageing, Growth, Trigger};
 use std::sync::atomic::Ordering::Relaxed;
 
 fn text(index: u32) -> [u8; 4096] {
@@ -319,7 +319,7 @@ fn a_host_without_memory_tracks_what_it_can() {
     };
     s.machine.chunks.store(0, Relaxed);
     for index in 0..64 {
-        assert!(s.engine.track_known(&s.machine, 1, index, true));
+        assert!(s.engine.track_known(&s.machine, 1, index, Growth::Allowed));
     }
     // Pages that are not there after all.
     for _ in 0..2 {

@@ -14,7 +14,7 @@ mod restless;
 
 use coldpress_codec::{Compressed, Corrupt, Page, PageCodec, same_filled};
 use coldpress_engine::{
-    Ageing, Engine, FaultOutcome, PageIndex, Reclaimer, Trigger, Worker, Workspace,
+    Ageing, Engine, FaultOutcome, Growth, PageIndex, Reclaimer, Trigger, Worker, Workspace,
 };
 use host::{Machine, PAGES, point};
 use restless::Restless;
@@ -151,7 +151,7 @@ impl<const KERNEL: bool> System<KERNEL> {
             let version = system.next.fetch_add(1, Relaxed);
             machine.give(index, Some(Box::new(content(version))));
             system.versions[index as usize].store(version, Relaxed);
-            assert!(engine.track_known(machine, 1, index, true));
+            assert!(engine.track_known(machine, 1, index, Growth::Allowed));
         }
         system.cool();
         Arc::new(system)

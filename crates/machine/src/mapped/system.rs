@@ -3,8 +3,8 @@
 use super::{Hook, Lz4, Machine, reclaimer_with, value};
 use coldpress_codec::{Compressed, Corrupt, Page, PageCodec};
 use coldpress_engine::{
-    Ageing, Batch, Engine, Entry, FaultOutcome, PageIndex, Reclaimer, STAGING_SLOTS, SegmentId,
-    Trigger, Worker,
+    Ageing, Batch, Engine, Entry, FaultOutcome, Growth, PageIndex, Reclaimer, STAGING_SLOTS,
+    SegmentId, Trigger, Worker,
 };
 use coldpress_storage::{AnyStorage, StorageKind};
 use std::sync::Arc;
@@ -221,7 +221,7 @@ impl System {
         let mut tracked = engine.resident_pages();
         'count: for segment in fresh {
             for index in 0..coldpress_engine::SEGMENT_PAGES {
-                if !engine.track_known(&self.machine, segment, index, false) {
+                if !engine.track_known(&self.machine, segment, index, Growth::Forbidden) {
                     break 'count;
                 }
                 tracked += 1;

@@ -24,7 +24,7 @@ use crate::space::exclusions::{ARENA_BYTES, Exclusions};
 use crate::space::mapping_count::MappingCount;
 use crate::space::paging::Space;
 use crate::space::windows::{ADDRESS_LIMIT, WINDOW_BYTES, parts, skip_parts};
-use coldpress_engine::LEAF_PAGES;
+use coldpress_engine::{Growth, LEAF_PAGES};
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
 use lock_api::RawMutex;
 
@@ -432,7 +432,9 @@ impl<O: Os> Pager<O> {
             let index = window.index_of(address);
             if address % ARENA_BYTES != 0
                 && !window.is_registered(index)
-                && self.engine.track_known(self, segment, index, true)
+                && self
+                    .engine
+                    .track_known(self, segment, index, Growth::Allowed)
             {
                 tracked += 1;
             }

@@ -40,7 +40,7 @@ use crate::space::windows::{WINDOW_BYTES, Windows};
 use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
 use coldpress_engine::{
-    Doubt, Host, Installed, LEAF_PAGES, PageIndex, SegmentId, StagingSlot, Taken,
+    Doubt, Growth, Host, Installed, LEAF_PAGES, PageIndex, SegmentId, StagingSlot, Taken,
 };
 use coldpress_interface::statistics::{Failure, Statistics};
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Region};
@@ -414,7 +414,8 @@ impl<O: Os> Pager<O> {
             || (),
             |address| {
                 let index = window.index_of(address);
-                self.engine.track_known(self, segment, index, true);
+                self.engine
+                    .track_known(self, segment, index, Growth::Allowed);
             },
         );
     }

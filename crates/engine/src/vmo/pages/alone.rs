@@ -3,37 +3,34 @@
 
 use super::{POSITIONS, Places, next_in};
 use crate::entry::Entry;
+use crate::lock::HeldRanks;
 use crate::memory::Place;
 use crate::page_list::Entries;
-use crate::segment::{Counts, Leaf, Segment, Word};
+use crate::segment::{LEAVES, Word};
+use crate::tables::{Growth, Tables};
 use crate::vmo::VmoError;
 use crate::vmo::directory::Directory;
 use crate::vmo::lookup::{index, number};
 use crate::{LEAF_PAGES, SEGMENT_PAGES};
-use coldpress_arena::{ChunkSource, Pool};
+use coldpress_arena::ChunkSource;
 use core::ops::Range;
-use core::sync::atomic::Ordering::{Relaxed, Release};
 use lock_api::RawMutex;
 
 /// A page list with tables of its own. Whoever has it is alone with it: the locks in it, of kind
 /// `R`, are not used.
 pub struct Alone<R, M, F> {
-    segments: Pool<Segment<R>>,
-    leaves: Pool<Leaf>,
-    counts: Pool<Counts>,
+    tables: Tables<R>,
     root: Word,
     intervals: Word,
     memory: M,
     freed: F,
 }
 
-impl<R: RawMutex + Sync, M: ChunkSource, F: Fn(Entry)> Alone<R, M, F> {
+impl<R: RawMutex + HeldRanks + Sync, M: ChunkSource, F: Fn(Entry)> Alone<R, M, F> {
     /// A page list without entries. Tables grow from `memory`; `freed` is told what is freed.
     pub fn new(memory: M, freed: F) -> Self {
         Self {
-            segments: Pool::new(),
-            leaves: Pool::new(),
-            counts: Pool::new(),
+            tables: Tables::new(),
             root: Word::default(),
             intervals: Word::default(),
             memory,
@@ -43,40 +40,36 @@ impl<R: RawMutex + Sync, M: ChunkSource, F: Fn(Entry)> Alone<R, M, F> {
 
     /// Segments and leaves in use.
     pub fn tables_in_use(&self) -> (u32, u32) {
-        (self.segments.in_use(), self.leaves.in_use())
+        let tables = self.tables.in_use();
+        (tables.segments, tables.leaves)
     }
 
     /// Pages held by entries, and entries that remember anything but zeros, counted.
     pub fn committed_and_content(&self) -> (u32, u32) {
-        let (mut pages, mut next) = ((0, 0), 0);
-        while let Some((at, segment)) = self.directory().at_or_after(next) {
+        let counted = self.directory().segments().map(|segment| {
             let entries = self.entries(segment);
-            pages = (pages.0 + entries.committed(), pages.1 + entries.content());
-            match at.checked_add(1) {
-                Some(number) => next = number,
-                None => break,
-            }
-        }
-        pages
+            (entries.committed(), entries.content())
+        });
+        counted.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     fn directory(&self) -> Directory<'_, R> {
         Directory {
-            segments: &self.segments,
+            tables: &self.tables,
             root: &self.root,
         }
     }
 
     fn entries(&self, segment: u32) -> Entries<'_, R> {
-        Entries::new(self.segments.get(segment), &self.leaves, &self.counts)
+        Entries::new(&self.tables, segment)
     }
 }
 
-impl<R: RawMutex + Sync, M: ChunkSource, F: Fn(Entry)> Places for Alone<R, M, F> {
+impl<R: RawMutex + HeldRanks + Sync, M: ChunkSource, F: Fn(Entry)> Places for Alone<R, M, F> {
     fn find(&self, at: u64) -> Option<Place> {
         let segment = self.directory().find(number(at))?;
-        let leaf = self.segments.get(segment).leaf_number(index(at));
-        (leaf != 0).then_some((segment, index(at)))
+        let leaf = self.tables.leaf_of(segment, index(at));
+        leaf.map(|_| (segment, index(at)))
     }
 
     fn next(&self, from: u64) -> Option<(u64, Entry)> {
@@ -86,27 +79,25 @@ impl<R: RawMutex + Sync, M: ChunkSource, F: Fn(Entry)> Places for Alone<R, M, F>
     }
 
     fn make(&self, at: u64) -> Result<Place, VmoError> {
-        let room = self.segments.reserve(&self.memory, 1) && self.leaves.reserve(&self.memory, 1);
+        let tables = &self.tables;
+        let room =
+            tables.reserve_segments(&self.memory, 1) && tables.reserve_leaves(&self.memory, 1);
         if !room && self.find(at).is_none() {
             return Err(VmoError::NoMemory);
         }
         let segment = match self.directory().find(number(at)) {
             Some(segment) => segment,
             None => {
-                let segment = self.segments.take().ok_or(VmoError::NoMemory)?;
-                self.segments.get(segment).clear(segment, number(at));
+                let segment = tables.take_segment(None, number(at));
+                let segment = segment.ok_or(VmoError::NoMemory)?;
                 self.directory().insert(segment);
                 segment
             }
         };
-        let slot = &self.segments.get(segment).leaves[(index(at) / LEAF_PAGES) as usize];
-        if slot.load(Relaxed) == 0 {
-            let leaf = self.leaves.take().ok_or(VmoError::NoMemory)?;
-            let home = self.leaves.get(leaf);
-            home.set_home(segment, index(at) / LEAF_PAGES);
-            slot.store(leaf, Release);
+        match tables.ensure_leaf(&self.memory, segment, index(at), Growth::Forbidden) {
+            true => Ok((segment, index(at))),
+            false => Err(VmoError::NoMemory),
         }
-        Ok((segment, index(at)))
     }
 
     fn get(&self, place: Place) -> Entry {
@@ -129,22 +120,15 @@ impl<R: RawMutex + Sync, M: ChunkSource, F: Fn(Entry)> Places for Alone<R, M, F>
             if first >= positions.end {
                 return;
             }
-            let segment = self.segments.get(id);
-            let mut kept = false;
-            for (n, slot) in segment.leaves.iter().enumerate() {
-                let leaf = slot.load(Relaxed);
-                if leaf != 0 && self.entries(id).live(n as u32 * LEAF_PAGES) == 0 {
-                    slot.store(0, Relaxed);
-                    self.leaves.get(leaf).orphan();
-                    self.leaves.give(leaf);
-                } else {
-                    kept |= leaf != 0;
-                }
+            let is_empty = |leaf: &u32| self.entries(id).live(leaf * LEAF_PAGES) == 0;
+            for leaf in (0..LEAVES as u32).filter(is_empty) {
+                self.tables.free_leaf(id, leaf);
             }
-            if !kept {
+            let segment = self.tables.segment(id);
+            if segment.leaf_numbers().next().is_none() {
                 self.directory().remove(at);
                 segment.retire();
-                self.segments.give(id);
+                self.tables.give_segment(id);
             }
             match at.checked_add(1) {
                 Some(number) => next = number,

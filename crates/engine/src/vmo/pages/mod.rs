@@ -42,9 +42,9 @@ use super::VmoError;
 use super::directory::Directory;
 use super::lookup::{index, number};
 use crate::entry::Entry;
+use crate::lock::HeldRanks;
 use crate::memory::Place;
 use crate::page_list::Entries;
-use crate::segment::Segment;
 use crate::{LEAF_PAGES, SEGMENT_PAGES, SegmentId};
 use core::ops::Range;
 use lock_api::RawMutex;
@@ -184,15 +184,12 @@ impl<P: Places> List<P> {
 }
 
 /// The first entry that is not empty, in `from..end`, where it stands and what it is.
-pub(super) fn next_in<'a, R: RawMutex + 'a>(
+pub(super) fn next_in<'a, R: RawMutex + HeldRanks + Sync + 'a>(
     directory: &Directory<'_, R>,
     entries: impl Fn(SegmentId) -> Entries<'a, R>,
     from: u64,
     end: u64,
-) -> Option<(u64, Place, Entry)>
-where
-    Segment<R>: Sync,
-{
+) -> Option<(u64, Place, Entry)> {
     let (mut from, end) = (from, end.min(POSITIONS));
     while from < end {
         let (at, segment) = directory.at_or_after(number(from))?;

@@ -26,8 +26,9 @@ pub(in crate::vmo) struct Own<'f, 'a, M: Memory, C: PageCodec, S: CompressedStor
 impl<M: Memory, C: PageCodec, S: CompressedStorage> Places for Own<'_, '_, M, C, S> {
     fn find(&self, at: u64) -> Option<Place> {
         let segment = self.family.directory_at(self.root).find(number(at))?;
-        let segments = &self.family.engine().segments;
-        (segments.get(segment).leaf_number(index(at)) != 0).then_some((segment, index(at)))
+        let tables = &self.family.engine().tables;
+        let leaf = tables.leaf_of(segment, index(at));
+        leaf.map(|_| (segment, index(at)))
     }
 
     fn next(&self, from: u64) -> Option<(u64, Entry)> {
