@@ -72,16 +72,29 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
         ));
         sys::exit_process(125);
     }
-    let pager = pager();
     // SAFETY: as above.
+    if unsafe { start_pager(environment, config, is_root) } {
+        // This library is initialised first (build.rs), so these are registered before any
+        // other's: they run last before the fork and first after it.
+        libc_symbols::register_fork_hooks(prepare, parent, child);
+    }
+}
+
+/// Configures the pager and starts it, at once in the first process. Whether the program has one.
+///
+/// # Safety
+/// `environment` is an environment block that nothing else uses now, and no other thread runs yet.
+unsafe fn start_pager(environment: *mut *mut c_char, config: Config, is_root: bool) -> bool {
+    let pager = pager();
+    let block = environment.cast_const().cast();
+    // SAFETY: as the caller promises.
     unsafe {
         pager.configure(config);
-        pager.decisions.configure(variable(
-            environment.cast_const().cast(),
-            names::TRACE_DECISIONS,
-        ));
+        pager
+            .decisions
+            .configure(variable(block, names::TRACE_DECISIONS));
         if is_root {
-            trace::configure(variable(environment.cast_const().cast(), TRACE_LOCKS));
+            trace::configure(variable(block, TRACE_LOCKS));
         }
     }
     pager.set_touch_before_fork(libc_files::touch);
@@ -90,26 +103,22 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
         false => pager.start_dormant(),
     };
     match started {
+        Ok(()) => return true,
         // Nothing of what the person asked for has happened yet.
         Err(error) if is_root && config.first => {
             message::say(format_args!("{}", error.explain()));
             sys::exit_process(125);
         }
-        Err(error) => {
-            if is_root {
-                start::say_unmanaged(error);
-                if !config.follow {
-                    // SAFETY: as above; the pager has no thread.
-                    unsafe { environment::leave(environment) };
-                }
+        Err(error) if is_root => {
+            start::say_unmanaged(error);
+            if !config.follow {
+                // SAFETY: as the caller promises; the pager has no thread.
+                unsafe { environment::leave(environment) };
             }
-            return;
         }
-        Ok(()) => {}
+        Err(_) => {}
     }
-    // This library is initialised first (build.rs), so these are registered before any other's:
-    // they run last before the fork and first after it.
-    libc_symbols::register_fork_hooks(prepare, parent, child);
+    false
 }
 
 /// In a program of another C library, which gives its constructors no arguments: it runs as if the library were not

@@ -94,44 +94,19 @@ pub(crate) unsafe fn mremap(
             return grown;
         }
     }
-    // SAFETY: a place for the whole: where the program wants it, or where the kernel has room.
-    let place = unsafe {
-        let (at, how) = match flags & FIXED != 0 {
-            true => (new, nr::MAP_FIXED),
-            false => (0, 0),
-        };
-        let how = how | nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE;
-        let protection = nr::PROT_NONE as usize;
-        sys::syscall(
-            nr::__NR_mmap,
-            [at, new_len, protection, how as usize, usize::MAX, 0],
-        )
-    };
+    let place = reserve(new_len, (flags & FIXED != 0).then_some(new));
     if place < 0 {
         return place;
     }
-    for piece in found {
-        let offset = piece.start - range.start;
-        let wanted = range
-            .len()
-            .min(new_len)
-            .saturating_sub(offset)
-            .min(piece.len());
-        if wanted == 0 {
-            break;
-        }
-        let grow = if piece.end == range.end { growth } else { 0 };
-        let how = MAYMOVE | FIXED | (flags & DONTUNMAP);
+    let moving = Moving {
+        range,
+        new_len,
+        place: place as usize,
+        flags,
+    };
+    for &piece in found {
         // SAFETY: as the program asked, onto the place just reserved.
-        let moved = unsafe {
-            remap(
-                piece.start,
-                wanted,
-                wanted + grow,
-                how,
-                place as usize + offset,
-            )
-        };
+        let moved = unsafe { moving.carry(piece) };
         if moved < 0 {
             return moved;
         }
@@ -142,4 +117,52 @@ pub(crate) unsafe fn mremap(
         unsafe { sys::syscall(nr::__NR_munmap, rest) };
     }
     place
+}
+
+/// A place for the whole: where the program wants it, or where the kernel has room. Its address, or the error.
+fn reserve(len: usize, fixed: Option<usize>) -> isize {
+    let how = fixed.map_or(0, |_| nr::MAP_FIXED);
+    let how = how | nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_NORESERVE;
+    let args = [
+        fixed.unwrap_or(0),
+        len,
+        nr::PROT_NONE as usize,
+        how as usize,
+        usize::MAX,
+        0,
+    ];
+    // SAFETY: what is mapped at a fixed place the program has given up by its own call.
+    unsafe { sys::syscall(nr::__NR_mmap, args) }
+}
+
+/// A range on its way to a place.
+struct Moving {
+    range: AddressRange,
+    new_len: usize,
+    place: usize,
+    flags: c_int,
+}
+
+impl Moving {
+    /// Moves one piece of the range; the last one grows. 0 or more, or the error.
+    ///
+    /// # Safety
+    /// As `mremap`; the place is reserved.
+    unsafe fn carry(&self, piece: AddressRange) -> isize {
+        let len = self.range.len();
+        let offset = piece.start - self.range.start;
+        let wanted = len.min(self.new_len).saturating_sub(offset);
+        let wanted = wanted.min(piece.len());
+        if wanted == 0 {
+            return 0;
+        }
+        let growth = match piece.end == self.range.end {
+            true => self.new_len.saturating_sub(len),
+            false => 0,
+        };
+        let how = MAYMOVE | FIXED | (self.flags & DONTUNMAP);
+        let to = self.place + offset;
+        // SAFETY: as the caller promises.
+        unsafe { remap(piece.start, wanted, wanted + growth, how, to) }
+    }
 }

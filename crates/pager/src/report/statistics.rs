@@ -9,7 +9,7 @@ use crate::machine::text::Text;
 use crate::settings::config::Config;
 use crate::settings::watermarks::Watermarks;
 use coldpress_engine::tunables::{Linux, TABLE};
-use coldpress_engine::{HEADER_BYTES, Trigger};
+use coldpress_engine::{Counters, HEADER_BYTES, Trigger};
 use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
 use coldpress_interface::page::Page;
 use coldpress_interface::statistics::{
@@ -151,13 +151,28 @@ impl<O: Os> Pager<O> {
 
     /// Brings the page up to date, with private anonymous resident memory as just measured.
     pub fn publish(&self, total_bytes: u64) {
+        let memory = self.publish_memory(total_bytes);
+        self.publish_account(total_bytes, memory.content);
+        copy_counters(self.host.statistics(), self.engine.counters());
         let s = self.host.statistics();
-        let c = self.engine.counters();
-        let set = |field: &AtomicU64, value: u64| field.store(value, Relaxed);
-        let copy =
-            |field: &AtomicU64, counter: &AtomicU64| field.store(counter.load(Relaxed), Relaxed);
-        let page = PAGE_SIZE as u64;
+        let resident = u64::from(self.engine.resident_pages());
+        let tracked = resident + memory.away / PAGE_SIZE as u64;
+        s.tracked_pages.store(tracked, Relaxed);
+        let rule = self.rule(&self.config(), total_bytes);
+        s.rule.store(rule as u64, Relaxed);
+        s.cold_after_ms.store(self.control.cold_age_ms(), Relaxed);
+        let now = O::now_ns();
+        if now.saturating_sub(self.figures.slow_at_ns.load(Relaxed)) >= SLOW_FIGURES_NS {
+            self.figures.slow_at_ns.store(now, Relaxed);
+            self.publish_slow_figures();
+        }
+    }
 
+    /// What the memory is used for.
+    fn publish_memory(&self, total_bytes: u64) -> MemoryUse {
+        let (s, c) = (self.host.statistics(), self.engine.counters());
+        let set = |field: &AtomicU64, value: u64| field.store(value, Relaxed);
+        let page = PAGE_SIZE as u64;
         let usage = self.engine.storage_usage();
         let storage = u64::from(self.host.memory.backed_frames()) * page;
         let tables = self.engine.metadata_bytes() + self.host.windows.touched_bytes();
@@ -166,12 +181,30 @@ impl<O: Os> Pager<O> {
         let same = c.same_filled_pages.load(Relaxed) * page;
         let committed = total_bytes.saturating_sub(storage + overhead);
         let content = committed + stored + same;
-
         set(&s.total_bytes, total_bytes);
         s.peak_total_bytes.fetch_max(total_bytes, Relaxed);
         set(&s.committed_bytes, committed);
         set(&s.content_bytes, content);
         s.peak_content_bytes.fetch_max(content, Relaxed);
+        set(&s.stored_content_bytes, stored);
+        set(&s.same_filled_bytes, same);
+        set(&s.zero_bytes, c.zero_pages.load(Relaxed) * page);
+        set(&s.storage_bytes, storage);
+        let parts = Parts::of(storage, &usage);
+        set(&s.payload_bytes, parts.payload);
+        set(&s.object_header_bytes, parts.headers);
+        set(&s.fragmentation_bytes, parts.fragmentation);
+        set(&s.idle_frames_bytes, parts.idle);
+        set(&s.overhead_bytes, overhead);
+        MemoryUse {
+            content,
+            away: stored + same,
+        }
+    }
+
+    /// What was held and saved over time, and how the budget was kept.
+    fn publish_account(&self, total_bytes: u64, content: u64) {
+        let s = self.host.statistics();
         let saved = content.saturating_sub(total_bytes);
         s.peak_saved_bytes
             .fetch_max(self.figures.own_savings(saved), Relaxed);
@@ -183,65 +216,61 @@ impl<O: Os> Pager<O> {
         self.account
             .observe(O::now_ns(), total_bytes, content, budget);
         self.account.publish(s);
-        set(&s.stored_content_bytes, stored);
-        set(&s.same_filled_bytes, same);
-        set(&s.zero_bytes, c.zero_pages.load(Relaxed) * page);
-        set(&s.storage_bytes, storage);
-        let parts = Parts::of(storage, &usage);
-        set(&s.payload_bytes, parts.payload);
-        set(&s.object_header_bytes, parts.headers);
-        set(&s.fragmentation_bytes, parts.fragmentation);
-        set(&s.idle_frames_bytes, parts.idle);
-        set(&s.overhead_bytes, overhead);
-        copy(&s.evictions, &c.evictions);
-        copy(&s.second_chances, &c.second_chances);
-        copy(&s.read_ahead, &c.read_ahead);
-        copy(&s.recode_attempts, &c.recode_attempts);
-        copy(&s.recoded_pages, &c.recoded);
-        copy(&s.recode_saved_bytes, &c.recode_saved_bytes);
-        copy(&s.compression_attempts, &c.compression_attempts);
-        copy(&s.failed_compressions, &c.failed_compressions);
-        copy(&s.decompressions, &c.decompressions);
-        copy(&s.freed_compressed, &c.freed_compressed);
-        copy(&s.eager_compressions, &c.eager_compressions);
-        copy(&s.pressure_compressions, &c.pressure_compressions);
-        copy(&s.critical_compressions, &c.critical_compressions);
-        copy(&s.faults_decompressed, &c.faults_decompressed);
-        copy(&s.faults_copied, &c.faults_copied);
-        copy(&s.faults_same_filled, &c.faults_same_filled);
-        copy(&s.faults_zero, &c.faults_zero);
-        copy(&s.faults_present, &c.faults_present);
-        copy(&s.compression_time_ns, &c.compression_time_ns);
-        copy(&s.decompression_time_ns, &c.decompression_time_ns);
-        copy(&s.compaction_moves, &c.compaction_moves);
-        let freed = c.compaction_frames_freed.load(Relaxed);
-        let taken = c.compaction_frames_taken.load(Relaxed);
-        set(&s.compaction_frames, freed.saturating_sub(taken));
-        copy(&s.compaction_time_ns, &c.compaction_time_ns);
-        copy(
+    }
+}
+
+/// Bytes of the program's content.
+struct MemoryUse {
+    /// In any form.
+    content: u64,
+    /// That is away.
+    away: u64,
+}
+
+/// Brings what the engine counts up to date.
+fn copy_counters(s: &Statistics, c: &Counters) {
+    let within = s.decompressed_within_log_seconds.iter();
+    let pairs = [
+        (&s.evictions, &c.evictions),
+        (&s.second_chances, &c.second_chances),
+        (&s.read_ahead, &c.read_ahead),
+        (&s.recode_attempts, &c.recode_attempts),
+        (&s.recoded_pages, &c.recoded),
+        (&s.recode_saved_bytes, &c.recode_saved_bytes),
+        (&s.compression_attempts, &c.compression_attempts),
+        (&s.failed_compressions, &c.failed_compressions),
+        (&s.decompressions, &c.decompressions),
+        (&s.freed_compressed, &c.freed_compressed),
+        (&s.eager_compressions, &c.eager_compressions),
+        (&s.pressure_compressions, &c.pressure_compressions),
+        (&s.critical_compressions, &c.critical_compressions),
+        (&s.faults_decompressed, &c.faults_decompressed),
+        (&s.faults_copied, &c.faults_copied),
+        (&s.faults_same_filled, &c.faults_same_filled),
+        (&s.faults_zero, &c.faults_zero),
+        (&s.faults_present, &c.faults_present),
+        (&s.compression_time_ns, &c.compression_time_ns),
+        (&s.decompression_time_ns, &c.decompression_time_ns),
+        (&s.compaction_moves, &c.compaction_moves),
+        (&s.compaction_time_ns, &c.compaction_time_ns),
+        (
             &s.failures[Failure::Incompressible as usize],
             &c.incompressible,
-        );
-        copy(&s.failures[Failure::NoStorage as usize], &c.no_storage);
-        copy(&s.failures[Failure::Raced as usize], &c.raced);
-        copy(&s.failures[Failure::NoMetadata as usize], &c.no_metadata);
-        for (to, from) in s
-            .decompressed_within_log_seconds
-            .iter()
-            .zip(&c.decompressed_within_log_seconds)
-        {
-            copy(to, from);
-        }
-        let resident = u64::from(self.engine.resident_pages());
-        set(&s.tracked_pages, resident + (stored + same) / page);
-        set(&s.rule, self.rule(&self.config(), total_bytes) as u64);
-        set(&s.cold_after_ms, self.control.cold_age_ms());
-        let now = O::now_ns();
-        if now.saturating_sub(self.figures.slow_at_ns.load(Relaxed)) >= SLOW_FIGURES_NS {
-            self.figures.slow_at_ns.store(now, Relaxed);
-            self.publish_slow_figures();
-        }
+        ),
+        (&s.failures[Failure::NoStorage as usize], &c.no_storage),
+        (&s.failures[Failure::Raced as usize], &c.raced),
+        (&s.failures[Failure::NoMetadata as usize], &c.no_metadata),
+    ];
+    let all = pairs
+        .into_iter()
+        .chain(within.zip(&c.decompressed_within_log_seconds));
+    for (field, counter) in all {
+        field.store(counter.load(Relaxed), Relaxed);
     }
+    let freed = c.compaction_frames_freed.load(Relaxed);
+    let taken = c.compaction_frames_taken.load(Relaxed);
+    s.compaction_frames
+        .store(freed.saturating_sub(taken), Relaxed);
 }
 
 /// What storage is made of, in bytes. It is read while others store, so what does not add up for a moment is cut.
