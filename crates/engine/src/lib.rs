@@ -8,10 +8,10 @@
 //!
 //! # Glossary
 //!
-//! * **VMO**: a range of anonymous memory with a *page list* ([`page_list`]).
+//! * **VMO**: a range of anonymous memory with a *page list* ([`page_list`](pages::page_list)).
 //! * **segment**: 32 MiB of a page list. A host that maps fixed windows uses segments directly.
-//! * **page list entry**: 64 bits; the low three tell the type ([`entry`]).
-//! * **page**: here the record of a page that holds content in place ([`page`]); the bytes
+//! * **page list entry**: 64 bits; the low three tell the type ([`entry`](pages::entry)).
+//! * **page**: here the record of a page that holds content in place ([`page`](pages::page)); the bytes
 //!   belong to the host.
 //! * **frame**: 4 KiB that compressed storage is made of.
 //! * **staging slot**: 4 KiB owned by the compressor, into which the host takes a page out.
@@ -35,73 +35,57 @@
 //!
 //! What stays compressed for long may be stored anew, denser, while everybody else goes on
 //! ([`recode`](Engine::recode)).
+//! # Rooms
+//!
+//! Each knows those above it in the table.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`machine`] | what the engine asks of the machine: [`Host`], [`Memory`]; ranked locks; budgets of frames |
+//! | [`figures`] | what a figure is, and the table of counters |
+//! | [`pages`] | page list entries, page lists and their tables, page records, page queues |
+//! | [`compression`] | the protocol: out, back, and what is done with content that is away |
+//! | [`vm`] | for hosts that own their pages: VMOs, evictor, pressure, queries |
 #![no_std]
 #![deny(missing_docs)]
 
-mod account;
-pub mod caretaker;
-mod cause;
-pub mod change;
-mod compaction;
-pub mod compress;
-pub mod counters;
-pub mod domain_frames;
-mod drivers;
-pub mod entry;
-pub mod evictor;
-pub mod fault;
+pub mod compression;
 pub mod figures;
-pub mod fork;
-pub mod frame_budget;
-pub mod freed_frames;
-pub mod host;
-pub mod interval;
-pub mod lock;
-pub mod memory;
-mod metadata;
-pub mod metrics;
-pub mod page;
-pub mod page_list;
-mod patience;
-pub mod pressure;
-mod protocol;
-pub mod queues;
-mod read_ahead;
-mod recode;
-mod restore;
-mod segment;
-mod stored;
-mod tables;
-mod track;
-pub mod trigger;
-pub mod tunables;
-pub mod vmo;
-mod worker;
+pub mod machine;
+pub mod pages;
+pub mod vm;
 
-pub use cause::Trigger;
-pub use compress::{Batch, Reclaimer};
-pub use counters::Counters;
-pub use entry::Entry;
-pub use fault::FaultOutcome;
-pub use fork::Content;
-pub use host::{Doubt, Host, Installed, StagingSlot, Taken};
-pub use memory::{Memory, Place};
-pub use metadata::Metadata;
-pub use protocol::Protocol;
-pub use queues::Ageing;
-pub use read_ahead::Expected;
-pub use recode::{Recoded, Recoder, RecoderRoom, Search};
-pub use stored::HEADER_BYTES;
-pub use tables::Growth;
-pub use tunables::{TunableError, Tunables};
-pub use worker::{Worker, Workspace};
+pub use compression::{change, fork, harvest, tunables};
+pub use figures::counters;
+pub use machine::{domain_frames, frame_budget, freed_frames, lock};
+pub use pages::{interval, queues};
+pub use vm::{caretaker, evictor, metrics, pressure, vmo};
+
+pub use compression::compress::{Batch, Reclaimer};
+pub use compression::fault::FaultOutcome;
+pub use compression::fork::Content;
+pub use compression::metadata::Metadata;
+pub use compression::read_ahead::Expected;
+pub use compression::recode::{Recoded, Recoder, RecoderRoom, Search};
+pub use compression::stored::HEADER_BYTES;
+pub use compression::tunables::{TunableError, Tunables};
+pub use compression::worker::{Worker, Workspace};
+pub use figures::cause::Trigger;
+pub use figures::counters::Counters;
+pub use machine::host::{Doubt, Host, Installed, StagingSlot, Taken};
+pub use machine::memory::{Memory, Place};
+pub use machine::protocol::Protocol;
+pub use pages::entry::Entry;
+pub use pages::queues::Ageing;
+pub use pages::tables::Growth;
 
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
+use compression::read_ahead;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use lock::{HeldRanks, Lock, rank};
-use queues::PageQueues;
-use tables::Tables;
+use pages::queues::PageQueues;
+use pages::tables::Tables;
 
 /// Names a segment of an engine; 0 is never one.
 pub type SegmentId = u32;

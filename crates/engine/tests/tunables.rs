@@ -15,7 +15,7 @@ fn document() -> String {
     let mut text = String::from(
         "# Tunables\n\n\
          Everything that the engine can be told, as `name=value`. The table is made from the one in\n\
-         `crates/engine/src/tunables.rs`; a test compares them, and writes this file if it is run with\n\
+         `crates/engine/src/compression/tunables.rs`; a test compares them, and writes this file if it is run with\n\
          `COLDPRESS_WRITE_DOCS=1`:\n\n\
          ```console\n\
          $ COLDPRESS_WRITE_DOCS=1 cargo test -p coldpress-engine --test engine tunables\n\

@@ -5,7 +5,7 @@
 use crate::kernel::*;
 use crate::zircon_vmo::kit::*;
 use crate::zircon_vmo::space::*;
-use coldpress_engine::queues::access::Harvest;
+use coldpress_engine::harvest::Harvest;
 use coldpress_engine::queues::standing::{Queue, Standing};
 use coldpress_engine::vmo::{MAX_PAGES, Shares};
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,6 +1,8 @@
 //! What a figure is: with a name, a unit and what it means; buckets, percentiles and peaks. What there is of them stands
-//! in [`metrics`](crate::metrics).
+//! in [`metrics`](crate::vm::metrics).
 
+pub mod cause;
+pub mod counters;
 pub mod latency;
 pub mod residency;
 pub mod tracker;

@@ -2,7 +2,7 @@
 //! is accessed is young again, wherever it stood.
 
 use crate::machine::*;
-use coldpress_engine::queues::access::Harvest;
+use coldpress_engine::harvest::Harvest;
 use coldpress_engine::queues::ageing::AgedBy;
 use coldpress_engine::queues::counts::{QueueCounts, ReclaimBytes};
 use coldpress_engine::queues::standing::{Mark, Queue, Standing};

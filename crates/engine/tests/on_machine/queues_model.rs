@@ -3,8 +3,8 @@
 
 use crate::machine::*;
 use coldpress_engine::Trigger;
+use coldpress_engine::harvest::Harvest;
 use coldpress_engine::queues::GENERATIONS;
-use coldpress_engine::queues::access::Harvest;
 use coldpress_engine::queues::standing::{Mark, Queue, Standing};
 use proptest::prelude::*;
 

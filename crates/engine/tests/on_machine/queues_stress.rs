@@ -3,7 +3,7 @@
 
 use crate::machine::*;
 use coldpress_codec::Page;
-use coldpress_engine::queues::access::Harvest;
+use coldpress_engine::harvest::Harvest;
 use coldpress_engine::queues::random::RandomPick;
 use coldpress_engine::queues::standing::{Mark, Queue};
 use coldpress_engine::{Trigger, Tunables};

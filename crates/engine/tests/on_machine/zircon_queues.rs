@@ -370,7 +370,7 @@ fn pq_is_page_reclaimable() {
 /// The case of the address space tests that concerns the queues: `vmaspace_accessed_test_untagged`.
 #[test]
 fn vmaspace_accessed_test_untagged() {
-    use coldpress_engine::queues::access::{Harvest, Harvested};
+    use coldpress_engine::harvest::{Harvest, Harvested};
     let s = system(1, 256);
     let (mut w, mut harvest) = (worker(1), Harvest::default());
     let (ageing, wired) = (page(s, 0), page(s, 1));

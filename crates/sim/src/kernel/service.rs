@@ -9,7 +9,7 @@ use crate::lifetime::Held;
 use crate::machine::Table;
 use crate::reclaim;
 use crate::schedule::{doze, note, random};
-use coldpress_engine::queues::access::Harvest;
+use coldpress_engine::harvest::Harvest;
 use coldpress_engine::vmo::VmoError;
 use coldpress_engine::{Reclaimer, Recoder};
 use coldpress_storage::CompressedStorage;

@@ -1,0 +1,262 @@
+//! Bringing content back: RFC-0219 "Decompression algorithm".
+//!
+//! 1. Under the VMO's lock, look at the entry and replace it by a *request* that names this
+//!    worker. Whoever meets the request leaves it alone: the worker's installation wakes all who
+//!    wait for the page. A page in a staging slot is copied into the worker's spare page here,
+//!    under the lock, and is nobody's business any more (RFC: "make a copy of the original page").
+//! 2. Without any lock, decompress into the worker's spare page and verify the checksum.
+//! 3. In a stable section: if the page was not freed meanwhile, install the spare page's bytes
+//!    where they now belong, then write the entry.
+//!
+//! Invariants:
+//! * I1 A request's reference stays allocated until its worker is done; freeing the page only
+//!   marks the worker's target as cancelled.
+//! * I2 Content is installed only inside the stable section in which "not cancelled" was seen,
+//!   so no content appears in memory that the program has dropped or replaced before. (A host that
+//!   installs under the VMO's lock: with that lock held.)
+//! * I3 Bytes whose checksum is wrong are never installed: the page is poisoned (law L1). So it is
+//!   where the host refuses to install for a reason that it cannot name.
+
+mod commit;
+
+use crate::compression::drivers::{self, Committed, Into, Source};
+use crate::compression::fault::FaultOutcome;
+use crate::compression::stored::{Header, milliseconds_since, residency_bucket, stored_at};
+use crate::compression::worker::{Worker, Workspace};
+use crate::figures::counters::{add, sub};
+use crate::machine::host::{Host, StagingSlot};
+use crate::machine::memory::Place;
+use crate::pages::entry::Entry;
+use crate::pages::page_list::PageList;
+use crate::pages::patience::Returning;
+use crate::{Engine, PageIndex, SegmentId};
+use coldpress_codec::{PageCodec, checksum, same_filled};
+use coldpress_storage::{CompressedStorage, Reference, prefetch};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// What is wrong with a stored page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// Its bytes.
+    Content,
+    /// The link to where its other half lies: the place cannot be given back, for it could be
+    /// another page's by now.
+    Place,
+}
+
+impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
+    /// Answers a touch of the page at `place` with what `entry` holds, with a request that is made
+    /// under the list's lock. `None`: it was freed meanwhile.
+    pub(crate) fn restore(
+        &self,
+        host: &H,
+        worker: &mut Worker<C>,
+        list: PageList<'_, H>,
+        place: Place,
+        entry: Entry,
+    ) -> Option<FaultOutcome> {
+        let outcome = self.bring_back(host, worker, list, place, entry, true);
+        let c = &self.counters;
+        match outcome {
+            Some(FaultOutcome::Decompressed) => add(&c.faults_decompressed, 1),
+            Some(FaultOutcome::SameFilled) => add(&c.faults_same_filled, 1),
+            Some(FaultOutcome::Copied) => add(&c.faults_copied, 1),
+            Some(FaultOutcome::NoMemory) => add(&c.faults_no_frame, 1),
+            _ => {}
+        }
+        outcome
+    }
+
+    /// Brings a page back whose content is away, `touched` or not.
+    pub(crate) fn bring_back(
+        &self,
+        host: &H,
+        worker: &mut Worker<C>,
+        list: PageList<'_, H>,
+        place: Place,
+        entry: Entry,
+        touched: bool,
+    ) -> Option<FaultOutcome> {
+        if let Entry::Temporary(slot) = entry {
+            return self.copy_staged(host, worker, list, place, slot);
+        }
+        if let Entry::Compressed(reference) = entry {
+            // Its bytes are on their way while the request is made.
+            prefetch(host.frames(), reference);
+        }
+        self.request(worker, &list, place);
+        drop(list);
+        let (outcome, decoded) = self.decode(host, worker, entry, touched);
+        let source = match decoded {
+            Ok(returning) => Source::Restored(&worker.workspace.spare, entry, returning),
+            Err(_) => Source::Damaged,
+        };
+        let committed = drivers::commit(self, host, worker.id, source, Into::Newest);
+        match (committed, decoded) {
+            // The entry holds again what it held.
+            (Committed::NoFrame, _) => {}
+            (_, Err(Damage::Place)) => self.give_up_stored(),
+            _ => self.settle(host, entry, committed == Committed::Done),
+        }
+        self.answer(host, worker.id, place, outcome, committed)
+    }
+
+    /// Brings back a page that is in a staging slot, by a copy.
+    fn copy_staged(
+        &self,
+        host: &H,
+        worker: &mut Worker<C>,
+        list: PageList<'_, H>,
+        place: Place,
+        slot: StagingSlot,
+    ) -> Option<FaultOutcome> {
+        // SAFETY: while the entry names the slot, which the held lock keeps so, the compressor has
+        // not released it.
+        let staged = unsafe { host.staging(slot) };
+        worker.workspace.spare.copy_from_slice(staged);
+        self.request(worker, &list, place);
+        let source = Source::Copied(&worker.workspace.spare, slot);
+        let committed = drivers::commit_copy(self, host, worker.id, list, place, source);
+        self.answer(host, worker.id, place, FaultOutcome::Copied, committed)
+    }
+
+    /// What a fault was answered with, once its content was committed; threads that look at the
+    /// wrong place are woken. `None`: it was freed meanwhile.
+    fn answer(
+        &self,
+        host: &H,
+        worker: u16,
+        (segment, index): Place,
+        outcome: FaultOutcome,
+        committed: Committed,
+    ) -> Option<FaultOutcome> {
+        let answer = match committed {
+            Committed::Cancelled => return None,
+            Committed::NoFrame => return Some(FaultOutcome::NoMemory),
+            Committed::Gone => {
+                host.wake(segment, index);
+                return Some(FaultOutcome::Gone);
+            }
+            Committed::Done => outcome,
+            Committed::Poisoned => FaultOutcome::Poisoned,
+        };
+        if self.targets[worker as usize].place.get() != (segment, index) {
+            // The memory moved while we worked: who waits at the old place must look again.
+            host.wake(segment, index);
+        }
+        Some(answer)
+    }
+
+    /// Writes what `entry` holds into the spare page, and says what of its past goes into its new
+    /// record.
+    fn decode(
+        &self,
+        host: &H,
+        worker: &mut Worker<C>,
+        entry: Entry,
+        touched: bool,
+    ) -> (FaultOutcome, Result<Option<Returning>, Damage>) {
+        match entry {
+            Entry::Compressed(reference) => {
+                let started = host.now_ns();
+                let header = self.load(host, worker.workspace, reference);
+                let now_ns = host.now_ns();
+                let ns = now_ns.saturating_sub(started);
+                self.counters.decompressed(ns);
+                worker.decompression_ns += ns;
+                let returning = header.map(|header| {
+                    Some(Returning {
+                        patience: header.patience,
+                        away_ms: milliseconds_since(header.stored, now_ns),
+                        touched,
+                    })
+                });
+                (FaultOutcome::Decompressed, returning)
+            }
+            Entry::SameFilled(word) => {
+                same_filled::fill(&mut worker.workspace.spare, word);
+                (FaultOutcome::SameFilled, Ok(None))
+            }
+            _ => {
+                worker.workspace.spare.fill(0);
+                (FaultOutcome::SameFilled, Ok(None))
+            }
+        }
+    }
+
+    /// Request: the entry says that `worker` restores it. Under the list's lock.
+    pub(crate) fn request(&self, worker: &Worker<C>, list: &PageList<'_, H>, place: Place) {
+        self.aim(worker, place.0, place.1);
+        list.set(place.1, Entry::Request(worker.id));
+    }
+
+    /// Names what `worker` is about to restore. Under the VMO's lock, before the entry says so.
+    pub(crate) fn aim(&self, worker: &Worker<C>, segment: SegmentId, index: PageIndex) {
+        let target = &self.targets[worker.id as usize];
+        target.place.set((segment, index));
+        target.cancelled.store(false, Relaxed);
+    }
+
+    /// Decompresses what `reference` names into the spare page, and gives its header. An error: it is not what was
+    /// stored.
+    pub(crate) fn load(
+        &self,
+        host: &H,
+        workspace: &mut Workspace<C>,
+        reference: Reference,
+    ) -> Result<Header, Damage> {
+        let Workspace {
+            spare,
+            gather,
+            scratch,
+        } = workspace;
+        // SAFETY: I1: the reference stays allocated while a request or the fork's stillness
+        // protects it; its bytes are written once, before any entry names it.
+        let bytes = unsafe { coldpress_storage::data(host.frames(), reference, gather) };
+        let bytes = bytes.ok_or(Damage::Place)?;
+        let (header, payload) = Header::read(bytes).ok_or(Damage::Content)?;
+        let decoded = match header.same_filled {
+            true => payload.try_into().is_ok_and(|word| {
+                same_filled::fill(spare, u64::from_le_bytes(word));
+                true
+            }),
+            false => self.codec.decompress(scratch, payload, spare).is_ok(),
+        };
+        match decoded && checksum(spare) == header.checksum {
+            true => Ok(header),
+            false => Err(Damage::Content),
+        }
+    }
+
+    /// Frees what the replaced entry held, and keeps the gauges right.
+    fn settle(&self, host: &H, entry: Entry, restored: bool) {
+        match entry {
+            Entry::Compressed(reference) => self.free_stored(host, reference, restored),
+            Entry::Zero | Entry::SameFilled(_) => self.counters.drop_marker(entry),
+            _ => {}
+        }
+    }
+
+    /// Forgets a stored page without giving its place back.
+    fn give_up_stored(&self) {
+        sub(&self.counters.compressed_pages, 1);
+        add(&self.counters.freed_compressed, 1);
+    }
+
+    /// Frees a reference that an entry named. `restored`: its content is in place again.
+    pub(crate) fn free_stored(&self, host: &H, reference: Reference, restored: bool) {
+        if restored {
+            // SAFETY: not freed yet, and the time is written once, before any entry names it.
+            let stored = unsafe { stored_at(host.frames(), reference) };
+            let now_ns = host.now_ns();
+            let bucket = stored.map_or(0, |stored| residency_bucket(stored, now_ns));
+            add(&self.counters.decompressed_within_log_seconds[bucket], 1);
+        }
+        self.storage.lock().free(host.frames(), reference);
+        sub(&self.counters.compressed_pages, 1);
+        match restored {
+            true => add(&self.counters.decompressions, 1),
+            false => add(&self.counters.freed_compressed, 1),
+        }
+    }
+}
