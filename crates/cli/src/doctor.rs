@@ -1,5 +1,6 @@
 //! `coldpress doctor`: what Coldpress needs of this machine, what is there, and how to mend the rest.
 
+use crate::help;
 use crate::host::{DEVICE, Host, Node, PRESSURE};
 use crate::memory_limit;
 use crate::missing_tier::missing_lines;
@@ -12,6 +13,7 @@ use crate::tier::{Access, Assessment, Tier};
 use crate::userfaultfd::FEATURES;
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::io::IsTerminal;
 
 /// Prints the findings; the exit status is 0 where `run` would start a program, and 125 otherwise.
 pub fn doctor(as_json: bool) -> Result<u8, Refusal> {
@@ -19,7 +21,7 @@ pub fn doctor(as_json: bool) -> Result<u8, Refusal> {
     let refusals = readiness::refusals(&assessment);
     print(&match as_json {
         true => format!("{:#}\n", to_json(&assessment, &refusals)),
-        false => to_text(&assessment, &refusals),
+        false => in_lines(&to_text(&assessment, &refusals)),
     })?;
     Ok(if refusals.is_empty() { 0 } else { EXIT_REFUSED })
 }
@@ -62,23 +64,37 @@ fn feature_names(present: Option<u64>, wanted: bool) -> Vec<&'static str> {
 
 fn to_text(assessment: &Assessment, refusals: &[Refusal]) -> String {
     let mut text = String::new();
-    let rows = [
-        verdict_rows(assessment, refusals),
-        machine_rows(&assessment.host),
-        permission_rows(&assessment.host),
-        kernel_rows(assessment),
-        vec![("pager's library", library_text())],
-    ];
-    for (name, value) in rows.into_iter().flatten() {
-        let _ = writeln!(text, "{name:<28} {value}");
-    }
+    rows_to(&mut text, verdict_rows(assessment, refusals));
     if !assessment.missing.is_empty() {
-        let _ = writeln!(text, "\n{}", missing_lines(assessment).join("\n"));
+        let _ = writeln!(text, "\n{}\n", missing_lines(assessment).join("\n"));
     }
+    rows_to(&mut text, machine_rows(&assessment.host));
+    rows_to(&mut text, permission_rows(&assessment.host));
+    rows_to(&mut text, kernel_rows(assessment));
+    rows_to(&mut text, vec![("pager's library", library_text())]);
     for refusal in others(assessment, refusals) {
         let _ = writeln!(text, "\n{refusal}");
     }
     text
+}
+
+/// Wraps at the terminal, if there is one. Commands stay as they are: somebody may copy them.
+fn in_lines(text: &str) -> String {
+    if !std::io::stdout().is_terminal() {
+        return text.to_owned();
+    }
+    let width = help::width(std::io::stdout());
+    let lines = text.lines().map(|line| match line.starts_with("      ") {
+        true => line.to_owned(),
+        false => help::wrapped(line, width),
+    });
+    lines.map(|line| line + "\n").collect()
+}
+
+fn rows_to(text: &mut String, rows: Rows) {
+    for (name, value) in rows {
+        let _ = writeln!(text, "{name:<28} {value}");
+    }
 }
 
 /// Lines of the text: the name of what was found out, and what was found.
@@ -87,7 +103,7 @@ type Rows = Vec<(&'static str, String)>;
 fn verdict_rows(assessment: &Assessment, refusals: &[Refusal]) -> Rows {
     let verdict = match refusals.len() {
         0 => "ready: coldpress run works here",
-        _ => "coldpress run will refuse: see below",
+        _ => "coldpress run will refuse",
     };
     let tier = format!("{} ({})", assessment.tier.name(), access_text(assessment));
     vec![("verdict", verdict.to_owned()), ("tier", tier)]

@@ -69,8 +69,8 @@ pub fn features(present: u64) -> Option<Missing> {
 pub fn access<A, B>(host: &Host, call: &io::Result<A>, user_only: &io::Result<B>) -> Missing {
     let errno = |error: &io::Error| error.raw_os_error();
     let what = match (call, user_only) {
-        (_, Ok(_)) => "userfaultfd is allowed for faults from user mode only: a system call (read, recv, wait4, …) that \
-             touches a compressed page would fail with EFAULT, and some lose their data by it"
+        (_, Ok(_)) => "this user may handle page faults of the program itself, but not those that the kernel takes for it: \
+             a read, recv or wait4 into a compressed page would fail with EFAULT, and some lose their data by that"
             .to_owned(),
         (_, Err(error)) if errno(error) == Some(libc::ENOSYS) && host.seccomp == 0 => {
             "this kernel is built without userfaultfd (CONFIG_USERFAULTFD)".to_owned()
@@ -98,12 +98,12 @@ fn mend(for_whom: &str, command: impl Into<String>) -> (String, String) {
 
 fn container_mends(host: &Host, system_call_is_allowed: bool) -> Vec<(String, String)> {
     let mut mends = vec![mend(
-        "in a container: give it the device, on the host (podman takes the same option)",
+        "for a container (podman takes the same option)",
         format!("docker run --device {DEVICE} IMAGE …"),
     )];
     if host.node != Node::Absent {
         mends.push(mend(
-            "the device is here and closed to this user: open it, as root in the container",
+            "in the container, as root: the device is closed to this user",
             format!("chmod 0666 {DEVICE}"),
         ));
         mends.push(one_command());
@@ -120,7 +120,7 @@ fn user_mends(host: &Host) -> Vec<(String, String)> {
     let mut mends = sysctl_mends(host);
     mends.push(udev_rule());
     mends.push(mend(
-        "to become a member of that group (then log in again)",
+        "to become a member of the group (then log in again)",
         "sudo usermod -aG users \"$USER\"",
     ));
     mends.push(one_command());
@@ -145,7 +145,7 @@ fn sysctl_mends(host: &Host) -> Vec<(String, String)> {
 
 fn udev_rule() -> (String, String) {
     mend(
-        "for the members of one group, for good (here: users)",
+        "for the group users, for good",
         format!(
             "echo 'KERNEL==\"userfaultfd\", MODE=\"0660\", GROUP=\"users\"' | sudo tee /etc/udev/rules.d/60-userfaultfd.rules \
              && sudo udevadm control --reload && sudo udevadm trigger --action=change {DEVICE}"
@@ -157,7 +157,7 @@ fn one_command() -> (String, String) {
     // SAFETY: the calls take nothing and cannot fail.
     let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
     mend(
-        "for one command: root opens the device, coldpress and the program run as you",
+        "for one command, which runs as you",
         format!(
             "sudo sh -c 'exec 9<{DEVICE}; exec setpriv --reuid={user} --regid={group} --init-groups {} run …'",
             own_name::get()
@@ -166,8 +166,8 @@ fn one_command() -> (String, String) {
 }
 
 /// Why file capabilities, which seem the obvious way, are none.
-pub const NO_SETCAP: &str = "setcap does not help: the pager runs inside the program, so a capability of coldpress is lost \
-when the program starts, and a program with file capabilities makes the dynamic loader ignore LD_PRELOAD.";
+pub const NO_SETCAP: &str = "setcap does not help: the program would not inherit the capability, and a program with file \
+capabilities ignores LD_PRELOAD.";
 
 #[cfg(test)]
 mod tests {

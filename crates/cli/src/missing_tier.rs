@@ -18,27 +18,25 @@ pub fn refuse(assessment: &Assessment) -> Refusal {
     refusal.mend(format!("All findings: {} doctor", own_name::get()))
 }
 
-/// What is missing and how to mend it, one line each.
+/// How to mend what is missing, and what that is; one line each. The commands come first: whoever reads this wants one.
 pub fn missing_lines(assessment: &Assessment) -> Vec<String> {
     let mut lines = Vec::new();
     for missing in &assessment.missing {
-        lines.push(format!("Missing: {}.", missing.what));
+        let several = missing.mends.len() > 1;
+        if several {
+            lines.push("One of these mends it:".to_owned());
+        }
         for (for_whom, command) in &missing.mends {
-            lines.push(format!(
-                "  - {for_whom}{}",
-                if command.is_empty() { "" } else { ":" }
-            ));
+            let colon = if command.is_empty() { "" } else { ":" };
+            lines.push(format!("  - {for_whom}{colon}"));
             if !command.is_empty() {
                 lines.push(format!("      {command}"));
             }
         }
-    }
-    if assessment
-        .missing
-        .iter()
-        .any(|missing| missing.mends.len() > 1)
-    {
-        lines.push(NO_SETCAP.to_owned());
+        lines.push(format!("Why: {}.", missing.what));
+        if several {
+            lines.push(NO_SETCAP.to_owned());
+        }
     }
     lines
 }
