@@ -20,7 +20,7 @@ const KNOWN: [(&str, &str); 5] = [
     ("crates/codec/src/press/avx2/decode.rs", "prepare"),
     ("crates/codec/src/press/avx2/encode.rs", "choose"),
     ("crates/codec/src/press/avx512/encode.rs", "choose"),
-    ("crates/pager/src/machine/sys.rs", "start_thread"),
+    ("crates/linux/src/sys.rs", "start_thread"),
 ];
 
 /// A function that is too long.

@@ -9,8 +9,8 @@
 //! libzstd also looks for hooks by which a program can trace it (weak symbols). A program that has
 //! some means its own libzstd; the pager's finds none.
 
+use coldpress_linux::sys;
 use coldpress_pager::machine::message;
-use coldpress_pager::machine::sys;
 use core::arch::global_asm;
 
 extern "C" fn refuse() -> ! {

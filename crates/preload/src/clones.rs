@@ -16,8 +16,8 @@
 use crate::entry;
 use crate::the_pager::pager;
 use crate::wrappers::{Wrapped, answer};
+use coldpress_linux::sys;
 use coldpress_pager::machine::message;
-use coldpress_pager::machine::sys;
 use coldpress_pager::space::exclusions::Reason;
 use coldpress_uffd::AddressRange;
 use core::arch::{asm, naked_asm};

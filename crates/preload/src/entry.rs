@@ -9,11 +9,11 @@
 use crate::the_pager::pager;
 use crate::{environment, libc_files, libc_symbols, sanitizers};
 use coldpress_interface::config::{TRACE_LOCKS, handed as names};
+use coldpress_linux::sys;
 use coldpress_pager::life::start;
 use coldpress_pager::machine::lock_trace as trace;
 use coldpress_pager::machine::message;
 use coldpress_pager::machine::run_file;
-use coldpress_pager::machine::sys;
 use coldpress_pager::settings::config::{Config, variable};
 use core::ffi::{c_char, c_int};
 use core::fmt::Write;
@@ -141,7 +141,7 @@ unsafe fn leave_alone(environment: *mut *mut c_char) {
 
 /// `coldpress run` tries in a process of its own whether the library can be loaded: no pager, no program.
 fn answer_trial() -> ! {
-    let mut text = coldpress_pager::machine::text::Text::<64>::new();
+    let mut text = coldpress_linux::text::Text::<64>::new();
     let _ = writeln!(
         text,
         "{} {}",

@@ -50,7 +50,7 @@ mod wrappers;
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     coldpress_pager::machine::message::say(format_args!("defect in the pager: {info}"));
-    coldpress_pager::machine::sys::abort()
+    coldpress_linux::sys::abort()
 }
 
 // Named by the precompiled core library; nothing here unwinds. Hidden: a program whose Rust runtime is a shared library

@@ -7,9 +7,9 @@
 
 use crate::the_pager::pager;
 use crate::wrappers::answer;
-use coldpress_pager::machine::maps;
+use coldpress_linux::maps;
+use coldpress_linux::sys;
 use coldpress_pager::machine::run_file;
-use coldpress_pager::machine::sys;
 use coldpress_pager::space::windows::ADDRESS_LIMIT;
 use coldpress_uffd::AddressRange;
 use core::ffi::c_int;

@@ -7,7 +7,7 @@
 
 use crate::the_pager::pager;
 use crate::wrappers::answer;
-use coldpress_pager::machine::sys;
+use coldpress_linux::sys;
 use core::ffi::c_int;
 use linux_raw_sys::general as nr;
 

@@ -5,8 +5,8 @@
 //! inside the kernel). `mremap` refuses such a range, so each piece is moved by a call of its
 //! own, onto a place reserved for the whole.
 
-use coldpress_pager::machine::maps;
-use coldpress_pager::machine::sys;
+use coldpress_linux::maps;
+use coldpress_linux::sys;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::ffi::c_int;
 use linux_raw_sys::general as nr;

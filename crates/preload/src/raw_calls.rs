@@ -1,7 +1,7 @@
 //! `syscall` and `prctl`: calls that have no function of their own in libc.
 //!
 //! Seccomp filters are installed by them: one that the pager cannot live with makes it leave before
-//! ([`filter`](coldpress_pager::machine::filter)). Futexes are used by them: where the kernel takes the word of a futex without
+//! ([`filter`](coldpress_linux::filter)). Futexes are used by them: where the kernel takes the word of a futex without
 //! waiting for it (locks that lend priority, `FUTEX_WAKE_OP`), a word that is away gives EFAULT, and the call is made
 //! again with the word in place. And what libc has functions for, which the library stands in for, is the same by number.
 //!
@@ -13,9 +13,9 @@
 use crate::the_pager::pager;
 use crate::wrappers::answer;
 use crate::{environment, libc_symbols};
-use coldpress_pager::machine::filter::{self, Instruction, Verdict};
+use coldpress_linux::filter::{self, Instruction, Verdict};
+use coldpress_linux::sys;
 use coldpress_pager::machine::message;
-use coldpress_pager::machine::sys;
 use coldpress_pager::space::exclusions::Reason;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};

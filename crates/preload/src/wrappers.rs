@@ -5,7 +5,7 @@
 
 use crate::the_pager::pager;
 use crate::{libc_symbols, piecewise};
-use coldpress_pager::machine::sys;
+use coldpress_linux::sys;
 use coldpress_pager::space::exclusions::{OldPlace, Reason};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::ffi::{CStr, c_int, c_uint, c_ulong, c_void};

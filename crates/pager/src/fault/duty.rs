@@ -262,7 +262,7 @@ mod tests {
     extern crate std;
     use super::*;
     use crate::machine::linux::Linux;
-    use crate::machine::sys;
+    use coldpress_linux::sys;
     use std::thread;
     use std::time::{Duration, Instant};
 

@@ -4,9 +4,9 @@ use crate::Pager;
 use crate::fork::protocol::Operation;
 use crate::machine::linux::Linux;
 use crate::machine::os::Os;
-use crate::machine::sys;
 use crate::space::exclusions::Reason;
 use coldpress_engine::Entry;
+use coldpress_linux::sys;
 use core::sync::atomic::Ordering::Relaxed;
 use lock_api::RawMutex;
 

@@ -18,12 +18,12 @@
 
 use crate::Pager;
 use crate::machine::linux::Linux;
-use crate::machine::maps;
 use crate::machine::message;
 use crate::machine::os::Os;
-use crate::machine::sys;
 use coldpress_codec::Page;
 use coldpress_engine::{Content, Entry, LEAF_PAGES, SEGMENT_PAGES};
+use coldpress_linux::maps;
+use coldpress_linux::sys;
 use coldpress_uffd::{AddressRange, Errno, Features, PAGE_SIZE, Userfaultfd};
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::Relaxed;

@@ -14,8 +14,8 @@
 //! * I1: the process is ended only when no thread is listed but the leader, a zombie, and the pager's.
 
 use crate::Pager;
-use crate::machine::sys;
-use crate::machine::text::Text;
+use coldpress_linux::sys;
+use coldpress_linux::text::Text;
 use core::fmt::Write;
 use core::mem::MaybeUninit;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -172,7 +172,7 @@ impl Departure {
     fn leaders_status(&self) -> Option<i32> {
         let mut path = Text::<64>::default();
         let _ = write!(path, "/proc/self/task/{}/stat", self.process);
-        let status = crate::machine::proc_stat::stat_field(path.as_c_str()?, 52)?;
+        let status = coldpress_linux::proc_stat::stat_field(path.as_c_str()?, 52)?;
         Some(status as i32)
     }
 }

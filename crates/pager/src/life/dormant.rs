@@ -32,8 +32,8 @@ use crate::life::start::StartError;
 use crate::machine::futex::{set_and_wake, wait_while};
 use crate::machine::linux::{Linux, Statm};
 use crate::machine::os::Meter;
-use crate::machine::sys;
 use crate::reclaim::turns as reclaim;
+use coldpress_linux::sys;
 use core::sync::atomic::{
     AtomicBool, AtomicU32,
     Ordering::{Acquire, SeqCst},

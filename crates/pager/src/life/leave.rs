@@ -26,16 +26,16 @@
 //!
 //! What remains: the reservation with its tables, a few hundred kilobytes, and the statistics page.
 
-use crate::machine::filter;
-use crate::machine::filter::{Instruction, Verdict};
 use crate::machine::futex::{add_and_wake, set_and_wake, wait_while};
 use crate::machine::late::Late;
 use crate::machine::linux::Linux;
 use crate::machine::message;
 use crate::machine::os::{Os, SignalsBlocked};
-use crate::machine::sys;
 use crate::{Codec, Pager};
 use coldpress_engine::{Entry, LEAF_PAGES, SEGMENT_PAGES, Worker};
+use coldpress_linux::filter;
+use coldpress_linux::filter::{Instruction, Verdict};
+use coldpress_linux::sys;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicU32,

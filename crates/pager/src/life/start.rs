@@ -19,15 +19,15 @@ use crate::machine::linux::{Linux, Statm};
 use crate::machine::lock_trace as trace;
 use crate::machine::message;
 use crate::machine::os::{Meter, Os, Userfaults};
-use crate::machine::proc_stat;
 use crate::machine::run_file;
-use crate::machine::sys;
 use crate::reclaim::turns as reclaim;
 use crate::report::statistics;
 use crate::settings::config::MAX_HANDLERS;
 use crate::{Codec, Pager};
 use coldpress_engine::Reclaimer;
 use coldpress_interface::PAGE_SIZE;
+use coldpress_linux::proc_stat;
+use coldpress_linux::sys;
 use coldpress_uffd::{Errno, Features, Pagemap, Userfaultfd};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize,

@@ -9,7 +9,7 @@ use crate::Pager;
 use crate::life::departure::Departure;
 use crate::machine::linux::Linux;
 use crate::machine::message;
-use crate::machine::sys;
+use coldpress_linux::sys;
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 

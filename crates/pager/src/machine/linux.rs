@@ -1,12 +1,12 @@
 //! Linux as the pager's [`Os`]: every call is the system call itself.
 
-use crate::machine::maps;
 use crate::machine::os::{Alarm, Meter, Os, PopulatedPages, ProcessFiles, Userfaults};
-use crate::machine::proc_stat;
-use crate::machine::sys;
-use crate::machine::text::Text;
 use crate::{Codec, Pager};
 use coldpress_engine::Worker;
+use coldpress_linux::maps;
+use coldpress_linux::proc_stat;
+use coldpress_linux::sys;
+use coldpress_linux::text::Text;
 use coldpress_uffd::{
     AddressRange, Errno, Message, Moved, PAGE_SIZE, Pagemap, Region, Userfaultfd,
 };

@@ -16,9 +16,9 @@
 
 use crate::Pager;
 use crate::machine::os::Os;
-use crate::machine::sys;
-use crate::machine::text::Text;
 use coldpress_interface::histogram::LogLinear;
+use coldpress_linux::sys;
+use coldpress_linux::text::Text;
 use coldpress_uffd::AddressRange;
 use core::cell::UnsafeCell;
 use core::fmt::Write;

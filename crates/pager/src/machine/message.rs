@@ -6,8 +6,8 @@
 //! ends with the next instruction.
 
 use crate::machine::run_file;
-use crate::machine::text::Text;
 use coldpress_interface::run_file::TEXT_BYTES;
+use coldpress_linux::text::Text;
 use core::fmt::{self, Write};
 
 /// Says one line, without `coldpress: ` and the end of the line. Can be called anywhere.

@@ -10,6 +10,7 @@
 
 use crate::{Codec, Pager};
 use coldpress_engine::Worker;
+pub use coldpress_linux::sys::{MADV_DOFORK, MADV_DONTFORK, MADV_DONTNEED, MADV_POPULATE_READ};
 use coldpress_uffd::{AddressRange, Errno, Message, Moved, PAGE_SIZE, Region};
 use core::ffi::c_int;
 use core::sync::atomic::AtomicU32;
@@ -267,12 +268,3 @@ impl<O: Os> Drop for SignalsBlocked<O> {
         O::set_signals(self.before);
     }
 }
-
-/// Drops a range's pages.
-pub const MADV_DONTNEED: c_int = 4;
-/// Leaves a range out of forked children.
-pub const MADV_DONTFORK: c_int = 10;
-/// Gives a range to forked children again.
-pub const MADV_DOFORK: c_int = 11;
-/// Faults in what can be read.
-pub const MADV_POPULATE_READ: c_int = 22;

@@ -11,9 +11,9 @@
 //!   it is seen that one may yet claim a slot, as forked children that wait with starting a pager do.
 //! * I3: the mapping stays as long as the process; nothing of it is ever evicted (it is shared memory).
 
-use crate::machine::sys;
 use coldpress_interface::page::Page;
 use coldpress_interface::run_file::{FILE_BYTES, Head, slot_at};
+use coldpress_linux::sys;
 use coldpress_uffd::AddressRange;
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -53,7 +53,7 @@ pub unsafe fn open(path: Option<&[u8]>) {
 }
 
 fn map(path: &[u8]) -> Option<*mut Head> {
-    let mut text = crate::machine::text::Text::<PATH_BYTES>::default();
+    let mut text = coldpress_linux::text::Text::<PATH_BYTES>::default();
     text.push(path);
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = rustix::fs::open(text.as_c_str()?, flags, Mode::empty()).ok()?;

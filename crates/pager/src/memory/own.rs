@@ -11,11 +11,11 @@
 use crate::machine::futex::FutexLock;
 use crate::machine::linux::Linux;
 use crate::machine::os::{self, Os};
-use crate::machine::sys;
 use crate::memory::areas::{Area, Areas};
 use crate::memory::frame_counts::FrameCounts;
 use coldpress_arena::{CHUNK_BYTES, ChunkSource};
 use coldpress_engine::STAGING_SLOTS;
+use coldpress_linux::sys;
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
 use core::ptr::NonNull;
 use core::sync::atomic::{

@@ -112,7 +112,7 @@ struct Reclaim<O: Os = Linux> {
 /// Shortens the turns of the calling thread, which is going to be the reclaim thread: while the program still waits for
 /// the start.
 pub(crate) fn take_turns() {
-    crate::machine::sys::set_time_slice(TIME_SLICE_NS);
+    coldpress_linux::sys::set_time_slice(TIME_SLICE_NS);
 }
 
 impl<O: Os> Pager<O> {

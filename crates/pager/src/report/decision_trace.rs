@@ -25,13 +25,13 @@
 
 use crate::Pager;
 use crate::machine::os::Os;
-use crate::machine::sys;
-use crate::machine::text::Text;
 use crate::memory::own::Memory;
 use crate::settings::config::Config;
 use coldpress_arena::CHUNK_BYTES;
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::{Failure, NAME_BYTES, Rule, Statistics};
+use coldpress_linux::sys;
+use coldpress_linux::text::Text;
 use core::cell::UnsafeCell;
 use core::fmt::Write;
 use core::sync::atomic::{

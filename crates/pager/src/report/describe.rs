@@ -4,7 +4,7 @@
 
 use crate::Pager;
 use crate::machine::os::Os;
-use crate::machine::text::Text;
+use coldpress_linux::text::Text;
 use coldpress_uffd::PAGE_SIZE;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;

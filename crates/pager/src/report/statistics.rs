@@ -2,10 +2,7 @@
 
 use crate::Pager;
 use crate::machine::os::Os;
-use crate::machine::proc_stat::{self, TICK_NS, process_user_ns, stat_field};
 use crate::machine::run_file;
-use crate::machine::sys;
-use crate::machine::text::Text;
 use crate::settings::config::Config;
 use crate::settings::watermarks::Watermarks;
 use coldpress_engine::tunables::{Linux, TABLE};
@@ -16,6 +13,9 @@ use coldpress_interface::statistics::{
     Failure, MAGIC, NAME_BYTES, Name, Rule, Statistics, VERSION,
 };
 use coldpress_interface::triggers::Triggers;
+use coldpress_linux::proc_stat::{self, TICK_NS, process_user_ns, stat_field};
+use coldpress_linux::sys;
+use coldpress_linux::text::Text;
 use coldpress_storage::Usage;
 use coldpress_uffd::PAGE_SIZE;
 use core::fmt::Write;

@@ -18,13 +18,13 @@ use crate::Pager;
 use crate::machine::futex::FutexLock;
 use crate::machine::late::Late;
 use crate::machine::linux::Linux;
-use crate::machine::maps;
 use crate::machine::os::{Os, PopulatedPages, ProcessFiles};
 use crate::space::exclusions::{ARENA_BYTES, Exclusions};
 use crate::space::mapping_count::MappingCount;
 use crate::space::paging::Space;
 use crate::space::windows::{ADDRESS_LIMIT, WINDOW_BYTES, parts, skip_parts};
 use coldpress_engine::{Growth, LEAF_PAGES};
+use coldpress_linux::maps;
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
 use lock_api::RawMutex;
 

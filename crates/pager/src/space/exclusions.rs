@@ -23,7 +23,7 @@
 use crate::machine::futex::FutexLock;
 use crate::machine::linux::Linux;
 use crate::machine::os::{Os, ProcessFiles};
-use crate::machine::sys;
+use coldpress_linux::sys;
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 

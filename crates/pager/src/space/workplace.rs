@@ -5,7 +5,6 @@
 //! tables costs two pages a worker, and handlers that never answer a fault cost nothing.
 
 use crate::machine::os::Os;
-use crate::machine::sys;
 use crate::memory::areas::Area;
 use crate::memory::own::Memory;
 use crate::space::paging::Space;
@@ -14,6 +13,7 @@ use coldpress_arena::Zeroable;
 use coldpress_codec::PageCodec;
 use coldpress_codec::press_dense::{DenseTables, Trainer};
 use coldpress_engine::{MAX_WORKERS, Reclaimer, Recoder, RecoderRoom, Worker, Workspace};
+use coldpress_linux::sys;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 

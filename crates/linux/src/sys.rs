@@ -5,10 +5,18 @@
 //! table of their own, which no descriptor sweep of the program reaches. They own a stack and a
 //! thread block from the pager's memory, run with every signal blocked, and never return.
 
-pub use crate::machine::os::{MADV_DOFORK, MADV_DONTFORK, MADV_DONTNEED, MADV_POPULATE_READ};
 use core::arch::asm;
 use core::ffi::{c_int, c_void};
 use linux_raw_sys::general as nr;
+
+/// Drops pages.
+pub const MADV_DONTNEED: c_int = 4;
+/// Keeps memory from children.
+pub const MADV_DONTFORK: c_int = 10;
+/// Has children inherit memory again.
+pub const MADV_DOFORK: c_int = 11;
+/// Faults in what can be read.
+pub const MADV_POPULATE_READ: c_int = 22;
 
 /// A raw system call. The result is negative on error.
 ///

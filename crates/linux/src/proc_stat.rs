@@ -1,11 +1,11 @@
 //! Files of `/proc` that hold numbers: `stat` and `schedstat` of the process and its threads (`proc_pid_stat(5)`).
 
-use crate::machine::text::Text;
+use crate::text::Text;
 use core::fmt::Write;
 use rustix::fs::{Mode, OFlags};
 
 /// A numeric field (counted from 1) of a `stat` file.
-pub(crate) fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
+pub fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
     let mut buffer = [0u8; 1024];
     let line = read_file(path, &mut buffer)?;
     // The command may hold anything; it ends with the last parenthesis, and is field 2.
@@ -16,16 +16,16 @@ pub(crate) fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
 }
 
 /// What the kernel counts processor time of threads in.
-pub(crate) const TICK_NS: u64 = 10_000_000;
+pub const TICK_NS: u64 = 10_000_000;
 
 /// User time of the process, in nanoseconds, those of its threads included that have ended.
-pub(crate) fn process_user_ns() -> u64 {
+pub fn process_user_ns() -> u64 {
     stat_field(c"/proc/self/stat", 14).unwrap_or(0) * TICK_NS
 }
 
 /// For how long a thread was ready to run and had no processor, in nanoseconds, and how often it was given one. Nothing
 /// where the kernel does not keep count (`CONFIG_SCHED_INFO`).
-pub(crate) fn ready(thread: u32) -> Option<(u64, u64)> {
+pub fn ready(thread: u32) -> Option<(u64, u64)> {
     let mut path = Text::<64>::default();
     let _ = write!(path, "/proc/self/task/{thread}/schedstat");
     let mut buffer = [0u8; 128];
