@@ -9,7 +9,7 @@ use crate::{AddressRange, Errno, PAGE_SIZE};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use linux_raw_sys::general as sys;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, opcode};
 
 const UFFDIO: u8 = 0xAA;
@@ -69,6 +69,11 @@ impl Features {
             | Self::POISON.0
             | Self::MOVE.0,
     );
+
+    /// These and others.
+    pub const fn with(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
 
     /// Whether all bits of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
@@ -216,6 +221,16 @@ impl Userfaultfd {
     pub unsafe fn from_device_number(device: i32) -> Result<Self, Errno> {
         // SAFETY: as the caller promises.
         Self::from_device(unsafe { BorrowedFd::borrow_raw(device) })
+    }
+
+    /// The userfaultfd of a forked child, as [`Message::Fork`] names it.
+    ///
+    /// # Safety
+    /// The descriptor was read from such a message, and nothing else has taken it.
+    pub unsafe fn of_child(descriptor: i32) -> Self {
+        // SAFETY: as the caller promises: open, and nobody else's.
+        let fd = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        Self { fd }
     }
 
     /// The API handshake, once before anything else. Returns all features of the kernel.
