@@ -14,6 +14,7 @@ use crate::help;
 use crate::refusal::{EXIT_REFUSED, Refusal};
 use crate::set::SetArguments;
 use crate::settings::Settings;
+use crate::show_settings::SettingsArguments;
 use crate::size::Budget;
 use crate::status::StatusArguments;
 use crate::streams;
@@ -58,9 +59,10 @@ Examples:
 Settings come from the command line, else from the environment (COLDPRESS_BUDGET, \
 COLDPRESS_COLD_AFTER, COLDPRESS_TRIGGER, COLDPRESS_CODEC, COLDPRESS_STORAGE, \
 COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW, COLDPRESS_STATS, COLDPRESS_TRACE, COLDPRESS_QUIET, \
-COLDPRESS_VERBOSE, COLDPRESS_TUNE), else from the file of --config (or COLDPRESS_CONFIG), which is TOML with the \
-names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true; tunables in a table \
-[tune]. Budget, cold age, triggers and tunables can be changed while the program runs: coldpress set --help
+COLDPRESS_VERBOSE, COLDPRESS_TUNE), else from files: coldpress.toml and coldpress.toml.d/*.conf in \
+~/.config/coldpress, /run/coldpress, /etc/coldpress and /usr/lib/coldpress, or that of --config (or COLDPRESS_CONFIG) \
+instead of all these. Files are TOML with the names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true; \
+tunables in a table [tune]. coldpress settings shows where each comes from. Budget, cold age, triggers and tunables can be changed while the program runs: coldpress set --help
 
 Exit status: the program's own; 125 if coldpress refuses (coldpress doctor tells why), \
 126 if the program cannot be executed, 127 if it is not found.";
@@ -89,6 +91,9 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show the settings that a run without options has, and where each comes from
+    #[command(after_help = crate::show_settings::HELP)]
+    Settings(SettingsArguments),
     /// Change budget, cold age or triggers of a program while it runs
     #[command(after_help = crate::set::HELP)]
     Set(SetArguments),
@@ -173,7 +178,8 @@ pub struct RunArguments {
     /// Print a longer summary: evictions, faults, latencies, processor time, settings
     #[arg(short, long)]
     pub verbose: bool,
-    /// Take from this TOML file what is given neither here nor in the environment
+    /// Take from this TOML file, instead of those of the machine and the user, what is given
+    /// neither here nor in the environment
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The program and its arguments

@@ -1,4 +1,4 @@
-//! `--config FILE`: settings in TOML, under the names of the options.
+//! Files of settings: TOML, under the names of the options.
 //!
 //! ```toml
 //! budget = "1G"            # or bytes: 1073741824
@@ -13,30 +13,60 @@
 //! What is wrong is said with the number of its line. A key that is no setting is refused: a budget
 //! that is misspelt would be none.
 
+use crate::config_layers::{self, Directory};
+use crate::config_trust;
 use crate::refusal::Refusal;
-use crate::settings::{self, Settings};
+use crate::settings::{self, Told};
 use crate::tune;
 use std::fs;
+use std::io::Read;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
-/// Reads a file of settings.
-pub fn read(path: &Path) -> Result<Settings, Refusal> {
-    let shown = path.display();
-    let text = fs::read_to_string(path)
-        .map_err(|error| Refusal::new(format!("--config: {shown} cannot be read: {error}")))?;
-    parse(&text).map_err(|(line, why)| Refusal::new(format!("{shown}:{line}: {why}")))
+/// Reads the file that the caller has named.
+pub fn read(path: &Path) -> Result<Told, Refusal> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        Refusal::new(format!(
+            "--config: {} cannot be read: {error}",
+            path.display()
+        ))
+    })?;
+    parse_file(path, &text)
 }
 
-/// The settings in `text`; or the line of what is wrong, and why.
-fn parse(text: &str) -> Result<Settings, (usize, String)> {
+/// Reads all files of settings that are found in the directories (lowest first), the higher over the lower; and tells
+/// which these are, lowest first.
+pub fn read_found(directories: &[Directory]) -> Result<(Told, Vec<PathBuf>), Refusal> {
+    let files = config_layers::files(directories)?;
+    let mut all = Told::default();
+    for path in &files {
+        let mut text = String::new();
+        if let Some(mut file) = config_trust::open(path)? {
+            file.read_to_string(&mut text).map_err(|error| {
+                Refusal::new(format!("{} cannot be read: {error}", path.display()))
+            })?;
+        }
+        all = parse_file(path, &text)?.over(all);
+    }
+    Ok((all, files))
+}
+
+fn parse_file(path: &Path, text: &str) -> Result<Told, Refusal> {
+    let shown = path.display();
+    parse(text, &shown.to_string())
+        .map_err(|(line, why)| Refusal::new(format!("{shown}:{line}: {why}")))
+}
+
+/// The settings in `text`, of the file `name`; or the line of what is wrong, and why.
+fn parse(text: &str, name: &str) -> Result<Told, (usize, String)> {
     let line = |span: Range<usize>| 1 + text[..span.start.min(text.len())].matches('\n').count();
+    let place = |span: Range<usize>| format!("{name}:{}", line(span));
     let table = DeTable::parse(text).map_err(|error| {
         let message = error.message().replace('\n', ", ");
         (error.span().map_or(1, line), message)
     })?;
-    let mut read = Settings::default();
+    let mut read = Told::default();
     for (key, value) in table.get_ref() {
         let name = key.get_ref().as_ref();
         let setting = settings::named(name).ok_or_else(|| {
@@ -55,14 +85,15 @@ fn parse(text: &str) -> Result<Settings, (usize, String)> {
                     .ok_or_else(|| (line(value.span()), format!("{name}: it takes one value")))?;
                 let (name, word) = tune::value_of(name, &text)
                     .map_err(|why| (line(key.span()), format!("tune: {why}")))?;
-                read.tune.get_or_insert_default().set(name, word);
+                read.set_tunable(name, word, &place(key.span()));
             }
             continue;
         }
         let wrong = |why: String| (line(value.span()), format!("{name}: {why}"));
         let text = as_text(value.get_ref())
             .ok_or_else(|| wrong("it takes a text, such as \"30s\", or a number".to_owned()))?;
-        (setting.read)(&mut read, &text).map_err(wrong)?;
+        read.set(setting, &text, &place(key.span()))
+            .map_err(wrong)?;
     }
     Ok(read)
 }
@@ -88,26 +119,48 @@ fn as_text(value: &DeValue<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Settings;
     use crate::size::Budget;
     use coldpress_interface::triggers::Triggers;
+
+    fn settings_in(text: &str) -> Settings {
+        parse(text, "file").unwrap().settings
+    }
 
     #[test]
     fn values_are_those_of_the_command_line() {
         let text = "# a comment\nbudget = 1_073_741_824\ncold-after = 1.5\nquiet = true\n\
                     trigger = [\"eager\", \"critical\"]\nstats = 'a b.json'\n";
-        let read = parse(text).unwrap();
+        let read = settings_in(text);
         assert_eq!(read.budget, Some(Budget::Bytes(1 << 30)));
         assert_eq!(read.cold_after_ms, Some(1_500));
         assert_eq!(read.triggers, Triggers::from_text("eager,critical").ok());
         assert_eq!((read.quiet, read.codec), (Some(true), None));
         assert_eq!(read.stats.unwrap().to_str(), Some("a b.json"));
-        assert_eq!(parse("").unwrap(), Settings::default());
+        assert_eq!(settings_in(""), Settings::default());
         let tuned = "[tune]\nthreshold = 60\nsame_filled = false\n\
                      \"kernel.page-scanner.lru-action\" = \"compress_only\"\n";
         let list = tune::parse("threshold=60 same_filled=off lru_action=compress_only");
-        assert_eq!(parse(tuned).unwrap().tune, list.ok());
+        assert_eq!(settings_in(tuned).tune, list.ok());
         let list = "tune = ['same_filled=off', 'lru_action=compress_only', 'threshold=60']";
-        assert_eq!(parse(tuned).unwrap(), parse(list).unwrap());
+        assert_eq!(settings_in(tuned), settings_in(list));
+    }
+
+    #[test]
+    fn each_setting_knows_its_line() {
+        let text = "quiet = true\n\nbudget = '1G'\n[tune]\nthreshold = 60\n";
+        let said = parse(text, "/etc/x.toml").unwrap().said;
+        let mut lines: Vec<String> = said
+            .iter()
+            .map(|said| format!("{} {} {}", said.name, said.value, said.from))
+            .collect();
+        lines.sort();
+        let expected = [
+            "budget 1G /etc/x.toml:3",
+            "quiet true /etc/x.toml:1",
+            "tune.kernel.compression.threshold 60 /etc/x.toml:5",
+        ];
+        assert_eq!(lines, expected);
     }
 
     #[test]
@@ -134,7 +187,7 @@ mod tests {
             ("budget = \"1G", 1, ""),
             ("\nbudget = '1G'\nbudget = '2G'", 3, "duplicate"),
         ] {
-            let (found, why) = parse(text).unwrap_err();
+            let (found, why) = parse(text, "file").unwrap_err();
             assert!(
                 found == line && why.contains(word),
                 "{text:?}: {found}: {why}"

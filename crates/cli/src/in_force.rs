@@ -1,27 +1,36 @@
-//! The settings in force: those of the command line over those of the environment over those of the file, and the budget
+//! The settings in force: those of the command line over those of the environment over those of files, and the budget
 //! that memory's limits leave.
 
 use crate::budget::BudgetInForce;
 use crate::config_file;
+use crate::config_layers;
 use crate::memory_limit;
 use crate::refusal::Refusal;
-use crate::settings::Settings;
+use crate::settings::{Settings, Told};
 use crate::size::Budget;
 use std::path::PathBuf;
 
-/// What a run without options would be refused for: settings in the environment and their file, memory's limits.
+/// What a run without options would be refused for: settings in the environment and in files, memory's limits.
 pub fn surroundings() -> Result<(), Refusal> {
     budget(&settings(Settings::default(), None)?).map(drop)
 }
 
-/// What the command line, the environment and the file say.
+/// What the command line, the environment and files say.
 pub fn settings(upper: Settings, config: Option<PathBuf>) -> Result<Settings, Refusal> {
-    let upper = upper.over(Settings::from_environment()?);
+    let (lower, _) = told(config)?;
+    Ok(upper.over(lower.settings))
+}
+
+/// What the environment and files say, and the files, lowest first. The file that the command line or
+/// `COLDPRESS_CONFIG` names is read instead of those of the machine and of the user.
+pub fn told(config: Option<PathBuf>) -> Result<(Told, Vec<PathBuf>), Refusal> {
+    let environment = Told::from_environment()?;
     let named = std::env::var_os("COLDPRESS_CONFIG").filter(|name| !name.is_empty());
-    Ok(match config.or(named.map(Into::into)) {
-        Some(path) => upper.over(config_file::read(&path)?),
-        None => upper,
-    })
+    let (lower, files) = match config.or(named.map(Into::into)) {
+        Some(path) => (config_file::read(&path)?, vec![path]),
+        None => config_file::read_found(&config_layers::directories())?,
+    };
+    Ok((environment.over(lower), files))
 }
 
 /// The budget that the settings ask for, within the limits of this machine and of the memory group.

@@ -2,6 +2,7 @@
 //!
 //! * `run` starts a program with the pager's library preloaded ([`run`]);
 //! * `doctor` tells whether this machine lets the pager work, and how to mend it ([`doctor`]);
+//! * `settings` shows which settings a run has, and where they come from ([`show_settings`]);
 //! * `set` changes settings of a program that runs ([`set`]);
 //! * `status` shows the processes under a pager ([`status`]);
 //! * `trace` shows what was decided when in a run ([`trace`]);
@@ -29,6 +30,8 @@ mod choice;
 mod closing;
 mod columns;
 mod config_file;
+mod config_layers;
+mod config_trust;
 mod damon;
 mod decimal;
 mod detail;
@@ -73,6 +76,7 @@ mod schema;
 mod script;
 mod set;
 mod settings;
+mod show_settings;
 mod signals;
 mod size;
 mod smaps;
@@ -120,6 +124,7 @@ fn execute(command: Command) -> Result<u8, Refusal> {
     match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Doctor { json } => doctor::doctor(json),
+        Command::Settings(arguments) => show_settings::show(&arguments),
         Command::Set(arguments) => set::set(&arguments),
         Command::Status(arguments) => status::status(&arguments),
         Command::Trace(arguments) => trace::trace(&arguments),

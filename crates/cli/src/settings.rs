@@ -1,5 +1,6 @@
-//! What a run is to do, put together from four places: the command line, the environment, a file,
-//! and what holds where none of them says anything, in this order.
+//! What a run is to do, put together from four places: the command line, the environment, files,
+//! and what holds where none of them says anything, in this order. What the environment and the files say is
+//! kept with the place that said it ([`Told`]).
 //!
 //! One table has all settings ([`SETTINGS`]). The name of a setting is its option on the command line
 //! (`--cold-after`), its key in the file (`cold-after`) and, in capitals, its variable
@@ -126,6 +127,69 @@ impl Settings {
             },
         }
     }
+}
+
+/// A setting, as one place says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// Its name; of a tunable `tune.NAME`.
+    pub name: String,
+    /// Its value, as it is written there.
+    pub value: String,
+    /// The place: a variable, or a file and its line.
+    pub from: String,
+}
+
+/// Settings, with the places that said them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Told {
+    /// The settings.
+    pub settings: Settings,
+    /// Where each is from.
+    pub said: Vec<Said>,
+}
+
+impl Told {
+    /// Sets what `from` says of a setting.
+    pub fn set(&mut self, setting: &Setting, value: &str, from: &str) -> Result<(), String> {
+        let mut read = Settings::default();
+        (setting.read)(&mut read, value)?;
+        match read.tune.take() {
+            Some(tune) => {
+                for (name, word) in tune.values() {
+                    self.set_tunable(name, word, from);
+                }
+            }
+            None => self.note(setting.name.to_owned(), value.to_owned(), from),
+        }
+        let lower = std::mem::take(&mut self.settings);
+        self.settings = read.over(lower);
+        Ok(())
+    }
+
+    /// Sets what `from` says of a tunable.
+    pub fn set_tunable(&mut self, name: &'static str, word: u64, from: &str) {
+        let value = tune::shown(name, word).unwrap_or_default();
+        self.note(format!("tune.{name}"), value, from);
+        self.settings.tune.get_or_insert_default().set(name, word);
+    }
+
+    fn note(&mut self, name: String, value: String, from: &str) {
+        self.said.retain(|said| said.name != name);
+        let from = from.to_owned();
+        self.said.push(Said { name, value, from });
+    }
+
+    /// These, and what `lower` says of others.
+    pub fn over(self, lower: Self) -> Self {
+        let mut said = lower.said;
+        said.retain(|lower| self.said.iter().all(|upper| upper.name != lower.name));
+        said.extend(self.said);
+        Self {
+            settings: self.settings.over(lower.settings),
+            said,
+        }
+    }
 
     /// What the environment says. An empty variable says nothing.
     pub fn from_environment() -> Result<Self, Refusal> {
@@ -133,18 +197,18 @@ impl Settings {
     }
 
     fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, Refusal> {
-        let mut settings = Self::default();
+        let mut told = Self::default();
         for setting in SETTINGS {
             let name = setting.variable();
             let Some(value) = variable(&name).filter(|value| !value.is_empty()) else {
                 continue;
             };
             let text = value.to_string_lossy();
-            (setting.read)(&mut settings, &text).map_err(|why| {
+            told.set(setting, &text, &name).map_err(|why| {
                 Refusal::new(format!("{name}: {why}")).mend(format!("Correct it, or: unset {name}"))
             })?;
         }
-        Ok(settings)
+        Ok(told)
     }
 }
 
@@ -156,7 +220,7 @@ mod tests {
     fn every_setting_has_a_variable_of_its_own() {
         let variables: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
         assert_eq!(variables[1], "COLDPRESS_COLD_AFTER");
-        let read = Settings::from_variables(|name| {
+        let read = Told::from_variables(|name| {
             let values = [
                 ("COLDPRESS_BUDGET", "64M"),
                 ("COLDPRESS_COLD_AFTER", "30s"),
@@ -178,8 +242,15 @@ mod tests {
             quiet: Some(false),
             ..Settings::default()
         };
-        assert_eq!(read.unwrap(), expected);
-        let wrong = Settings::from_variables(|name| {
+        let read = read.unwrap();
+        assert_eq!(read.settings, expected);
+        let from = |name: &str| {
+            let said = read.said.iter().find(|said| said.name == name);
+            said.map(|said| (said.value.as_str(), said.from.as_str()))
+        };
+        assert_eq!(from("budget"), Some(("64M", "COLDPRESS_BUDGET")));
+        assert_eq!(from("storage"), None);
+        let wrong = Told::from_variables(|name| {
             (name == "COLDPRESS_COLD_AFTER").then(|| OsString::from("soon"))
         });
         let text = wrong.unwrap_err().to_string();
@@ -198,5 +269,26 @@ mod tests {
         };
         let merged = settings(1, None).over(settings(2, Some(true)));
         assert_eq!(merged, settings(1, Some(true)));
+    }
+
+    #[test]
+    fn of_what_several_places_say_the_upper_one_is_named() {
+        let told = |list: &[(&str, &str)], from: &str| {
+            let mut told = Told::default();
+            for (name, value) in list {
+                told.set(named(name).unwrap(), value, from).unwrap();
+            }
+            told
+        };
+        let upper = told(&[("budget", "1G"), ("tune", "threshold=60")], "upper");
+        let lower = [
+            ("budget", "2G"),
+            ("tune", "threshold=50,read_ahead_pages=0"),
+        ];
+        let both = upper.over(told(&lower, "lower"));
+        let mut said: Vec<_> = both.said.iter().map(|s| (&*s.value, &*s.from)).collect();
+        said.sort_unstable();
+        assert_eq!(said, [("0", "lower"), ("1G", "upper"), ("60", "upper")]);
+        assert_eq!(both.settings.budget, Some(Budget::Bytes(1 << 30)));
     }
 }

@@ -1,7 +1,7 @@
 //! The directories in which managed processes keep their statistics files.
 //!
 //! `run` chooses one: `$COLDPRESS_STATISTICS_DIR`, else `$XDG_RUNTIME_DIR/coldpress`, else
-//! `/run/coldpress` (root), else `/tmp/coldpress-UID`. It is made with mode 0700 and used only if
+//! `/run/coldpress/runs` (root), else `/tmp/coldpress-UID`. It is made with mode 0700 and used only if
 //! it is a real directory that this user owns and nobody else may enter: in `/tmp` somebody else
 //! could have made it before. `status` reads all of them, and as root those of every user.
 
@@ -13,10 +13,17 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+/// Root's, beside settings that every user may read (`config_layers.rs`).
+const OF_ROOT: &str = "/run/coldpress/runs";
+
 /// Makes (or finds) the directory for the files of programs that this user starts.
 pub fn prepare() -> Result<PathBuf, Refusal> {
     let mut reasons = Vec::new();
     for directory in own_candidates() {
+        if directory == Path::new(OF_ROOT) {
+            let parent = directory.parent().unwrap_or(Path::new("/"));
+            let _ = DirBuilder::new().mode(0o755).create(parent);
+        }
         match usable(&directory) {
             Ok(()) => return Ok(directory),
             Err(reason) => reasons.push(format!("{}: {reason}", directory.display())),
@@ -74,7 +81,7 @@ fn own_candidates() -> Vec<PathBuf> {
     candidates.extend(absolute(config::STATISTICS_DIR));
     candidates.extend(absolute("XDG_RUNTIME_DIR").map(|path| path.join("coldpress")));
     if user() == 0 {
-        candidates.push(PathBuf::from("/run/coldpress"));
+        candidates.push(PathBuf::from(OF_ROOT));
     }
     candidates.push(PathBuf::from(format!("/tmp/coldpress-{}", user())));
     candidates

@@ -226,6 +226,11 @@ impl Tune {
         Ok(asked)
     }
 
+    /// Their names and words.
+    pub fn values(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        self.0.clone().into_iter()
+    }
+
     /// Their names.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().map(|(name, _)| *name)

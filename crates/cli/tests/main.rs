@@ -9,4 +9,5 @@ mod eval;
 mod refusals;
 mod run_program;
 mod set;
+mod settings;
 mod status;

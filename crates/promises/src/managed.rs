@@ -69,7 +69,11 @@ impl<'a> Managed<'a> {
             place,
             binary: binary.into(),
             budget: "16M".into(),
-            environment: vec![("PROMISES_MANAGED".into(), "1".into())],
+            environment: vec![
+                ("PROMISES_MANAGED".into(), "1".into()),
+                // Not the settings of the machine and of the user.
+                ("COLDPRESS_CONFIG".into(), "/dev/null".into()),
+            ],
             options: Vec::new(),
             wrapper: Vec::new(),
             nobody: false,

@@ -30,6 +30,8 @@ fn clean(mut command: Command) -> Command {
         .env_remove("LD_PRELOAD")
         .envs(release_library().map(|library| ("COLDPRESS_PRELOAD_LIBRARY", library)))
         .env_remove("XDG_RUNTIME_DIR")
+        // Not the settings of the machine and of the user.
+        .env("COLDPRESS_CONFIG", "/dev/null")
         .stdin(Stdio::null());
     // SAFETY: the calls are async-signal-safe, and zeros are an empty set.
     unsafe {
