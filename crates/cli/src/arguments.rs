@@ -20,8 +20,10 @@ use crate::status::StatusArguments;
 use crate::streams;
 use crate::trace::TraceArguments;
 use crate::tune::{self, Tune};
+use crate::version;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use coldpress_codec::CodecKind;
 use coldpress_interface::triggers::Triggers;
 use coldpress_storage::StorageKind;
@@ -69,7 +71,7 @@ Exit status: the program's own; 125 if coldpress refuses (coldpress doctor tells
 
 /// The whole command line.
 #[derive(Debug, Parser)]
-#[command(name = "coldpress", version, max_term_width = 100)]
+#[command(name = "coldpress", version, long_version = version::long(), max_term_width = 100)]
 #[command(about = "Runs programs in less memory by compressing the pages they do not use")]
 struct CommandLine {
     #[command(subcommand)]
@@ -111,6 +113,18 @@ pub enum Command {
     Eval(EvalArguments),
     /// Measure the discardable cache when memory runs short
     Bench(BenchArguments),
+    /// Print completions for a shell
+    #[command(after_help = crate::completions::HELP)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print a manual page, or the names of all
+    #[command(hide = true)]
+    Manual {
+        /// The page: coldpress-run
+        page: Option<String>,
+    },
 }
 
 /// Arguments of `coldpress run`. Their comments are the help text.
@@ -211,6 +225,11 @@ impl RunArguments {
     }
 }
 
+/// The definition of the command line, for what is made of it.
+pub fn definition() -> clap::Command {
+    CommandLine::command()
+}
+
 /// Parses the command line. The error is for [`tell`].
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Error> {
     CommandLine::try_parse_from(arguments).map(|line| line.command)
@@ -259,7 +278,6 @@ fn one_line(error: &clap::Error) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     fn parse_text(line: &str) -> Result<Command, clap::Error> {
         CommandLine::try_parse_from(line.split(' ')).map(|line| line.command)
@@ -268,6 +286,16 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn what_the_readme_types_is_understood() {
+        let lines = include_str!("../README.md").lines();
+        let typed: Vec<&str> = lines.filter_map(|line| line.strip_prefix("$ ")).collect();
+        assert!(typed.len() > 3);
+        for line in typed.iter().filter(|line| line.starts_with("coldpress ")) {
+            assert!(parse_text(line).is_ok(), "{line}");
+        }
     }
 
     /// An option that could not stand in the file, or a setting without an option.

@@ -8,7 +8,8 @@
 //! * `trace` shows what was decided when in a run ([`trace`]);
 //! * `capture` samples the pages of a live process ([`capture`]);
 //! * `eval` measures codecs and storages on captured pages ([`eval`]);
-//! * `bench cache` measures the discardable cache when memory runs short.
+//! * `bench cache` measures the discardable cache when memory runs short;
+//! * `completions` and `manual` print what packages install ([`completions`], [`manual`]).
 //!
 //! Data goes to standard output, messages to standard error. Exit statuses are the program's
 //! own for `run`, otherwise 0; 125 where Coldpress refuses, 126 where the program cannot be
@@ -29,6 +30,7 @@ mod chaos;
 mod choice;
 mod closing;
 mod columns;
+mod completions;
 mod config_file;
 mod config_layers;
 mod config_trust;
@@ -51,6 +53,7 @@ mod in_force;
 mod inactive;
 mod inherited;
 mod managed;
+mod manual;
 mod memory_limit;
 mod mend;
 mod messages;
@@ -98,6 +101,7 @@ mod trial;
 mod tune;
 mod unmanaged;
 mod userfaultfd;
+mod version;
 
 use arguments::Command;
 use refusal::Refusal;
@@ -131,5 +135,7 @@ fn execute(command: Command) -> Result<u8, Refusal> {
         Command::Capture(arguments) => capture::capture(&arguments),
         Command::Eval(arguments) => eval::eval(&arguments),
         Command::Bench(arguments) => bench_cache::bench(&arguments),
+        Command::Completions { shell } => completions::completions(shell),
+        Command::Manual { page } => manual::manual(page.as_deref()),
     }
 }

@@ -98,6 +98,8 @@ fn help_and_version_are_no_errors() {
         &["--version"],
         &["run", "--help"],
         &["status", "--help"],
+        &["settings", "--help"],
+        &["completions", "--help"],
     ] {
         let output = coldpress()
             .args(arguments)
@@ -108,6 +110,38 @@ fn help_and_version_are_no_errors() {
         assert!(stdout(&output).contains("coldpress") && !stdout(&output).contains('\x1b'));
         assert_eq!(stderr(&output), "");
     }
+}
+
+#[test]
+fn the_long_version_says_which_build_it_is_and_the_short_one_is_short() {
+    let version = |option: &str| stdout(&coldpress().arg(option).output().unwrap());
+    let short = concat!("coldpress ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(version("-V"), short);
+    let long = version("--version");
+    assert!(long.starts_with(short), "{long}");
+    for line in ["\ncommit:  ", "\ntarget:  x86_64-", "\nvectors: "] {
+        assert!(long.contains(line), "{long}");
+    }
+}
+
+#[test]
+fn manual_pages_and_completions_are_printed() {
+    let print = |arguments: &[&str]| {
+        let output = coldpress().args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let pages = print(&["manual"]);
+    assert!(pages.starts_with("coldpress\ncoldpress-run\n"), "{pages}");
+    for page in pages.lines() {
+        let text = print(&["manual", page]);
+        assert!(text.contains(".SH NAME"), "{page}: {text}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(print(&["completions", shell]).contains("cold-after"));
+    }
+    let absent = coldpress().args(["manual", "ls"]).output().unwrap();
+    assert_eq!(absent.status.code(), Some(125));
 }
 
 #[test]
