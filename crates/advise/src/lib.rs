@@ -14,6 +14,11 @@
 //! Nothing has to be linked or configured: the call is looked for in the running process, once. For C the same
 //! stands in `crates/preload/include/coldpress.h`.
 
+/// The example of `README.md`, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::sync::OnceLock;

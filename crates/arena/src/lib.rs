@@ -26,6 +26,11 @@
 #![no_std]
 #![deny(missing_docs)]
 
+/// The example of `README.md`, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 use core::marker::PhantomData;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{

@@ -94,6 +94,11 @@
 //! Implements seed 004, "LazyFree cache".
 #![deny(missing_docs)]
 
+/// The example of `README.md`, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod budget;
 mod cache;
 mod counters;

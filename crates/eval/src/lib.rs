@@ -33,6 +33,11 @@
 //! What is not here: capturing pages (the command does), and any opinion on which is best.
 #![deny(missing_docs)]
 
+/// The example of `README.md`, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod captured;
 mod churn;
 mod clock;

@@ -16,6 +16,11 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+/// The example of `README.md`, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod config;
 pub mod control;
 pub mod figures;

@@ -23,6 +23,11 @@
 #![no_std]
 #![deny(missing_docs)]
 
+/// The example of `README.md`, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod fault;
 pub mod fork;
 pub mod life;

@@ -13,6 +13,11 @@
 #![no_std]
 #![deny(missing_docs)]
 
+/// The example of `README.md`, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod pagemap;
 pub mod userfaultfd;
 
