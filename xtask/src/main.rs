@@ -16,6 +16,7 @@
 //! | [`suites`] | the test suites of other projects, natively and under `coldpress run` |
 //! | [`steps`] | cargo commands in order, and counting what tests say they did |
 //! | [`mod@bench`] | measurements beside kernel zram |
+//! | [`package`] | a Debian package and a tarball, and their use in a clean root; installing below a prefix |
 //! | [`corpus`] | pages captured of real programs, for `coldpress eval` |
 //! | [`cleanup`] | what is undone on every way out, Ctrl-C and panics included |
 //! | [`install`] | missing programs by `apt-get`, missing toolchain parts by `rustup` and `cargo` |
@@ -40,6 +41,7 @@ mod lazyfree;
 mod managed;
 mod miri;
 mod output;
+mod package;
 mod process;
 mod programs;
 mod progress;
@@ -96,6 +98,12 @@ enum Task {
     Lazyfree(lazyfree::Options),
     /// Fuzz the codecs, one target after the other.
     Fuzz(fuzz::Options),
+    /// Make a Debian package and a tarball.
+    Package(package::Options),
+    /// Build and install below a prefix: command, pager's library, cache's library, headers, manual pages.
+    Install(package::InstallOptions),
+    /// Remove what install has put there.
+    Uninstall(package::UninstallOptions),
 }
 
 fn main() -> ExitCode {
@@ -116,6 +124,9 @@ fn main() -> ExitCode {
         Task::Suites(options) => suites::run(&options),
         Task::Lazyfree(options) => lazyfree::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
+        Task::Package(options) => package::run(&options),
+        Task::Install(options) => package::install(&options),
+        Task::Uninstall(options) => package::uninstall(&options),
     };
     let code = match outcome {
         Ok(code) => code,

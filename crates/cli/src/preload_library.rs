@@ -38,9 +38,20 @@ fn beside_the_executable() -> Result<PathBuf, Refusal> {
             "the pager's library {NAME} is not installed: it is neither beside {} nor in ../lib/coldpress or ../lib from there",
             executable.display()
         ))
-        .mend("Build it: cargo build --release -p coldpress-preload")
+        .mend(how_to_get_it(directory))
         .mend(format!("Or say where it is: {VARIABLE}=/path/to/{NAME} coldpress run …"))
     })
+}
+
+/// Cargo installs the command alone, into a directory `bin`; there the whole tree of a package fits around it.
+fn how_to_get_it(directory: &Path) -> String {
+    match directory.parent() {
+        Some(prefix) if directory.ends_with("bin") => format!(
+            "Install a package of Coldpress; or in a checkout of its repository: cargo xtask install --prefix {}",
+            prefix.display()
+        ),
+        _ => "Build it: cargo build --release -p coldpress-preload".to_owned(),
+    }
 }
 
 fn resolve(path: &Path) -> Option<PathBuf> {
@@ -85,6 +96,16 @@ mod tests {
         assert_eq!(prepended(""), "/l/ours.so");
         assert_eq!(prepended("/l/a.so b.so"), "/l/ours.so:/l/a.so:b.so");
         assert_eq!(prepended("/l/ours.so:/l/a.so"), "/l/ours.so:/l/a.so");
+    }
+
+    #[test]
+    fn what_cargo_has_installed_is_completed_where_it_is() {
+        let line = how_to_get_it(Path::new("/home/joe/.cargo/bin"));
+        assert!(
+            line.ends_with("cargo xtask install --prefix /home/joe/.cargo"),
+            "{line}"
+        );
+        assert!(how_to_get_it(Path::new("/c/target/debug")).starts_with("Build it"));
     }
 
     #[test]
