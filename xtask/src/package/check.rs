@@ -78,6 +78,15 @@ const USE: &[Check] = &[
     check_by(Who::Root, "a real program runs in less, as root", "run coldpress"),
     check_by(Who::UserWithRule, "a real program runs in less, as an ordinary user", "run coldpress"),
     check_by(
+        Who::Root,
+        "a real program runs in less behind an entry point that drops root, with the device handed down",
+        r#"printf '#!/bin/sh\nexec setpriv --reuid joe --regid joe --clear-groups "$@"\n' > /tmp/entrypoint.sh
+        chmod 755 /tmp/entrypoint.sh; under=/tmp/entrypoint.sh
+        exec 3<> /dev/userfaultfd
+        run coldpress
+        rm /tmp/entrypoint.sh"#,
+    ),
+    check_by(
         Who::UserWithRule,
         "the tarball works, unpacked below ~/.local",
         r"mkdir ~/.local && tar -C ~/.local --strip-components=1 -xf /packages/coldpress-*.tar.gz
@@ -270,7 +279,7 @@ impl Tally {
 
 /// The program under a budget of four fifths of what it holds: its output is that of its native run, and pages were evicted.
 const RUN: &str = r#"
-"$1" run --budget 32M --stats /tmp/stats.$$ -- perl /tmp/table.$$.pl > /tmp/managed.$$
+"$1" run --budget 32M --stats /tmp/stats.$$ -- $under perl /tmp/table.$$.pl > /tmp/managed.$$
 cmp /tmp/native.$$ /tmp/managed.$$
 grep -Eq '"evictions": [1-9]' /tmp/stats.$$
 rm /tmp/*.$$ /tmp/table.$$.pl

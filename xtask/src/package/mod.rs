@@ -117,7 +117,7 @@ pub fn run(options: &Options) -> Result<u8> {
 
 fn make() -> Result<Made> {
     let release = Release::of_this_checkout()?;
-    let product = product::build(&release)?;
+    let product = product::build()?;
     let directory = workspace::target_dir()?.join("package");
     fs::create_dir_all(&directory)?;
     let layout = |kind: Kind| Layout::new(&release, &product, kind);

@@ -67,7 +67,7 @@ pub fn install(options: &InstallOptions) -> Result<u8> {
     let directory = options.place.directory()?;
     missing::packages(PACKAGES)?;
     let release = Release::of_this_checkout()?;
-    let product = product::build(&release)?;
+    let product = product::build()?;
     let layout = Layout::new(
         &release,
         &product,

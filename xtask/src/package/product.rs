@@ -3,7 +3,7 @@
 //! They have a target directory of their own: flags that leave paths out would otherwise make cargo build everything
 //! anew for each `cargo build --release` in between.
 
-use super::{Release, command};
+use super::command;
 use crate::workspace;
 use anyhow::{Context, Result, bail};
 use std::env;
@@ -28,10 +28,9 @@ pub struct Product {
 }
 
 /// Builds them.
-pub fn build(release: &Release) -> Result<Product> {
+pub fn build() -> Result<Product> {
     let target = workspace::target_dir()?.join("package/build");
     cargo(
-        release,
         &target,
         &["build", "-p", "coldpress-cli", "-p", "coldpress-preload"],
         &[],
@@ -39,7 +38,6 @@ pub fn build(release: &Release) -> Result<Product> {
     // A library that is installed has a name for the loader; in the build tree it has none, so that it is found there.
     let soname = format!("link-arg=-Wl,-soname,{SONAME}");
     cargo(
-        release,
         &target,
         &["rustc", "-p", "coldpress-cache-c", "--lib"],
         &["-C", &soname],
@@ -82,7 +80,7 @@ fn cargo_home() -> Result<PathBuf> {
     named.or_else(home).context("there is no home directory")
 }
 
-fn cargo(release: &Release, target: &Path, arguments: &[&str], to_rustc: &[&str]) -> Result<()> {
+fn cargo(target: &Path, arguments: &[&str], to_rustc: &[&str]) -> Result<()> {
     let mut command = workspace::cargo();
     command
         .args(arguments)
@@ -91,7 +89,6 @@ fn cargo(release: &Release, target: &Path, arguments: &[&str], to_rustc: &[&str]
     if !to_rustc.is_empty() {
         command.arg("--").args(to_rustc);
     }
-    command.env("SOURCE_DATE_EPOCH", release.epoch.to_string());
     for (name, value) in without_paths(target)? {
         command.env(name, value);
     }
