@@ -160,7 +160,7 @@ const LOOK: &[Check] = &[
     check_by(
         Who::User,
         "a program in C is compiled by pkg-config, against the shared and the static library",
-        r#"cat > /tmp/use.c <<'END'
+        r##"cat > /tmp/use.c <<'END'
 #include "coldpress.h"
 #include "lazyfree.h"
 int main(void) {
@@ -180,13 +180,17 @@ int main(void) {
     return 0;
 }
 END
+        for header in 'coldpress coldpress.h' 'coldpress-cache lazyfree.h' 'coldpress-cache upstream/cache.h'; do
+            set -- $header
+            echo "#include <$2>" | cc -Wall -Werror -fsyntax-only $(pkg-config --cflags $1) -x c -
+        done
         cc -Wall -Wextra -Werror -o /tmp/use /tmp/use.c $(pkg-config --cflags --libs coldpress-cache coldpress)
         test "$(/tmp/use)" = 'what took long to make'
         ldd /tmp/use | grep -q 'libcoldpress_cache_c.so.0 => /'
         library=$(pkg-config --variable=libdir coldpress-cache)/libcoldpress_cache_c.a
         cc -o /tmp/use-static /tmp/use.c $(pkg-config --cflags coldpress-cache coldpress) $library -lpthread -ldl -lm -lgcc_s
         test "$(/tmp/use-static)" = 'what took long to make'
-        rm /tmp/use*"#,
+        rm /tmp/use*"##,
     ),
     check_by(
         Who::User,
