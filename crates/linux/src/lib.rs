@@ -11,6 +11,11 @@
 #![no_std]
 #![deny(missing_docs)]
 
+/// The example of `README.md`, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod filter;
 pub mod maps;
 pub mod proc_stat;
