@@ -1,0 +1,7 @@
+//! What the tests stand on.
+
+pub mod client;
+#[path = "../../examples/memory_disk/memory.rs"]
+pub mod memory;
+pub mod served;
+pub mod tool;
