@@ -130,9 +130,15 @@ fn answer_one(
         Verdict::Perform(request) => {
             payload.clear();
             receive_payload(input, request.payload_bytes(), Some(payload))?;
-            perform(&request, payload.filled(), session, reply, &mut send)
-                .map(drop)
-                .map_err(End::Stream)
+            perform(
+                &request,
+                payload.filled(),
+                session,
+                reply,
+                &mut send,
+                |_| {},
+            )
+            .map_err(End::Stream)
         }
     }
 }

@@ -5,5 +5,8 @@ mod common;
 
 mod copies;
 mod handshakes;
+mod malformed;
 mod requests;
+mod storm;
+mod survival;
 mod tools;

@@ -106,12 +106,25 @@ impl<'a> Handshake<'a> {
             State::ClientFlags => self.client_flags(input).map(|()| Step::More),
             State::OptionHeader => self.option_header(input).map(|()| Step::More),
             State::OptionData { option, .. } => self.option(option, input, output),
-            State::Oversized { option, length } => {
-                let message = format!("{length} bytes of data are too many");
-                Replies::to(option, output).error(reply::ERR_TOO_BIG, &message);
-                Ok(Step::More)
-            }
+            State::Oversized { option, length } => self.oversized(option, length, output),
         }
+    }
+
+    fn oversized(
+        &mut self,
+        option: u32,
+        length: u32,
+        output: &mut Vec<u8>,
+    ) -> Result<Step, Violation> {
+        match option {
+            option::EXPORT_NAME => return Err(Violation::ExportName),
+            // Whatever comes of it, what was selected before is not any more.
+            option::SET_META_CONTEXT => self.block_status_of = None,
+            _ => {}
+        }
+        let message = format!("{length} bytes of data are too many");
+        Replies::to(option, output).error(reply::ERR_TOO_BIG, &message);
+        Ok(Step::More)
     }
 
     fn client_flags(&mut self, input: &[u8]) -> Result<(), Violation> {

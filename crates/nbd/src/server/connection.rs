@@ -27,6 +27,7 @@ use crate::limits::MOST_PAYLOAD_BYTES;
 use crate::session::Session;
 use crate::transmission::{Buffer, End, Request, Verdict};
 use crate::transmission::{perform, receive_header, receive_payload, refuse};
+use crate::violation::Violation;
 use crate::wire::{Errno, REQUEST_HEADER_BYTES};
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -101,6 +102,8 @@ fn shake_hands(shared: &Shared, stream: &Stream, input: &mut Input) -> Option<(S
     let mut handshake = Handshake::begin(&*shared.exports, limits, &mut greeting);
     match negotiate(&mut handshake, greeting, read, send) {
         Ok(Negotiated::Session(session, answer)) => Some((session, answer)),
+        // To ask for what is not there is no mistake, but for that option there is no other answer.
+        Err(ConverseError::Violation(Violation::ExportName)) => None,
         Ok(Negotiated::Left) | Err(ConverseError::Stream(_)) => None,
         Err(ConverseError::Violation(_)) => {
             add(&shared.counters.malformed_handshakes, 1);
@@ -147,11 +150,12 @@ impl Client<'_> {
                     refuse(cookie, error, session, &mut reply, &mut send)
                 }
                 Task::Perform(request, share) => {
-                    let outcome =
-                        perform(&request, payload.filled(), session, &mut reply, &mut send);
+                    let note = |outcome| self.connected.performed(&request, outcome);
+                    let content = payload.filled();
+                    let answered = perform(&request, content, session, &mut reply, &mut send, note);
                     payload.clear();
                     drop(share);
-                    outcome.map(|outcome| self.connected.performed(&request, outcome))
+                    answered
                 }
             };
             if answered.is_err() {
@@ -214,6 +218,10 @@ impl Client<'_> {
             }
             Verdict::Perform(request) => {
                 let share = self.budget.take(request.buffer_bytes(&self.session));
+                // While it waited the connection may have failed.
+                if self.ended.load(Ordering::Relaxed) {
+                    return Err(End::Closed);
+                }
                 receive_payload(input, request.payload_bytes(), Some(payload))?;
                 self.connected.received(request.payload_bytes());
                 Ok(Task::Perform(request, share))
@@ -224,17 +232,15 @@ impl Client<'_> {
     /// Sends a reply, or a piece of one. If that fails the connection is over.
     fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let turn = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before it is sent: a client that has its answer is counted.
+        self.connected.sent(bytes.len());
         let sent = self.stream.send_all(bytes, self.shared.limits.reply_time);
-        match &sent {
-            Ok(()) => self.connected.sent(bytes.len()),
-            Err(error) => {
-                if !self.ended.swap(true, Ordering::Relaxed) && error.kind() == ErrorKind::TimedOut
-                {
-                    add(&self.shared.counters.stalled_connections, 1);
-                }
-                // Wakes the worker that reads, and fails those that wait to send.
-                self.stream.end();
+        if let Err(error) = &sent {
+            if !self.ended.swap(true, Ordering::Relaxed) && error.kind() == ErrorKind::TimedOut {
+                add(&self.shared.counters.stalled_connections, 1);
             }
+            // Wakes the worker that reads, and fails those that wait to send.
+            self.stream.end();
         }
         drop(turn);
         sent

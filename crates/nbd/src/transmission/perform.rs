@@ -1,6 +1,7 @@
 //! Carrying out a request that was judged to be valid, and answering it.
 
 use super::buffer::Buffer;
+use super::read::Failed;
 use super::request::{Kind, Request};
 use super::{block_status, read, reply};
 use crate::export::Failure;
@@ -8,7 +9,7 @@ use crate::session::Session;
 use crate::wire::Errno;
 use std::io;
 
-/// What became of a request, for the figures. It was answered in any case.
+/// What became of a request, for the figures. It is answered in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
@@ -30,7 +31,8 @@ impl Request {
     }
 }
 
-/// Carries the request out and sends its replies, each with one call of `send`. The payload is that of a write.
+/// Carries the request out and sends its replies, each with one call of `send`. The payload is that of a write. What came
+/// of it is noted before the last of them, so that a client that has its answer is counted.
 ///
 /// # Errors
 /// Those of `send`: the client cannot be answered any more.
@@ -40,16 +42,44 @@ pub(crate) fn perform(
     session: &Session,
     buffer: &mut Buffer,
     send: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-) -> io::Result<Outcome> {
+    note: impl FnOnce(Outcome),
+) -> io::Result<()> {
     buffer.clear();
     let result = match request.kind {
+        // Sends as it goes, but for the end.
         Kind::Read {
             in_one_chunk: false,
-        } if session.structured => {
-            // Sends as it goes, its error too.
-            let result = read::chunks(request, session, buffer, send)?;
-            return Ok(outcome(result));
-        }
+        } if session.structured => read::chunks(request, session, buffer, send)?,
+        _ => at_once(request, payload, session, buffer).map_err(|failure| {
+            buffer.clear();
+            Failed { failure, at: None }
+        }),
+    };
+    if let Err(Failed { failure, at }) = result {
+        reply::error(
+            buffer,
+            request.cookie,
+            session.structured,
+            Errno::from(failure),
+            at,
+        );
+    }
+    note(if result.is_ok() {
+        Outcome::Done
+    } else {
+        Outcome::Failed
+    });
+    read::send_all(buffer, send)
+}
+
+/// Requests whose answer is put together before anything is sent.
+fn at_once(
+    request: &Request,
+    payload: &[u8],
+    session: &Session,
+    buffer: &mut Buffer,
+) -> Result<(), Failure> {
+    match request.kind {
         Kind::Read { .. } if session.structured => read::one_chunk(request, session, buffer),
         Kind::Read { .. } => read::whole(request, session, buffer),
         Kind::BlockStatus { one_extent } => {
@@ -57,24 +87,6 @@ pub(crate) fn perform(
         }
         _ => change(request, payload, session)
             .inspect(|()| reply::simple(buffer, request.cookie, None)),
-    };
-    if let Err(failure) = result {
-        buffer.truncate(0);
-        reply::error(
-            buffer,
-            request.cookie,
-            session.structured,
-            Errno::from(failure),
-        );
-    }
-    read::send_all(buffer, send)?;
-    Ok(outcome(result))
-}
-
-fn outcome(result: Result<(), Failure>) -> Outcome {
-    match result {
-        Ok(()) => Outcome::Done,
-        Err(_) => Outcome::Failed,
     }
 }
 
@@ -110,6 +122,6 @@ pub(crate) fn refuse(
     send: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
     buffer.clear();
-    reply::error(buffer, cookie, session.structured, error);
+    reply::error(buffer, cookie, session.structured, error, None);
     read::send_all(buffer, send)
 }

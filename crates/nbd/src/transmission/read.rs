@@ -8,11 +8,11 @@
 //! the reply longer than what was asked for.
 
 use super::buffer::Buffer;
-use super::reply::{chunk_header, error_chunk, simple};
+use super::reply::{chunk_header, simple};
 use super::request::Request;
 use crate::export::{Extent, Failure};
 use crate::session::Session;
-use crate::wire::{Errno, chunk};
+use crate::wire::chunk;
 use std::io;
 
 /// Bytes of content that are put together before they are sent.
@@ -23,6 +23,13 @@ const LEAST_HOLE_BYTES: u64 = 512;
 const LEAST_ROOM_BYTES: usize = 64 << 10;
 /// Content is cut at multiples of this.
 const PAGE_BYTES: u64 = 4096;
+
+/// A failure of the export.
+pub(super) struct Failed {
+    pub(super) failure: Failure,
+    /// Where in the export, if that is known.
+    pub(super) at: Option<u64>,
+}
 
 /// Sends what lies in the buffer and empties it.
 pub(super) fn send_all(
@@ -130,17 +137,21 @@ fn fitting(buffer: &Buffer, offset: u64, end: u64) -> u64 {
     }
 }
 
-/// Answers in chunks. Gives what failed; an error of the stream is the outer one.
+/// Answers in chunks, the last of which is left in the buffer. Where the export fails, what came before is sent or left
+/// there, and the caller appends the error; an error of the stream is the outer one.
 pub(super) fn chunks(
     request: &Request,
     session: &Session,
     buffer: &mut Buffer,
     send: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-) -> io::Result<Result<(), Failure>> {
+) -> io::Result<Result<(), Failed>> {
     let cookie = request.cookie;
     let end = request.offset + u64::from(request.length);
     let mut at = request.offset;
     while at < end {
+        if buffer.len() + LEAST_ROOM_BYTES > PIECE_BYTES {
+            send_all(buffer, send)?;
+        }
         let (known, zero) = run(session, at, end - at);
         if zero {
             hole(buffer, cookie, at, known, at + known == end);
@@ -148,14 +159,12 @@ pub(super) fn chunks(
         } else {
             let bytes = content_run(session, at, known, fitting(buffer, at, end));
             if let Err(failure) = content(buffer, cookie, session, at, bytes, at + bytes == end) {
-                error_chunk(buffer, cookie, Errno::from(failure), Some(at));
-                send_all(buffer, send)?;
-                return Ok(Err(failure));
+                return Ok(Err(Failed {
+                    failure,
+                    at: Some(at),
+                }));
             }
             at += bytes;
-        }
-        if at == end || buffer.len() + LEAST_ROOM_BYTES > PIECE_BYTES {
-            send_all(buffer, send)?;
         }
     }
     Ok(Ok(()))

@@ -94,3 +94,24 @@ pub(crate) fn receive_payload(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_grows_with_what_arrives_and_not_with_what_is_announced() {
+        for arrived in [0, 1, FIRST_PIECE_BYTES, 300_000, 1_000_000] {
+            let sent = vec![1; arrived];
+            let mut buffer = Buffer::default();
+            let end = receive_payload(&mut &sent[..], 32 << 20, Some(&mut buffer));
+            assert!(matches!(end, Err(End::Closed)));
+            let most = FIRST_PIECE_BYTES.max(2 * arrived + FIRST_PIECE_BYTES);
+            assert!(buffer.len() <= most, "{} bytes for {arrived}", buffer.len());
+        }
+        let sent = vec![7; 1_000_001];
+        let mut buffer = Buffer::default();
+        receive_payload(&mut &sent[..], sent.len(), Some(&mut buffer)).unwrap();
+        assert!(buffer.filled() == sent);
+    }
+}

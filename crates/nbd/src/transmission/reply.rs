@@ -63,7 +63,7 @@ pub(super) fn chunk_header(
 }
 
 /// The last chunk of a reply to a request that failed, with the offset at which it did, if that is known.
-pub(super) fn error_chunk(buffer: &mut Buffer, cookie: u64, error: Errno, offset: Option<u64>) {
+fn error_chunk(buffer: &mut Buffer, cookie: u64, error: Errno, offset: Option<u64>) {
     let text = error.text().as_bytes();
     let text_length = u16::try_from(text.len()).expect("texts are short");
     let (kind, offset_bytes) = match offset {
@@ -84,10 +84,16 @@ pub(super) fn error_chunk(buffer: &mut Buffer, cookie: u64, error: Errno, offset
     }
 }
 
-/// An error, in the form that the session has for it.
-pub(super) fn error(buffer: &mut Buffer, cookie: u64, structured: bool, error: Errno) {
+/// An error, in the form that the session has for it; a simple one has no place for the offset.
+pub(super) fn error(
+    buffer: &mut Buffer,
+    cookie: u64,
+    structured: bool,
+    error: Errno,
+    offset: Option<u64>,
+) {
     if structured {
-        error_chunk(buffer, cookie, error, None);
+        error_chunk(buffer, cookie, error, offset);
     } else {
         simple(buffer, cookie, Some(error));
     }

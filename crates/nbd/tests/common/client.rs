@@ -1,35 +1,10 @@
 //! A client that can misbehave: it sends what it is told, and is strict with what it gets.
 
+pub use super::messages::*;
 use super::served::{PATIENCE, Served};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-
-pub const EXPORT_NAME: u32 = 1;
-pub const ABORT: u32 = 2;
-pub const LIST: u32 = 3;
-pub const INFO: u32 = 6;
-pub const GO: u32 = 7;
-pub const STRUCTURED_REPLY: u32 = 8;
-pub const LIST_META_CONTEXT: u32 = 9;
-pub const SET_META_CONTEXT: u32 = 10;
-
-pub const ACK: u32 = 1;
-pub const ERROR: u32 = 1 << 31;
-
-pub const READ: u16 = 0;
-pub const WRITE: u16 = 1;
-pub const DISC: u16 = 2;
-pub const FLUSH: u16 = 3;
-pub const TRIM: u16 = 4;
-pub const CACHE: u16 = 5;
-pub const WRITE_ZEROES: u16 = 6;
-pub const BLOCK_STATUS: u16 = 7;
-
-pub const FUA: u16 = 1;
-pub const NO_HOLE: u16 = 2;
-pub const DF: u16 = 4;
-pub const REQ_ONE: u16 = 8;
-pub const FAST_ZERO: u16 = 16;
+use std::path::Path;
 
 /// A connection.
 pub struct Client(pub UnixStream);
@@ -77,60 +52,14 @@ pub fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-/// An option, as it is sent.
-pub fn option(number: u32, data: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(data.len()).unwrap();
-    [
-        b"IHAVEOPT",
-        &number.to_be_bytes()[..],
-        &length.to_be_bytes(),
-        data,
-    ]
-    .concat()
-}
-
-/// Data of GO and INFO.
-pub fn export_request(name: &str, infos: &[u16]) -> Vec<u8> {
-    let length = u32::try_from(name.len()).unwrap().to_be_bytes();
-    let count = u16::try_from(infos.len()).unwrap().to_be_bytes();
-    let infos: Vec<u8> = infos.iter().flat_map(|info| info.to_be_bytes()).collect();
-    [&length[..], name.as_bytes(), &count, &infos].concat()
-}
-
-/// Data of the options for metadata contexts.
-pub fn meta_request(name: &str, queries: &[&str]) -> Vec<u8> {
-    let counted = |text: &str| {
-        [
-            &u32::try_from(text.len()).unwrap().to_be_bytes()[..],
-            text.as_bytes(),
-        ]
-        .concat()
-    };
-    let count = u32::try_from(queries.len()).unwrap().to_be_bytes();
-    let queries: Vec<u8> = queries.iter().flat_map(|query| counted(query)).collect();
-    [counted(name), count.to_vec(), queries].concat()
-}
-
-/// A request, as it is sent, without payload.
-pub fn request(flags: u16, command: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {
-    let magic = 0x2560_9513_u32.to_be_bytes();
-    let (flags, command) = (flags.to_be_bytes(), command.to_be_bytes());
-    let (cookie, offset) = (cookie.to_be_bytes(), offset.to_be_bytes());
-    [
-        &magic[..],
-        &flags,
-        &command,
-        &cookie,
-        &offset,
-        &length.to_be_bytes(),
-    ]
-    .concat()
-}
-
 impl Client {
     /// Connects and exchanges greetings.
     pub fn connect(served: &Served) -> Self {
-        let mut client = Self::mute(served);
+        Self::connect_at(&served.socket)
+    }
+
+    fn connect_at(socket: &Path) -> Self {
+        let mut client = Self::mute_at(socket);
         let greeting = client.bytes(18);
         assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
         assert_eq!(greeting[16..], [0, 3]);
@@ -140,7 +69,11 @@ impl Client {
 
     /// Connects and says nothing.
     pub fn mute(served: &Served) -> Self {
-        let stream = UnixStream::connect(&served.socket).unwrap();
+        Self::mute_at(&served.socket)
+    }
+
+    fn mute_at(socket: &Path) -> Self {
+        let stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         Self(stream)
@@ -148,11 +81,14 @@ impl Client {
 
     /// Connects to the default export, without chunks.
     pub fn simple(served: &Served) -> Self {
-        let mut client = Self::connect(served);
-        assert_eq!(
-            client.option(GO, &export_request("", &[])).last(),
-            Some(&(ACK, vec![]))
-        );
+        Self::simple_at(&served.socket)
+    }
+
+    /// The same, where there is only a socket.
+    pub fn simple_at(socket: &Path) -> Self {
+        let mut client = Self::connect_at(socket);
+        let replies = client.option(GO, &export_request("", &[]));
+        assert_eq!(replies.last(), Some(&(ACK, vec![])));
         client
     }
 

@@ -1,7 +1,7 @@
 //! Running clients that Debian has.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// Says that a test proves nothing here. With `COLDPRESS_FORBID_SKIPS=1` that is a failure.
 pub fn skipped(why: &str) {
@@ -45,6 +45,13 @@ fn command(line: &[&str]) -> Command {
     let mut command = Command::new(line[0]);
     command.args(&line[1..]).stdin(Stdio::null());
     command
+}
+
+/// Starts a program.
+pub fn start(line: &[&str]) -> Child {
+    let mut command = command(line);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
 }
 
 /// Runs a program to its end.
