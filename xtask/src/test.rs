@@ -10,7 +10,7 @@
 //! tests of the finished command on real programs ([`promises`]): they run in release, and those that measure memory or
 //! time with nothing beside them. Some run a second time with a pager that has every assertion.
 
-use crate::install;
+use crate::install::{self, Package, program};
 use crate::miri;
 use crate::promises;
 use crate::steps::{self, Step};
@@ -20,6 +20,14 @@ use anyhow::Result;
 /// Options of the test task.
 #[derive(clap::Args, Debug)]
 pub struct Options {}
+
+/// Clients that the tests of `crates/nbd` run against its server.
+const NBD_CLIENTS: &[Package] = &[
+    program("qemu-utils", "qemu-img"),
+    program("libnbd-bin", "nbdcopy"),
+    program("nbdkit", "nbdkit"),
+    program("fio", "fio"),
+];
 
 fn steps() -> Result<Vec<Step>> {
     let binary = workspace::target_dir()?.join("release/coldpress");
@@ -81,7 +89,7 @@ fn steps() -> Result<Vec<Step>> {
 
 /// Runs all steps; 1 if one failed.
 pub fn run(_options: &Options) -> Result<u8> {
-    install::packages(promises::PACKAGES)?;
+    install::packages(&[promises::PACKAGES, NBD_CLIENTS].concat())?;
     install::components(&[("fmt", "rustfmt"), ("clippy", "clippy")])?;
     steps::run(&steps()?)
 }

@@ -1,4 +1,5 @@
-//! Writes seeds for every target: stored pages for the decoders, pages for the round trips.
+//! Writes seeds for every target: stored pages for the decoders, pages for the round trips, a client's messages for the
+//! NBD server.
 //!
 //! `cargo run --manifest-path fuzz/Cargo.toml --bin seeds`, from the root of the repository. A few hundred
 //! small files in `fuzz/corpus`, which is kept out of git.
@@ -18,6 +19,7 @@ use coldpress_arena::Zeroable;
 use coldpress_codec::press::{Press, Simd};
 use coldpress_codec::press_dense::PressDense;
 use coldpress_codec::{Compressed, Lz4, Lz4Rust, Lzo, PAGE_SIZE, Page, PageCodec, Wkdm, Zstd};
+use coldpress_fuzz::nbd;
 use pages::{KINDS, page};
 
 fn corpus(target: &str) -> std::io::Result<PathBuf> {
@@ -85,5 +87,29 @@ fn main() -> std::io::Result<()> {
     write("wkdm", &Wkdm { detect_same_filled })?;
     write("press", &Press::with_simd(Simd::Portable))?;
     let dense = PressDense::with_simd(coldpress_fuzz::dense_tables(), Simd::Portable);
-    write("press_dense", &dense.expect("trained"))
+    write("press_dense", &dense.expect("trained"))?;
+    write_nbd()
+}
+
+/// A whole conversation, and its requests alone, after each kind of handshake.
+fn write_nbd() -> std::io::Result<()> {
+    let whole = nbd::messages::conversation();
+    fs::write(corpus("decode_nbd_handshake")?.join("conversation"), &whole)?;
+    for structured in [false, true] {
+        let kind = if structured { "structured" } else { "simple" };
+        let short = nbd::handshake(structured);
+        fs::write(corpus("decode_nbd_handshake")?.join(kind), &short)?;
+        let first = whole
+            .windows(4)
+            .position(|word| word == [0x25, 0x60, 0x95, 0x13]);
+        let requests = &whole[first.expect("there are requests")..];
+        for mend in [0, 2] {
+            let seed = [&[u8::from(structured) | mend], requests].concat();
+            fs::write(
+                corpus("decode_nbd_requests")?.join(format!("{kind}-{mend}")),
+                seed,
+            )?;
+        }
+    }
+    Ok(())
 }
