@@ -8,6 +8,7 @@ use coldpress_nbd::{
     BindError, Export, Exports, Extent, Failure, Limits, Listen, ServeError, Server,
 };
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Condvar, Mutex};
@@ -158,6 +159,46 @@ fn clients_that_stall_do_not_harm_one_that_does_not() {
     });
     copies_well(&served, 7);
     drop((mute, halves, slow));
+}
+
+#[test]
+fn a_handshake_byte_by_byte_is_over_when_its_time_is() {
+    let limits = Limits {
+        handshake_time: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let served = Served::with(Memory::new(MIB as u64), limits);
+    let mut client = Client::mute(&served);
+    // Never silent for long, and never done.
+    let options = [3_u32.to_be_bytes().to_vec(), option(LIST, &[]).repeat(1000)].concat();
+    let sent = options
+        .iter()
+        .take_while(|byte| {
+            std::thread::sleep(Duration::from_millis(10));
+            client.0.write_all(&[**byte]).is_ok()
+        })
+        .count();
+    assert!(sent < options.len(), "it was never shut out");
+    served.wait_until("rid of it", |counts| counts.ended_handshakes == 1);
+}
+
+#[test]
+fn a_reply_byte_by_byte_is_over_when_its_time_is() {
+    let limits = Limits {
+        reply_time: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let served = Served::with(Memory::new(64 << 20), limits);
+    let mut client = Client::simple(&served);
+    client.send(&request(0, READ, 1, 0, 32 << 20));
+    let mut taken = 0;
+    let mut piece = [0; 16 << 10];
+    while let Ok(bytes @ 1..) = client.0.read(&mut piece) {
+        taken += bytes;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(taken < 32 << 20, "it was waited for");
+    served.wait_until("rid of it", |counts| counts.stalled_connections == 1);
 }
 
 #[test]
