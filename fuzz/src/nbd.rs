@@ -23,8 +23,8 @@ pub fn conversation(data: &[u8]) {
     model::check_conversation(data);
 }
 
-/// Requests after a handshake that the first byte chooses. Where it says so, each header is made to begin as one does, and
-/// to name a command and a payload that there are.
+/// Requests after a handshake that the first byte chooses. Where it says so, each header is made to begin as one does,
+/// and to name a command and a payload that there are.
 pub fn requests(data: &[u8]) {
     let Some((choice, data)) = data.split_first() else {
         return;

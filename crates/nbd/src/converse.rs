@@ -1,7 +1,7 @@
 //! A whole conversation over any stream, one request at a time.
 //!
-//! It is what the server does with a socket, without threads: for a stream that somebody else has opened (standard input
-//! of a program that inetd started, a pair of pipes), and for tests that feed it bytes.
+//! It is what the server does with a socket, without threads: for a stream that somebody else has opened (standard
+//! input of a program that inetd started, a pair of pipes), and for tests that feed it bytes.
 
 use crate::export::Exports;
 use crate::handshake::{Handshake, Step, Wants};

@@ -1,7 +1,7 @@
 //! Figures of a server: of each export, and of the whole.
 //!
-//! A counter is added to without a lock. The table of exports has one, a leaf ([`Counters::exports`]), taken when a client
-//! chooses an export, when it leaves, and when figures are asked for.
+//! A counter is added to without a lock. The table of exports has one, a leaf ([`Counters::exports`]), taken when a
+//! client chooses an export, when it leaves, and when figures are asked for.
 
 use crate::transmission::{Kind, Outcome, Request};
 use std::collections::BTreeMap;

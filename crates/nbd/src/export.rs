@@ -1,22 +1,23 @@
 //! What is served: an [`Export`] is one disk, [`Exports`] are all of them by name.
 //!
 //! The server checks what a client asks before it calls: an offset and a length lie within [`Export::size_bytes`], a
-//! length is not zero, a read-only export is not asked to change. Beyond that nothing is promised of them; they need not
-//! be aligned to anything.
+//! length is not zero, a read-only export is not asked to change. Beyond that nothing is promised of them; they need
+//! not be aligned to anything.
 //!
-//! A method that panics fails its request with [`Failure::Io`], where panics unwind; the server and the connection go on.
+//! A method that panics fails its request with [`Failure::Io`], where panics unwind; the server and the connection go
+//! on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// What one export serves.
 ///
-/// All methods take `&self` and are called by many threads at once, for ranges that may overlap: the order of requests
-/// that are under way at the same time is the client's concern, a torn write among them too. A write that has returned is
-/// seen by whatever is called afterwards, by any thread.
+/// All methods take `&self` and are called by many threads at once, for ranges that may overlap: the order of
+/// requests that are under way at the same time is the client's concern, a torn write among them too. A write that
+/// has returned is seen by whatever is called afterwards, by any thread.
 pub trait Export: Send + Sync {
-    /// Bytes there are: a multiple of 512. It may grow while the export is served, and never shrinks; a client learns the
-    /// new size when it connects anew.
+    /// Bytes there are: a multiple of 512. It may grow while the export is served, and never shrinks; a client learns
+    /// the new size when it connects anew.
     fn size_bytes(&self) -> u64;
 
     /// Whether changes are refused.
@@ -45,7 +46,8 @@ pub trait Export: Send + Sync {
     /// All writes that were acknowledged are where they survive what this export promises to survive.
     fn flush(&self) -> Result<(), Failure>;
 
-    /// The state of the first `length` bytes, or fewer, from `offset`: how many bytes (at least one) have it, and which.
+    /// The state of the first `length` bytes, or fewer, from `offset`: how many bytes (at least one) have it, and
+    /// which.
     fn extent(&self, offset: u64, length: u64) -> Result<(u64, Extent), Failure>;
 }
 

@@ -8,14 +8,15 @@ pub const MOST_PAYLOAD_BYTES: u32 = 32 << 20;
 /// Limits of a server. The defaults are for a disk that a handful of programs of one machine use.
 ///
 /// What one connection can make the server hold in memory: [`Limits::connection_buffer_bytes`], and 4 MiB for each of
-/// [`Limits::in_flight`], which are kept from request to request. A buffer grows as a payload arrives, not as it is announced.
+/// [`Limits::in_flight`], which are kept from request to request. A buffer grows as a payload arrives, not as it is
+/// announced.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Clients that may be connected to an export at a time. A further one is closed when it connects, or, if it was
     /// negotiating already, when it asks for the export.
     pub connections: usize,
-    /// Clients that may be negotiating at a time. Where there is one more, the one that has negotiated longest is closed:
-    /// clients that connect and say nothing do not keep out one that has something to say.
+    /// Clients that may be negotiating at a time. Where there is one more, the one that has negotiated longest is
+    /// closed: clients that connect and say nothing do not keep out one that has something to say.
     pub handshakes: usize,
     /// Requests of one connection that are carried out at a time. The next is read when one of them is answered.
     pub in_flight: usize,

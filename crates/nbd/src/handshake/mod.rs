@@ -9,11 +9,11 @@
 //!                                     └─▶ discard ───────┘  ABORT ─▶ closed
 //! ```
 //!
-//! Nothing that a client claims is allocated: an option longer than [`Limits::option_bytes`](crate::Limits) is discarded
-//! and refused, counts inside it are met by what it really has.
+//! Nothing that a client claims is allocated: an option longer than [`Limits::option_bytes`](crate::Limits) is
+//! discarded and refused, counts inside it are met by what it really has.
 //!
-//! Not here: TLS and extended headers, which are refused as unknown options, and the oldest handshakes, in which a server
-//! offers one export unasked.
+//! Not here: TLS and extended headers, which are refused as unknown options, and the oldest handshakes, in which a
+//! server offers one export unasked.
 
 mod options;
 mod replies;

@@ -30,8 +30,8 @@ impl Budget {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes so many, all there are at the utmost, and waits until others have given them back. Whoever waits must hold no
-    /// share.
+    /// Takes so many, all there are at the utmost, and waits until others have given them back. Whoever waits must
+    /// hold no share.
     pub(super) fn take(&self, bytes: usize) -> Share<'_> {
         let bytes = bytes.min(self.all);
         let left = self.left();

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The worker whose turn it is reads one request, hands the turn on, and carries the request out; so a request goes
-//! through no queue and from no thread to another, there are never more under way than workers, and while all are at work
-//! nobody reads. A connection begins with one worker. Another is made when a request was read and nobody waits for the
-//! turn, up to [`Limits::in_flight`](crate::Limits).
+//! through no queue and from no thread to another, there are never more under way than workers, and while all are at
+//! work nobody reads. A connection begins with one worker. Another is made when a request was read and nobody waits
+//! for the turn, up to [`Limits::in_flight`](crate::Limits).
 //!
 //! - I1: at any time a worker waits for the turn, or has it, or [`Client::ended`] is set, or all are carrying out.
 //! - I2: a reply, or a chunk of one, is sent under the output lock as a whole.

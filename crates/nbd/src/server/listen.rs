@@ -1,8 +1,8 @@
 //! Where a server listens.
 //!
-//! A Unix socket is made for its owner alone: there is no moment at which somebody else could connect. A socket that a
-//! server left behind when it was killed is replaced; one that is served is not, nor is a file of another kind. Two servers
-//! that start on such a remnant at the same moment may both believe to have it, and the later one has.
+//! A Unix socket is made for its owner alone: there is no moment at which somebody else could connect. A socket that
+//! a server left behind when it was killed is replaced; one that is served is not, nor is a file of another kind. Two
+//! servers that start on such a remnant at the same moment may both believe to have it, and the later one has.
 
 use super::stream::Stream;
 use rustix::io::Errno;

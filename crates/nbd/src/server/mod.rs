@@ -109,8 +109,8 @@ impl Server {
         Handle(Arc::clone(&self.shared))
     }
 
-    /// Serves until [`Handle::stop`] is called: then nobody is accepted any more, sockets are removed, requests under way
-    /// are answered and connections closed.
+    /// Serves until [`Handle::stop`] is called: then nobody is accepted any more, sockets are removed, requests under
+    /// way are answered and connections closed.
     ///
     /// # Errors
     /// [`ServeError`]. Nothing is served afterwards, in any case.

@@ -1,7 +1,7 @@
 //! Memory that a worker uses again for each of its requests.
 //!
-//! Bytes past what was appended are what an earlier request of the same connection left there. They are zeroed once, when
-//! the memory is new, and not for each request.
+//! Bytes past what was appended are what an earlier request of the same connection left there. They are zeroed once,
+//! when the memory is new, and not for each request.
 
 /// What is kept from request to request; more is given back.
 const KEPT_BYTES: usize = 2 << 20;

@@ -31,8 +31,8 @@ impl Request {
     }
 }
 
-/// Carries the request out and sends its replies, each with one call of `send`. The payload is that of a write. What came
-/// of it is noted before the last of them, so that a client that has its answer is counted.
+/// Carries the request out and sends its replies, each with one call of `send`. The payload is that of a write. What
+/// came of it is noted before the last of them, so that a client that has its answer is counted.
 ///
 /// # Errors
 /// Those of `send`: the client cannot be answered any more.

@@ -102,8 +102,8 @@ fn content(
     read
 }
 
-/// The state of what begins at `offset`: how many bytes have it, `most` at the utmost, and whether they are zero. What the
-/// export cannot say is taken for content, and found out by reading.
+/// The state of what begins at `offset`: how many bytes have it, `most` at the utmost, and whether they are zero.
+/// What the export cannot say is taken for content, and found out by reading.
 fn run(session: &Session, offset: u64, most: u64) -> (u64, bool) {
     match session.export.extent(offset, most) {
         Ok((bytes, Extent::Zero | Extent::Hole)) if bytes >= LEAST_HOLE_BYTES.min(most) => {

@@ -1,7 +1,7 @@
 //! Reading requests from a stream: the header, then the payload if it has one.
 //!
-//! A stream may be one whose reads time out. Between requests that means nothing, within one it ends the connection. The
-//! memory for a payload grows with what has arrived of it.
+//! A stream may be one whose reads time out. Between requests that means nothing, within one it ends the connection.
+//! The memory for a payload grows with what has arrived of it.
 
 use super::buffer::Buffer;
 use super::request::{Verdict, judge};

@@ -2,8 +2,8 @@
 //!
 //! Numbered invariants, on which all that comes after relies:
 //!
-//! - I1: a [`Request`] lies within the export as it is now, its length is not zero (a flush has none), and a payload is no
-//!   longer than [`MOST_PAYLOAD_BYTES`].
+//! - I1: a [`Request`] lies within the export as it is now, its length is not zero (a flush has none), and a payload
+//!   is no longer than [`MOST_PAYLOAD_BYTES`].
 //! - I2: a refusal names the payload that follows the header, so that the stream stays in step.
 //! - I3: nothing here depends on anything but the header, the session and the export's size and kind.
 

@@ -1,4 +1,5 @@
-//! Taking fields out of bytes that a client sent: each call takes from the front, and is `None` where too little is left.
+//! Taking fields out of bytes that a client sent: each call takes from the front, and is `None` where too little is
+//! left.
 
 /// Bytes of a message that were not looked at yet.
 #[derive(Clone, Copy, Debug)]
