@@ -298,14 +298,14 @@ fn stopping_answers_what_is_under_way_and_closes_what_is_idle() {
 #[test]
 fn stopping_does_not_wait_for_a_client_that_does_not_read() {
     let limits = Limits {
-        stop_time: Duration::from_secs(2),
+        stop_time: Duration::from_secs(3),
         reply_time: Duration::from_secs(3600),
         ..Limits::default()
     };
     let mut served = Served::with(Memory::new(64 << 20), limits);
     let mut client = Client::simple(&served);
     let many: Vec<u8> = (0..20)
-        .flat_map(|cookie| request(0, READ, cookie, 0, 32 << 20))
+        .flat_map(|cookie| request(0, READ, cookie, 0, 4 << 20))
         .collect();
     client.send(&many);
     served.wait_until("at work", |counts| counts.whole.received_bytes > 28);
