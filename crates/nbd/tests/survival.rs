@@ -2,7 +2,7 @@
 
 use crate::common::client::*;
 use crate::common::memory::Memory;
-use crate::common::served::{Disks, Served};
+use crate::common::served::{Disks, PATIENCE, Served};
 use crate::common::tool::{content, installed_or_skip, start, succeeds};
 use coldpress_nbd::{
     BindError, Export, Exports, Extent, Failure, Limits, Listen, ServeError, Server,
@@ -216,7 +216,13 @@ fn a_client_that_is_idle_between_requests_stays() {
 
 #[test]
 fn a_thousand_mute_connections_keep_nobody_out() {
-    let served = Served::memory(64 << 20);
+    // Nobody has to go because of the time.
+    let limits = Limits {
+        handshake_silence: PATIENCE * 60,
+        handshake_time: PATIENCE * 60,
+        ..Limits::default()
+    };
+    let served = Served::with(Memory::new(64 << 20), limits);
     let mut before = Client::structured(&served);
     let mut mute: Vec<_> = (0..1000).map(|_| Client::mute(&served)).collect();
     assert_eq!(before.write(0, 0, &[1; 4096]).error(), None);
