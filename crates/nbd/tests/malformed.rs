@@ -131,8 +131,8 @@ proptest! {
 #[test]
 fn sockets_are_no_other_than_bytes() {
     let limits = Limits {
-        handshake_silence: Duration::from_millis(200),
-        request_silence: Duration::from_millis(200),
+        handshake_silence: Duration::from_secs(1),
+        request_silence: Duration::from_secs(1),
         ..Limits::default()
     };
     let served = Served::with(crate::common::memory::Memory::new(1 << 20), limits);

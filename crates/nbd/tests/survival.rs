@@ -8,7 +8,7 @@ use coldpress_nbd::{
     BindError, Export, Exports, Extent, Failure, Limits, Listen, ServeError, Server,
 };
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Condvar, Mutex};
@@ -119,10 +119,12 @@ fn what_was_sent_in_part_is_not_written() {
 
 #[test]
 fn clients_that_stall_do_not_harm_one_that_does_not() {
+    // Long enough for the good ones on a machine that is busy.
+    let time = Duration::from_secs(5);
     let limits = Limits {
-        handshake_silence: Duration::from_millis(500),
-        request_silence: Duration::from_millis(500),
-        reply_time: Duration::from_millis(500),
+        handshake_silence: time,
+        request_silence: time,
+        reply_time: time,
         ..Limits::default()
     };
     let served = Served::with(Memory::new(64 << 20), limits);
@@ -233,9 +235,12 @@ fn a_thousand_mute_connections_keep_nobody_out() {
         counts.handshakes_now <= 64 && counts.refused_connections >= 1000 - 64,
         "{counts:?}"
     );
-    // Those that had to go are told.
-    mute[0].bytes(18);
-    assert!(mute[0].is_closed());
+    // Those that had to go are told, whether they had their greeting or not.
+    let mut greeting = Vec::new();
+    match mute[0].0.read_to_end(&mut greeting) {
+        Ok(bytes) => assert!([0, 18].contains(&bytes), "{greeting:?}"),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+    }
     drop(mute);
     served.wait_until("rid of them", |counts| counts.handshakes_now == 0);
 }
