@@ -21,6 +21,8 @@ pub(crate) enum Source<'a> {
     Copied(&'a Page, StagingSlot),
     /// The page in a slot, which did not compress.
     Staged(StagingSlot, Returning),
+    /// Nothing: what the entry held stays stored, and was only looked at.
+    Stored(Entry),
     /// Nothing: what was stored is damaged.
     Damaged,
 }

@@ -76,7 +76,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         (segment, index): Place,
         source: Source<'_>,
     ) -> Committed {
-        let Source::Restored(_, entry, _) = source else {
+        let (Source::Restored(_, entry, _) | Source::Stored(entry)) = source else {
             unreachable!("a frame was reserved for a page in staging");
         };
         if let Entry::Compressed(reference) = entry {
@@ -130,7 +130,7 @@ fn returning(source: Source<'_>) -> Option<Returning> {
     match source {
         Source::Restored(_, _, returning) => returning,
         Source::Staged(_, returning) => Some(returning),
-        Source::Copied(..) | Source::Damaged => None,
+        Source::Copied(..) | Source::Stored(_) | Source::Damaged => None,
     }
 }
 
@@ -142,6 +142,7 @@ fn install<H: Host>(host: &H, (segment, index): Place, source: Source<'_>) -> Op
         // SAFETY: the reclaimer commits the page in its own slot, which it releases later, and
         // does not read it any more.
         Source::Staged(slot, _) => Some(unsafe { host.put_back(segment, index, slot) }),
+        Source::Stored(_) => Some(Installed::NoFrame),
         Source::Damaged => None,
     }
 }

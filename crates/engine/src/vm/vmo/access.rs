@@ -155,7 +155,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
         Ok(found.map_or(Entry::Empty, |found| found.entry))
     }
 
-    fn check_bytes(&self, id: VmoId, offset: u64, len: usize) -> Result<(), VmoError> {
+    pub(super) fn check_bytes(&self, id: VmoId, offset: u64, len: usize) -> Result<(), VmoError> {
         let bytes = self.pages(id)? * PAGE_SIZE as u64;
         match offset.checked_add(len as u64) {
             Some(end) if end <= bytes => Ok(()),
@@ -172,7 +172,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
 }
 
 /// Cuts `len` bytes from `offset` on at the bounds of pages: the page, the offset in it, which bytes.
-fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, Range<usize>)> {
+pub(super) fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, Range<usize>)> {
     let mut done = 0;
     core::iter::from_fn(move || {
         let at = offset + done as u64;

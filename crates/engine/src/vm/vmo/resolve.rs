@@ -27,11 +27,11 @@ pub(super) enum Readable {
 }
 
 /// What a VMO sees at one position, with its lock held.
-struct Look<'a, M: Memory, C: PageCodec, S: CompressedStorage> {
-    family: Family<'a, M, C, S>,
-    node: NodeId,
-    at: u64,
-    found: Option<Found>,
+pub(super) struct Look<'a, M: Memory, C: PageCodec, S: CompressedStorage> {
+    pub(super) family: Family<'a, M, C, S>,
+    pub(super) node: NodeId,
+    pub(super) at: u64,
+    pub(super) found: Option<Found>,
 }
 
 /// Why there is no page yet.
@@ -44,7 +44,7 @@ pub(super) enum Missing {
 
 impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
     /// Locks a VMO and finds what it sees in page `page`.
-    fn look(&self, id: VmoId, page: u64) -> Result<Look<'_, M, C, S>, VmoError> {
+    pub(super) fn look(&self, id: VmoId, page: u64) -> Result<Look<'_, M, C, S>, VmoError> {
         let (family, node) = self.lock(id)?;
         let object = family.object(node);
         if page >= object.pages.get() {
