@@ -1,0 +1,10 @@
+//! The tests of the disk, one program: they run in threads of one process.
+
+mod common;
+
+mod accounting;
+mod limits;
+mod model;
+mod snapshots;
+mod threads;
+mod volumes;
