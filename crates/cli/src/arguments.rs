@@ -8,6 +8,7 @@ use crate::capture_arguments::CaptureArguments;
 use crate::chaos;
 use crate::choice;
 use crate::columns;
+use crate::disk::DiskArguments;
 use crate::duration;
 use crate::eval_arguments::EvalArguments;
 use crate::help;
@@ -111,6 +112,8 @@ pub enum Command {
     /// Measure codecs and storages on captured pages
     #[command(after_help = EVAL_HELP)]
     Eval(EvalArguments),
+    /// Serve a compressed RAM disk over NBD, and manage those that are served
+    Disk(DiskArguments),
     /// Measure the discardable cache when memory runs short
     Bench(BenchArguments),
     /// Print completions for a shell

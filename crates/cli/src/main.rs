@@ -9,6 +9,7 @@
 //! * `capture` samples the pages of a live process ([`capture`]);
 //! * `eval` measures codecs and storages on captured pages ([`eval`]);
 //! * `bench cache` measures the discardable cache when memory runs short;
+//! * `disk` serves a compressed RAM disk, and asks one that is served ([`disk`]);
 //! * `completions` and `manual` print what packages install ([`completions`], [`manual`]).
 //!
 //! Data goes to standard output, messages to standard error. Exit statuses are the program's
@@ -37,6 +38,7 @@ mod config_trust;
 mod damon;
 mod decimal;
 mod detail;
+mod disk;
 mod disposition;
 mod doctor;
 mod duration;
@@ -134,6 +136,7 @@ fn execute(command: Command) -> Result<u8, Refusal> {
         Command::Trace(arguments) => trace::trace(&arguments),
         Command::Capture(arguments) => capture::capture(&arguments),
         Command::Eval(arguments) => eval::eval(&arguments),
+        Command::Disk(arguments) => disk::disk(&arguments),
         Command::Bench(arguments) => bench_cache::bench(&arguments),
         Command::Completions { shell } => completions::completions(shell),
         Command::Manual { page } => manual::manual(page.as_deref()),

@@ -1,6 +1,7 @@
 //! A disk with its snapshots and its scanner.
 
 use crate::error::{CreateError, SnapshotError};
+use crate::recompress::Recompressed;
 use crate::scanner::Scanner;
 use crate::shared::{Shared, Ways};
 use crate::statistics::Statistics;
@@ -227,6 +228,11 @@ impl Disk {
     /// frames storage holds less.
     pub fn compact(&self) -> u64 {
         self.shared().compact_all()
+    }
+
+    /// Stores all that is stored anew, denser, in this thread (zram's `recompress`). Only where the codec is press.
+    pub fn recompress(&self) -> Recompressed {
+        self.shared().recompress()
     }
 
     /// Forgets everything: snapshots, content, and figures of input and output.

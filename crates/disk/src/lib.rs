@@ -37,6 +37,7 @@ mod lock;
 mod machine;
 mod mapping;
 mod places;
+mod recompress;
 mod scanner;
 mod shared;
 mod statistics;
@@ -47,5 +48,6 @@ mod wake_up;
 
 pub use disk::{Disk, LEAST_LIMIT_BYTES, Options};
 pub use error::{CreateError, IoError, SnapshotError};
+pub use recompress::Recompressed;
 pub use statistics::Statistics;
 pub use volume::{Extent, Volume};

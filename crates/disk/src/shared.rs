@@ -9,6 +9,7 @@
 
 use crate::context::{Context, Contexts};
 use crate::machine::Machine;
+use crate::recompress::Tables;
 use crate::statistics::IoCounts;
 use crate::wake_up::WakeUp;
 use coldpress_codec::{AnyCodec, CodecKind};
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) contexts: Contexts,
     pub(crate) vmos: Box<DiskVmos>,
     pub(crate) machine: Machine,
+    /// After `vmos`, whose codec refers to them.
+    pub(crate) tables: Tables,
     pub(crate) io: IoCounts,
     /// Tells the scanner that there is something to do.
     pub(crate) wake_up: WakeUp,
@@ -76,6 +79,7 @@ impl Shared {
             contexts: Contexts::default(),
             vmos,
             machine,
+            tables: Tables::default(),
             io: IoCounts::default(),
             wake_up: WakeUp::default(),
             backlog_pages: (ways.backlog_bytes / 4096).max(STEP_PAGES),

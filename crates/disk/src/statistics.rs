@@ -85,6 +85,8 @@ pub struct Statistics {
     pub table_bytes: u64,
     /// Compressions, ever.
     pub compressions: u64,
+    /// Pages that were stored anew by recompression, ever.
+    pub recompressed_pages: u64,
     /// Stored pages that were found damaged, ever.
     pub damaged_pages: u64,
     /// How pages are compressed.
@@ -135,6 +137,7 @@ impl Shared {
             storage_bytes: usage.storage_bytes as u64,
             table_bytes: (self.vmos.metadata_bytes() + self.machine.table_bytes()) as u64,
             compressions: value(&c.compression_attempts),
+            recompressed_pages: value(&c.recoded),
             damaged_pages: value(&c.corrupt),
             codec: engine.codec().kind(),
             storage: self.storage_kind(),

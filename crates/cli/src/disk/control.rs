@@ -1,0 +1,160 @@
+//! The control socket of a disk that is served: carries out what other commands ask.
+//!
+//! One thread answers one request after the other, each on a connection of its own. The socket lies in a directory that
+//! only the user can enter, and is made for its owner alone.
+
+use super::figures;
+use super::protocol::{self, Answer, Request};
+use crate::refusal::Refusal;
+use coldpress_disk::{Disk, Recompressed};
+use coldpress_nbd::{Handle, Server};
+use serde_json::{Value, json};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a request is about.
+pub struct Control {
+    pub name: String,
+    pub disk: Arc<Disk>,
+    pub server: Handle,
+    pub listens: Vec<String>,
+}
+
+/// The socket, which is removed when it is dropped.
+pub struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Socket {
+    /// Makes the socket. One that a disk left behind when it was killed is replaced.
+    pub fn bind(path: &Path) -> Result<Self, Refusal> {
+        if UnixStream::connect(path).is_ok() {
+            return Err(Refusal::new(format!(
+                "a disk of this name is served already: its control socket is {}",
+                path.display()
+            ))
+            .mend("give this one another: --name NAME"));
+        }
+        let _ = fs::remove_file(path);
+        let refuse = |error| {
+            Refusal::new(format!(
+                "cannot make the control socket {}: {error}",
+                path.display()
+            ))
+        };
+        let listener = UnixListener::bind(path).map_err(refuse)?;
+        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(refuse)?;
+        Ok(Self {
+            listener,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Answers in a thread of its own, as long as the process lives.
+    pub fn serve(&self, control: Control) -> Result<(), Refusal> {
+        let refuse = |error| Refusal::new(format!("cannot serve the control socket: {error}"));
+        let listener = self.listener.try_clone().map_err(refuse)?;
+        let thread = std::thread::Builder::new().name("coldpress-ctl".to_owned());
+        let thread = thread.spawn(move || {
+            for stream in listener.incoming().flatten() {
+                control.answer(&stream);
+            }
+        });
+        thread.map(drop).map_err(refuse)
+    }
+}
+
+impl Control {
+    fn answer(&self, stream: &UnixStream) {
+        let patience = Some(protocol::PATIENCE);
+        let _ = stream.set_read_timeout(patience);
+        let _ = stream.set_write_timeout(patience);
+        let answer = match protocol::receive(stream) {
+            Ok(request) => self.carry_out(&request),
+            // A probe that asks nothing.
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return,
+            Err(error) => Answer::Refused(format!("the request cannot be read: {error}")),
+        };
+        // Whoever asked may have gone.
+        let _ = protocol::send(stream, &answer);
+    }
+
+    fn carry_out(&self, request: &Request) -> Answer {
+        let done = match request {
+            Request::Status => Ok(self.status()),
+            Request::Snapshot { name } => self.snapshot(name),
+            Request::Drop { name } => {
+                let dropped = self.disk.drop_snapshot(name);
+                dropped.map(|()| json!({})).map_err(|e| e.to_string())
+            }
+            Request::Compact => Ok(json!({ "pages_compacted": self.disk.compact() })),
+            Request::Reset { force } => self.reset(*force),
+            Request::Limit { bytes } => {
+                let set = self.disk.set_limit(*bytes);
+                let told = |()| json!({ "mem_limit": bytes.unwrap_or(0) });
+                set.map(told).map_err(|e| e.to_string())
+            }
+            Request::Idle => {
+                let before = self.disk.statistics().mem_used_total;
+                self.disk.settle();
+                let after = self.disk.statistics().mem_used_total;
+                Ok(json!({ "mem_used_before": before, "mem_used_total": after }))
+            }
+            Request::Recompress => match self.disk.recompress() {
+                Recompressed::Done { pages, saved_bytes } => {
+                    Ok(json!({ "pages": pages, "saved_bytes": saved_bytes }))
+                }
+                refused => Err(refused.to_string()),
+            },
+        };
+        match done {
+            Ok(told) => Answer::Done(told),
+            Err(why) => Answer::Refused(why),
+        }
+    }
+
+    fn status(&self) -> Value {
+        let counts = self.server.counts();
+        figures::to_json(&self.name, &self.disk, &counts, &self.listens)
+    }
+
+    fn snapshot(&self, name: &str) -> Result<Value, String> {
+        if name.is_empty() || name == self.name {
+            return Err(format!("{name:?} is the export of the disk itself"));
+        }
+        let made = self
+            .disk
+            .snapshot(name)
+            .map_err(|error| error.to_string())?;
+        Ok(json!({ "name": name, "size": made.size_bytes() }))
+    }
+
+    fn reset(&self, force: bool) -> Result<Value, String> {
+        match self.server.counts().whole.connections_now {
+            1.. if !force => {
+                Err("clients are connected: disconnect them, or use --force".to_owned())
+            }
+            _ => {
+                self.disk.reset();
+                Ok(json!({}))
+            }
+        }
+    }
+}
+
+/// Serves clients until the server is told to stop.
+pub fn run(server: Server) -> Result<(), Refusal> {
+    server
+        .serve()
+        .map_err(|error| Refusal::new(error.to_string()))
+}

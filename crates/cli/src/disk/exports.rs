@@ -1,0 +1,99 @@
+//! A disk and its snapshots as exports of the NBD server.
+//!
+//! The disk is the default export, and that of its name; a snapshot is one under its own. A client that has found a
+//! snapshot keeps it; once it is dropped, what the client reads fails.
+
+use coldpress_disk::{Disk, Extent as DiskExtent, IoError, Volume};
+use coldpress_nbd::{Export, Exports, Extent, Failure};
+use std::sync::Arc;
+
+/// A volume, served.
+struct Served {
+    volume: Volume,
+    description: String,
+}
+
+fn failure(error: IoError) -> Failure {
+    match error {
+        IoError::OutOfRange => Failure::Invalid,
+        IoError::ReadOnly => Failure::ReadOnly,
+        IoError::NoSpace => Failure::NoSpace,
+        IoError::Gone => Failure::Shutdown,
+        _ => Failure::Io,
+    }
+}
+
+impl Export for Served {
+    fn size_bytes(&self) -> u64 {
+        self.volume.size_bytes()
+    }
+
+    fn read_only(&self) -> bool {
+        self.volume.is_read_only()
+    }
+
+    fn description(&self) -> String {
+        self.description.clone()
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Failure> {
+        self.volume.read(offset, buffer).map_err(failure)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
+        self.volume.write(offset, data).map_err(failure)
+    }
+
+    fn trim(&self, offset: u64, length: u64) -> Result<(), Failure> {
+        self.volume.trim(offset, length).map_err(failure)
+    }
+
+    /// The disk is thin whether or not a hole may be punched: zeros take no memory, and a later write may find none.
+    fn write_zeroes(&self, offset: u64, length: u64, _may_punch: bool) -> Result<(), Failure> {
+        self.volume.write_zeroes(offset, length).map_err(failure)
+    }
+
+    /// Memory is all there is.
+    fn flush(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn extent(&self, offset: u64, length: u64) -> Result<(u64, Extent), Failure> {
+        let (length, kind) = self.volume.extent(offset, length).map_err(failure)?;
+        let kind = match kind {
+            DiskExtent::Data => Extent::Data,
+            DiskExtent::Hole => Extent::Hole,
+        };
+        Ok((length, kind))
+    }
+}
+
+/// The exports of one disk.
+pub struct OfDisk {
+    pub disk: Arc<Disk>,
+    pub name: String,
+}
+
+impl Exports for OfDisk {
+    fn find(&self, name: &str) -> Option<Arc<dyn Export>> {
+        let (volume, description) = match name {
+            "" => (self.disk.volume().clone(), "the disk".to_owned()),
+            name if name == self.name => (self.disk.volume().clone(), "the disk".to_owned()),
+            name => {
+                let description = format!("snapshot of {}", self.name);
+                (self.disk.find_snapshot(name)?, description)
+            }
+        };
+        Some(Arc::new(Served {
+            volume,
+            description,
+        }))
+    }
+
+    fn names(&self) -> Vec<(String, String)> {
+        let disk = (self.name.clone(), "compressed RAM disk".to_owned());
+        let snapshots = self.disk.snapshots().into_iter();
+        let of = |name| (name, format!("snapshot of {}", self.name));
+        std::iter::once(disk).chain(snapshots.map(of)).collect()
+    }
+}

@@ -1,0 +1,150 @@
+//! The figures of a disk: as JSON, as a line of a table, and one below the other.
+
+use crate::grid;
+use crate::size::{format_bytes, format_count};
+use coldpress_disk::{Disk, Statistics};
+use coldpress_nbd::ServerCounts;
+use serde_json::{Map, Value, json};
+
+/// zram's `mm_stat` and `io_stat`, in their order.
+const MM_STAT: [&str; 9] = [
+    "orig_data_size",
+    "compr_data_size",
+    "mem_used_total",
+    "mem_limit",
+    "mem_used_max",
+    "same_pages",
+    "pages_compacted",
+    "huge_pages",
+    "huge_pages_since",
+];
+const IO_STAT: [&str; 4] = ["failed_reads", "failed_writes", "invalid_io", "notify_free"];
+
+/// All that is known of a disk.
+pub fn to_json(name: &str, disk: &Disk, server: &ServerCounts, listens: &[String]) -> Value {
+    let s: Statistics = disk.statistics();
+    let mut figures = Map::new();
+    let values = [
+        s.orig_data_size,
+        s.compr_data_size,
+        s.mem_used_total,
+        s.mem_limit,
+        s.mem_used_max,
+        s.same_pages,
+        s.pages_compacted,
+        s.huge_pages,
+        s.huge_pages_since,
+        s.failed_reads,
+        s.failed_writes,
+        s.invalid_io,
+        s.notify_free,
+    ];
+    for (name, value) in MM_STAT.into_iter().chain(IO_STAT).zip(values) {
+        figures.insert(name.to_owned(), value.into());
+    }
+    let more = json!({
+        "schema_version": 1,
+        "name": name,
+        "pid": std::process::id(),
+        "listens": listens,
+        "snapshots": disk.snapshots(),
+        "read_only": disk.volume().is_read_only(),
+        "codec": s.codec.to_string(),
+        "storage": s.storage.name(),
+        "disksize": s.disksize,
+        "read_bytes": s.read_bytes,
+        "written_bytes": s.written_bytes,
+        "pages_in_place": s.pages_in_place,
+        "compressed_pages": s.compressed_pages,
+        "storage_bytes": s.storage_bytes,
+        "table_bytes": s.table_bytes,
+        "compressions": s.compressions,
+        "recompressed_pages": s.recompressed_pages,
+        "damaged_pages": s.damaged_pages,
+        "clients": server.whole.connections_now,
+        "requests": {
+            "reads": server.whole.reads,
+            "writes": server.whole.writes,
+            "trims": server.whole.trims,
+            "zeroes": server.whole.zeroes,
+            "flushes": server.whole.flushes,
+            "failed": server.whole.failed_requests,
+        },
+    });
+    if let Value::Object(more) = more {
+        figures.extend(more);
+    }
+    Value::Object(figures)
+}
+
+/// A line for each disk.
+pub fn table(disks: &[Value]) -> String {
+    let headings = [
+        ("NAME", true),
+        ("CODEC", true),
+        ("DISKSIZE", false),
+        ("DATA", false),
+        ("COMPR", false),
+        ("TOTAL", false),
+        ("LIMIT", false),
+        ("PEAK", false),
+        ("CLIENTS", false),
+        ("SNAPSHOTS", false),
+    ];
+    let text = |disk: &Value, key: &str| disk[key].as_str().unwrap_or("?").to_owned();
+    let bytes = |disk: &Value, key: &str| disk[key].as_u64().map_or("?".to_owned(), format_bytes);
+    let row = |disk: &Value| {
+        let limit = match disk["mem_limit"].as_u64() {
+            Some(0) => "none".to_owned(),
+            _ => bytes(disk, "mem_limit"),
+        };
+        vec![
+            text(disk, "name"),
+            text(disk, "codec"),
+            bytes(disk, "disksize"),
+            bytes(disk, "orig_data_size"),
+            bytes(disk, "compr_data_size"),
+            bytes(disk, "mem_used_total"),
+            limit,
+            bytes(disk, "mem_used_max"),
+            disk["clients"].to_string(),
+            disk["snapshots"].as_array().map_or(0, Vec::len).to_string(),
+        ]
+    };
+    grid::aligned(&headings, true, disks.iter().map(row).collect())
+}
+
+/// Every figure of a disk, one below the other; `mm_stat` and `io_stat` in one line each, as zram has them.
+pub fn lines(disk: &Value) -> String {
+    let stat = |names: &[&str]| {
+        let values = names.iter().map(|name| disk[*name].to_string());
+        values.collect::<Vec<_>>().join(" ")
+    };
+    let mut rows = vec![
+        vec!["mm_stat".to_owned(), stat(&MM_STAT)],
+        vec!["io_stat".to_owned(), stat(&IO_STAT)],
+    ];
+    let figures = disk.as_object().into_iter().flatten();
+    let flat = figures.flat_map(|(name, value)| match value {
+        Value::Object(inner) => inner
+            .iter()
+            .map(|(inner, value)| (format!("{name}.{inner}"), value))
+            .collect(),
+        value => vec![(name.clone(), value)],
+    });
+    rows.extend(flat.map(|(name, value)| vec![name, shown(value)]));
+    grid::aligned(&[("", true), ("", true)], false, rows)
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(all) => match all.is_empty() {
+            true => "none".to_owned(),
+            false => all.iter().map(shown).collect::<Vec<_>>().join(", "),
+        },
+        value => value
+            .as_u64()
+            .map_or_else(|| value.to_string(), format_count),
+    }
+}

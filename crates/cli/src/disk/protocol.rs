@@ -1,0 +1,78 @@
+//! What goes over the control socket: a request and an answer, one line of JSON each.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// The longest line.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// How long a line may take to be sent.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is asked of a disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Request {
+    Status,
+    Snapshot { name: String },
+    Drop { name: String },
+    Compact,
+    Reset { force: bool },
+    Limit { bytes: Option<u64> },
+    Idle,
+    Recompress,
+}
+
+/// What it answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// It is done; what there is to be told.
+    Done(Value),
+    /// It was refused, and why.
+    Refused(String),
+}
+
+/// Sends a line.
+pub fn send(mut stream: &UnixStream, what: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(what)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+/// Receives a line.
+pub fn receive<T: for<'de> Deserialize<'de>>(stream: &UnixStream) -> io::Result<T> {
+    let mut line = Vec::new();
+    BufReader::new(stream.take(MOST_BYTES)).read_until(b'\n', &mut line)?;
+    match line.last() {
+        Some(b'\n') => Ok(serde_json::from_slice(&line)?),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_lines_that_people_can_write() {
+        for (request, line) in [
+            (Request::Status, r#"{"command":"status"}"#),
+            (
+                Request::Snapshot { name: "a".into() },
+                r#"{"command":"snapshot","name":"a"}"#,
+            ),
+            (
+                Request::Limit { bytes: None },
+                r#"{"command":"limit","bytes":null}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&request).unwrap(), line);
+            assert_eq!(serde_json::from_str::<Request>(line).unwrap(), request);
+        }
+        assert!(serde_json::from_str::<Request>(r#"{"command":"explode"}"#).is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! `coldpress disk serve`: in the foreground, until SIGINT, SIGTERM or SIGHUP.
+//!
+//! The signals are blocked in all threads, and one thread waits for them, so that clients are answered what they asked
+//! before the end. Those that the caller ignores stay ignored.
+
+use super::arguments::ServeArguments;
+use super::control::{self, Control, Socket};
+use super::exports::OfDisk;
+use super::place;
+use crate::disposition::disposition;
+use crate::refusal::Refusal;
+use crate::size::format_bytes;
+use crate::streams::say;
+use coldpress_disk::{Disk, Options};
+use coldpress_nbd::{Handle, Limits, Listen, Server};
+use std::sync::Arc;
+use std::time::Duration;
+
+const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// Serves a disk.
+pub fn serve(arguments: &ServeArguments) -> Result<(), Refusal> {
+    let name = &arguments.name;
+    let disk = Arc::new(make(arguments)?);
+    let socket = Socket::bind(&place::own(name)?)?;
+    let unix = arguments.socket.iter().cloned().map(Listen::Unix);
+    let tcp = arguments.listen.into_iter().map(Listen::Tcp);
+    let listens: Vec<Listen> = unix.chain(tcp).collect();
+    let exports = OfDisk {
+        disk: disk.clone(),
+        name: name.clone(),
+    };
+    let server = Server::bind(&listens, Arc::new(exports), Limits::default())
+        .map_err(|error| Refusal::new(error.to_string()))?;
+    let listens: Vec<String> = server.listening().iter().map(Listen::to_string).collect();
+    stop_on_signal(server.handle())?;
+    socket.serve(Control {
+        name: name.clone(),
+        disk: disk.clone(),
+        server: server.handle(),
+        listens: listens.clone(),
+    })?;
+    say!(
+        "disk {name}: {} on {}",
+        format_bytes(disk.volume().size_bytes()),
+        listens.join(", ")
+    );
+    control::run(server)
+}
+
+fn make(arguments: &ServeArguments) -> Result<Disk, Refusal> {
+    let mut options = Options::new(arguments.size);
+    options.limit_bytes = arguments.mem_limit;
+    options.read_only = arguments.read_only;
+    options.cold_age = Duration::from_millis(arguments.cold_after);
+    options.codec = arguments.codec.unwrap_or(options.codec);
+    options.storage = arguments.storage.unwrap_or(options.storage);
+    Disk::new(&options).map_err(|error| Refusal::new(format!("cannot make the disk: {error}")))
+}
+
+/// Has the server stop when a signal comes. Called before the threads that answer clients are made, which inherit that
+/// the signals are blocked.
+fn stop_on_signal(server: Handle) -> Result<(), Refusal> {
+    let ending = ENDING.into_iter();
+    let ending = ending.filter(|&signal| disposition(signal) != libc::SIG_IGN);
+    // SAFETY: a set that is emptied before it is used.
+    let awaited = unsafe {
+        let mut awaited: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut awaited);
+        for signal in ending {
+            libc::sigaddset(&mut awaited, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &awaited, std::ptr::null_mut());
+        awaited
+    };
+    let thread = std::thread::Builder::new().name("coldpress-sig".to_owned());
+    let thread = thread.spawn(move || {
+        let mut signal = 0;
+        // SAFETY: a valid set, and room for a number.
+        while unsafe { libc::sigwait(&awaited, &mut signal) } != 0 {}
+        server.stop();
+        // A second one ends the process whatever clients are at.
+        // SAFETY: as above.
+        unsafe {
+            libc::sigwait(&awaited, &mut signal);
+            libc::signal(signal, libc::SIG_DFL);
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &awaited, std::ptr::null_mut());
+            libc::raise(signal);
+        }
+    });
+    thread
+        .map(drop)
+        .map_err(|error| Refusal::new(format!("cannot wait for signals: {error}")))
+}
