@@ -37,6 +37,9 @@ pub struct Options {
     pub cold_age: Duration,
     /// So much may wait to be compressed; beyond it, those that write compress.
     pub backlog_bytes: u64,
+    /// A page is stored if its compressed form, its header included, takes so much of a page at most, in per cent, 1 to
+    /// 100; else it stays as it is.
+    pub target_percent: u64,
     /// Whether the disk cannot be written.
     pub read_only: bool,
 }
@@ -50,7 +53,8 @@ impl Options {
             codec: CodecKind::best(),
             storage: StorageKind::default(),
             cold_age: Duration::from_secs(1),
-            backlog_bytes: 64 << 20,
+            backlog_bytes: 32 << 20,
+            target_percent: 90,
             read_only: false,
         }
     }
@@ -102,6 +106,7 @@ impl Disk {
             storage: options.storage,
             cold_age: options.cold_age,
             backlog_bytes: options.backlog_bytes,
+            target_percent: options.target_percent.clamp(1, 100),
         };
         let shared = Shared::new(options.limit_bytes, &ways).ok_or(CreateError::NoMemory)?;
         let vmo = shared.vmos.create(&shared.machine, size / PAGE_BYTES);

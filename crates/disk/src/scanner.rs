@@ -110,10 +110,12 @@ impl<'a> Turns<'a> {
         if went > 0 || goes_on {
             return Then::GoOn;
         }
-        match waiting {
-            0 => Then::Sleep,
-            _ => Then::Rest(self.rest()),
+        if waiting > 0 {
+            return Then::Rest(self.rest());
         }
+        // Nothing is done until somebody writes: what is idle now stays idle.
+        shared.machine.frames.give_back(true);
+        Then::Sleep
     }
 
     /// Half an ageing interval.

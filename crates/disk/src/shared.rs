@@ -60,6 +60,7 @@ pub(crate) struct Ways {
     pub(crate) storage: StorageKind,
     pub(crate) cold_age: Duration,
     pub(crate) backlog_bytes: u64,
+    pub(crate) target_percent: u64,
 }
 
 impl Shared {
@@ -85,7 +86,7 @@ impl Shared {
             backlog_pages: (ways.backlog_bytes / 4096).max(STEP_PAGES),
             written: AtomicU64::new(0),
         };
-        shared.tune(ways.cold_age);
+        shared.tune(ways);
         Some(shared)
     }
 
@@ -93,13 +94,14 @@ impl Shared {
         self.vmos.engine()
     }
 
-    /// Works by this cold age, and by the limit as it is now.
-    fn tune(&self, cold_age: Duration) {
+    /// Works by these ways, and by the limit as it is now.
+    fn tune(&self, ways: &Ways) {
         // A page is active in the newest two generations, so for one to two intervals.
-        let interval_ms = (cold_age.as_millis() as u64 * 2 / 3).max(1);
+        let interval_ms = (ways.cold_age.as_millis() as u64 * 2 / 3).max(1);
         self.retune(|tunables| {
             tunables.min_aging_interval_ms = interval_ms;
             tunables.max_aging_interval_ms = interval_ms;
+            tunables.threshold = ways.target_percent;
         });
     }
 

@@ -21,6 +21,7 @@ const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// Serves a disk.
 pub fn serve(arguments: &ServeArguments) -> Result<(), Refusal> {
     let name = &arguments.name;
+    let ending = block_signals();
     let disk = Arc::new(make(arguments)?);
     let socket = Socket::bind(&place::own(name)?)?;
     let unix = arguments.socket.iter().cloned().map(Listen::Unix);
@@ -33,7 +34,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), Refusal> {
     let server = Server::bind(&listens, Arc::new(exports), Limits::default())
         .map_err(|error| Refusal::new(error.to_string()))?;
     let listens: Vec<String> = server.listening().iter().map(Listen::to_string).collect();
-    stop_on_signal(server.handle())?;
+    stop_on_signal(server.handle(), ending)?;
     socket.serve(Control {
         name: name.clone(),
         disk: disk.clone(),
@@ -58,13 +59,13 @@ fn make(arguments: &ServeArguments) -> Result<Disk, Refusal> {
     Disk::new(&options).map_err(|error| Refusal::new(format!("cannot make the disk: {error}")))
 }
 
-/// Has the server stop when a signal comes. Called before the threads that answer clients are made, which inherit that
-/// the signals are blocked.
-fn stop_on_signal(server: Handle) -> Result<(), Refusal> {
+/// Blocks the signals that end the command, but for those that the caller ignores. Called before any thread is made:
+/// all inherit it.
+fn block_signals() -> libc::sigset_t {
     let ending = ENDING.into_iter();
     let ending = ending.filter(|&signal| disposition(signal) != libc::SIG_IGN);
     // SAFETY: a set that is emptied before it is used.
-    let awaited = unsafe {
+    unsafe {
         let mut awaited: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut awaited);
         for signal in ending {
@@ -72,14 +73,17 @@ fn stop_on_signal(server: Handle) -> Result<(), Refusal> {
         }
         libc::pthread_sigmask(libc::SIG_BLOCK, &awaited, std::ptr::null_mut());
         awaited
-    };
+    }
+}
+
+/// Has the server stop when one of the signals comes; a second one ends the process whatever clients are at.
+fn stop_on_signal(server: Handle, awaited: libc::sigset_t) -> Result<(), Refusal> {
     let thread = std::thread::Builder::new().name("coldpress-sig".to_owned());
     let thread = thread.spawn(move || {
         let mut signal = 0;
         // SAFETY: a valid set, and room for a number.
         while unsafe { libc::sigwait(&awaited, &mut signal) } != 0 {}
         server.stop();
-        // A second one ends the process whatever clients are at.
         // SAFETY: as above.
         unsafe {
             libc::sigwait(&awaited, &mut signal);
