@@ -46,6 +46,8 @@ mod elf;
 mod environment;
 mod eval;
 mod eval_arguments;
+#[cfg(test)]
+mod figure_help;
 mod follow;
 mod grid;
 mod handed_over;

@@ -2,6 +2,7 @@
 //! `COLDPRESS_WRITE_DOCS=1` it writes the table anew, with what the code says of each key.
 
 use crate::budget::BudgetInForce;
+use crate::figure_help;
 use crate::report::{self, SCHEMA_VERSION};
 use crate::summary;
 use crate::supervise::Ending;
@@ -130,36 +131,8 @@ fn printed() -> BTreeMap<String, &'static str> {
     keys
 }
 
-/// The comment of a word of the statistics page, as one line.
-fn comment(source: &str, field: &str) -> String {
-    let lines: Vec<&str> = source.lines().map(str::trim).collect();
-    let at = lines.iter().position(|line| *line == format!("{field},"));
-    let mut words: Vec<&str> = Vec::new();
-    for line in lines[..at.unwrap_or(0)].iter().rev() {
-        let Some(text) = line.strip_prefix("///") else {
-            break;
-        };
-        words.insert(0, text.trim());
-    }
-    let mut text = words.join(" ");
-    // Links are for who reads the code.
-    while let Some(start) = text.find("([`") {
-        let Some(end) = text[start..].find("])").or(text[start..].find("))")) else {
-            break;
-        };
-        text.replace_range(start..start + end + 2, "");
-    }
-    text.replace(" .", ".")
-        .replace("  ", " ")
-        .replace(" ;", ";")
-        .trim()
-        .to_owned()
-}
-
 /// The section, made from the code.
 fn section(engine: &[&str]) -> String {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../interface/src/statistics.rs");
-    let source = fs::read_to_string(source).unwrap();
     let mut text = format!(
         "{HEADING}\n\n\
          `coldpress run --stats FILE`, `coldpress status --json` (all processes) and `coldpress status --json PID` print objects of\n\
@@ -174,8 +147,8 @@ fn section(engine: &[&str]) -> String {
             continue;
         }
         let other = OTHERS.iter().find(|(other, ..)| *other == key);
-        let meaning = other.map_or_else(|| comment(&source, &key), |row| row.2.to_owned());
-        assert!(!meaning.is_empty(), "{key} has no comment");
+        let meaning = other.map_or_else(|| figure_help::help(&key), |row| Some(row.2.to_owned()));
+        let meaning = meaning.unwrap_or_else(|| panic!("{key} has no meaning"));
         text += &format!("| `{key}` | {kind} | {meaning} |\n");
     }
     text

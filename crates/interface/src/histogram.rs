@@ -85,6 +85,12 @@ impl<const STEP_BITS: u32, const N: usize> LogLinear<STEP_BITS, N> {
         self.counts.iter().map(|c| c.load(Relaxed)).sum()
     }
 
+    /// Every bucket, from the shortest durations on: [`upper_bound_ns`](Self::upper_bound_ns), and how many it counted.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        let counts = self.counts.iter().enumerate();
+        counts.map(|(bucket, count)| (Self::upper_bound_ns(bucket), count.load(Relaxed)))
+    }
+
     /// Duration in nanoseconds that at least `millionths` of all counted ones stay below, or
     /// `None` where nothing was counted.
     pub fn quantile_in_millionths_ns(&self, millionths: u32) -> Option<u64> {

@@ -195,8 +195,8 @@ pub const GENERATIONS: usize = 8;
 
 macro_rules! statistics {
     (
-        first { $($(#[$doc:meta])* $name:ident,)* }
-        appended { $($(#[$more_doc:meta])* $more:ident,)* }
+        first { $($(#[doc = $doc:literal])* $name:ident,)* }
+        appended { $($(#[doc = $more_doc:literal])* $more:ident,)* }
     ) => {
         /// The statistics page of one managed process.
         #[repr(C)]
@@ -211,7 +211,7 @@ macro_rules! statistics {
             /// Start time of the process in clock ticks since boot (field 22 of
             /// `/proc/PID/stat`), so that a recycled id is not mistaken for the writer.
             pub start_time_ticks: AtomicU64,
-            $($(#[$doc])* pub $name: AtomicU64,)*
+            $($(#[doc = $doc])* pub $name: AtomicU64,)*
             /// Pages not evicted, by [`Failure`] reason.
             pub failures: [AtomicU64; FAILURES],
             /// How long pages spent compressed before they were decompressed, RFC-0219
@@ -234,7 +234,7 @@ macro_rules! statistics {
             /// How long the pages of each generation were not touched, as far as is known: at least so
             /// many milliseconds.
             pub generation_age_ms: [AtomicU64; GENERATIONS],
-            $($(#[$more_doc])* pub $more: AtomicU64,)*
+            $($(#[doc = $more_doc])* pub $more: AtomicU64,)*
         }
 
         impl Default for Statistics {
@@ -263,6 +263,12 @@ macro_rules! statistics {
                     $($more: AtomicU64::new(0),)*
                 }
             }
+
+            /// What each plain counter and gauge means: its name, and the lines of its comment.
+            pub const MEANINGS: &[(&str, &[&str])] = &[
+                $((stringify!($name), &[$($doc),*]),)*
+                $((stringify!($more), &[$($more_doc),*]),)*
+            ];
 
             /// Every plain counter and gauge that the writer knew, with its name, in the order of
             /// the layout.
