@@ -7,6 +7,7 @@
 use std::ffi::{CStr, CString};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
 
 /// The file to remove: a C string that is never freed, or null.
 static UNFINISHED: AtomicPtr<libc::c_char> = AtomicPtr::new(ptr::null_mut());
@@ -18,11 +19,24 @@ const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 const DAMON_STATE: &CStr = c"/sys/kernel/mm/damon/admin/kdamonds/0/state";
 const DAMON_COUNT: &CStr = c"/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds";
 
-/// From now on this file is removed; `None`: no file is. Leaks a few bytes each time, since a
-/// handler may be reading them.
+/// From now on this file is removed; `None`: no file is.
 pub fn remove_file(path: Option<CString>) {
-    UNFINISHED.store(path.map_or(ptr::null_mut(), CString::into_raw), SeqCst);
+    let path = path.map_or(ptr::null(), |path| kept(path).as_ptr());
+    UNFINISHED.store(path.cast_mut(), SeqCst);
     install();
+}
+
+/// The path as one that is never freed, since a handler may be reading it. A command that writes one file again and again
+/// keeps it once.
+fn kept(path: CString) -> &'static CStr {
+    static KEPT: Mutex<Vec<&'static CStr>> = Mutex::new(Vec::new());
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = kept.iter().find(|known| ***known == *path) {
+        return known;
+    }
+    let path: &'static CStr = Box::leak(path.into_boxed_c_str());
+    kept.push(path);
+    path
 }
 
 /// From now on this is called, too. It must be async-signal-safe.
