@@ -12,6 +12,7 @@
 //! | [`verify`] | evict and restore cycles by the million, on a program that knows its pages |
 //! | [`hostile`] | programs that do to themselves what a pager inside them must survive |
 //! | [`lazyfree`] | LazyFree's own test program on our cache |
+//! | [`promtool`] | Prometheus' own checker on the figures of `coldpress metrics` |
 //! | [`security`] | what one security domain can time of another, and what remains |
 //! | [`suites`] | the test suites of other projects, natively and under `coldpress run` |
 //! | [`steps`] | cargo commands in order, and counting what tests say they did |
@@ -46,6 +47,7 @@ mod process;
 mod programs;
 mod progress;
 mod promises;
+mod promtool;
 mod reverts;
 mod security;
 mod sim;
@@ -96,6 +98,8 @@ enum Task {
     Security(security::Options),
     /// Run LazyFree's own test program, from a checkout of it, on our cache.
     Lazyfree(lazyfree::Options),
+    /// Have promtool check the figures of coldpress metrics.
+    Promtool(promtool::Options),
     /// Fuzz the codecs, one target after the other.
     Fuzz(fuzz::Options),
     /// Make a Debian package and a tarball.
@@ -123,6 +127,7 @@ fn main() -> ExitCode {
         Task::Hostile(options) => hostile::run(&options),
         Task::Suites(options) => suites::run(&options),
         Task::Lazyfree(options) => lazyfree::run(&options),
+        Task::Promtool(options) => promtool::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Package(options) => package::run(&options),
         Task::Install(options) => package::install(&options),

@@ -80,6 +80,11 @@ pub const PACKAGES: &[Package] = &[
         name: "python3-numpy",
         probe: Probe::PythonModule("numpy"),
     },
+    // For the command's tests, which read its OpenMetrics.
+    Package {
+        name: "python3-prometheus-client",
+        probe: Probe::Command(&["/usr/bin/python3", "-c", "import prometheus_client"]),
+    },
     program("util-linux", "setpriv"),
     program("musl-tools", "musl-gcc"),
     program("clang", "clang"),

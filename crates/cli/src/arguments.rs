@@ -12,6 +12,7 @@ use crate::disk::DiskArguments;
 use crate::duration;
 use crate::eval_arguments::EvalArguments;
 use crate::help;
+use crate::metrics::MetricsArguments;
 use crate::refusal::{EXIT_REFUSED, Refusal};
 use crate::set::SetArguments;
 use crate::settings::Settings;
@@ -103,6 +104,9 @@ pub enum Command {
     /// Show the programs that run under Coldpress
     #[command(after_help = columns::help())]
     Status(StatusArguments),
+    /// Tell the figures of the programs that run under Coldpress as OpenMetrics, for Prometheus
+    #[command(after_help = crate::metrics::HELP)]
+    Metrics(MetricsArguments),
     /// Show what was decided when, from the file of run --trace
     #[command(after_help = crate::trace::HELP)]
     Trace(TraceArguments),

@@ -5,6 +5,7 @@
 //! * `settings` shows which settings a run has, and where they come from ([`show_settings`]);
 //! * `set` changes settings of a program that runs ([`set`]);
 //! * `status` shows the processes under a pager ([`status`]);
+//! * `metrics` tells their figures as OpenMetrics ([`metrics`]);
 //! * `trace` shows what was decided when in a run ([`trace`]);
 //! * `capture` samples the pages of a live process ([`capture`]);
 //! * `eval` measures codecs and storages on captured pages ([`eval`]);
@@ -46,7 +47,6 @@ mod elf;
 mod environment;
 mod eval;
 mod eval_arguments;
-#[cfg(test)]
 mod figure_help;
 mod follow;
 mod grid;
@@ -61,6 +61,7 @@ mod manual;
 mod memory_limit;
 mod mend;
 mod messages;
+mod metrics;
 mod missing_tier;
 mod notices;
 mod on_signal;
@@ -135,6 +136,7 @@ fn execute(command: Command) -> Result<u8, Refusal> {
         Command::Settings(arguments) => show_settings::show(&arguments),
         Command::Set(arguments) => set::set(&arguments),
         Command::Status(arguments) => status::status(&arguments),
+        Command::Metrics(arguments) => metrics::metrics(&arguments),
         Command::Trace(arguments) => trace::trace(&arguments),
         Command::Capture(arguments) => capture::capture(&arguments),
         Command::Eval(arguments) => eval::eval(&arguments),

@@ -61,6 +61,19 @@ impl Copy {
         Ok(Self { words })
     }
 
+    /// A copy of a page that was made here.
+    #[cfg(test)]
+    pub fn of_page(page: &Page) -> Self {
+        let words = Box::new([const { AtomicU64::new(0) }; WORDS]);
+        // SAFETY: `Page` is made of nothing but `AtomicU64` and has so many words; its padding is made of bytes.
+        let from =
+            unsafe { std::slice::from_raw_parts(ptr::from_ref(page).cast::<AtomicU64>(), WORDS) };
+        for (word, from) in words.iter().zip(from) {
+            word.store(from.load(Relaxed), Relaxed);
+        }
+        Self { words }
+    }
+
     /// The page, whatever it holds.
     fn page(&self) -> &Page {
         // SAFETY: `Page` is `repr(C)` and made of nothing but `AtomicU64` and padding bytes, so every

@@ -6,6 +6,7 @@ mod bench_cache;
 mod capture;
 mod doctor;
 mod eval;
+mod metrics;
 mod refusals;
 mod run_program;
 mod set;

@@ -1,6 +1,8 @@
 //! Helpers of the command's integration tests: run the built binary, and make things to run.
 #![allow(dead_code, reason = "each test file uses some of them")]
 
+pub mod serving;
+
 pub use coldpress_promises::workplace::copy_executable;
 use std::fs;
 use std::os::fd::AsRawFd;
