@@ -104,6 +104,10 @@ pub enum Command {
     /// Show the programs that run under Coldpress
     #[command(after_help = columns::help())]
     Status(StatusArguments),
+    /// Show the programs that run under Coldpress, live
+    #[cfg(feature = "top")]
+    #[command(after_help = crate::top::HELP)]
+    Top(crate::top::TopArguments),
     /// Tell the figures of the programs that run under Coldpress as OpenMetrics, for Prometheus
     #[command(after_help = crate::metrics::HELP)]
     Metrics(MetricsArguments),

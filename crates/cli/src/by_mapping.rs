@@ -1,9 +1,16 @@
 //! Committed and content by mapping: what the kernel says is in place, joined with what the pager
 //! remembers.
 
-use crate::smaps::Vma;
+use crate::ask;
+use crate::smaps::{self, Vma};
+use crate::statistics_file::Live;
+use coldpress_interface::control::{MAPPINGS, Request};
 use coldpress_interface::mappings::{Mapping, Mappings};
 use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long a process is waited for to say what it remembers of each mapping.
+const PATIENCE: Duration = Duration::from_millis(1_000);
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -56,6 +63,18 @@ impl Line {
             "content_bytes": self.content_bytes(),
         })
     }
+}
+
+/// What each mapping of a process holds, or why that is not known.
+pub fn ask(file: &Live) -> Result<Vec<Line>, String> {
+    let request = Request {
+        keys: MAPPINGS,
+        ..Request::default()
+    };
+    let answer = ask::ask(file, &request, PATIENCE).map_err(|why| why.in_one_line().to_string())?;
+    let vmas = smaps::read(file.pid)
+        .map_err(|error| format!("/proc/{}/smaps cannot be read: {error}", file.pid))?;
+    Ok(join(answer.after.mappings(), &vmas))
 }
 
 /// Joins both: the mappings that the pager manages, those with the most content first; then all that

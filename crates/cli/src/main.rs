@@ -5,6 +5,7 @@
 //! * `settings` shows which settings a run has, and where they come from ([`show_settings`]);
 //! * `set` changes settings of a program that runs ([`set`]);
 //! * `status` shows the processes under a pager ([`status`]);
+//! * `top` shows them live (behind the cargo feature of that name);
 //! * `metrics` tells their figures as OpenMetrics ([`metrics`]);
 //! * `trace` shows what was decided when in a run ([`trace`]);
 //! * `capture` samples the pages of a live process ([`capture`]);
@@ -98,6 +99,8 @@ mod summary;
 mod sums;
 mod supervise;
 mod tier;
+#[cfg(feature = "top")]
+mod top;
 mod trace;
 mod trace_file;
 mod trace_plot;
@@ -136,6 +139,8 @@ fn execute(command: Command) -> Result<u8, Refusal> {
         Command::Settings(arguments) => show_settings::show(&arguments),
         Command::Set(arguments) => set::set(&arguments),
         Command::Status(arguments) => status::status(&arguments),
+        #[cfg(feature = "top")]
+        Command::Top(arguments) => top::top(&arguments),
         Command::Metrics(arguments) => metrics::metrics(&arguments),
         Command::Trace(arguments) => trace::trace(&arguments),
         Command::Capture(arguments) => capture::capture(&arguments),

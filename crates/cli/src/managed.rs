@@ -70,7 +70,7 @@ pub fn named(wanted: &str) -> Result<Vec<Live>, Refusal> {
 }
 
 /// A name as the kernel keeps it, which is 15 bytes of it.
-fn comm(name: &str) -> String {
+pub fn comm(name: &str) -> String {
     const BYTES: usize = 15;
     let name = name.replace(char::is_control, "?");
     let end = name.len().min(BYTES);

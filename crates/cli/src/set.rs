@@ -10,6 +10,7 @@ use crate::report;
 use crate::rule;
 use crate::settings::{self, Settings};
 use crate::size::format_budget;
+use crate::statistics_file::Live;
 use crate::streams::{print, say};
 use crate::tune::{self, Tune};
 use clap::Args;
@@ -61,36 +62,92 @@ pub struct SetArguments {
 pub fn set(arguments: &SetArguments) -> Result<u8, Refusal> {
     let settings = read(&arguments.changes).map_err(Refusal::new)?;
     let pid = arguments.pid;
-    let live = managed::find(pid)?;
-    let (request, budget) = request(&settings, pid).map_err(Refusal::in_one_line)?;
-    let answer = ask::ask(&live, &request, PATIENCE)?;
-    let unusable = |error| Refusal::new(format!("process {pid}: {error}"));
-    let before = answer.before.statistics(pid).map_err(unusable)?;
-    let now = answer.after.statistics(pid).map_err(unusable)?;
+    let done = Done::of(&settings, &managed::find(pid)?)?;
     let program = process::name(pid);
-    if let Some(line) =
-        budget.and_then(|budget| budget.explanation(|| memory_limit::usable_bytes_of(pid).ok()))
-    {
+    for line in done.remarks()? {
         say!("{program}: {line}");
     }
-    for line in without_effect(&request, now) {
-        say!("{program}: {line}");
-    }
+    let (before, now) = done.both()?;
     if arguments.json {
         let value = json!({
             "pid": pid,
             "program": program,
-            "before": to_json(before, answer.before.figures()),
-            "now": to_json(now, answer.after.figures()),
+            "before": to_json(before, done.answer.before.figures()),
+            "now": to_json(now, done.answer.after.figures()),
         });
         print(&format!("{value:#}\n"))?;
     } else {
-        let mut lines = lines(&request, before, now);
-        let figures = [answer.before.figures(), answer.after.figures()];
+        let mut lines = lines(&done.request, before, now);
+        let figures = [done.answer.before.figures(), done.answer.after.figures()];
         lines.extend(settings.tune.iter().flat_map(|tune| tuned(tune, figures)));
         print(&(lines.join("\n") + "\n"))?;
     }
     Ok(0)
+}
+
+/// Sets the budget of the process of this id that began at this time, as `set PID budget=TEXT` does. What was and what is
+/// in force, in one line.
+#[cfg(feature = "top")]
+pub fn set_budget(pid: u32, start_ticks: u64, text: &str) -> Result<String, Refusal> {
+    let settings = read(&[format!("budget={text}")]).map_err(Refusal::new)?;
+    let live = managed::find(pid)?;
+    let same = process::Identity::of(pid).is_some_and(|one| one.start_time_ticks == start_ticks);
+    if !same {
+        return Err(Refusal::new(format!("process {pid} has ended")));
+    }
+    let done = Done::of(&settings, &live)?;
+    let (before, now) = done.both()?;
+    let change = match (value(before, BUDGET), value(now, BUDGET)) {
+        (was, is) if was == is => format!("budget: {is} (as before)"),
+        (was, is) => format!("budget: {was} → {is}"),
+    };
+    let mut told = vec![change];
+    told.extend(done.remarks()?);
+    Ok(told.join("; "))
+}
+
+/// A change that a pager has made.
+struct Done {
+    pid: u32,
+    request: Request,
+    budget: Option<BudgetInForce>,
+    answer: ask::Answer,
+}
+
+impl Done {
+    /// Asks for it, and waits until it is done.
+    fn of(settings: &Settings, live: &Live) -> Result<Self, Refusal> {
+        let pid = live.pid;
+        let (request, budget) = request(settings, pid).map_err(Refusal::in_one_line)?;
+        let answer = ask::ask(live, &request, PATIENCE)?;
+        Ok(Self {
+            pid,
+            request,
+            budget,
+            answer,
+        })
+    }
+
+    /// What was in force, and what is.
+    fn both(&self) -> Result<(&Statistics, &Statistics), Refusal> {
+        let unusable = |error| Refusal::new(format!("process {}: {error}", self.pid));
+        let before = self.answer.before.statistics(self.pid).map_err(unusable)?;
+        let now = self.answer.after.statistics(self.pid).map_err(unusable)?;
+        Ok((before, now))
+    }
+
+    /// What the user has to know besides.
+    fn remarks(&self) -> Result<Vec<String>, Refusal> {
+        let (_, now) = self.both()?;
+        let usable = || memory_limit::usable_bytes_of(self.pid).ok();
+        let budget = self.budget.as_ref();
+        let explanation = budget.and_then(|budget| budget.explanation(usable));
+        let others = without_effect(&self.request, now).into_iter();
+        Ok(explanation
+            .into_iter()
+            .chain(others.map(str::to_owned))
+            .collect())
+    }
 }
 
 /// Reads the changes. The error is one line.

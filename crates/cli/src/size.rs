@@ -124,6 +124,16 @@ pub fn format_bytes(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
+/// `bytes` for a narrow column, much as sizes are typed: `58.2M`; seven characters at most.
+#[cfg(feature = "top")]
+pub fn format_short(bytes: u64) -> String {
+    let text = format_bytes(bytes).replace(' ', "");
+    match text.strip_suffix("iB") {
+        Some(short) => short.to_owned(),
+        None => text,
+    }
+}
+
 /// `bytes`, which are fewer than `least`, so that they look fewer.
 fn format_below(bytes: u64, least: u64) -> String {
     match format_bytes(bytes) {
@@ -173,6 +183,21 @@ mod tests {
             ("18446744073709551615", u64::MAX),
         ] {
             assert_eq!(parse_bytes(text), Some(bytes), "{text}");
+        }
+    }
+
+    #[cfg(feature = "top")]
+    #[test]
+    fn short_sizes_fit_in_seven_characters() {
+        for (bytes, text) in [
+            (0, "0B"),
+            (1023, "1023B"),
+            (1024, "1.0K"),
+            (61_027_123, "58.2M"),
+            (1023 << 20, "1023.0M"),
+            (u64::MAX, "16384.0P"),
+        ] {
+            assert_eq!(format_short(bytes), text);
         }
     }
 

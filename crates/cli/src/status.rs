@@ -1,7 +1,6 @@
 //! `coldpress status`: the processes under a pager, as a table, in detail, or as JSON.
 
-use crate::ask;
-use crate::by_mapping::{self, Line};
+use crate::by_mapping;
 use crate::columns::{self, Column};
 use crate::detail;
 use crate::grid;
@@ -12,18 +11,12 @@ use crate::pid::parse_pid;
 use crate::process;
 use crate::refusal::Refusal;
 use crate::report;
-use crate::smaps;
 use crate::statistics_file::{Live, Run, Unusable};
 use crate::streams::{print, say};
 use clap::Args;
-use coldpress_interface::control::{MAPPINGS, Request};
 use coldpress_interface::figures::Figures;
 use coldpress_interface::statistics::Statistics;
 use serde_json::{Map, Value, json};
-use std::time::Duration;
-
-/// How long a process is waited for to say what it remembers of each mapping.
-const PATIENCE: Duration = Duration::from_millis(1_000);
 
 /// Arguments of `coldpress status`.
 #[derive(Debug, Args)]
@@ -137,7 +130,7 @@ fn one(file: &Live, arguments: &StatusArguments) -> Result<(), Refusal> {
     if columns.is_some() || arguments.raw || arguments.noheadings {
         return print_table(&[seen], columns, arguments, true);
     }
-    let mappings = by_mapping(file);
+    let mappings = by_mapping::ask(file);
     let program = process::name(pid);
     if arguments.json {
         let mut object = report::to_json(&program, seen, figures(file).map_err(unusable)?);
@@ -159,18 +152,6 @@ fn one(file: &Live, arguments: &StatusArguments) -> Result<(), Refusal> {
     }
 }
 
-/// What each mapping holds, or why that is not known.
-fn by_mapping(file: &Live) -> Result<Vec<Line>, String> {
-    let request = Request {
-        keys: MAPPINGS,
-        ..Request::default()
-    };
-    let answer = ask::ask(file, &request, PATIENCE).map_err(|why| why.in_one_line().to_string())?;
-    let vmas = smaps::read(file.pid)
-        .map_err(|error| format!("/proc/{}/smaps cannot be read: {error}", file.pid))?;
-    Ok(by_mapping::join(answer.after.mappings(), &vmas))
-}
-
 fn all(live: &[Live], arguments: &StatusArguments) -> Result<(), Refusal> {
     let mut seen = Vec::new();
     for file in live {
@@ -188,14 +169,30 @@ fn all(live: &[Live], arguments: &StatusArguments) -> Result<(), Refusal> {
         });
         print(&format!("{:#}\n", objects.collect::<Value>()))
     } else if seen.is_empty() && !arguments.json {
-        say!(
-            "no program of yours runs under Coldpress; start one with: {} run -- PROGRAM",
-            own_name::get()
-        );
+        say!("{}", nothing_to_show());
         Ok(())
     } else {
         print_table(&seen, columns, arguments, false)
     }
+}
+
+/// That there is no process under a pager, and how there is one.
+pub fn nothing_to_show() -> String {
+    let name = own_name::get();
+    format!("no program of yours runs under Coldpress; start one with: {name} run -- PROGRAM")
+}
+
+/// The table of all, as it is printed where nobody asks for columns.
+#[cfg(feature = "top")]
+pub fn table_of(live: &[Live]) -> String {
+    let seen: Vec<&Statistics> = live
+        .iter()
+        .filter_map(|file| statistics(file).ok())
+        .collect();
+    let columns = columns::default();
+    let headings: Vec<(&str, bool)> = columns.iter().map(|c| (c.name, c.is_text())).collect();
+    let row = |s: &&Statistics| columns.iter().map(|c| (c.value)(s).text(false)).collect();
+    grid::aligned(&headings, true, seen.iter().map(row).collect())
 }
 
 fn print_table(

@@ -12,3 +12,5 @@ mod run_program;
 mod set;
 mod settings;
 mod status;
+#[cfg(feature = "top")]
+mod top;

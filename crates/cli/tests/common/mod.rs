@@ -1,6 +1,7 @@
 //! Helpers of the command's integration tests: run the built binary, and make things to run.
 #![allow(dead_code, reason = "each test file uses some of them")]
 
+pub mod pseudo_terminal;
 pub mod serving;
 
 pub use coldpress_promises::workplace::copy_executable;
