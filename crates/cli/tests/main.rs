@@ -4,6 +4,7 @@ mod common;
 
 mod bench_cache;
 mod capture;
+mod disk;
 mod doctor;
 mod eval;
 mod metrics;

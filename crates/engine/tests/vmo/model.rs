@@ -39,6 +39,10 @@ enum Step {
     /// Which VMO, from where, how many pages.
     Snapshot(usize, u64, u64),
     Write(usize, u64, Kind),
+    /// A whole page, whatever it holds.
+    Overwrite(usize, u64, Kind),
+    /// Reads all pages that steps are about, and leaves them as they are held.
+    ReadStored(usize),
     /// Writes all pages that steps are about.
     Fill(usize),
     /// A byte, through a mapping.
@@ -75,7 +79,9 @@ fn act() -> impl Strategy<Value = Step> {
         3 => which.clone().prop_map(Step::Destroy),
         5 => (which.clone(), page(), len.clone()).prop_map(|(v, p, n)| Step::Snapshot(v, p, n)),
         4 => which.clone().prop_map(|v| Step::Snapshot(v, 0, LARGEST)),
-        16 => (which.clone(), page(), kind).prop_map(|(v, p, k)| Step::Write(v, p, k)),
+        16 => (which.clone(), page(), kind.clone()).prop_map(|(v, p, k)| Step::Write(v, p, k)),
+        8 => (which.clone(), page(), kind).prop_map(|(v, p, k)| Step::Overwrite(v, p, k)),
+        3 => which.clone().prop_map(Step::ReadStored),
         4 => which.clone().prop_map(Step::Fill),
         4 => (which.clone(), page()).prop_map(|(v, p)| Step::Touch(v, p)),
         3 => (which.clone(), page(), len.clone()).prop_map(|(v, p, n)| Step::Zero(v, p, n)),
@@ -191,6 +197,44 @@ impl Run {
         }
     }
 
+    /// Reads a page as it is held: what it was when the read began, or what a step within has made of it.
+    fn read_stored(&self, model: &Model, page: u64) {
+        let s = self.system;
+        let mut read = [0xA5; 4096];
+        let frames = s.machine.pages_in_place();
+        let is_awaited = s.codec.is_awaited();
+        let done = self.with_worker(|worker| {
+            let at = page * PAGE;
+            s.vmos
+                .read_stored(&s.machine, worker, model.id, at, &mut read)
+        });
+        if !is_awaited && !under_random_compression() {
+            assert_eq!(s.machine.pages_in_place(), frames, "it takes no frame");
+        }
+        let models = self.models();
+        let now = models.vmos.iter().find(|other| other.id == model.id);
+        match done {
+            Err(VmoError::NoSuchVmo) => assert!(now.is_none()),
+            Err(VmoError::OutOfRange) => assert!(now.is_some_and(|now| page >= now.pages)),
+            Err(error) => panic!("{error}"),
+            Ok(()) => {
+                let is = |model: &Model| read == *model.contents.get(&page).unwrap_or(&[0; 4096]);
+                let is_right = is(model) || now.is_some_and(is);
+                assert!(is_right, "page {page} of {:?} is something else", model.id);
+            }
+        }
+    }
+
+    fn overwrite(&self, model: &Model, page: u64, content: Page) {
+        let s = self.system;
+        let done = s.vmos.overwrite(&s.machine, model.id, page, &content);
+        // Nothing comes between: no codec runs.
+        assert_eq!(done, Ok(()));
+        self.change(model.id, |model| {
+            model.contents.insert(page, content);
+        });
+    }
+
     fn read_all(&self) {
         let models = self.models().vmos.clone();
         for model in models {
@@ -269,6 +313,30 @@ impl Run {
                             let old = model.contents.entry(page).or_insert([0; 4096]);
                             old[4096 - bytes.len()..].copy_from_slice(bytes);
                         });
+                    }
+                }
+            }
+            Step::Overwrite(which, page, kind) => {
+                if let Some((model, written)) = self.pick(which)
+                    && page < model.pages
+                {
+                    self.overwrite(&model, page, content(kind, written));
+                }
+            }
+            Step::ReadStored(which) => {
+                let Some((model, _)) = self.pick(which) else {
+                    return;
+                };
+                // As it is now: a step within may have changed it.
+                for page in HOT {
+                    let now = self
+                        .models()
+                        .vmos
+                        .iter()
+                        .find(|now| now.id == model.id)
+                        .cloned();
+                    if let Some(now) = now.filter(|now| page < now.pages) {
+                        self.read_stored(&now, page);
                     }
                 }
             }
