@@ -21,12 +21,13 @@ use anyhow::Result;
 #[derive(clap::Args, Debug)]
 pub struct Options {}
 
-/// Clients that the tests of `crates/nbd` run against its server.
+/// Clients that the tests of `crates/nbd` run against its server, those of `coldpress disk` too, which need a file system.
 const NBD_CLIENTS: &[Package] = &[
     program("qemu-utils", "qemu-img"),
     program("libnbd-bin", "nbdcopy"),
     program("nbdkit", "nbdkit"),
     program("fio", "fio"),
+    program("e2fsprogs", "mke2fs"),
 ];
 
 fn steps() -> Result<Vec<Step>> {

@@ -30,9 +30,11 @@ mod compaction;
 mod context;
 #[cfg(test)]
 mod damage_tests;
+mod dense_tables;
 mod disk;
 mod error;
 mod frames;
+mod io_counts;
 mod lock;
 mod machine;
 mod mapping;

@@ -14,7 +14,6 @@ use coldpress_codec::press::Simd;
 use coldpress_codec::press_dense::{DenseTables, PressDense, TRAINING_PAGES, Trainer};
 use coldpress_codec::{AnyCodec, CodecKind};
 use coldpress_engine::{Recoded, Recoder, RecoderRoom, Search};
-use parking_lot::Mutex;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -68,13 +67,6 @@ impl fmt::Display for Recompressed {
 }
 
 type DenseRecoder = Recoder<AnyCodec, PressDense<'static>>;
-
-/// What recompression keeps: the tables, once they are made.
-#[derive(Default)]
-pub(crate) struct Tables {
-    /// Taken for all of a recompression: there is one at a time. Outermost.
-    made: Mutex<Option<Mapping>>,
-}
 
 impl Shared {
     /// Stores all that is stored anew.

@@ -140,7 +140,12 @@ impl<'a> Turns<'a> {
                 (self.compacting, self.freed_before) = (false, freed);
                 false
             }
-            _ => true,
+            Some(_) => true,
+            None => {
+                // An object is being stored: its turn first.
+                std::thread::yield_now();
+                true
+            }
         }
     }
 }

@@ -8,9 +8,9 @@
 //!   uncompressed is bounded, with a limit or without.
 
 use crate::context::{Context, Contexts};
+use crate::dense_tables::Tables;
+use crate::io_counts::IoCounts;
 use crate::machine::Machine;
-use crate::recompress::Tables;
-use crate::statistics::IoCounts;
 use crate::wake_up::WakeUp;
 use coldpress_codec::{AnyCodec, CodecKind};
 use coldpress_engine::evictor::{EngineSource, Level, Source};

@@ -6,8 +6,8 @@
 
 use crate::context::Context;
 use crate::error::IoError;
+use crate::io_counts::count;
 use crate::shared::Shared;
-use crate::statistics::count;
 use coldpress_codec::{PAGE_SIZE, Page};
 use coldpress_engine::vmo::{VmoError, VmoId};
 use std::ops::Range;

@@ -2,6 +2,7 @@
 
 use crate::grid;
 use crate::size::{format_bytes, format_count};
+use crate::streams::visible;
 use coldpress_disk::{Disk, Statistics};
 use coldpress_nbd::ServerCounts;
 use serde_json::{Map, Value, json};
@@ -91,7 +92,7 @@ pub fn table(disks: &[Value]) -> String {
         ("CLIENTS", false),
         ("SNAPSHOTS", false),
     ];
-    let text = |disk: &Value, key: &str| disk[key].as_str().unwrap_or("?").to_owned();
+    let text = |disk: &Value, key: &str| visible(disk[key].as_str().unwrap_or("?"));
     let bytes = |disk: &Value, key: &str| disk[key].as_u64().map_or("?".to_owned(), format_bytes);
     let row = |disk: &Value| {
         let limit = match disk["mem_limit"].as_u64() {
@@ -138,7 +139,7 @@ pub fn lines(disk: &Value) -> String {
 
 fn shown(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => visible(text),
         Value::Array(all) => match all.is_empty() {
             true => "none".to_owned(),
             false => all.iter().map(shown).collect::<Vec<_>>().join(", "),
