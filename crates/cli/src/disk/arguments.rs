@@ -13,7 +13,7 @@ const SERVE_HELP: &str = "\
 Examples:
   coldpress disk serve --size 4G --mem-limit 1G --socket /run/user/1000/disk.sock
   qemu-img convert image.qcow2 'nbd+unix:///disk?socket=/run/user/1000/disk.sock'
-  sudo nbd-client -unix /run/user/1000/disk.sock -N disk /dev/nbd0
+  qemu-io -f raw 'nbd+unix:///disk?socket=/run/user/1000/disk.sock' -c 'read 0 4k'
 
 The disk is memory: what it holds ends with the command (SIGINT, SIGTERM). Its snapshots are exports of their own names.";
 
