@@ -6,6 +6,7 @@
 use crate::own_name;
 use crate::process::{self, Identity};
 use crate::refusal::Refusal;
+use coldpress_uffd::{AddressRange, Errno, Pagemap, Region};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -16,18 +17,39 @@ pub const PAGE_BYTES: usize = 4096;
 const PRESENT: u64 = 1 << 63;
 /// The page is of a file, or shared.
 const FILE_OR_SHARED: u64 = 1 << 61;
+/// No other process has it, too (after a `fork`).
+const EXCLUSIVE: u64 = 1 << 56;
 const FRAME_MASK: u64 = (1 << 55) - 1;
 /// Pages of which the page map is read at a time.
 const BATCH_PAGES: u64 = 1 << 16;
+
+/// What a process's memory is read for, as messages say it.
+#[derive(Clone, Copy, Debug)]
+pub struct Purpose {
+    /// What of this command's line is to be run as root where rights are missing, `PID` for the process.
+    pub mend: &'static str,
+    /// What is said of a process that ends meanwhile, behind its number.
+    pub ended: &'static str,
+}
 
 /// A page that was not there any more when it was to be read.
 #[derive(Debug)]
 pub struct Vanished;
 
+/// Pages of some ranges.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Populated {
+    /// Those that only this process has: first address and how many follow one another, rising.
+    pub own: Vec<(u64, u64)>,
+    /// How many pages are another process's, too, since a `fork`.
+    pub shared: u64,
+}
+
 /// A process whose memory can be read.
 #[derive(Debug)]
 pub struct AnonymousPages {
     pid: u32,
+    purpose: Purpose,
     identity: Identity,
     memory: File,
     page_map: File,
@@ -35,7 +57,7 @@ pub struct AnonymousPages {
 
 impl AnonymousPages {
     /// Opens a process's memory.
-    pub fn open(pid: u32) -> Result<Self, Refusal> {
+    pub fn open(pid: u32, purpose: Purpose) -> Result<Self, Refusal> {
         let identity = Identity::of(pid).filter(Identity::is_alive);
         let Some(identity) = identity else {
             return Err(Refusal::new(format!(
@@ -43,10 +65,12 @@ impl AnonymousPages {
             )));
         };
         let open = |name: &str| {
-            File::open(format!("/proc/{pid}/{name}")).map_err(|error| unreadable(pid, &error))
+            File::open(format!("/proc/{pid}/{name}"))
+                .map_err(|error| unreadable(pid, purpose.mend, &error))
         };
         Ok(Self {
             pid,
+            purpose,
             identity,
             memory: open("mem")?,
             page_map: open("pagemap")?,
@@ -74,6 +98,57 @@ impl AnonymousPages {
         }
         self.check_identity()?;
         Ok(present)
+    }
+
+    /// The pages with content in some ranges, which rise.
+    pub fn populated(&self, ranges: &[(u64, u64)]) -> Result<Populated, Refusal> {
+        let pagemap = Pagemap::of(self.pid).map_err(|errno| self.gone_or(&io_error(errno)))?;
+        let mut all = Populated::default();
+        let mut regions = [Region::default(); 256];
+        for &(start, end) in ranges {
+            let mut rest = AddressRange {
+                start: start as usize,
+                end: end as usize,
+            };
+            while !rest.is_empty() {
+                let (found, walked) = pagemap
+                    .populated(rest, &mut regions)
+                    .map_err(|errno| self.gone_or(&io_error(errno)))?;
+                for region in &regions[..found] {
+                    self.sort(region.start, region.end, &mut all)
+                        .map_err(|error| self.gone_or(&error))?;
+                }
+                if walked <= rest.start {
+                    break;
+                }
+                rest.start = walked;
+            }
+        }
+        self.check_identity()?;
+        Ok(all)
+    }
+
+    /// Notes which pages of a populated range are the process's own.
+    fn sort(&self, start: u64, end: u64, all: &mut Populated) -> io::Result<()> {
+        let page = PAGE_BYTES as u64;
+        let mut from = start / page;
+        while from < end / page {
+            let count = (end / page - from).min(BATCH_PAGES);
+            for (entry, number) in self.entries(from, count)?.into_iter().zip(from..) {
+                match entry & (PRESENT | FILE_OR_SHARED | EXCLUSIVE) {
+                    wanted if wanted == PRESENT | EXCLUSIVE => match all.own.last_mut() {
+                        Some((first, pages)) if *first + *pages * page == number * page => {
+                            *pages += 1;
+                        }
+                        _ => all.own.push((number * page, 1)),
+                    },
+                    PRESENT => all.shared += 1,
+                    _ => {}
+                }
+            }
+            from += count;
+        }
+        Ok(())
     }
 
     /// The frame in which each page is; 0 where it is in none, or where frames are not shown to us.
@@ -145,7 +220,7 @@ impl AnonymousPages {
     }
 
     /// Refuses if the process has ended, or another one has its id.
-    fn check_identity(&self) -> Result<(), Refusal> {
+    pub fn check_identity(&self) -> Result<(), Refusal> {
         match Identity::of(self.pid) {
             Some(now)
                 if now.is_alive() && now.start_time_ticks == self.identity.start_time_ticks =>
@@ -153,29 +228,34 @@ impl AnonymousPages {
                 Ok(())
             }
             _ => Err(Refusal::new(format!(
-                "process {} ended while it was captured: nothing was written",
-                self.pid
+                "process {} {}",
+                self.pid, self.purpose.ended
             ))),
         }
     }
 
-    fn gone_or(&self, error: &io::Error) -> Refusal {
+    pub fn gone_or(&self, error: &io::Error) -> Refusal {
         match self.check_identity() {
             Err(gone) => gone,
-            Ok(()) => unreadable(self.pid, error),
+            Ok(()) => unreadable(self.pid, self.purpose.mend, error),
         }
     }
 }
 
-fn unreadable(pid: u32, error: &io::Error) -> Refusal {
+fn io_error(errno: Errno) -> io::Error {
+    io::Error::from_raw_os_error(errno.raw_os_error())
+}
+
+fn unreadable(pid: u32, mend: &str, error: &io::Error) -> Refusal {
     let name = crate::process::name(pid);
     Refusal::new(match error.raw_os_error() {
         Some(libc::ESRCH) => {
             format!("process {pid} ({name}) has no memory of its own: it belongs to the kernel")
         }
         _ => format!(
-            "cannot read the memory of process {pid} ({name}): {error}; it takes root, or a debugger's rights to it: sudo {} capture {pid} -o FILE",
-            own_name::get()
+            "cannot read the memory of process {pid} ({name}): {error}; it takes root, or a debugger's rights to it: sudo {} {}",
+            own_name::get(),
+            mend.replace("PID", &pid.to_string())
         ),
     })
 }
@@ -199,6 +279,11 @@ fn private_anonymous(line: &str) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PURPOSE: Purpose = Purpose {
+        mend: "test PID",
+        ended: "ended",
+    };
 
     #[test]
     fn private_anonymous_mappings_are_told() {
@@ -228,7 +313,7 @@ mod tests {
 
     #[test]
     fn our_own_pages_are_found_and_read() {
-        let own = AnonymousPages::open(std::process::id()).unwrap();
+        let own = AnonymousPages::open(std::process::id(), PURPOSE).unwrap();
         let mut memory = vec![1u8; 64 * PAGE_BYTES];
         memory.fill(0xa7);
         let first = (memory.as_ptr() as u64).next_multiple_of(PAGE_BYTES as u64);

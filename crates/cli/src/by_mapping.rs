@@ -149,6 +149,7 @@ mod tests {
             end,
             name: name.to_owned(),
             anonymous_bytes: 1000,
+            ..Vma::default()
         }
     }
 

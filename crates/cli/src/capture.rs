@@ -5,7 +5,7 @@
 //! where `coldpress eval` finds them. The process runs on meanwhile, so the
 //! pages are not of one moment, and one that changes while it is read may hold bytes of both.
 
-use crate::anonymous_pages::{AnonymousPages, PAGE_BYTES, Vanished};
+use crate::anonymous_pages::{AnonymousPages, PAGE_BYTES, Purpose, Vanished};
 use crate::capture_arguments::CaptureArguments;
 use crate::inactive;
 use crate::managed;
@@ -17,6 +17,11 @@ use crate::size::{format_bytes, format_count};
 use crate::spread::spread;
 use crate::streams::{print, say, visible};
 use coldpress_eval::Captured;
+
+const PURPOSE: Purpose = Purpose {
+    mend: "capture PID -o FILE",
+    ended: "ended while it was captured: nothing was written",
+};
 
 /// What was met on the way.
 #[derive(Debug, Default)]
@@ -33,7 +38,7 @@ type Each<'a> = dyn FnMut(u64, &[u8]) -> Result<(), Refusal> + 'a;
 /// Captures the process's pages, and tells how many there were.
 pub fn capture(arguments: &CaptureArguments) -> Result<u8, Refusal> {
     let pid = arguments.pid;
-    let process = AnonymousPages::open(pid)?;
+    let process = AnonymousPages::open(pid, PURPOSE)?;
     if managed::find(pid).is_ok() {
         say!(
             "process {pid} runs under Coldpress: what is compressed is not captured, but the pager's storage is; pages as \

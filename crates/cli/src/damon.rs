@@ -5,11 +5,13 @@
 //! as it must keep (so that it joins none), the sample is everything and the answer is exact.
 //! (Linux, `admin-guide/mm/damon/usage`; needs CONFIG_DAMON_PADDR and CONFIG_DAMON_SYSFS.)
 //!
-//! There is one DAMON in a system. Captures take turns by a lock on its directory; if somebody else
+//! Where it goes on for several intervals, it also says for how many of them each frame was left alone.
+//!
+//! There is one DAMON in a system. Captures and estimates take turns by a lock on its directory; if somebody else
 //! uses it, it is left alone. What is set up here is taken down on every way out, by a signal too.
 
 use crate::on_signal;
-use crate::refusal::Refusal;
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -20,6 +22,11 @@ const ROOT: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 const CONTEXT: &str = "0/contexts/0";
 const PAGE_BYTES: u64 = 4096;
 
+/// Why DAMON does not tell.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct CannotTell(String);
+
 /// DAMON at work for us.
 #[derive(Debug)]
 pub struct Damon {
@@ -28,23 +35,23 @@ pub struct Damon {
 }
 
 impl Damon {
-    /// Has DAMON watch these frames, with one sample after `interval`.
+    /// Has DAMON watch these frames, with a sample after each `interval`.
     pub fn start(
         frames: &[u64],
         interval: Duration,
         advance: &mut dyn FnMut(),
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, CannotTell> {
         let count = format!("{ROOT}/nr_kdamonds");
-        // Waits while another capture is at it.
+        // Waits while another of us is at it.
         let turn = File::open(&count).and_then(|file| file.lock().map(|()| file));
         let in_use = turn.and_then(|turn| Ok((turn, fs::read_to_string(&count)?)));
         let (turn, in_use) = in_use.map_err(|error| {
-            cannot_tell(&format!(
+            CannotTell(format!(
                 "{ROOT} cannot be read ({error}), so this kernel is without CONFIG_DAMON_SYSFS"
             ))
         })?;
         if in_use.trim() != "0" {
-            return Err(cannot_tell(&format!(
+            return Err(CannotTell(format!(
                 "somebody else uses DAMON; if that is a leftover: echo 0 | sudo tee {ROOT}/nr_kdamonds"
             )));
         }
@@ -52,16 +59,15 @@ impl Damon {
         let damon = Self { _turn: turn };
         let started = set_up(frames, interval, advance);
         started.map_err(|error| {
-            cannot_tell(&format!(
-                "DAMON does not watch single frames here ({error})"
-            ))
+            CannotTell(format!("DAMON does not watch single frames here ({error})"))
         })?;
         Ok(damon)
     }
 
-    /// The frames that were not touched; waits until the interval is over.
-    pub fn untouched(&self) -> Result<Vec<u64>, Refusal> {
-        read_back().map_err(|error| cannot_tell(&format!("DAMON does not answer ({error})")))
+    /// The frames that were not touched in the last interval, with the number of intervals that have passed since they were
+    /// seen not to be touched any more; waits until the interval is over.
+    pub fn untouched(&self) -> Result<HashMap<u64, u64>, CannotTell> {
+        read_back().map_err(|error| CannotTell(format!("DAMON does not answer ({error})")))
     }
 }
 
@@ -122,9 +128,9 @@ fn set_up(frames: &[u64], interval: Duration, advance: &mut dyn FnMut()) -> io::
     write("0/state", "on")
 }
 
-fn read_back() -> io::Result<Vec<u64>> {
+fn read_back() -> io::Result<HashMap<u64, u64>> {
     write("0/state", "update_schemes_tried_regions")?;
-    let mut frames = Vec::new();
+    let mut frames = HashMap::new();
     for entry in fs::read_dir(
         Path::new(ROOT)
             .join(CONTEXT)
@@ -143,7 +149,7 @@ fn read_back() -> io::Result<Vec<u64>> {
         let (start, end) = (number("start")?, number("end")?);
         // One page each; what was joined all the same was untouched as a whole only by a guess.
         if end - start == PAGE_BYTES {
-            frames.push(start / PAGE_BYTES);
+            frames.insert(start / PAGE_BYTES, number("age")?);
         }
     }
     Ok(frames)
@@ -162,11 +168,4 @@ fn write(name: &str, value: &str) -> io::Result<()> {
         }
     }
     written.map_err(|error| io::Error::new(error.kind(), format!("{ROOT}/{name}: {error}")))
-}
-
-/// The machine cannot tell, and why.
-pub fn cannot_tell(why: &str) -> Refusal {
-    Refusal::new(format!(
-        "cannot tell which pages are touched: {why}; or leave --inactive away"
-    ))
 }

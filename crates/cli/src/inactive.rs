@@ -15,11 +15,10 @@
 //! from an untouched one, and is left out.
 
 use crate::anonymous_pages::AnonymousPages;
-use crate::damon::{Damon, cannot_tell};
+use crate::damon::{CannotTell, Damon};
 use crate::progress::Bar;
 use crate::refusal::Refusal;
 use crate::spread::spread;
-use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::thread;
@@ -65,7 +64,8 @@ pub fn untouched(
     bar.begin("asking DAMON", asked.len() as u64);
     let damon = Damon::start(&asked, Duration::from_millis(milliseconds), &mut || {
         bar.advance(1)
-    })?;
+    })
+    .map_err(refuse)?;
     bar.begin("waiting for pages to be idle", milliseconds);
     let mut waited = 0;
     // Ask before the time is over: the answer comes when it is.
@@ -75,11 +75,11 @@ pub fn untouched(
         waited += step;
         bar.advance(step);
     }
-    let idle: HashSet<u64> = damon.untouched()?.into_iter().collect();
+    let idle = damon.untouched().map_err(refuse)?;
     drop(damon);
     let after = process.frames(&pages)?;
     let same =
-        |at: usize| before[at] == after[at] && idle.contains(&before[at]) && listed(after[at]);
+        |at: usize| before[at] == after[at] && idle.contains_key(&before[at]) && listed(after[at]);
     Ok(pages
         .iter()
         .enumerate()
@@ -88,8 +88,19 @@ pub fn untouched(
         .collect())
 }
 
+fn refuse(why: CannotTell) -> Refusal {
+    cannot_tell(&why.to_string())
+}
+
+/// The machine cannot tell, and why.
+fn cannot_tell(why: &str) -> Refusal {
+    Refusal::new(format!(
+        "cannot tell which pages are touched: {why}; or leave --inactive away"
+    ))
+}
+
 /// Whether the frame is on a list, or is part of a huge page, whose head is.
-fn is_listed(flags: &File, frame: u64) -> bool {
+pub fn is_listed(flags: &File, frame: u64) -> bool {
     let mut bytes = [0; 8];
     let read = flags.read_exact_at(&mut bytes, frame * 8);
     read.is_ok() && u64::from_ne_bytes(bytes) & (KPF_LRU | KPF_THP) != 0

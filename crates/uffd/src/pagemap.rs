@@ -2,7 +2,7 @@
 //! (Linux 6.7, kernel documentation `admin-guide/mm/pagemap.rst`).
 
 use crate::{AddressRange, Errno};
-use core::ffi::c_void;
+use core::ffi::{CStr, c_void};
 use linux_raw_sys::general as sys;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -25,7 +25,7 @@ pub struct Region {
     categories: u64,
 }
 
-/// The open page map of this process.
+/// The open page map of a process.
 #[derive(Debug)]
 pub struct Pagemap {
     fd: OwnedFd,
@@ -58,11 +58,33 @@ impl Pagemap {
     /// # Errors
     /// `EACCES` where the process is not dumpable, `EMFILE`, `ENOENT` without `/proc`.
     pub fn open() -> Result<Self, Errno> {
-        let fd = rustix::fs::open(
-            c"/proc/thread-self/pagemap",
-            OFlags::RDONLY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
+        Self::open_file(c"/proc/thread-self/pagemap")
+    }
+
+    /// Opens the page map of process `pid`.
+    ///
+    /// # Errors
+    /// `EACCES` where the process may not be looked into, `ENOENT` where there is none.
+    pub fn of(pid: u32) -> Result<Self, Errno> {
+        const DIGITS: usize = 10;
+        let mut path = [0; b"/proc//pagemap".len() + DIGITS + 1];
+        let (mut digits, mut rest, mut first) = ([0; DIGITS], pid, DIGITS);
+        while first == DIGITS || rest > 0 {
+            first -= 1;
+            digits[first] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        let parts: [&[u8]; 3] = [b"/proc/", &digits[first..], b"/pagemap"];
+        let mut len = 0;
+        for part in parts {
+            path[len..len + part.len()].copy_from_slice(part);
+            len += part.len();
+        }
+        Self::open_file(CStr::from_bytes_until_nul(&path).map_err(|_| Errno::INVAL)?)
+    }
+
+    fn open_file(path: &CStr) -> Result<Self, Errno> {
+        let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         Ok(Self { fd })
     }
 
@@ -121,6 +143,16 @@ impl Pagemap {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    #[test]
+    fn the_page_map_of_a_process_is_found_by_its_number() {
+        assert!(super::Pagemap::of(std::process::id()).is_ok());
+        for nobody in [0, u32::MAX] {
+            assert!(super::Pagemap::of(nobody).is_err());
+        }
+    }
+
     #[test]
     fn the_opcode_is_that_of_the_kernel_headers() {
         assert_eq!(super::PAGEMAP_SCAN, 0xC060_6610);
