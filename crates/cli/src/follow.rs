@@ -11,6 +11,7 @@ use crate::run_file::RunFile;
 use crate::spawn::Child;
 use crate::statistics_file::{self, Copy};
 use crate::sums::{self, Sums};
+use crate::supervise::Watched;
 use crate::unmanaged::Unmanaged;
 use coldpress_interface::run_file::Owner;
 use coldpress_interface::statistics::{Failure, Statistics};
@@ -199,6 +200,18 @@ pub struct Members {
     notices: Notices,
 }
 
+impl Watched for Members {
+    type Outcome = Outcome;
+
+    fn look(&mut self) -> Duration {
+        self.look_around()
+    }
+
+    fn finish(self) -> Outcome {
+        self.conclude()
+    }
+}
+
 impl Members {
     /// Those that come from the process that was started.
     pub fn new(root: Child, run: RunFile, unmanaged: Unmanaged, notices: Notices) -> Self {
@@ -215,7 +228,7 @@ impl Members {
     }
 
     /// Looks around, if it is time to. Returns when to come again.
-    pub fn look(&mut self) -> Duration {
+    fn look_around(&mut self) -> Duration {
         let since = self.looked.elapsed();
         if since < LOOK {
             return LOOK - since;
@@ -266,7 +279,7 @@ impl Members {
     }
 
     /// At the end, before the first process is reaped: all figures, and the page of the first.
-    pub fn finish(mut self) -> Outcome {
+    fn conclude(mut self) -> Outcome {
         let mut first = None;
         for (owner, slot) in self.collect() {
             let Some(copy) = self.run.copy(slot) else {

@@ -16,8 +16,8 @@ use crate::readiness::{self, Ready};
 use crate::refusal::Refusal;
 use crate::run_file::RunFile;
 use crate::settings::Settings;
-use crate::signals::{self, Signals};
-use crate::spawn::{self, Child, Launch, SpawnError};
+use crate::signals::Signals;
+use crate::spawn::{self, Child, Launch};
 use crate::statistics_file;
 use crate::streams::say;
 use crate::summary;
@@ -73,7 +73,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     {
         say!("{}", chaos::line(&program.name, seed, statistics));
     }
-    Ok(end_as(ending))
+    Ok(ending.end_as())
 }
 
 /// What is known, and what is there, before the program starts.
@@ -168,6 +168,7 @@ impl Prepared {
             environment: settings.environment(),
             device: self.ready.device,
             ends_with_us: arguments.die_with_coldpress,
+            tells_root: true,
         })
     }
 
@@ -199,7 +200,7 @@ impl Prepared {
                 inherited::leave_directory();
             }
         };
-        spawn::start(launch, signals, let_go).map_err(|error| refuse_start(&self.program, error))
+        spawn::start(launch, signals, let_go).map_err(|error| error.refusal(&self.program.path))
     }
 }
 
@@ -221,20 +222,6 @@ fn tuned(chosen: Settings) -> Result<(String, Settings), String> {
         ..chosen
     };
     Ok((tune.for_the_pager(), chosen))
-}
-
-/// `execve` failed although the file looked right: it changed meanwhile, or a limit was met.
-fn refuse_start(program: &Program, error: SpawnError) -> Refusal {
-    let shown = program.path.display();
-    match error {
-        SpawnError::Fork(_) => Refusal::new(format!("{shown}: {error}")),
-        SpawnError::Execute(cause) => match cause.raw_os_error() {
-            Some(libc::ENOENT | libc::ENOTDIR) => Refusal::not_found(format!(
-                "{shown}: it, or the interpreter it names, does not exist"
-            )),
-            _ => Refusal::not_executable(format!("{shown}: cannot be executed: {cause}")),
-        },
-    }
 }
 
 /// How the program ended, and what the run came to.
@@ -327,17 +314,6 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
         }
         if let Err(refusal) = summary::write_json(target, &value) {
             say!("--stats: {refusal}");
-        }
-    }
-}
-
-/// Ends as the program ended: by the same signal, or with the status to be returned.
-fn end_as(ending: Ending) -> u8 {
-    match ending {
-        Ending::Exited(status) => status,
-        Ending::Killed(signal) => {
-            signals::die_by(signal);
-            128u8.saturating_add(signal.to_ne_bytes()[0])
         }
     }
 }

@@ -8,11 +8,13 @@
 use crate::environment::RootPid;
 use crate::handed_over;
 use crate::process::Identity;
+use crate::refusal::Refusal;
 use crate::signals::Signals;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::path::Path;
 use std::ptr;
 
 /// Everything that the child needs.
@@ -28,6 +30,8 @@ pub struct Launch {
     pub device: Option<RawFd>,
     /// Whether the program is killed when this process is.
     pub ends_with_us: bool,
+    /// Whether its environment tells the program that it is the first of a run.
+    pub tells_root: bool,
 }
 
 /// A started program.
@@ -50,6 +54,22 @@ pub enum SpawnError {
     Execute(io::Error),
 }
 
+impl SpawnError {
+    /// `execve` failed although the file looked right: it changed meanwhile, or a limit was met.
+    pub fn refusal(self, path: &Path) -> Refusal {
+        let shown = path.display();
+        match self {
+            SpawnError::Fork(_) => Refusal::new(format!("{shown}: {self}")),
+            SpawnError::Execute(cause) => match cause.raw_os_error() {
+                Some(libc::ENOENT | libc::ENOTDIR) => Refusal::not_found(format!(
+                    "{shown}: it, or the interpreter it names, does not exist"
+                )),
+                _ => Refusal::not_executable(format!("{shown}: cannot be executed: {cause}")),
+            },
+        }
+    }
+}
+
 /// Starts the program; returns once it has been executed, or has failed to be. `forked`: what is done here before the
 /// program runs.
 pub fn start(
@@ -67,7 +87,7 @@ pub fn start(
     };
     let own_pid = std::process::id();
     let (kept, handed) = handed_over::split(&launch.environment, own_pid);
-    let mut pids = vec![RootPid::new()];
+    let mut pids: Vec<RootPid> = launch.tells_root.then(RootPid::new).into_iter().collect();
     pids.extend(handed.into_iter().map(RootPid::named));
     let arguments: Vec<_> = launch.arguments.iter().collect();
     let arguments = terminated(&arguments, &[]);

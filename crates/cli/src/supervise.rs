@@ -1,12 +1,12 @@
-//! The parent while the program runs: forwards signals, stops and continues with it, looks after all
-//! processes of the run, and waits for its end.
+//! The parent while the program runs: forwards signals, stops and continues with it, has all
+//! processes of the run looked after, and waits for its end.
 
-use crate::follow::{Members, Outcome};
 use crate::process;
 use crate::signals::{self, Arrival, Signals};
 use crate::spawn::Child;
 use std::mem;
 use std::ptr;
+use std::time::Duration;
 
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,13 +17,42 @@ pub enum Ending {
     Killed(libc::c_int),
 }
 
-/// Runs until the program has ended; what the run came to. The program is reaped.
-pub fn supervise(child: Child, signals: &Signals, mut members: Members) -> (Ending, Outcome) {
+impl Ending {
+    /// Ends as the program ended: by the same signal, or with the status to be returned.
+    pub fn end_as(self) -> u8 {
+        match self {
+            Ending::Exited(status) => status,
+            Ending::Killed(signal) => {
+                signals::die_by(signal);
+                128u8.saturating_add(signal.to_ne_bytes()[0])
+            }
+        }
+    }
+}
+
+/// What is looked after while a program runs.
+pub trait Watched {
+    /// What it comes to.
+    type Outcome;
+
+    /// Looks around, if it is time to. Returns when to come again.
+    fn look(&mut self) -> Duration;
+
+    /// The program has ended, and is not reaped yet.
+    fn finish(self) -> Self::Outcome;
+}
+
+/// Runs until the program has ended; what came of the looks. The program is reaped.
+pub fn supervise<W: Watched>(
+    child: Child,
+    signals: &Signals,
+    mut watched: W,
+) -> (Ending, W::Outcome) {
     let ending = loop {
         if let Some(ending) = look_at(child.pid) {
             break ending;
         }
-        let next = members.look();
+        let next = watched.look();
         if let Some(arrival) = signals.wait(Some(next)) {
             // The child is not reaped before the end, so its id is still its own.
             let from_process = arrival.sender.is_some();
@@ -34,7 +63,7 @@ pub fn supervise(child: Child, signals: &Signals, mut members: Members) -> (Endi
             }
         }
     };
-    let outcome = members.finish();
+    let outcome = watched.finish();
     reap(child.pid);
     (ending, outcome)
 }
