@@ -20,6 +20,7 @@
 //! | speed and size | `measure.rs`, `cold.rs`, `rows.rs` |
 //! | storages behind one object-safe trait; one line each | `dyn_storage.rs`, `storages.rs`, `host.rs` |
 //! | packing under churn | `churn.rs` |
+//! | what sampled pages would take, for an estimate | `stored.rs` |
 //! | what is printed | `report.rs`, `tables.rs`, `seed_tables.rs`, `plot.rs` |
 //!
 //! Invariants:
@@ -60,6 +61,7 @@ mod same_filled;
 mod seed_tables;
 mod statistics;
 mod storages;
+mod stored;
 mod synthetic;
 mod tables;
 mod undisturbed;
@@ -76,4 +78,5 @@ pub use report::{
 pub use run::{Progress, run};
 pub use seed_tables::SeedTable;
 pub use storages::storage_names;
+pub use stored::{Fate, Storing};
 pub use tables::tables;
