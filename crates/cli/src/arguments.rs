@@ -10,6 +10,7 @@ use crate::choice;
 use crate::columns;
 use crate::disk::DiskArguments;
 use crate::duration;
+use crate::estimate::arguments::{self as estimate_arguments, EstimateArguments};
 use crate::eval_arguments::EvalArguments;
 use crate::help;
 use crate::metrics::MetricsArguments;
@@ -114,6 +115,12 @@ pub enum Command {
     /// Show what was decided when, from the file of run --trace
     #[command(after_help = crate::trace::HELP)]
     Trace(TraceArguments),
+    /// Say what run would save, without running anything under it
+    #[command(
+        after_help = estimate_arguments::HELP,
+        override_usage = "coldpress estimate [OPTIONS] <PID>\n       coldpress estimate [OPTIONS] --all\n       coldpress estimate [OPTIONS] -- <PROGRAM> [ARGUMENTS]..."
+    )]
+    Estimate(EstimateArguments),
     /// Sample the private anonymous pages of a live process
     #[command(after_help = CAPTURE_HELP)]
     Capture(CaptureArguments),

@@ -8,6 +8,7 @@
 //! * `top` shows them live (behind the cargo feature of that name);
 //! * `metrics` tells their figures as OpenMetrics ([`metrics`]);
 //! * `trace` shows what was decided when in a run ([`trace`]);
+//! * `estimate` says what `run` would save, before it is used ([`estimate`]);
 //! * `capture` samples the pages of a live process ([`capture`]);
 //! * `eval` measures codecs and storages on captured pages ([`eval`]);
 //! * `bench cache` measures the discardable cache when memory runs short;
@@ -46,6 +47,7 @@ mod doctor;
 mod duration;
 mod elf;
 mod environment;
+mod estimate;
 mod eval;
 mod eval_arguments;
 mod figure_help;
@@ -143,6 +145,7 @@ fn execute(command: Command) -> Result<u8, Refusal> {
         Command::Top(arguments) => top::top(&arguments),
         Command::Metrics(arguments) => metrics::metrics(&arguments),
         Command::Trace(arguments) => trace::trace(&arguments),
+        Command::Estimate(arguments) => estimate::estimate(&arguments),
         Command::Capture(arguments) => capture::capture(&arguments),
         Command::Eval(arguments) => eval::eval(&arguments),
         Command::Disk(arguments) => disk::disk(&arguments),

@@ -192,7 +192,7 @@ fn dropped_its_rights(pid: u32) -> Option<String> {
 }
 
 /// Why the pager cannot be loaded into what a process runs.
-fn unfit(pid: u32, executable: &Path) -> Option<String> {
+pub fn unfit(pid: u32, executable: &Path) -> Option<String> {
     // The file itself, even where its name is gone or means another one (a chroot).
     let file = File::open(format!("/proc/{pid}/exe")).ok()?;
     match elf::read(&file).ok()? {
@@ -211,7 +211,7 @@ fn unfit(pid: u32, executable: &Path) -> Option<String> {
 }
 
 /// Private anonymous memory of a process.
-fn private_bytes(pid: u32) -> Option<u64> {
+pub fn private_bytes(pid: u32) -> Option<u64> {
     let status = process::read(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("RssAnon:"))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
@@ -219,7 +219,7 @@ fn private_bytes(pid: u32) -> Option<u64> {
 }
 
 /// All processes that come from `root`, but for those whose parent has ended.
-fn descendants(root: u32) -> Vec<u32> {
+pub fn descendants(root: u32) -> Vec<u32> {
     let mut all = children(root);
     let mut next = 0;
     while let Some(&pid) = all.get(next) {

@@ -6,6 +6,7 @@ mod bench_cache;
 mod capture;
 mod disk;
 mod doctor;
+mod estimate;
 mod eval;
 mod metrics;
 mod refusals;

@@ -1,0 +1,105 @@
+//! Arguments of `coldpress estimate`.
+
+use crate::choice;
+use crate::duration;
+use crate::estimate::content;
+use crate::estimate::watch::Means;
+use crate::memory_limit;
+use crate::refusal::Refusal;
+use crate::size::Budget;
+use clap::Args;
+use coldpress_codec::CodecKind;
+use coldpress_eval::Storing;
+use coldpress_interface::control::NO_BUDGET;
+use coldpress_storage::StorageKind;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long is looked where nothing is said.
+const WATCH: Duration = Duration::from_secs(10);
+
+/// The help text's end.
+pub const HELP: &str = "\
+Examples:
+  coldpress estimate 4242
+  coldpress estimate --watch 1m --svg ages.svg 4242
+  coldpress estimate --all
+  coldpress estimate --budget 200M 4242
+  coldpress estimate -- redis-server --port 6380
+
+Nothing is injected and nothing of the program changes: it is looked at from outside. Which pages are used is known \
+by clearing the kernel's notes of touched pages once (/proc/PID/clear_refs, the process's user), which changes only what \
+the kernel knows of recent use; --ages damon (root) changes nothing, --ages none does without.
+
+With -- PROGRAM the program runs as it is, to its end; its exit status is that of the command, and what run would \
+have held is told on standard error.";
+
+/// Arguments of `coldpress estimate`. Their comments are the help text.
+#[derive(Debug, Args)]
+pub struct EstimateArguments {
+    /// The process
+    #[arg(
+        value_name = "PID",
+        value_parser = crate::pid::parse_pid,
+        required_unless_present_any = ["all", "program"],
+        conflicts_with_all = ["all", "program"]
+    )]
+    pub pid: Option<u32>,
+    /// One line for each process of yours (as root: of anybody's) with 64 MiB or more that could be managed
+    #[arg(long, conflicts_with = "program")]
+    pub all: bool,
+    /// How long to look: 500ms, 10s, 2m (a number is seconds) [default: 10s]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_milliseconds)]
+    pub watch: Option<u64>,
+    /// How to find out which pages are used
+    #[arg(long, value_enum, default_value_t = Means::Auto)]
+    pub ages: Means,
+    /// Tell of this budget, too
+    #[arg(long, allow_hyphen_values = true, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
+    pub budget: Option<Budget>,
+    /// How pages would be compressed, as run takes it [default: what run would choose]
+    #[arg(long, value_name = "NAME", value_parser = choice::parse_codec)]
+    pub codec: Option<CodecKind>,
+    /// How compressed pages would be kept, as run takes it
+    #[arg(long, value_name = "NAME", value_parser = choice::parse_storage)]
+    pub storage: Option<StorageKind>,
+    /// Print JSON (bytes, seconds, shares of 1)
+    #[arg(long, conflicts_with = "program")]
+    pub json: bool,
+    /// Draw memory by age, as SVG
+    #[arg(long, value_name = "FILE", conflicts_with = "all")]
+    pub svg: Option<PathBuf>,
+    /// With a program: write the estimate to this file, as JSON
+    #[arg(long, value_name = "FILE", requires = "program")]
+    pub stats: Option<PathBuf>,
+    /// With a program: watch it for so long, and let it run on unwatched
+    #[arg(long = "for", allow_hyphen_values = true, value_name = "DURATION", requires = "program", value_parser = duration::parse_milliseconds)]
+    pub watch_for: Option<u64>,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", last = true)]
+    pub program: Vec<OsString>,
+}
+
+impl EstimateArguments {
+    /// How long is looked.
+    pub fn watching(&self) -> Duration {
+        self.watch.map_or(WATCH, Duration::from_millis)
+    }
+
+    /// How pages would be stored.
+    pub fn storing(&self) -> Storing {
+        content::storing(
+            self.codec.unwrap_or_else(CodecKind::best),
+            self.storage.unwrap_or_default(),
+        )
+    }
+
+    /// The budget that was asked for, in bytes.
+    pub fn budget_bytes(&self) -> Result<Option<u64>, Refusal> {
+        let asked = self
+            .budget
+            .map(|budget| budget.resolve(memory_limit::usable_bytes));
+        Ok(asked.transpose()?.filter(|bytes| *bytes != NO_BUDGET))
+    }
+}

@@ -1,0 +1,212 @@
+//! From what was seen of a process to the estimate: reads the sampled pages, compresses them, forms the groups of the model.
+
+use crate::anonymous_pages::PAGE_BYTES;
+use crate::estimate::content::Content;
+use crate::estimate::costs;
+use crate::estimate::model::{Group, Model};
+use crate::estimate::referenced::{self, Reading};
+use crate::estimate::seen::{Seen, Subject, Touched};
+use crate::estimate::survey::{Sampled, Survey};
+use crate::process;
+use crate::refusal::Refusal;
+use crate::unmanaged;
+use coldpress_eval::{Fate, Storing};
+use std::collections::HashMap;
+use std::fs;
+
+/// Pages whose content is looked at.
+pub const SAMPLE_PAGES: u64 = 8_192;
+
+/// What can be said of a process.
+#[derive(Clone, Debug)]
+pub struct Estimate {
+    /// The process.
+    pub pid: u32,
+    /// What it runs.
+    pub name: String,
+    /// How it was started.
+    pub command_line: Vec<String>,
+    /// Why `run` would not manage it; `None`: it would.
+    pub unfit: Option<String>,
+    /// What was seen.
+    pub seen: Seen,
+    /// How pages would be stored.
+    pub storing: Storing,
+    /// The sampled pages, all together.
+    pub content: Content,
+    /// What storage takes for each byte of objects.
+    pub packing: f64,
+    /// What follows.
+    pub model: Model,
+}
+
+impl Estimate {
+    /// Of a process that was watched.
+    pub fn of(
+        subject: &Subject,
+        seen: Seen,
+        storing: Storing,
+        sample_pages: u64,
+    ) -> Result<Self, Refusal> {
+        let sample = sample_of(&seen, sample_pages);
+        let (sample, pages) = read(subject, &sample)?;
+        let fates = storing.fates(&pages);
+        let packing = storing.packing(&fates);
+        let all = Content::of(fates.iter().copied(), packing);
+        let groups = match &seen.touched {
+            Touched::Unknown(_) => by_mapping(&seen.survey, &[], &sample, &fates, packing, all),
+            Touched::ByMapping(readings) => {
+                by_mapping(&seen.survey, readings, &sample, &fates, packing, all)
+            }
+            Touched::ByPage(idle) => by_age(&seen, idle, &sample, &fates, packing, all),
+        };
+        let unmanaged: u64 = seen.survey.unmanaged.values().sum();
+        let model = Model {
+            unmanaged_bytes: unmanaged as f64,
+            times: seen.times.clone(),
+            groups,
+            windows: seen.survey.blocks(costs::WINDOW_BYTES) as f64,
+            aged_sample: match &seen.touched {
+                Touched::ByPage(idle) => Some(idle.len()),
+                _ => None,
+            },
+            anew: storing.anew(&pages, &fates),
+        };
+        Ok(Self {
+            pid: subject.pid,
+            name: subject.name.clone(),
+            command_line: command_line(subject.pid),
+            unfit: unfit(subject.pid),
+            seen,
+            storing,
+            content: all,
+            packing,
+            model,
+        })
+    }
+
+    /// Whether it is known which pages are used.
+    pub fn knows_ages(&self) -> bool {
+        !matches!(self.seen.touched, Touched::Unknown(_))
+    }
+
+    /// What it holds natively.
+    pub fn native_bytes(&self) -> f64 {
+        self.model.native_bytes()
+    }
+}
+
+/// The pages to be read: those whose ages are known by page, or a sample of all.
+fn sample_of(seen: &Seen, most: u64) -> Vec<Sampled> {
+    let Touched::ByPage(idle) = &seen.touched else {
+        return seen.survey.sample(most);
+    };
+    let mut addresses: Vec<u64> = idle.keys().copied().collect();
+    addresses.sort_unstable();
+    let in_mapping = |address: u64| {
+        let holds = |m: &crate::estimate::survey::Managed| m.start <= address && address < m.end;
+        let mapping = seen.survey.managed.iter().position(holds)?;
+        Some(Sampled { mapping, address })
+    };
+    addresses.into_iter().filter_map(in_mapping).collect()
+}
+
+/// Reads pages. Those that are gone are left out.
+fn read(
+    subject: &Subject,
+    sample: &[Sampled],
+) -> Result<(Vec<Sampled>, Vec<[u8; PAGE_BYTES]>), Refusal> {
+    let (mut there, mut pages) = (Vec::new(), Vec::new());
+    for sampled in sample {
+        subject.process.read(&[sampled.address], |_, page| {
+            if let Ok(page) = page
+                && let Ok(page) = page.try_into()
+            {
+                there.push(*sampled);
+                pages.push(page);
+            }
+            Ok(())
+        })?;
+    }
+    subject.process.check_identity()?;
+    Ok((there, pages))
+}
+
+/// A group for each mapping.
+fn by_mapping(
+    survey: &Survey,
+    readings: &[Reading],
+    sample: &[Sampled],
+    fates: &[Fate],
+    packing: f64,
+    all: Content,
+) -> Vec<Group> {
+    let mut of_mapping: Vec<Vec<Fate>> = vec![Vec::new(); survey.managed.len()];
+    for (sampled, fate) in sample.iter().zip(fates) {
+        of_mapping[sampled.mapping].push(*fate);
+    }
+    let group = |(mapping, fates): (&crate::estimate::survey::Managed, Vec<Fate>)| {
+        let bytes = (mapping.pages * PAGE_BYTES as u64).max(1) as f64;
+        let mut most = 0.0f64;
+        let share = |reading: &Reading| {
+            let touched = referenced::touched_in(reading, mapping.start, mapping.end) as f64;
+            // Memory that has come and gone, or was given back meanwhile.
+            most = most.max((touched / bytes).min(1.0));
+            most
+        };
+        Group {
+            pages: mapping.pages as f64,
+            touched: readings.iter().map(share).collect(),
+            content: Content::of(fates, packing).or(all),
+        }
+    };
+    survey.managed.iter().zip(of_mapping).map(group).collect()
+}
+
+/// A group for each age.
+fn by_age(
+    seen: &Seen,
+    idle: &HashMap<u64, Option<f64>>,
+    sample: &[Sampled],
+    fates: &[Fate],
+    packing: f64,
+    all: Content,
+) -> Vec<Group> {
+    let times = &seen.times;
+    // The first time within which it was touched; behind the last: within none.
+    let class = |idle: Option<f64>| {
+        let within = |idle: f64| times.partition_point(|time| *time <= idle);
+        idle.map_or(times.len(), |idle| within(idle).min(times.len() - 1))
+    };
+    let mut classes: Vec<Vec<Fate>> = vec![Vec::new(); times.len() + 1];
+    for (sampled, fate) in sample.iter().zip(fates) {
+        let idle = idle.get(&sampled.address).copied().flatten();
+        classes[class(idle)].push(*fate);
+    }
+    let pages = seen.survey.managed_pages() as f64;
+    let counted = sample.len().max(1) as f64;
+    let group = |(at, fates): (usize, Vec<Fate>)| Group {
+        pages: pages * fates.len() as f64 / counted,
+        touched: (0..times.len())
+            .map(|time| f64::from(u8::from(time >= at)))
+            .collect(),
+        content: Content::of(fates, packing).or(all),
+    };
+    classes.into_iter().enumerate().map(group).collect()
+}
+
+/// How a process was started.
+fn command_line(pid: u32) -> Vec<String> {
+    let text = process::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = text.trim_end_matches('\0').split('\0');
+    words
+        .map(str::to_owned)
+        .filter(|_| !text.is_empty())
+        .collect()
+}
+
+/// Why `run` would not manage what a process runs.
+fn unfit(pid: u32) -> Option<String> {
+    let executable = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    unmanaged::unfit(pid, &executable)
+}
