@@ -262,7 +262,8 @@ fn without_a_look_at_ages_only_the_bounds_are_told() {
     check_content(&found);
     assert!(found["by_default"].is_null() && found["suggested_budget_bytes"].is_null());
     let ratio = found["content"]["stored_page_bytes"].as_f64().unwrap() / 4096.0;
-    let least = (HOT + TEXT) * ratio + NOISE;
+    let anew = found["content"]["anew"].as_f64().unwrap_or(1.0);
+    let least = (HOT + TEXT) * ratio * anew + NOISE;
     between(
         "least",
         mib(&found["least_possible"]["held_bytes"]),

@@ -234,9 +234,9 @@ impl Model {
         waits <= costs::EARLY_SHARE
     }
 
-    /// The least that it could hold: all compressed.
+    /// The least that it could hold: all compressed, and stored anew.
     pub fn least(&self) -> Expected {
-        self.held(0.0, 1.0)
+        self.held(0.0, self.anew.unwrap_or(1.0))
     }
 
     /// What would be held under a budget; `None`: it is out of reach.
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(model.cold_age_s(), Some(costs::SHORTEST_COLD_AGE_S));
         let later = model.later().unwrap();
         assert!((mib(later.held_bytes) - (5.0 + overhead + 20.0 + 10.0)).abs() < 0.01);
-        assert!((mib(model.least().held_bytes) - (5.0 + overhead + 25.0)).abs() < 0.01);
+        assert!((mib(model.least().held_bytes) - (5.0 + overhead + 12.5)).abs() < 0.01);
         assert!(
             expected.most_bytes - expected.least_bytes < 1.0,
             "all pages are alike"
@@ -430,6 +430,6 @@ mod tests {
         model.groups[0].touched = Vec::new();
         assert_eq!(model.touched_pages(5.0), 0.0);
         assert_eq!(model.cold_age_s(), None);
-        assert_eq!(model.least(), model.held(0.0, 1.0));
+        assert_eq!(model.least(), model.held(0.0, 0.5));
     }
 }

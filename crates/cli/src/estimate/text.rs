@@ -19,7 +19,7 @@ pub fn detail(estimate: &Estimate, budget: Option<u64>) -> String {
     text += &settings(estimate, budget);
     text += "\n";
     for (name, what) in lines(estimate) {
-        text += &format!("{name:20}{what}\n");
+        text += &format!("{name:14}{what}\n");
     }
     text
 }
@@ -204,11 +204,12 @@ fn lines(estimate: &Estimate) -> Vec<(&'static str, String)> {
     ];
     if estimate.knows_ages() {
         lines.push((
-            "default is reached",
+            "reached",
             match model.settles_quickly() {
-                true => "within a minute or so".to_owned(),
+                true => "by default within a minute or so".to_owned(),
                 false => {
-                    "in minutes: at first so many pages come back that run waits longer".to_owned()
+                    "by default in minutes: at first so many pages come back that run waits longer"
+                        .to_owned()
                 }
             },
         ));
