@@ -87,6 +87,11 @@ impl Running {
         Some((inner.child.stdin.take()?, inner.child.stdout.take()?))
     }
 
+    /// Its standard input, where it was started with that as a pipe.
+    pub fn input(&self) -> Option<ChildStdin> {
+        self.inner.lock().expect("not poisoned").child.stdin.take()
+    }
+
     /// Its standard output and standard error, where it was started with both as pipes.
     pub fn outputs(&self) -> Option<(ChildStdout, ChildStderr)> {
         let mut inner = self.inner.lock().expect("not poisoned");

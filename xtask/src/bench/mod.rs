@@ -9,6 +9,7 @@
 //! | [`deadline`] | a thread with deadlines beside memory that is compressed, and the pager's locks |
 //! | [`fork`] | what it costs that memory is shared with a child |
 //! | [`group`] | a job that needs more than its memory group allows |
+//! | [`mod@estimate`] | whether `coldpress estimate` foretells what `coldpress run` then holds |
 //! | [`watch`] | a compiler that waits for files to change |
 //! | [`stepwise`], [`machine`] | their programs, steered and watched from outside; what they ran on |
 //! | [`mod@run`] | real programs: coldpress and kernel zram in turns, at the same memory |
@@ -20,6 +21,7 @@
 mod budget;
 mod calibrate;
 mod deadline;
+mod estimate;
 mod first;
 mod fits;
 mod fork;
@@ -50,6 +52,8 @@ pub enum Which {
     Fork(fork::Options),
     /// A job that needs more than its memory group allows: killed, or saved.
     Group(group::Options),
+    /// Whether coldpress estimate foretells what coldpress run then holds.
+    Estimate(estimate::Options),
     /// What a compiler holds that waits for files to change.
     Watch(watch::Options),
 }
@@ -64,6 +68,7 @@ pub fn run(which: &Which) -> anyhow::Result<u8> {
         Which::Deadline(options) => deadline::run(options),
         Which::Fork(options) => fork::run(options),
         Which::Group(options) => group::run(options),
+        Which::Estimate(options) => estimate::run(options),
         Which::Watch(options) => watch::run(options),
     }
 }

@@ -126,8 +126,8 @@ fn json(one: &Seen) -> Value {
     })
 }
 
-/// Interfaces and functions that refer to each other's.
-fn write_project(dir: &Path, files: u32) -> Result<()> {
+/// A project: interfaces and functions that refer to each other's.
+pub(super) fn write_project(dir: &Path, files: u32) -> Result<()> {
     let source = dir.join("src");
     fs::create_dir_all(&source)?;
     fs::write(

@@ -59,7 +59,7 @@ impl Filled {
 }
 
 /// A Python that has the module.
-fn python(module: &str) -> Command {
+pub(crate) fn python(module: &str) -> Command {
     let has_it = |python: &&str| {
         let child = Command::new(python)
             .args(["-c", &format!("import {module}")])

@@ -13,6 +13,8 @@
 mod compilers;
 mod filled;
 
+pub(crate) use filled::python;
+
 use crate::install::{self, PYTHON, Package, Probe, REDIS, program};
 use crate::{text, workspace};
 use anyhow::{Context, Result, bail};
@@ -41,12 +43,12 @@ struct Subject {
     run: fn(&Capture) -> Result<()>,
 }
 
-const PANDAS: Package = Package {
+pub(crate) const PANDAS: Package = Package {
     name: "python3-pandas",
     probe: Probe::PythonModule("pandas"),
 };
-const JAVA: Package = program("default-jdk-headless", "javac");
-const NODE: Package = program("nodejs", "node");
+pub(crate) const JAVA: Package = program("default-jdk-headless", "javac");
+pub(crate) const NODE: Package = program("nodejs", "node");
 const GXX: Package = program("g++", "g++");
 
 const SUBJECTS: [Subject; 8] = [
