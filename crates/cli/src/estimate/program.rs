@@ -265,20 +265,13 @@ impl Life {
             ((native - held) / native.max(1.0)).max(0.0) * 100.0,
             self.looked_s
         );
-        let later = last.estimate.model.later();
-        let later = later.map(|later| {
-            format!(
-                "; when all is stored denser {}",
-                format_bytes(later.held_bytes as u64)
-            )
-        });
         say!(
             "when last seen: {} ({} to {}) instead of {}{}",
             format_bytes(last.expected.held_bytes as u64),
             format_bytes(last.expected.least_bytes.max(0.0) as u64),
             format_bytes(last.expected.most_bytes as u64),
             format_bytes(last.estimate.native_bytes() as u64),
-            later.unwrap_or_default()
+            going_on(&last.estimate)
         );
         let refaults = self.average(|one| one.expected.refaults_s);
         let share = self.average(|one| one.expected.processor_share());
@@ -353,5 +346,20 @@ impl Life {
             "suggested_budget_bytes": self.suggested_budget(),
             "stretches": stretches.collect::<Vec<Value>>(),
         })
+    }
+}
+
+/// What it would come to if the program went on as it was last seen.
+fn going_on(estimate: &Estimate) -> String {
+    if !estimate.knows_ages() {
+        return String::new();
+    }
+    let settled = format_bytes(estimate.model.by_default().held_bytes as u64);
+    match estimate.model.later() {
+        Some(later) => format!(
+            "; going on like this {settled}, all denser {}",
+            format_bytes(later.held_bytes as u64)
+        ),
+        None => format!("; going on like this {settled}"),
     }
 }
