@@ -2,7 +2,7 @@
 //!
 //! Each program runs twice: as it is, where it is estimated after it has rested, and under `coldpress run --` without an
 //! option, where it is looked at after it has rested longer. All run side by side, since it is their sizes that are
-//! compared, which hardly depend on how busy the machine is; of time nothing is told.
+//! compared, which hardly depend on how busy the machine is. How soon they are reached does: of that nothing is claimed.
 
 use super::machine::Machine;
 use super::stepwise::coldpress;
