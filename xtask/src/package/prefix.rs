@@ -115,6 +115,7 @@ fn put(layout: &Layout, directory: &Path) -> Result<usize> {
     layout.write(directory)?;
     let lines: Vec<String> = list.into_iter().collect();
     let path = directory.join(LIST);
+    fs::create_dir_all(path.parent().unwrap_or(directory))?;
     fs::write(&path, lines.join("\n") + "\n")
         .with_context(|| format!("cannot write {}", path.display()))?;
     Ok(files)
