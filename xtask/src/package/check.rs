@@ -25,13 +25,14 @@ const LIST: &str = r"find / -xdev \( -path /proc -o -path /dev -o -path /tmp -o 
     -prune -o -print | sort";
 
 /// A real program: perl builds a table of some 40 MiB and reads it back.
-const PROGRAM: &str = r#"cat > /tmp/table.$$.pl <<'END'
+const PROGRAM: &str = r#"at=$(mktemp -d)
+cat > $at/table.pl <<'END'
 my %table; my $sum = 0;
 for my $n (1 .. 150_000) { $table{"key $n"} = "value of number $n, " x 4 }
 for my $n (1 .. 150_000) { $sum += $n % 97 * length($table{"key $n"}) + ord(substr($table{"key $n"}, -4)) }
 print "$sum\n";
 END
-perl /tmp/table.$$.pl > /tmp/native.$$
+perl $at/table.pl > $at/native
 "#;
 
 const INSTALL: &[Check] = &[
@@ -79,12 +80,21 @@ const USE: &[Check] = &[
     check_by(Who::UserWithRule, "a real program runs in less, as an ordinary user", "run coldpress"),
     check_by(
         Who::Root,
-        "a real program runs in less behind an entry point that drops root, with the device handed down",
-        r#"printf '#!/bin/sh\nexec setpriv --reuid joe --regid joe --clear-groups "$@"\n' > /tmp/entrypoint.sh
-        chmod 755 /tmp/entrypoint.sh; under=/tmp/entrypoint.sh
-        exec 3<> /dev/userfaultfd
-        run coldpress
-        rm /tmp/entrypoint.sh"#,
+        "behind an entry point that drops root the program is managed, with the device handed down",
+        r#"at=$(mktemp -d); chmod 755 $at
+        printf '#!/bin/sh\nexec setpriv --reuid joe --regid joe --clear-groups "$@"\n' > $at/entrypoint.sh
+        chmod 755 $at/entrypoint.sh
+        cat > $at/held.pl <<'END'
+my %table;
+for my $n (1 .. 150_000) { $table{"key $n"} = "value of number $n, " x 4 }
+open(my $status, "<", "/proc/self/status");
+while (<$status>) { print "$1\n" if /RssAnon:\s+(\d+)/ }
+END
+        native=$(perl $at/held.pl)
+        managed=$(coldpress run --budget 24M -- $at/entrypoint.sh perl $at/held.pl 3<> /dev/userfaultfd)
+        echo $native KiB natively, $managed KiB managed
+        test $managed -lt $((native * 4 / 5))
+        rm -r $at"#,
     ),
     check_by(
         Who::UserWithRule,
@@ -217,10 +227,7 @@ pub fn check(made: &Made) -> Result<u8> {
     let before = succeed(&root, LIST)?;
     tally.all(&root, INSTALL)?;
     tally.all(&root, USE)?;
-    succeed(
-        &root,
-        "dpkg --purge coldpress; rm -f /tmp/table.* /tmp/native.* /tmp/stats.*",
-    )?;
+    succeed(&root, "dpkg --purge coldpress")?;
     let left = left_behind(&before, &succeed(&root, LIST)?);
     tally.told(
         "purging the package leaves nothing behind",
@@ -283,8 +290,8 @@ impl Tally {
 
 /// The program under a budget of four fifths of what it holds: its output is that of its native run, and pages were evicted.
 const RUN: &str = r#"
-"$1" run --budget 32M --stats /tmp/stats.$$ -- $under perl /tmp/table.$$.pl > /tmp/managed.$$
-cmp /tmp/native.$$ /tmp/managed.$$
-grep -Eq '"evictions": [1-9]' /tmp/stats.$$
-rm /tmp/*.$$ /tmp/table.$$.pl
+"$1" run --budget 32M --stats $at/stats -- perl $at/table.pl > $at/managed
+cmp $at/native $at/managed
+grep -Eq '"evictions": [1-9]' $at/stats
+rm -r $at
 "#;
