@@ -34,8 +34,8 @@ struct Place {
     #[arg(long, value_name = "DIR", default_value = "/usr/local")]
     prefix: PathBuf,
     /// Put everything below this directory, as if it were the root: for packagers
-    #[arg(long, value_name = "DIR", default_value = "")]
-    destdir: PathBuf,
+    #[arg(long, value_name = "DIR")]
+    destdir: Option<PathBuf>,
 }
 
 /// Where it is written down what was installed, from the prefix.
@@ -55,9 +55,9 @@ impl Place {
                 prefix.display()
             );
         }
-        Ok(match self.destdir.as_os_str().is_empty() {
-            true => prefix.clone(),
-            false => self.destdir.join(below),
+        Ok(match &self.destdir {
+            None => prefix.clone(),
+            Some(destdir) => destdir.join(below),
         })
     }
 }
@@ -75,11 +75,13 @@ pub fn install(options: &InstallOptions) -> Result<u8> {
     )?;
     let installed = put(&layout, &directory)?;
     println!("installed {installed} files below {}", directory.display());
-    let prefix = options.place.prefix.display();
-    println!("to remove them: cargo xtask uninstall --prefix {prefix}");
-    println!(
-        "programs that link the cache's library find it after: ldconfig (for /usr/local and other places of its list)"
-    );
+    if options.place.destdir.is_none() {
+        let prefix = options.place.prefix.display();
+        println!("to remove them: cargo xtask uninstall --prefix {prefix}");
+        println!(
+            "for programs that link the cache's library, where the loader looks there: ldconfig"
+        );
+    }
     Ok(0)
 }
 
@@ -234,21 +236,25 @@ mod tests {
 
     #[test]
     fn a_prefix_is_absolute_and_of_one_word() {
-        let directory = |prefix: &str, destdir: &str| {
+        let directory = |prefix: &str, destdir: Option<&str>| {
             let place = Place {
                 prefix: prefix.into(),
-                destdir: destdir.into(),
+                destdir: destdir.map(PathBuf::from),
             };
             place.directory().map_err(|error| error.to_string())
         };
-        assert_eq!(directory("/usr/local", ""), Ok("/usr/local".into()));
+        assert_eq!(directory("/usr/local", None), Ok("/usr/local".into()));
         assert_eq!(
-            directory("/usr/local", "/tmp/d"),
+            directory("/usr/local", Some("/tmp/d")),
             Ok("/tmp/d/usr/local".into())
         );
-        assert!(directory("local", "").unwrap_err().contains("not absolute"));
         assert!(
-            directory("/my place", "")
+            directory("local", None)
+                .unwrap_err()
+                .contains("not absolute")
+        );
+        assert!(
+            directory("/my place", None)
                 .unwrap_err()
                 .contains("LD_PRELOAD")
         );
