@@ -68,7 +68,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         })
     }
 
-    /// The host has no frame: the entry holds again what it held.
+    /// The host has no frame, or none was wanted: the entry holds again what it held.
     fn take_request_back(
         &self,
         host: &H,

@@ -101,6 +101,36 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         self.answer(host, worker.id, place, outcome, committed)
     }
 
+    /// Decompresses what `reference`, which the entry at `place` holds, names into the spare page, and leaves it
+    /// stored: it needs no frame. `None`: what is stored is damaged, and the page is poisoned.
+    pub(crate) fn look_at<'w>(
+        &self,
+        host: &H,
+        worker: &'w mut Worker<C>,
+        list: PageList<'_, H>,
+        place: Place,
+        reference: Reference,
+    ) -> Option<&'w Page> {
+        prefetch(host.frames(), reference);
+        self.request(worker, &list, place);
+        drop(list);
+        let entry = Entry::Compressed(reference);
+        let (_, decoded) = self.decode(host, worker, entry, false);
+        let source = match decoded {
+            Ok(_) => Source::Stored(entry),
+            Err(_) => Source::Damaged,
+        };
+        let committed = drivers::commit(self, host, worker.id, source, Into::Newest);
+        match (committed, decoded) {
+            // The entry holds again what it held.
+            (Committed::NoFrame, _) => {}
+            (_, Err(Damage::Place)) => self.give_up_stored(),
+            // It was freed meanwhile (I1), or is damaged.
+            _ => self.settle(host, entry, false),
+        }
+        decoded.is_ok().then_some(&worker.workspace.spare)
+    }
+
     /// Brings back a page that is in a staging slot, by a copy.
     fn copy_staged(
         &self,
@@ -188,39 +218,6 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     pub(crate) fn request(&self, worker: &Worker<C>, list: &PageList<'_, H>, place: Place) {
         self.aim(worker, place.0, place.1);
         list.set(place.1, Entry::Request(worker.id));
-    }
-
-    /// Decompresses what `reference`, which the entry at `place` holds, names into the spare page, and leaves it
-    /// stored: it needs no frame. `None`: what is stored is damaged, and the page is poisoned.
-    pub(crate) fn look_at<'w>(
-        &self,
-        host: &H,
-        worker: &'w mut Worker<C>,
-        list: PageList<'_, H>,
-        place: Place,
-        reference: Reference,
-    ) -> Option<&'w Page> {
-        prefetch(host.frames(), reference);
-        self.request(worker, &list, place);
-        drop(list);
-        let started = host.now_ns();
-        let loaded = self.load(host, worker.workspace, reference);
-        let ns = host.now_ns().saturating_sub(started);
-        self.counters.decompressed(ns);
-        worker.decompression_ns += ns;
-        let entry = Entry::Compressed(reference);
-        let source = match loaded {
-            Ok(_) => Source::Stored(entry),
-            Err(_) => Source::Damaged,
-        };
-        let committed = drivers::commit(self, host, worker.id, source, Into::Newest);
-        match loaded {
-            _ if committed == Committed::NoFrame => {}
-            Err(Damage::Place) => self.give_up_stored(),
-            // It was freed meanwhile (I1), or is damaged.
-            _ => self.settle(host, entry, false),
-        }
-        loaded.is_ok().then_some(&worker.workspace.spare)
     }
 
     /// Names what `worker` is about to restore. Under the VMO's lock, before the entry says so.
