@@ -25,6 +25,11 @@
 //! two), anything that lasts longer than the process, encryption.
 #![deny(missing_docs)]
 
+/// The example of `README.md`, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod bits;
 mod compaction;
 mod context;

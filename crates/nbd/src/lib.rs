@@ -38,6 +38,11 @@
 
 #![forbid(unsafe_code)]
 
+/// The example of `README.md`, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod converse;
 mod counters;
 mod export;

@@ -5,12 +5,12 @@
 //! servers that start on such a remnant at the same moment may both believe to have it, and the later one has.
 
 use super::stream::Stream;
-use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use nix::errno::Errno;
+use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use std::fs::{self, Permissions};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -165,32 +165,34 @@ fn bind_unix(path: &Path) -> Result<Listener, BindError> {
         path: path.to_owned(),
         source,
     };
-    let address = SocketAddrUnix::new(path).map_err(|errno| failed(errno.into()))?;
+    let address = UnixAddr::new(path).map_err(|errno| failed(errno.into()))?;
     let socket = || {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)
     };
     let bound = socket().map_err(|errno| failed(errno.into()))?;
-    if let Err(errno) = net::bind(&bound, &address) {
-        if errno != Errno::ADDRINUSE {
+    if let Err(errno) = socket::bind(bound.as_raw_fd(), &address) {
+        if errno != Errno::EADDRINUSE {
             return Err(failed(errno.into()));
         }
         if !fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket()) {
             return Err(BindError::NoSocket(path.to_owned()));
         }
         let asking = socket().map_err(|errno| failed(errno.into()))?;
-        match net::connect(&asking, &address) {
-            Err(Errno::CONNREFUSED) => {}
-            Ok(()) | Err(Errno::AGAIN) => return Err(BindError::Served(path.to_owned())),
+        match socket::connect(asking.as_raw_fd(), &address) {
+            Err(Errno::ECONNREFUSED) => {}
+            Ok(()) | Err(Errno::EAGAIN) => return Err(BindError::Served(path.to_owned())),
             Err(errno) => return Err(failed(errno.into())),
         }
         fs::remove_file(path).map_err(failed)?;
-        net::bind(&bound, &address).map_err(|errno| failed(errno.into()))?;
+        socket::bind(bound.as_raw_fd(), &address).map_err(|errno| failed(errno.into()))?;
     }
     let file = SocketFile::new(path).map_err(failed)?;
     // Nobody can connect before it listens, so nobody did with other permissions.
     fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
-    net::listen(&bound, BACKLOG).map_err(|errno| failed(errno.into()))?;
+    Backlog::new(BACKLOG)
+        .and_then(|backlog| socket::listen(&bound, backlog))
+        .map_err(|errno| failed(errno.into()))?;
     let socket = UnixListener::from(bound);
     Ok(Listener::Unix { socket, file })
 }

@@ -23,17 +23,19 @@ use crate::counters::{ServerCounters, ServerCounts, add};
 use crate::export::Exports;
 use crate::limits::Limits;
 use listen::Listener;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use registry::{Admission, Registry};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Builder;
 use stream::Stream;
 
-/// How long accepting rests where the kernel has no descriptor or thread left, in nanoseconds.
-const REST_NS: i64 = 50_000_000;
+/// How long accepting rests where the kernel has no descriptor or thread left, in milliseconds.
+const REST_MS: u8 = 50;
 
 /// What the threads of a server share.
 struct Shared {
@@ -43,7 +45,7 @@ struct Shared {
     registry: Arc<Registry>,
     stopping: AtomicBool,
     /// Readable once the server is to stop.
-    bell: OwnedFd,
+    bell: EventFd,
 }
 
 /// A server that listens. Clients are answered while [`Server::serve`] runs.
@@ -81,7 +83,8 @@ impl Server {
         if listens.is_empty() {
             return Err(BindError::Nowhere);
         }
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let bell = EventFd::from_flags(flags);
         let bell = bell.map_err(|errno| BindError::Descriptor(errno.into()))?;
         let listeners = listens
             .iter()
@@ -135,7 +138,7 @@ impl Handle {
     pub fn stop(&self) {
         self.0.stopping.store(true, Ordering::Relaxed);
         // It fails where it was rung already more often than one can count.
-        let _ = rustix::io::write(&self.0.bell, &1_u64.to_ne_bytes());
+        let _ = self.0.bell.write(1);
     }
 
     /// The figures.
@@ -146,33 +149,29 @@ impl Handle {
 
 /// Accepts until the bell rings.
 fn accept_all(listeners: &[Listener], shared: &Arc<Shared>) -> io::Result<()> {
-    let rest = Timespec {
-        tv_sec: 0,
-        tv_nsec: REST_NS,
-    };
     let mut short_of_something = false;
     loop {
-        let bell = PollFd::new(&shared.bell, PollFlags::IN);
+        let bell = PollFd::new(shared.bell.as_fd(), PollFlags::POLLIN);
         let sockets = listeners
             .iter()
-            .map(|listener| PollFd::new(listener, PollFlags::IN));
+            .map(|listener| PollFd::new(listener.as_fd(), PollFlags::POLLIN));
         let mut waited: Vec<_> = std::iter::once(bell).chain(sockets).collect();
         // Where clients cannot be taken they must not wake us.
         let (number, time) = if short_of_something {
-            (1, Some(&rest))
+            (1, PollTimeout::from(REST_MS))
         } else {
-            (waited.len(), None)
+            (waited.len(), PollTimeout::NONE)
         };
         match poll(&mut waited[..number], time) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        if !waited[0].revents().is_empty() {
+        if waited[0].any().unwrap_or(true) {
             return Ok(());
         }
         short_of_something = false;
         for (listener, waited) in listeners.iter().zip(&waited[1..]) {
-            if number == 1 || waited.revents().contains(PollFlags::IN) {
+            if number == 1 || waited.any().unwrap_or(true) {
                 short_of_something |= !accept_some(listener, shared);
             }
         }

@@ -2,10 +2,12 @@
 //!
 //! Sending never raises SIGPIPE, whatever the program has that signal set to.
 
-use rustix::net::{SendFlags, Shutdown, send, sockopt};
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, Shutdown, send, setsockopt, shutdown, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike};
 use std::io::{self, Read};
 use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +28,7 @@ impl From<TcpStream> for Stream {
     fn from(stream: TcpStream) -> Self {
         // Where these fail the connection is slower, or a client that vanished is noticed later.
         let _ = stream.set_nodelay(true);
-        let _ = sockopt::set_socket_keepalive(&stream, true);
+        let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
         Self(stream.into())
     }
 }
@@ -37,26 +39,21 @@ impl AsFd for Stream {
     }
 }
 
+/// A time limit as the kernel takes it. No time at all would mean no limit.
+fn limit(time: Duration) -> TimeVal {
+    let microseconds = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+    TimeVal::microseconds(microseconds.max(1000))
+}
+
 impl Stream {
     /// How long a read waits for a byte.
     pub(super) fn set_read_time(&self, time: Duration) -> io::Result<()> {
-        // No time at all would mean no limit.
-        let time = time.max(Duration::from_millis(1));
-        Ok(sockopt::set_socket_timeout(
-            &self.0,
-            sockopt::Timeout::Recv,
-            Some(time),
-        )?)
+        Ok(setsockopt(&self.0, sockopt::ReceiveTimeout, &limit(time))?)
     }
 
     /// How long a write waits for room.
     pub(super) fn set_write_time(&self, time: Duration) -> io::Result<()> {
-        let time = time.max(Duration::from_millis(1));
-        Ok(sockopt::set_socket_timeout(
-            &self.0,
-            sockopt::Timeout::Send,
-            Some(time),
-        )?)
+        Ok(setsockopt(&self.0, sockopt::SendTimeout, &limit(time))?)
     }
 
     /// Sends everything, or gives up once so much time has passed. The limit is looked at after each piece, and a piece
@@ -69,10 +66,10 @@ impl Stream {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             let piece = &left[..left.len().min(PIECE_BYTES)];
-            match send(&self.0, piece, SendFlags::NOSIGNAL) {
+            match send(self.0.as_raw_fd(), piece, MsgFlags::MSG_NOSIGNAL) {
                 Ok(sent) => left = &left[sent..],
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Err(io::ErrorKind::TimedOut.into()),
                 Err(errno) => return Err(errno.into()),
             }
         }
@@ -82,12 +79,12 @@ impl Stream {
     /// What arrives from now on is not read any more.
     pub(super) fn stop_reading(&self) {
         // Fails where the client has closed already, which does as well.
-        let _ = rustix::net::shutdown(&self.0, Shutdown::Read);
+        let _ = shutdown(self.0.as_raw_fd(), Shutdown::Read);
     }
 
     /// Ends the connection, under the hands of whoever reads or writes.
     pub(super) fn end(&self) {
-        let _ = rustix::net::shutdown(&self.0, Shutdown::Both);
+        let _ = shutdown(self.0.as_raw_fd(), Shutdown::Both);
     }
 }
 
@@ -96,6 +93,6 @@ pub(super) struct Reader(pub(super) Arc<Stream>);
 
 impl Read for Reader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        Ok(rustix::io::read(&self.0.0, buffer)?)
+        Ok(nix::unistd::read(&self.0.0, buffer)?)
     }
 }
