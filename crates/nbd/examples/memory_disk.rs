@@ -5,11 +5,7 @@
 //! nbdinfo nbd+unix:///?socket=/tmp/disk.socket
 //! ```
 
-#[path = "memory_disk/memory.rs"]
-mod memory;
-
-use coldpress_nbd::{Export, Exports, Limits, Listen, Server};
-use memory::Memory;
+use coldpress_nbd::{Export, Exports, Limits, Listen, Memory, Server};
 use std::error::Error;
 use std::io::Read;
 use std::sync::Arc;

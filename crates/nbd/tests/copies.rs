@@ -1,8 +1,8 @@
 //! What real clients copy in comes out unchanged, over both kinds of sockets.
 
-use crate::common::memory::Memory;
 use crate::common::served::Served;
 use crate::common::tool::{content, installed_or_skip, run, succeeds};
+use coldpress_nbd::Memory;
 use std::fs;
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! What is agreed on before the first request.
 
 use crate::common::client::*;
-use crate::common::memory::Memory;
 use crate::common::served::Served;
+use coldpress_nbd::Memory;
 
 const MIB: u64 = 1 << 20;
 

@@ -135,7 +135,7 @@ fn sockets_are_no_other_than_bytes() {
         request_silence: Duration::from_secs(1),
         ..Limits::default()
     };
-    let served = Served::with(crate::common::memory::Memory::new(1 << 20), limits);
+    let served = Served::with(coldpress_nbd::Memory::new(1 << 20), limits);
     let mut good = Client::structured(&served);
     good.write(0, 0, &[9; 512]);
     let go = [

@@ -1,9 +1,9 @@
 //! Requests and their answers, byte by byte.
 
 use crate::common::client::*;
-use crate::common::memory::Memory;
 use crate::common::served::Served;
 use crate::common::tool::content;
+use coldpress_nbd::Memory;
 use coldpress_nbd::{Export, Extent, Failure, Limits};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex};

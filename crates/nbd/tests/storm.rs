@@ -1,9 +1,9 @@
 //! Many clients at once, each of which checks what it reads.
 
 use crate::common::client::*;
-use crate::common::memory::Memory;
 use crate::common::served::Served;
 use crate::common::tool::{content, installed_or_skip, run, succeeds};
+use coldpress_nbd::Memory;
 use std::fs;
 
 const MIB: u64 = 1 << 20;

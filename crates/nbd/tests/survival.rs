@@ -1,9 +1,9 @@
 //! Clients that die, stall or swarm harm nobody else, and the server ends when it is told to.
 
 use crate::common::client::*;
-use crate::common::memory::Memory;
 use crate::common::served::{Disks, PATIENCE, Served};
 use crate::common::tool::{content, installed_or_skip, start, succeeds};
+use coldpress_nbd::Memory;
 use coldpress_nbd::{
     BindError, Export, Exports, Extent, Failure, Limits, Listen, ServeError, Server,
 };

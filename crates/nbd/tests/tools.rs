@@ -1,8 +1,8 @@
 //! What clients show of an export, and do to it.
 
-use crate::common::memory::Memory;
 use crate::common::served::Served;
 use crate::common::tool::{fails, installed_or_skip, succeeds};
+use coldpress_nbd::Memory;
 
 const MIB: u64 = 1 << 20;
 

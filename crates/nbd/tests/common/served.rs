@@ -1,6 +1,6 @@
 //! A server that runs while a test does.
 
-use super::memory::Memory;
+use coldpress_nbd::Memory;
 use coldpress_nbd::{Export, Exports, Handle, Limits, Listen, Server, ServerCounts};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,16 +1,17 @@
-//! A disk in plain memory: pages that were written, by number. What was never written, or was trimmed, is a hole.
+//! The plainest export: a disk in memory, as pages that were written, by number. What was never written, or was
+//! trimmed, is a hole. For tests of clients, and to begin with.
 
-use coldpress_nbd::{Export, Extent, Failure};
+use crate::export::{Export, Extent, Failure};
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Bytes of a page.
-pub const PAGE_BYTES: usize = 4096;
+const PAGE_BYTES: usize = 4096;
 
 type Page = Box<[u8; PAGE_BYTES]>;
 type Pages = BTreeMap<u64, Page>;
 
-/// The disk.
+/// A disk in plain memory.
 pub struct Memory {
     pages: RwLock<Pages>,
     size_bytes: u64,
@@ -41,7 +42,6 @@ impl Memory {
     }
 
     /// The disk as it is, for readers only.
-    #[allow(dead_code, reason = "tests use it, the example does not")]
     pub fn read_only(self) -> Self {
         Self {
             read_only: true,
