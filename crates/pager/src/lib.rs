@@ -2,7 +2,7 @@
 //!
 //! It has no allocator, no libc and no standard library: nothing here *can* call the program's
 //! malloc. Its memory is its own ([`memory`]), its threads are unknown to libc
-//! ([`machine::sys`]), its descriptors stand in a table of their own ([`life::start`]).
+//! ([`coldpress_linux::sys`]), its descriptors stand in a table of their own ([`life::start`]).
 //!
 //! The [`Pager`] is a value. The preload library has it in a static; whatever uses it is handed a reference, each
 //! thread when it is made. A forked child finds it at the same address.
