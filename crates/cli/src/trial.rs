@@ -11,6 +11,7 @@ use coldpress_interface::config::handed;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -33,6 +34,9 @@ pub fn load(library: &Path) -> Result<(), Refusal> {
     let tried = try_it(library)
         .map_err(|error| refuse(&format!("no process can be started to try it: {error}")))?;
     let said = String::from_utf8_lossy(&tried.stdout);
+    if let Some(refusal) = of_a_filter(&tried, &said) {
+        return Err(refusal);
+    }
     match said.trim_end().strip_prefix(handed::TRIAL_ANSWER) {
         Some(version) if version.trim_start() == env!("CARGO_PKG_VERSION") => Ok(()),
         Some(version) => Err(with_mend(format!(
@@ -42,6 +46,43 @@ pub fn load(library: &Path) -> Result<(), Refusal> {
         ))),
         None => Err(with_mend(reason(&tried, library))),
     }
+}
+
+/// The refusal where a seccomp filter, under which this command was started, does not let the pager work.
+fn of_a_filter(tried: &Output, said: &str) -> Option<Refusal> {
+    let what = match said.trim_end().strip_prefix(handed::TRIAL_FORBIDDEN) {
+        Some(number) => format!("refuses {}", system_call(number.trim())),
+        None if tried.status.signal() == Some(libc::SIGSYS) => "kills it".to_owned(),
+        None => return None,
+    };
+    let refusal = Refusal::new(format!(
+        "the pager cannot work here: a seccomp filter that this command was started under {what}"
+    ));
+    Some(
+        refusal
+            .mend("In a systemd unit: SystemCallFilter=mincore userfaultfd sched_setattr, beside what is there")
+            .mend("In a container: a seccomp profile that allows these calls, too"),
+    )
+}
+
+/// A system call that the pager cannot do without, by its number.
+fn system_call(number: &str) -> String {
+    let name = match number.parse() {
+        Ok(libc::SYS_read) => "read",
+        Ok(libc::SYS_ppoll) => "ppoll",
+        Ok(libc::SYS_pread64) => "pread64",
+        Ok(libc::SYS_nanosleep) => "nanosleep",
+        Ok(libc::SYS_clock_gettime) => "clock_gettime",
+        Ok(libc::SYS_getpid) => "getpid",
+        Ok(libc::SYS_gettid) => "gettid",
+        Ok(libc::SYS_tgkill) => "tgkill",
+        Ok(libc::SYS_mincore) => "mincore",
+        Ok(libc::SYS_futex) => "futex",
+        Ok(libc::SYS_madvise) => "madvise",
+        Ok(libc::SYS_ioctl) => "ioctl",
+        _ => return format!("system call {number}"),
+    };
+    format!("the system call {name}")
 }
 
 /// The commonest reasons, in words of our own.

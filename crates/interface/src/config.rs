@@ -96,4 +96,8 @@ pub mod handed {
 
     /// What the library says then.
     pub const TRIAL_ANSWER: &str = "coldpress-preload";
+
+    /// What it says instead where a seccomp filter, under which the process was started, refuses a system call that
+    /// the pager cannot do without: this, and the number of the call behind it.
+    pub const TRIAL_FORBIDDEN: &str = "coldpress-forbidden";
 }

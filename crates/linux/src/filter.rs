@@ -15,6 +15,7 @@
 //!
 //! A filter that looks at addresses, or where the call comes from, is asked with zeros.
 
+use crate::sys::syscall;
 use linux_raw_sys::general as nr;
 
 /// One instruction, `struct sock_filter`.
@@ -43,6 +44,50 @@ const fn second(argument: u64) -> [u64; 3] {
 
 const fn third(argument: u64) -> [u64; 3] {
     [0, 4096, argument]
+}
+
+/// What a process was started under cannot be asked, as a filter that it installs itself can: so the calls are made, with
+/// arguments that no call accepts. To be done in a process that may be killed by it. The number of the first of the
+/// [`NEEDED`] that is refused by an error; of the others any error will do.
+pub fn refused_by_an_inherited_filter() -> Option<u32> {
+    const PR_GET_SECCOMP: usize = 21;
+    const FILTERED: isize = 2;
+    // SAFETY: it only asks.
+    if unsafe { syscall(nr::__NR_prctl, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]) } != FILTERED {
+        return None;
+    }
+    for call in [NEEDED, WANTED, AT_START, BY_WRAPPERS]
+        .into_iter()
+        .flatten()
+    {
+        let _ = try_call(call);
+    }
+    let is_refused = |call: &&Call| matches!(try_call(call), Some(-1 | -13 | -38));
+    NEEDED.iter().find(is_refused).map(|&(number, _)| number)
+}
+
+/// Makes a call that has no effect, whatever it is. `None`: it cannot be made without one, or fails here for reasons of
+/// its own.
+fn try_call(&(number, arguments): &Call) -> Option<isize> {
+    match number {
+        nr::__NR_exit | nr::__NR_exit_group | nr::__NR_restart_syscall | nr::__NR_clone => {
+            return None;
+        }
+        // Signals go out before their number is looked at; the device may do what the call may not.
+        nr::__NR_kill | nr::__NR_userfaultfd => return None,
+        _ => {}
+    }
+    // Neither an address, nor a descriptor, a process or a flag.
+    let mut invalid = [usize::MAX; 6];
+    for (argument, &constant) in invalid.iter_mut().zip(&arguments) {
+        if constant != 0 {
+            *argument = constant as usize;
+        }
+    }
+    // SAFETY: no call of the lists does anything with such arguments but fail: descriptors, processes and addresses do not
+    // exist, and the sizes of structures are wrong. `close_range` closes the descriptor of the highest number, which there
+    // cannot be; `unshare` gives this process a table of its own.
+    Some(unsafe { syscall(number, invalid) })
 }
 
 /// What running threads of the pager cannot do without.

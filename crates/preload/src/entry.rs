@@ -9,6 +9,7 @@
 use crate::the_pager::pager;
 use crate::{environment, libc_files, libc_symbols, sanitizers};
 use coldpress_interface::config::{TRACE_LOCKS, handed as names};
+use coldpress_linux::filter;
 use coldpress_linux::sys;
 use coldpress_pager::life::start;
 use coldpress_pager::machine::lock_trace as trace;
@@ -142,6 +143,11 @@ unsafe fn leave_alone(environment: *mut *mut c_char) {
 /// `coldpress run` tries in a process of its own whether the library can be loaded: no pager, no program.
 fn answer_trial() -> ! {
     let mut text = coldpress_linux::text::Text::<64>::new();
+    if let Some(number) = filter::refused_by_an_inherited_filter() {
+        let _ = writeln!(text, "{} {number}", names::TRIAL_FORBIDDEN);
+        message::answer(text.as_bytes());
+        sys::exit_process(1)
+    }
     let _ = writeln!(
         text,
         "{} {}",

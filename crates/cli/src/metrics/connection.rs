@@ -11,7 +11,7 @@
 //! C2 No call waits: the descriptor is non-blocking.
 
 use super::exposition::Format;
-use super::http::{self, Answer, MOST_REQUEST_BYTES};
+use super::http::{self, Answer, Hosts, MOST_REQUEST_BYTES};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
@@ -51,6 +51,8 @@ enum State {
 /// A connection.
 pub struct Connection {
     stream: Box<dyn Stream>,
+    /// By which names the client may call us.
+    hosts: Hosts,
     state: State,
     /// When it is over, whatever has come of it.
     until: Instant,
@@ -60,9 +62,10 @@ pub struct Connection {
 
 impl Connection {
     /// A new one.
-    pub fn new(stream: Box<dyn Stream>, now: Instant) -> Self {
+    pub fn new(stream: Box<dyn Stream>, hosts: Hosts, now: Instant) -> Self {
         Self {
             stream,
+            hosts,
             state: State::Reading(Vec::new()),
             until: now + PATIENCE,
             since: now,
@@ -132,7 +135,7 @@ impl Connection {
                 return Ok(false);
             }
             request.extend_from_slice(&part[..count]);
-            if let Answer::Now(bytes) = http::answer(request, &metrics) {
+            if let Answer::Now(bytes) = http::answer(request, self.hosts, &metrics) {
                 self.state = State::Writing(bytes, 0);
                 return self.write(now);
             }

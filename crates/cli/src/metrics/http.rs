@@ -6,6 +6,7 @@
 
 use super::exposition::Format;
 use super::negotiation;
+use std::net::IpAddr;
 
 /// Longest request head. Prometheus' own takes half a kilobyte.
 pub const MOST_REQUEST_BYTES: usize = 8 << 10;
@@ -24,8 +25,43 @@ pub enum Answer {
     Now(Vec<u8>),
 }
 
+/// By which names a client may call the server, in the header `Host`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hosts {
+    /// By any.
+    Any,
+    /// By names of this machine alone. A page of another site, open in a browser here, reaches a loopback address by
+    /// having its own name lead there (DNS rebinding), and would read the answer.
+    Loopback,
+}
+
+impl Hosts {
+    fn allow(self, headers: &[httparse::Header<'_>]) -> bool {
+        let is_host = |header: &&httparse::Header<'_>| header.name.eq_ignore_ascii_case("host");
+        self == Self::Any
+            || headers
+                .iter()
+                .filter(is_host)
+                .all(|host| is_loopback(host.value))
+    }
+}
+
+/// Whether a host, with or without a port, is this machine by a name that nobody else gives.
+fn is_loopback(host: &[u8]) -> bool {
+    let host = String::from_utf8_lossy(host);
+    let host = host.trim();
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    let address: Result<IpAddr, _> = address.parse();
+    name.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
 /// The answer to what has come so far. `metrics` makes the text of `/metrics`.
-pub fn answer(bytes: &[u8], metrics: impl FnOnce(Format) -> String) -> Answer {
+pub fn answer(bytes: &[u8], hosts: Hosts, metrics: impl FnOnce(Format) -> String) -> Answer {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(bytes) {
@@ -35,6 +71,9 @@ pub fn answer(bytes: &[u8], metrics: impl FnOnce(Format) -> String) -> Answer {
             return Answer::Now(refuse("431 Request Header Fields Too Large", ""));
         }
         Err(_) => return Answer::Now(refuse("400 Bad Request", "")),
+    }
+    if !hosts.allow(request.headers) {
+        return Answer::Now(refuse("421 Misdirected Request", ""));
     }
     let (method, target) = (request.method.unwrap_or(""), request.path.unwrap_or(""));
     let with_body = match method {
@@ -107,11 +146,15 @@ mod tests {
     use super::*;
 
     fn told(request: &str) -> String {
+        told_by(request, Hosts::Any)
+    }
+
+    fn told_by(request: &str, hosts: Hosts) -> String {
         let metrics = |format| match format {
             Format::Openmetrics => "open\n".to_owned(),
             Format::Prometheus => "older\n".to_owned(),
         };
-        match answer(request.as_bytes(), metrics) {
+        match answer(request.as_bytes(), hosts, metrics) {
             Answer::Now(bytes) => String::from_utf8(bytes).unwrap(),
             Answer::NotYet => "not yet".to_owned(),
         }
@@ -128,6 +171,34 @@ mod tests {
         let head = told("HEAD /metrics HTTP/1.1\r\n\r\n");
         assert!(head.contains("Content-Length: 6\r\n") && head.ends_with("\r\n\r\n"));
         assert!(told("GET http://host:1/metrics HTTP/1.1\r\n\r\n").ends_with("older\n"));
+    }
+
+    #[test]
+    fn on_loopback_the_names_of_others_are_refused() {
+        let told = |host: &str| {
+            let request = format!("GET /metrics HTTP/1.1\r\n{host}\r\n");
+            told_by(&request, Hosts::Loopback)
+        };
+        for host in [
+            "",
+            "Host: localhost:10219\r\n",
+            "host: LOCALHOST\r\n",
+            "Host: 127.0.0.1:10219\r\n",
+            "Host: 127.1.2.3\r\n",
+            "Host: [::1]:10219\r\n",
+            "Host: [::1]\r\n",
+        ] {
+            assert!(told(host).starts_with("HTTP/1.1 200 "), "{host}");
+        }
+        for host in [
+            "Host: example.org\r\n",
+            "Host: example.org:10219\r\n",
+            "Host: localhost.example.org\r\n",
+            "Host: 10.0.0.1\r\n",
+            "Host: localhost\r\nHost: example.org\r\n",
+        ] {
+            assert!(told(host).starts_with("HTTP/1.1 421 "), "{host}");
+        }
     }
 
     #[test]

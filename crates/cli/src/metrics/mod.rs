@@ -39,6 +39,7 @@ use crate::streams::{print, say};
 use clap::Args;
 use ending::Ending;
 use exposition::Format;
+use http::Hosts;
 use listen::Socket;
 use server::Listener;
 use std::path::PathBuf;
@@ -110,7 +111,11 @@ fn serve(arguments: &MetricsArguments) -> Result<(), Refusal> {
         if let Ok(address) = listener.local_addr() {
             at.push(format!("http://{address}/metrics"));
         }
-        listeners.push(Listener::Tcp(listener));
+        let hosts = match arguments.allow_remote {
+            true => Hosts::Any,
+            false => Hosts::Loopback,
+        };
+        listeners.push(Listener::Tcp(listener, hosts));
     }
     if let Some(path) = &arguments.socket {
         listeners.push(Listener::Unix(Socket::bind(path)?));

@@ -8,6 +8,7 @@
 use super::connection::{Connection, Stream};
 use super::ending::{self, Ending};
 use super::exposition;
+use super::http::Hosts;
 use super::listen::Socket;
 use std::io;
 use std::net::TcpListener;
@@ -26,8 +27,8 @@ const REST: Duration = Duration::from_millis(100);
 /// Where clients come from.
 #[derive(Debug)]
 pub enum Listener {
-    /// A TCP address.
-    Tcp(TcpListener),
+    /// A TCP address, and by which names clients may call it.
+    Tcp(TcpListener, Hosts),
     /// A unix socket.
     Unix(Socket),
 }
@@ -35,14 +36,21 @@ pub enum Listener {
 impl Listener {
     fn descriptor(&self) -> RawFd {
         match self {
-            Self::Tcp(listener) => listener.as_raw_fd(),
+            Self::Tcp(listener, _) => listener.as_raw_fd(),
             Self::Unix(socket) => socket.listener.as_raw_fd(),
+        }
+    }
+
+    fn hosts(&self) -> Hosts {
+        match self {
+            Self::Tcp(_, hosts) => *hosts,
+            Self::Unix(_) => Hosts::Any,
         }
     }
 
     fn accept(&self) -> io::Result<Box<dyn Stream>> {
         match self {
-            Self::Tcp(listener) => {
+            Self::Tcp(listener, _) => {
                 let (stream, _) = listener.accept()?;
                 stream.set_nonblocking(true)?;
                 Ok(Box::new(stream))
@@ -101,7 +109,7 @@ fn take_in(listener: &Listener, connections: &mut Vec<Connection>, now: Instant)
                 if connections.len() >= MOST_CONNECTIONS {
                     put_off_the_first(connections);
                 }
-                connections.push(Connection::new(stream, now));
+                connections.push(Connection::new(stream, listener.hosts(), now));
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             // Of that client alone.

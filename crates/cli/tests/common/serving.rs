@@ -54,7 +54,8 @@ impl Serving {
 
     /// The body of `/metrics`, for a client that accepts this.
     pub fn metrics(&self, accept: &str) -> String {
-        let request = format!("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n");
+        let request =
+            format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n");
         let answer = self.told(&request);
         let (head, body) = answer.split_once("\r\n\r\n").expect(&answer);
         assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");

@@ -1,7 +1,7 @@
 //! A program that installs a seccomp filter goes on as natively, with all its memory: managed where the pager can
 //! live with the filter, and without compression, which is said, where it cannot.
 
-use coldpress_promises::{Managed, Workplace, process, skip};
+use coldpress_promises::{Managed, Workplace, managed, process, skip};
 use std::process::Command;
 use std::time::Duration;
 
@@ -63,4 +63,37 @@ fn an_ordinary_users_programs_go_on_under_filters() {
         let managed = Managed::new(&place).as_nobody();
         managed.with_device().expect("the device")
     });
+}
+
+/// systemd's `@system-service` lacks `mincore`: the program was killed by SIGSYS once the pager called it.
+#[test]
+fn a_filter_that_was_inherited_is_refused_by_name() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("seccomp-inherited");
+    let under = place.compile("under_filter");
+    let run = |answer: &str, call: i64| {
+        let mut command = Command::new(&under);
+        command.args([answer, &call.to_string()]);
+        command.arg(managed::binary()).args(["run", "--", "true"]);
+        process::run(&place, command, Duration::from_secs(60))
+    };
+    for answer in ["kill", "refuse"] {
+        let outcome = run(answer, libc::SYS_swapon);
+        assert_eq!(outcome.status.code(), Some(0), "{answer}: {outcome}");
+        for call in [libc::SYS_mincore, libc::SYS_madvise, libc::SYS_ppoll] {
+            let outcome = run(answer, call);
+            assert_eq!(
+                outcome.status.code(),
+                Some(125),
+                "{answer} {call}: {outcome}"
+            );
+            let says = outcome.stderr.contains("a seccomp filter");
+            assert!(says, "{answer} {call}: {outcome}");
+        }
+    }
+    // The pager makes less of what it only wants.
+    let outcome = run("refuse", libc::SYS_lseek);
+    assert_eq!(outcome.status.code(), Some(0), "{outcome}");
 }
