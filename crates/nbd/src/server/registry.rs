@@ -1,4 +1,4 @@
-//! Who is connected: for limits, and for the end.
+//! The connections that there are: for limits, and for the end.
 //!
 //! A connection is *negotiating* until it has its export, then *served*. Both kinds have a limit of their own (see
 //! [`Limits`](crate::Limits)): at that of the served nobody is let in; at that of the negotiating the one that has
