@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use std::fs;
 
 /// Files of [`DIRECTORY`] that need the machine for themselves.
-const ALONE: [&str; 17] = [
+const ALONE: [&str; 18] = [
     // Held memory, faults and cold ages are compared with what they are natively, or with a limit.
     "a_cold_age_does_not_stop_the_budget",
     "decisions_are_traced",
@@ -31,6 +31,7 @@ const ALONE: [&str; 17] = [
     "neighbours_learn_nothing",
     // When a program is found, and when it counts as stuck.
     "followed_children_are_managed",
+    "hostile_wrappers",
     "stalled_faults_are_reported",
     // Two programs at a time, and all huge pages there are.
     "programs_pass_natively",
