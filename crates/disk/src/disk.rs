@@ -224,9 +224,7 @@ impl Disk {
         let shared = self.shared();
         let mut context = shared.contexts.borrow();
         shared.compress(&mut context, u64::MAX, Trigger::Eager);
-        while shared.machine.staged() > 0 {
-            std::thread::yield_now();
-        }
+        shared.machine.wait_for_staging();
     }
 
     /// Moves stored pages together, so that frames become free, and gives all idle frames back to the kernel. How many
@@ -254,6 +252,7 @@ impl Disk {
             Ok(()),
             "no marker is needed where nothing is above"
         );
+        shared.machine.wait_for_staging();
         shared.io.begin_anew();
         shared.machine.frames.give_back(true);
         shared.count_tables();

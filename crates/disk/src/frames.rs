@@ -262,11 +262,17 @@ impl Frames {
         idle > IDLE_FRAMES + (self.lent() + idle) / IDLE_PART
     }
 
-    /// Gives idle frames back to the kernel: those that are not worth keeping, or `all`.
+    /// Gives idle frames back to the kernel: those that are not worth keeping, or `all`. Then those are away, too, that
+    /// another thread is giving back.
     pub(crate) fn give_back(&self, all: bool) {
         while all || self.has_too_many() {
             let mut state = self.state.lock();
             let Some((first, count)) = state.idle.take_uppermost() else {
+                if all && state.leaving > 0 {
+                    drop(state);
+                    std::thread::yield_now();
+                    continue;
+                }
                 return;
             };
             state.leaving += u64::from(count);

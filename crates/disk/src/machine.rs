@@ -78,6 +78,13 @@ impl Machine {
         slots.iter().filter(is_filled).count() as u64
     }
 
+    /// Waits until no page is in staging, which is for as long as one is compressed.
+    pub(crate) fn wait_for_staging(&self) {
+        while self.staged() > 0 {
+            std::thread::yield_now();
+        }
+    }
+
     fn page(&self, frame: u32) -> *mut Page {
         self.frames.address(frame).as_ptr().cast()
     }

@@ -64,8 +64,11 @@ struct Turns<'a> {
     caretaker: Caretaker,
     /// A pass of compaction is under way.
     compacting: bool,
-    /// Objects freed, ever, when the last pass ended.
+    /// Objects freed, ever, when the last pass began: what is freed during a pass may lie behind it.
     freed_before: u64,
+    /// Bytes of storage when the last pass began, and whether it brought a sixteenth: then another may, too.
+    bytes_before: usize,
+    gained: bool,
 }
 
 impl<'a> Turns<'a> {
@@ -75,6 +78,8 @@ impl<'a> Turns<'a> {
             caretaker: Caretaker::new(1),
             compacting: false,
             freed_before: 0,
+            bytes_before: 0,
+            gained: false,
         }
     }
 
@@ -124,28 +129,33 @@ impl<'a> Turns<'a> {
         Duration::from_millis(interval_ms / 2).clamp(SHORTEST_REST, LONGEST_REST)
     }
 
-    /// A step of compaction, if there is something to be gained. Whether the next shall follow at once.
+    /// A step of compaction, if there is something to be gained. Whether another turn shall follow at once.
     fn compact(&mut self) -> bool {
         let shared = self.shared;
         let engine = shared.engine();
         let freed = shared.objects_freed();
-        let objects = engine.storage_usage().objects as u64;
-        let is_due = freed - self.freed_before > objects / FREED_PART && shared.is_sparse();
+        let usage = engine.storage_usage();
+        let is_worth_it =
+            self.gained || freed - self.freed_before > usage.objects as u64 / FREED_PART;
+        let is_due = is_worth_it && shared.is_sparse();
         if !self.compacting && !is_due {
             return false;
         }
-        self.compacting = true;
+        if !self.compacting {
+            (self.compacting, self.freed_before) = (true, freed);
+            self.bytes_before = usage.storage_bytes;
+        }
         match engine.compact(&shared.machine, COMPACTED_BYTES) {
             Some(done) if done.pass_ended => {
-                (self.compacting, self.freed_before) = (false, freed);
-                false
+                self.compacting = false;
+                let bytes = engine.storage_usage().storage_bytes;
+                self.gained = bytes < self.bytes_before - self.bytes_before / 16;
             }
-            Some(_) => true,
-            None => {
-                // An object is being stored: its turn first.
-                std::thread::yield_now();
-                true
-            }
+            Some(_) => {}
+            // An object is being stored: its turn first.
+            None => std::thread::yield_now(),
         }
+        // Behind the last step of a pass, too: what was freed during it may be worth another.
+        true
     }
 }
