@@ -66,8 +66,9 @@ struct Turns<'a> {
     compacting: bool,
     /// Objects freed, ever, when the last pass began: what is freed during a pass may lie behind it.
     freed_before: u64,
-    /// Bytes of storage when the last pass began, and whether it brought a sixteenth: then another may, too.
+    /// Bytes of storage when the last pass began.
     bytes_before: usize,
+    /// The last pass brought a sixteenth of that: another may, too.
     gained: bool,
 }
 
@@ -133,15 +134,13 @@ impl<'a> Turns<'a> {
     fn compact(&mut self) -> bool {
         let shared = self.shared;
         let engine = shared.engine();
-        let freed = shared.objects_freed();
-        let usage = engine.storage_usage();
-        let is_worth_it =
-            self.gained || freed - self.freed_before > usage.objects as u64 / FREED_PART;
-        let is_due = is_worth_it && shared.is_sparse();
-        if !self.compacting && !is_due {
-            return false;
-        }
         if !self.compacting {
+            let (freed, usage) = (shared.objects_freed(), engine.storage_usage());
+            let is_worth_it =
+                self.gained || freed - self.freed_before > usage.objects as u64 / FREED_PART;
+            if !is_worth_it || !shared.is_sparse() {
+                return false;
+            }
             (self.compacting, self.freed_before) = (true, freed);
             self.bytes_before = usage.storage_bytes;
         }

@@ -19,7 +19,7 @@ const SUITE: &str = "bookworm";
 /// The user in it who may do nothing special, and is in the group `users`.
 pub const USER: &str = "joe";
 
-/// Who runs a command.
+/// The user that runs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// Root.
