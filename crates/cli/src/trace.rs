@@ -32,7 +32,7 @@ pub struct TraceArguments {
     /// The file that coldpress run --trace has written
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Draw memory, what was taken and came back, cold age and rules over time, as SVG
+    /// Draw memory, evictions, refaults, cold age and rules over time, as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Print JSON: every record
