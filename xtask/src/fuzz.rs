@@ -8,11 +8,11 @@
 //! the closing table has the CPU seconds in user mode, as the kernel counted them, and the
 //! executions, as libFuzzer did. A finding ends its target and not the run; the exit status is 1.
 
-use crate::child::{self, Running};
-use crate::install::{self, program};
-use crate::text::{self, Table};
-use crate::workspace;
 use anyhow::{Context, Result, bail};
+use coldpress_harness::child::{self, Running};
+use coldpress_harness::install::{self, program};
+use coldpress_harness::text::{self, Table};
+use coldpress_harness::workspace;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};

@@ -4,11 +4,11 @@
 //! and under `coldpress run`, and demands the same outcome. The rows of the table in `docs/limits.md` name them. `cargo
 //! xtask test` runs them too, among all promises.
 
-use crate::install;
 use crate::promises;
 use crate::steps::{self, Step};
-use crate::workspace;
 use anyhow::Result;
+use coldpress_harness::install;
+use coldpress_harness::workspace;
 
 /// Options of the hostile task.
 #[derive(clap::Args, Debug)]

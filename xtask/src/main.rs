@@ -3,64 +3,40 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`demo`] | the demonstration on redis: fill, read back, compare, measure |
 //! | [`mod@test`] | everything that must pass before a change is kept |
+//! | [`steps`] | cargo commands in order, and counting what tests say they did |
+//! | [`promises`], [`hostile`] | the tests of the finished command on real programs; of them those hard to survive |
 //! | [`miri`], [`fuzz`] | the codecs and storages under Miri, the codecs under libFuzzer |
 //! | [`sim`] | the engine and the pager on simulated machines, a program of its own |
 //! | [`reverts`] | fixes of the pager taken back, each found by the simulation |
-//! | [`programs`] | real programs under small budgets, compared with their native runs |
-//! | [`verify`] | evict and restore cycles by the million, on a program that knows its pages |
-//! | [`hostile`] | programs that do to themselves what a pager inside them must survive |
-//! | [`lazyfree`] | LazyFree's own test program on our cache |
 //! | [`promtool`] | Prometheus' own checker on the figures of `coldpress metrics` |
-//! | [`security`] | what one security domain can time of another, and what remains |
-//! | [`suites`] | the test suites of other projects, natively and under `coldpress run` |
-//! | [`steps`] | cargo commands in order, and counting what tests say they did |
-//! | [`mod@bench`] | measurements beside kernel zram |
 //! | [`book`] | the documents as a book, and what they link to |
 //! | [`package`] | a Debian package and a tarball, and their use in a clean root; installing below a prefix |
-//! | [`corpus`] | pages captured of real programs, for `coldpress eval` |
-//! | [`cleanup`] | what is undone on every way out, Ctrl-C and panics included |
-//! | [`install`] | missing programs by `apt-get`, missing toolchain parts by `rustup` and `cargo` |
-//! | [`workspace`] | where things are, and building them |
-//! | [`child`], [`group`], [`process`] | processes we start, alone or with all that they start, and what `/proc` says of any process |
-//! | [`managed`] | the command line of `coldpress run` and the statistics it leaves |
-//! | [`text`] | tables, bars, sparklines, byte and time units; [`progress`] the moving line |
+//!
+//! What measures and shows is in `tools`: [`coldpress_bench`] (with [`security`] and [`lazyfree`]),
+//! [`coldpress_programs`] (with [`suites`] and [`verify`]), [`coldpress_demo`], [`coldpress_corpus`]. All stand on
+//! [`coldpress_harness`].
 //!
 //! Results go to standard output, messages and progress to standard error.
 
-mod bench;
 mod book;
-mod cgroup;
-mod child;
-mod cleanup;
-mod corpus;
-mod demo;
 mod fuzz;
-mod group;
 mod hostile;
-mod install;
-mod lazyfree;
-mod managed;
 mod miri;
-mod output;
 mod package;
-mod process;
-mod programs;
-mod progress;
 mod promises;
 mod promtool;
 mod reverts;
-mod security;
 mod sim;
 mod steps;
-mod suites;
 mod test;
-mod text;
-mod verify;
-mod workspace;
 
 use clap::{Parser, Subcommand};
+use coldpress_bench::{self as bench, lazyfree, security};
+use coldpress_corpus as corpus;
+use coldpress_demo as demo;
+use coldpress_harness::cleanup;
+use coldpress_programs::{self as programs, suites, verify};
 use std::process::ExitCode;
 
 /// Tasks of the Coldpress repository.

@@ -13,10 +13,10 @@
 //!
 //! `-Zmiri-ignore-leaks`: what tests keep to the end of the program is no finding.
 
-use crate::install;
 use crate::steps::{self, Step};
-use crate::workspace;
 use anyhow::{Context, Result};
+use coldpress_harness::install;
+use coldpress_harness::workspace;
 
 /// Options of the miri task.
 #[derive(clap::Args, Debug)]

@@ -7,10 +7,10 @@
 //! All promises are one program, each file a module of it; a step names the modules whose tests it runs
 //! ([`filters`]).
 
-use crate::install::{self, Package, Probe, program};
 use crate::steps::Step;
-use crate::workspace;
 use anyhow::{Context, Result};
+use coldpress_harness::install::{self, Package, Probe, program};
+use coldpress_harness::workspace;
 use std::fs;
 
 /// Files of [`DIRECTORY`] that need the machine for themselves.

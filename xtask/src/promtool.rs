@@ -3,9 +3,9 @@
 //! It is no part of `cargo xtask test`, since its package is large (96 MB) and has a service, which is not started. There the
 //! reference parsers in Python read the same figures.
 
-use crate::install::{self, Package, program};
 use crate::steps::{self, Step};
 use anyhow::Result;
+use coldpress_harness::install::{self, Package, program};
 
 /// Options of the task.
 #[derive(clap::Args, Debug)]

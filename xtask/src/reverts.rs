@@ -6,9 +6,9 @@
 //!
 //! The copy keeps files that are as they were, so that only what a patch has changed is built: half a minute each.
 
-use crate::child::Running;
-use crate::{output, workspace};
 use anyhow::{Context, Result, bail, ensure};
+use coldpress_harness::child::Running;
+use coldpress_harness::{output, workspace};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

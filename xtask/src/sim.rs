@@ -3,8 +3,8 @@
 //! The simulation is a program of its own, built with every assertion and as fast as can be (the
 //! profile `sim`); what it takes, it says itself: `cargo xtask sim --help`.
 
-use crate::workspace;
 use anyhow::{Context, Result};
+use coldpress_harness::workspace;
 
 /// Options of the simulation, which it reads itself.
 #[derive(clap::Args, Debug)]

@@ -10,12 +10,12 @@
 //! tests of the finished command on real programs ([`promises`]): they run in release, and those that measure memory or
 //! time with nothing beside them. Some run a second time with a pager that has every assertion.
 
-use crate::install::{self, Package, program};
 use crate::miri;
 use crate::promises;
 use crate::steps::{self, Step};
-use crate::workspace;
 use anyhow::Result;
+use coldpress_harness::install::{self, Package, program};
+use coldpress_harness::workspace;
 
 /// Options of the test task.
 #[derive(clap::Args, Debug)]

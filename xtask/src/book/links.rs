@@ -66,7 +66,7 @@ pub fn resolve(document: &Path, link: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace;
+    use coldpress_harness::workspace;
     use pulldown_cmark::TagEnd;
     use std::collections::{BTreeMap, BTreeSet};
     use std::fs;

@@ -9,8 +9,8 @@
 
 mod links;
 
-use crate::install;
-use crate::workspace;
+use coldpress_harness::install;
+use coldpress_harness::workspace;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::fs;

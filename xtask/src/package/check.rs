@@ -5,8 +5,8 @@
 
 use super::clean_root::{CleanRoot, Rule, Who};
 use super::{Made, command};
-use crate::{install as missing, workspace};
 use anyhow::{Context, Result, bail};
+use coldpress_harness::{install as missing, workspace};
 
 /// What is to be found true.
 struct Check {

@@ -7,8 +7,8 @@
 //! The root is unpacked anew each time from `target/package/clean-root.tar`, which is made once.
 
 use super::command;
-use crate::{cleanup, workspace};
 use anyhow::{Context, Result, bail};
+use coldpress_harness::{cleanup, workspace};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

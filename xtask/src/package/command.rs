@@ -1,7 +1,7 @@
 //! Commands that packaging runs: their output, or an error with what they said.
 
-use crate::workspace;
 use anyhow::{Context, Result, bail};
+use coldpress_harness::workspace;
 use std::process::{Command, Output, Stdio};
 
 /// What a command prints, run in the root of the repository.

@@ -5,8 +5,8 @@
 
 use super::layout::{Layout, read_text};
 use super::{Release, command, emptied};
-use crate::workspace;
 use anyhow::{Context, Result};
+use coldpress_harness::workspace;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -13,8 +13,8 @@
 
 use super::product::{Product, SONAME};
 use super::{Release, command, licences};
-use crate::workspace;
 use anyhow::{Context, Result};
+use coldpress_harness::workspace;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;

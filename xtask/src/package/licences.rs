@@ -3,8 +3,8 @@
 //! Cargo tells which crates are linked; the texts lie in their sources. A crate whose sources hold none is named with
 //! what its manifest says.
 
-use crate::workspace;
 use anyhow::{Context, Result};
+use coldpress_harness::workspace;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -25,8 +25,8 @@ mod tarball;
 
 pub use prefix::{InstallOptions, UninstallOptions, install, uninstall};
 
-use crate::{install as missing, workspace};
 use anyhow::{Context, Result, bail};
+use coldpress_harness::{install as missing, workspace};
 use layout::{Kind, Layout};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -6,8 +6,8 @@
 
 use super::layout::{Kind, Layout};
 use super::{PACKAGES, Release, product};
-use crate::install as missing;
 use anyhow::{Context, Result, bail};
+use coldpress_harness::install as missing;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -179,7 +179,7 @@ fn remove(path: &Path, remove: impl Fn(&Path) -> io::Result<()>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace;
+    use coldpress_harness::workspace;
 
     fn tree(paths: &[&str]) -> Layout {
         let mut layout = Layout::empty();

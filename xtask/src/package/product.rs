@@ -4,8 +4,8 @@
 //! anew for each `cargo build --release` in between.
 
 use super::command;
-use crate::workspace;
 use anyhow::{Context, Result, bail};
+use coldpress_harness::workspace;
 use std::env;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

@@ -9,9 +9,9 @@
 
 mod tally;
 
-use crate::child::Running;
-use crate::workspace;
 use anyhow::Result;
+use coldpress_harness::child::Running;
+use coldpress_harness::workspace;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::ops::Range;

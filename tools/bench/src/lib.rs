@@ -1,0 +1,78 @@
+//! `cargo xtask bench …`: measurements. Nothing here decides whether something is good: it
+//! prints what was seen, the other's advantages included.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `first` | the first comparison: native, coldpress and kernel zram at the same memory held |
+//! | `budget` | whether the budget is kept against a program that takes memory as fast as it can |
+//! | `idle` | what the pager costs where it has nothing to do |
+//! | `deadline` | a thread with deadlines beside memory that is compressed, and the pager's locks |
+//! | `fork` | what it costs that memory is shared with a child |
+//! | `group` | a job that needs more than its memory group allows |
+//! | `estimate` | whether `coldpress estimate` foretells what `coldpress run` then holds |
+//! | `watch` | a compiler that waits for files to change |
+//! | `stepwise`, `machine` | their programs, steered and watched from outside; what they ran on |
+//! | `run` | real programs: coldpress and kernel zram in turns, at the same memory |
+//! | `calibrate` | the limit at which zram holds as much as coldpress |
+//! | `pages` | the measured program, steered step by step |
+//! | `zram`, [`cgroup`](coldpress_harness::cgroup) | the kernel's side: a swap device and a memory limit of our own |
+//! | `report` | the table and the JSON |
+//! | [`security`] | `cargo xtask security`: what one security domain can time of another, and what remains |
+//! | [`lazyfree`] | `cargo xtask lazyfree`: LazyFree's own test program on our cache |
+
+mod budget;
+mod calibrate;
+mod deadline;
+mod estimate;
+mod first;
+mod fits;
+mod fork;
+mod group;
+mod idle;
+pub mod lazyfree;
+mod machine;
+mod pages;
+mod report;
+mod run;
+pub mod security;
+mod stepwise;
+mod watch;
+mod zram;
+
+/// The measurements.
+#[derive(clap::Subcommand, Debug)]
+pub enum Which {
+    /// Random touches of one thread: native, under coldpress, under kernel zram.
+    First(first::Options),
+    /// Real programs: coldpress and kernel zram in turns, at the same memory.
+    Run(run::Options),
+    /// Whether the budget is kept against a program that takes memory as fast as it can.
+    Budget(budget::Options),
+    /// What the pager costs where it has nothing to do.
+    Idle(idle::Options),
+    /// A thread with deadlines beside memory that is compressed, and the pager's locks.
+    Deadline(deadline::Options),
+    /// What it costs that memory is shared with a child.
+    Fork(fork::Options),
+    /// A job that needs more than its memory group allows: killed, or saved.
+    Group(group::Options),
+    /// Whether coldpress estimate foretells what coldpress run then holds.
+    Estimate(estimate::Options),
+    /// What a compiler holds that waits for files to change.
+    Watch(watch::Options),
+}
+
+/// Runs a measurement; 1 if it found wrong content.
+pub fn run(which: &Which) -> anyhow::Result<u8> {
+    match which {
+        Which::First(options) => first::run(options),
+        Which::Run(options) => run::run(options),
+        Which::Budget(options) => budget::run(options),
+        Which::Idle(options) => idle::run(options),
+        Which::Deadline(options) => deadline::run(options),
+        Which::Fork(options) => fork::run(options),
+        Which::Group(options) => group::run(options),
+        Which::Estimate(options) => estimate::run(options),
+        Which::Watch(options) => watch::run(options),
+    }
+}
