@@ -4,22 +4,18 @@
 //! loader that the program asks for (`PT_INTERP`). The file is not trusted: every offset in it is
 //! read with bounds, and a damaged file is an error, never a panic.
 
+use object::elf::{
+    self, EM_386, EM_AARCH64, EM_ARM, EM_LOONGARCH, EM_MIPS, EM_PPC64, EM_RISCV, EM_S390,
+    EM_X86_64, ET_DYN, ET_EXEC,
+};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, FileKind, ReadCache, ReadRef};
 use std::fs::File;
-use std::io;
-use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
-const CLASS_64: u8 = 2;
-const LITTLE_ENDIAN: u8 = 1;
-const MACHINE_X86_64: u16 = 62;
-const TYPE_EXECUTABLE: u16 = 2;
-const TYPE_SHARED: u16 = 3;
-const SEGMENT_INTERPRETER: u32 = 3;
-const HEADER_BYTES: usize = 64;
-const SEGMENT_BYTES: usize = 56;
 /// The kernel refuses more than 64 KiB of program headers and longer interpreter paths.
-const MOST_SEGMENTS: u16 = (65_536 / SEGMENT_BYTES) as u16;
+const MOST_SEGMENTS: usize = 65_536 / size_of::<elf::ProgramHeader64<Endianness>>();
 const LONGEST_INTERPRETER: u64 = 4096;
 
 /// What kind of executable a file is.
@@ -33,16 +29,10 @@ pub enum Elf {
     OtherMachine(String),
 }
 
-/// Why a file cannot be understood as an ELF executable.
+/// Why a file cannot be understood as an ELF executable: it ends early, contradicts itself, or cannot be read there.
 #[derive(Debug, thiserror::Error)]
-pub enum ElfError {
-    /// The file ends early or contradicts itself.
-    #[error("its ELF headers are damaged ({0})")]
-    Damaged(&'static str),
-    /// The file cannot be read.
-    #[error("it cannot be read: {0}")]
-    Unreadable(#[from] io::Error),
-}
+#[error("its ELF headers are damaged ({0})")]
+pub struct Damaged(&'static str);
 
 /// Whether the first bytes of a file are those of an ELF file.
 pub fn is_elf(start: &[u8]) -> bool {
@@ -50,93 +40,85 @@ pub fn is_elf(start: &[u8]) -> bool {
 }
 
 /// Reads the headers of an ELF file.
-pub fn read(file: &File) -> Result<Elf, ElfError> {
-    let mut header = [0u8; HEADER_BYTES];
-    // The first 20 bytes have the same place in every class; a 32-bit header is shorter than ours.
-    read_at(file, &mut header[..20], 0, "no header")?;
-    let u16_at = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-    if header[5] != LITTLE_ENDIAN {
+pub fn read(file: &File) -> Result<Elf, Damaged> {
+    headers(&ReadCache::new(file))
+}
+
+fn headers<'data>(file: impl ReadRef<'data>) -> Result<Elf, Damaged> {
+    match FileKind::parse(file).map_err(damaged)? {
+        FileKind::Elf64 => {}
+        FileKind::Elf32 => {
+            let header = elf::FileHeader32::<Endianness>::parse(file).map_err(damaged)?;
+            return Ok(Elf::OtherMachine(name_of_32_bit(header)?));
+        }
+        _ => return Err(Damaged("no header")),
+    }
+    let header = elf::FileHeader64::<Endianness>::parse(file).map_err(damaged)?;
+    let endian = header.endian().map_err(damaged)?;
+    if endian == Endianness::Big {
         return Ok(Elf::OtherMachine("a big-endian processor".to_owned()));
     }
-    let machine = u16_at(&header, 18);
-    if header[4] != CLASS_64 || machine != MACHINE_X86_64 {
-        return Ok(Elf::OtherMachine(machine_name(header[4], machine)));
+    let machine = header.e_machine(endian);
+    if machine != EM_X86_64 {
+        return Ok(Elf::OtherMachine(machine_name(true, machine)));
     }
-    read_at(file, &mut header, 0, "no header")?;
-    if ![TYPE_EXECUTABLE, TYPE_SHARED].contains(&u16_at(&header, 16)) {
-        return Err(ElfError::Damaged(
-            "neither an executable nor position independent",
-        ));
+    if ![ET_EXEC, ET_DYN].contains(&header.e_type(endian)) {
+        return Err(Damaged("neither an executable nor position independent"));
     }
-    let segments = u16_at(&header, 56);
-    if usize::from(u16_at(&header, 54)) != SEGMENT_BYTES
-        || segments == 0
-        || segments > MOST_SEGMENTS
-    {
-        return Err(ElfError::Damaged("no usable program headers"));
+    let segments = header.program_headers(endian, file).map_err(damaged)?;
+    if segments.is_empty() || segments.len() > MOST_SEGMENTS {
+        return Err(Damaged("no usable program headers"));
     }
-    let table = u64_at(&header, 32);
-    for index in 0..u64::from(segments) {
-        let mut segment = [0u8; SEGMENT_BYTES];
-        let offset = table.checked_add(index * SEGMENT_BYTES as u64);
-        read_at(
-            file,
-            &mut segment,
-            offset.ok_or(ElfError::Damaged("offset"))?,
-            "program headers end early",
-        )?;
-        let kind = u32::from_le_bytes([segment[0], segment[1], segment[2], segment[3]]);
-        if kind == SEGMENT_INTERPRETER {
-            return interpreter(file, u64_at(&segment, 8), u64_at(&segment, 32)).map(Elf::Dynamic);
+    for segment in segments {
+        if segment.p_type(endian) == elf::PT_INTERP {
+            return interpreter(file, segment, endian).map(Elf::Dynamic);
         }
     }
     Ok(Elf::Static)
 }
 
-fn interpreter(file: &File, offset: u64, bytes: u64) -> Result<PathBuf, ElfError> {
-    if !(2..=LONGEST_INTERPRETER).contains(&bytes) {
-        return Err(ElfError::Damaged("length of the loader's path"));
+fn interpreter<'data>(
+    file: impl ReadRef<'data>,
+    segment: &elf::ProgramHeader64<Endianness>,
+    endian: Endianness,
+) -> Result<PathBuf, Damaged> {
+    if !(2..=LONGEST_INTERPRETER).contains(&segment.p_filesz(endian)) {
+        return Err(Damaged("length of the loader's path"));
     }
-    let mut path = vec![0u8; bytes as usize];
-    read_at(file, &mut path, offset, "the loader's path is missing")?;
-    if path.pop() != Some(0) || path.contains(&0) {
-        return Err(ElfError::Damaged("the loader's path does not end"));
+    let bytes = segment.data(endian, file);
+    let bytes = bytes.map_err(|()| Damaged("the loader's path is missing"))?;
+    match bytes.split_last() {
+        Some((0, path)) if !path.contains(&0) => {
+            Ok(Path::new(std::ffi::OsStr::from_bytes(path)).to_owned())
+        }
+        _ => Err(Damaged("the loader's path does not end")),
     }
-    Ok(PathBuf::from(std::ffi::OsString::from_vec(path)))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut word = [0u8; 8];
-    word.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(word)
+fn damaged(_: object::Error) -> Damaged {
+    Damaged("offsets and sizes")
 }
 
-fn read_at(
-    file: &File,
-    buffer: &mut [u8],
-    offset: u64,
-    damage: &'static str,
-) -> Result<(), ElfError> {
-    file.read_exact_at(buffer, offset)
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput => ElfError::Damaged(damage),
-            _ => ElfError::Unreadable(error),
-        })
+fn name_of_32_bit(header: &elf::FileHeader32<Endianness>) -> Result<String, Damaged> {
+    Ok(match header.endian().map_err(damaged)? {
+        Endianness::Big => "a big-endian processor".to_owned(),
+        endian => machine_name(false, header.e_machine(endian)),
+    })
 }
 
-fn machine_name(class: u8, machine: u16) -> String {
+fn machine_name(is_64_bit: bool, machine: elf::Machine) -> String {
     let name = match machine {
-        3 => "32-bit x86 (i386)",
-        MACHINE_X86_64 => "the 32-bit x32 mode of x86_64",
-        40 => "32-bit ARM",
-        183 => "64-bit ARM (aarch64)",
-        243 if class == CLASS_64 => "64-bit RISC-V",
-        243 => "32-bit RISC-V",
-        21 => "64-bit PowerPC",
-        8 => "MIPS",
-        22 => "s390",
-        258 => "LoongArch",
-        _ => return format!("an unknown processor (ELF machine {machine})"),
+        EM_386 => "32-bit x86 (i386)",
+        EM_X86_64 => "the 32-bit x32 mode of x86_64",
+        EM_ARM => "32-bit ARM",
+        EM_AARCH64 => "64-bit ARM (aarch64)",
+        EM_RISCV if is_64_bit => "64-bit RISC-V",
+        EM_RISCV => "32-bit RISC-V",
+        EM_PPC64 => "64-bit PowerPC",
+        EM_MIPS => "MIPS",
+        EM_S390 => "s390",
+        EM_LOONGARCH => "LoongArch",
+        _ => return format!("an unknown processor (ELF machine {})", machine.0),
     };
     name.to_owned()
 }
@@ -172,7 +154,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn read_bytes(bytes: &[u8]) -> Result<Elf, ElfError> {
+    fn read_bytes(bytes: &[u8]) -> Result<Elf, Damaged> {
         // SAFETY: memfd_create takes a terminated name and returns a new descriptor or -1.
         let fd = unsafe { libc::memfd_create(c"elf-test".as_ptr(), libc::MFD_CLOEXEC) };
         assert!(fd >= 0);
@@ -222,7 +204,7 @@ mod tests {
         let whole = elf(Some("/lib64/ld-linux-x86-64.so.2"));
         for length in 0..whole.len() {
             assert!(
-                matches!(read_bytes(&whole[..length]), Err(ElfError::Damaged(_))),
+                matches!(read_bytes(&whole[..length]), Err(Damaged(_))),
                 "{length}"
             );
         }

@@ -5,7 +5,7 @@
 //! library's constructor. It says its version there; a library that does not is not ours.
 
 use crate::disposition::{disposition, set_disposition};
-use crate::elf::{self, Elf, ElfError};
+use crate::elf::{self, Elf};
 use crate::refusal::Refusal;
 use coldpress_interface::config::handed;
 use std::fs::File;
@@ -95,8 +95,7 @@ fn look_at(file: &File) -> Result<(), String> {
     match elf::read(file) {
         Ok(Elf::OtherMachine(machine)) => Err(format!("it is for {machine}")),
         Ok(_) => Ok(()),
-        Err(ElfError::Damaged(how)) => Err(format!("its ELF headers are damaged ({how})")),
-        Err(ElfError::Unreadable(error)) => Err(format!("it cannot be read: {error}")),
+        Err(damaged) => Err(damaged.to_string()),
     }
 }
 
