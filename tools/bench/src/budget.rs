@@ -10,8 +10,9 @@
 //! all the same, and the summary of `coldpress run` must say that the budget could not be kept.
 
 use crate::machine::Machine;
-use crate::stepwise::{self, How, Sample, Stepwise, Watch, number, quantile};
+use crate::stepwise::{self, How, Sample, Stepwise, Watch, number};
 use anyhow::{Context, Result};
+use coldpress_harness::figures::{median, quantile};
 use coldpress_harness::managed::Statistics;
 use coldpress_harness::output;
 use coldpress_harness::text::{Table, mib};
@@ -228,7 +229,7 @@ impl Case {
     /// The median of the rates under the budget, in GiB/s, of a phase that takes so many seconds.
     fn rate(&self, seconds: impl Fn(&Run) -> f64) -> f64 {
         let rates: Vec<f64> = self.runs.iter().map(|r| self.gib / seconds(r)).collect();
-        stepwise::median(&rates)
+        median(&rates)
     }
 
     /// Rates of filling and of reading back under the budget, in GiB/s.

@@ -8,8 +8,9 @@
 //! waited for and held.
 
 use crate::machine::Machine;
-use crate::stepwise::{self, How, Stepwise, Watch, number, quantile};
+use crate::stepwise::{self, How, Stepwise, Watch, number};
 use anyhow::{Context, Result};
+use coldpress_harness::figures::{median, quantile};
 use coldpress_harness::output;
 use coldpress_harness::text::{Table, bar, mib, thousands, time};
 use coldpress_harness::{install, workspace};
@@ -144,7 +145,7 @@ impl Side {
             woke: together(|run| &run.woke_us),
             took,
             counts,
-            touched: stepwise::median(&runs.iter().map(|run| run.touched).collect::<Vec<_>>()),
+            touched: median(&runs.iter().map(|run| run.touched).collect::<Vec<_>>()),
             evictions: runs.iter().map(|run| run.evictions).sum(),
             peak_bytes: runs.iter().map(|run| run.peak_bytes).max().unwrap_or(0),
             missed_of_each: runs.iter().map(missed_of).collect(),

@@ -7,9 +7,10 @@
 //! A round's ratio is the median of its pairs of turns; the loss is the median of the rounds' ratios, and the
 //! interval beside it that of the sign test: it has no assumption but that rounds are independent.
 
-use crate::stepwise::{How, Stepwise, median, number};
+use crate::stepwise::{How, Stepwise, number};
 use anyhow::{Context, Result, bail};
 use coldpress_harness::child::Running;
+use coldpress_harness::figures::median;
 use coldpress_harness::install;
 use coldpress_harness::text::{Table, mib, thousands};
 use serde_json::{Value, json};

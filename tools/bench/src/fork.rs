@@ -5,8 +5,9 @@
 //! parent and children do after it, natively and under a budget in turns.
 
 use crate::machine::Machine;
-use crate::stepwise::{self, How, Stepwise, Watch, median, number};
+use crate::stepwise::{self, How, Stepwise, Watch, number};
 use anyhow::{Result, bail};
+use coldpress_harness::figures::median;
 use coldpress_harness::output;
 use coldpress_harness::text::{Table, mib};
 use coldpress_harness::{install, workspace};

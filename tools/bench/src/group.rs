@@ -5,11 +5,11 @@
 //! what it took is told beside it.
 
 use crate::machine::Machine;
-use crate::stepwise::median;
 use crate::zram::Zram;
 use anyhow::Result;
 use coldpress_harness::cgroup::Group;
 use coldpress_harness::child::Running;
+use coldpress_harness::figures::median;
 use coldpress_harness::output;
 use coldpress_harness::process::{Sampler, executing};
 use coldpress_harness::text::{Table, mib};

@@ -1,6 +1,7 @@
 //! The table of the comparison, its remarks, and its JSON.
 
 use crate::pages::{Program, Round};
+use coldpress_harness::figures::median_if_any;
 use coldpress_harness::text::{Table, mib, thousands, time};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -80,19 +81,8 @@ impl Findings {
     /// Median of `value` over the rounds of `series`; `None` where it has no rounds or the
     /// value does not exist there.
     fn median(&self, series: Series, value: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
-        let values = self.of(series).into_iter().filter_map(value);
-        median(values.collect())
-    }
-}
-
-/// The median of some values.
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        n if n % 2 == 0 => Some((values[middle - 1] + values[middle]) / 2.0),
-        _ => Some(values[middle]),
+        let values: Vec<f64> = self.of(series).into_iter().filter_map(value).collect();
+        median_if_any(&values)
     }
 }
 
@@ -336,13 +326,6 @@ pub fn json(findings: &Findings) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(vec![]), None);
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
-    }
 
     #[test]
     fn absent_places_show_as_dashes() {

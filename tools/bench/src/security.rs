@@ -8,12 +8,13 @@
 mod statistics;
 
 use anyhow::{Context, Result, bail};
+use coldpress_harness::figures::median;
 use coldpress_harness::progress::Progress;
 use coldpress_harness::text::{Table, time};
 use coldpress_harness::{install, workspace};
 use coldpress_promises::{Workplace, neighbours, skip};
 use serde_json::{Value, json};
-use statistics::{Comparison, compare, median};
+use statistics::{Comparison, compare};
 
 /// Options of the measurement.
 #[derive(clap::Args, Debug)]

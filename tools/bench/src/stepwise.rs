@@ -291,28 +291,6 @@ fn parse_statm(text: &str) -> Option<u64> {
     Some(resident.saturating_sub(shared) * 4096)
 }
 
-/// The value that `share` (0 to 1) of all are at most; 0 of none.
-pub fn quantile(values: &[u64], share: f64) -> u64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable();
-    let wanted = (sorted.len() as f64 * share).ceil() as usize;
-    match sorted.len() {
-        0 => 0,
-        length => sorted[wanted.clamp(1, length) - 1],
-    }
-}
-
-/// The middle of some figures; 0 of none.
-pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => 0.0,
-        n if n % 2 == 0 => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
-        n => sorted[n / 2],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,17 +299,6 @@ mod tests {
     fn private_memory_is_resident_less_shared() {
         assert_eq!(parse_statm("900 30 10 1 0 5 0\n"), Some(20 * 4096));
         assert_eq!(parse_statm("900"), None);
-    }
-
-    #[test]
-    fn quantiles_are_values_that_were_there() {
-        let values: Vec<u64> = (1..=100).rev().collect();
-        assert_eq!(quantile(&values, 0.99), 99);
-        assert_eq!(quantile(&values, 1.0), 100);
-        assert_eq!(quantile(&[7], 0.5), 7);
-        assert_eq!(quantile(&[], 0.5), 0);
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[1.0, 4.0]), 2.5);
     }
 
     #[test]

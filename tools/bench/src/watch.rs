@@ -5,9 +5,10 @@
 //! changes, and it is measured how long the compiler takes to say that all is well again.
 
 use crate::machine::Machine;
-use crate::stepwise::{coldpress, median};
+use crate::stepwise::coldpress;
 use anyhow::{Context, Result, bail};
 use coldpress_harness::child::Running;
+use coldpress_harness::figures::median;
 use coldpress_harness::install::{self, Package, program};
 use coldpress_harness::output;
 use coldpress_harness::process::{Status, largest};

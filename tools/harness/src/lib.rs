@@ -6,6 +6,7 @@
 //! | [`child`], [`group`], [`process`] | processes we start, alone or with all that they start, and what `/proc` says of any process |
 //! | [`cgroup`] | a memory cgroup of our own, with a limit |
 //! | [`managed`] | the command line of `coldpress run` and the statistics it leaves |
+//! | [`figures`] | medians and quantiles |
 //! | [`install`] | missing programs by `apt-get`, missing toolchain parts by `rustup` and `cargo` |
 //! | [`workspace`] | where things are, and building them |
 //! | [`text`] | tables, bars, sparklines, byte and time units; [`progress`] the moving line; [`output`] JSON that the user names |
@@ -17,6 +18,7 @@
 pub mod cgroup;
 pub mod child;
 pub mod cleanup;
+pub mod figures;
 pub mod group;
 pub mod install;
 pub mod managed;

@@ -10,6 +10,7 @@ use crate::run::{Done, Program};
 use crate::subjects::Subject;
 use crate::{INTERVAL, sampled};
 use anyhow::{Context, Result};
+use coldpress_harness::figures;
 use coldpress_harness::text::{Table, mib, thousands};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -95,9 +96,7 @@ fn run_once(program: &dyn Program, start: &Start) -> Result<Run> {
 }
 
 fn median(pairs: &[Pair], value: impl Fn(&Pair) -> f64) -> f64 {
-    let mut values: Vec<f64> = pairs.iter().map(value).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
+    figures::median(&pairs.iter().map(value).collect::<Vec<_>>())
 }
 
 fn counted(pair: &Pair, name: &str) -> f64 {

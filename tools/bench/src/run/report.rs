@@ -3,7 +3,7 @@
 use super::Finding;
 use super::sides::Round;
 pub use crate::report::Series;
-use crate::report::median;
+use coldpress_harness::figures::median_if_any;
 use coldpress_harness::text::{mib, thousands, time};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -18,7 +18,7 @@ impl Finding {
     }
 
     fn median(&self, series: Series, value: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
-        median(self.of(series).filter_map(value).collect())
+        median_if_any(&self.of(series).filter_map(value).collect::<Vec<_>>())
     }
 }
 

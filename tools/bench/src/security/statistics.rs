@@ -3,6 +3,8 @@
 //! The series are paired: the values of a round were taken one after the other. So the differences
 //! within the rounds are looked at, and whatever drifts from round to round is not.
 
+use coldpress_harness::figures::median;
+
 /// What the comparison of a series with the first one says.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
@@ -18,17 +20,6 @@ pub struct Comparison {
     /// How often somebody who sees one value of each series tells which is which: a half is chance.
     /// (Mann and Whitney's U, divided by the number of pairs.)
     pub told_apart: f64,
-}
-
-/// The middle one; of an even number the mean of two.
-pub fn median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    let half = values.len() / 2;
-    match values.len() % 2 {
-        0 => f64::midpoint(values[half - 1], values[half]),
-        _ => values[half],
-    }
 }
 
 /// Compares a series with the first one, round by round.
