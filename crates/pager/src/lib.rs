@@ -53,9 +53,10 @@ use fault::deferred::DeferredFaults;
 use fault::handler::HandlerState;
 use life::start::Threads;
 use lock_api::RawMutex;
-use machine::futex::FutexLock;
 use machine::linux::Linux;
 use machine::os::{Os, SignalsBlocked};
+use machine::ranked_lock::RankedLock;
+use machine::ranks;
 use settings::config::{Config, MAX_HANDLERS};
 use space::paging::Space;
 
@@ -96,10 +97,10 @@ pub struct Pager<O: Os = Linux> {
     /// Whether it waits with starting.
     pub dormant: life::dormant::Dormant,
     /// Guards making new windows; outermost of the leaves: taken with the gate in any state.
-    pub new_windows: lock_api::Mutex<FutexLock<O>, ()>,
+    pub new_windows: lock_api::Mutex<RankedLock<{ ranks::NEW_WINDOWS }, O>, ()>,
     /// Held while memory is registered (tried only, never waited for), and by a thread of the
     /// program while it moves memory.
-    pub registering: lock_api::Mutex<FutexLock<O>, ()>,
+    pub registering: lock_api::Mutex<RankedLock<{ ranks::REGISTERING }, O>, ()>,
     /// Whether it leaves the process.
     pub leaving: life::leave::Leaving,
     /// Wakes the reclaim thread: changes whenever there is something for it.
@@ -147,8 +148,8 @@ impl<O: Os> Pager<O> {
             deferred: DeferredFaults::new(),
             threads: Threads::new(),
             dormant: life::dormant::Dormant::new(),
-            new_windows: lock_api::Mutex::const_new(FutexLock::INIT, ()),
-            registering: lock_api::Mutex::const_new(FutexLock::INIT, ()),
+            new_windows: lock_api::Mutex::const_new(RawMutex::INIT, ()),
+            registering: lock_api::Mutex::const_new(RawMutex::INIT, ()),
             leaving: life::leave::Leaving::new(),
             bell: AtomicU32::new(0),
             request: fault::requests::Request::new(),

@@ -61,8 +61,11 @@ pub fn take<R: HeldRanks>(rank: u32) {
 
 /// Notes that the calling thread has taken a lock of this rank without waiting for it: that can
 /// close no circle, whatever else it holds.
+///
+/// # Panics
+/// In debug builds, if it holds another of this rank.
 #[inline(always)]
-pub(crate) fn take_tried<R: HeldRanks>(rank: u32) {
+pub fn take_tried<R: HeldRanks>(rank: u32) {
     #[cfg(debug_assertions)]
     if let Some(held) = R::held() {
         use core::sync::atomic::Ordering::Relaxed;

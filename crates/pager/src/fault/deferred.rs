@@ -1,8 +1,9 @@
 //! Faults that were read while their reader was busy with another, to be answered later.
 
-use crate::machine::futex::FutexLock;
 use crate::machine::linux::Linux;
 use crate::machine::os::{Os, Userfaults};
+use crate::machine::ranked_lock::RankedLock;
+use crate::machine::ranks;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicUsize,
@@ -29,7 +30,7 @@ struct Deferred {
 
 /// Faults that were read while their reader was busy with another.
 pub struct DeferredFaults<O: Os = Linux> {
-    list: lock_api::Mutex<FutexLock<O>, Deferred>,
+    list: lock_api::Mutex<RankedLock<{ ranks::LEAF }, O>, Deferred>,
     count: AtomicUsize,
 }
 
@@ -50,7 +51,7 @@ impl<O: Os> DeferredFaults<O> {
         };
         Self {
             list: lock_api::Mutex::const_new(
-                FutexLock::INIT,
+                RawMutex::INIT,
                 Deferred {
                     faults: [NONE; DEFERRED],
                     len: 0,

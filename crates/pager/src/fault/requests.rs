@@ -4,9 +4,11 @@
 //! table), so registering is done for it by the reclaim thread, one request at a time.
 
 use crate::fork::protocol::Operation;
-use crate::machine::futex::{FutexLock, Inside, add_and_wake, set_and_wake, wait_while};
+use crate::machine::futex::{Inside, add_and_wake, set_and_wake, wait_while};
 use crate::machine::linux::Linux;
 use crate::machine::os::{self, Os, SignalsBlocked, Userfaults};
+use crate::machine::ranked_lock::RankedLock;
+use crate::machine::ranks;
 use crate::space::exclusions::{OldPlace, Reason, control_block_range};
 use crate::space::windows::parts;
 use crate::{Codec, Pager};
@@ -40,7 +42,7 @@ const FIRST_PAUSE_NS: u64 = 20_000;
 /// What is asked, of which range, and the answer.
 pub struct Request<O: Os = Linux> {
     /// One asker at a time.
-    lock: FutexLock<O>,
+    lock: RankedLock<{ ranks::FORK }, O>,
     state: AtomicU32,
     start: AtomicUsize,
     end: AtomicUsize,
@@ -51,7 +53,7 @@ impl<O: Os> Request<O> {
     /// None.
     pub const fn new() -> Self {
         Self {
-            lock: FutexLock::INIT,
+            lock: RawMutex::INIT,
             state: AtomicU32::new(NONE),
             start: AtomicUsize::new(0),
             end: AtomicUsize::new(0),

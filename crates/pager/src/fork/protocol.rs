@@ -28,9 +28,11 @@
 //! the heads of its arenas (never evicted, see `discovery`).
 
 use crate::fork::put_back::Code;
-use crate::machine::futex::{FutexLock, set_and_wake, wait_while};
+use crate::machine::futex::{set_and_wake, wait_while};
 use crate::machine::linux::Linux;
 use crate::machine::os::{self, Os, Userfaults};
+use crate::machine::ranked_lock::RankedLock;
+use crate::machine::ranks;
 use crate::memory::own::Memory;
 use crate::space::paging::{Space, outcome};
 use crate::space::windows::{ADDRESS_LIMIT, Window, parts};
@@ -94,7 +96,7 @@ pub struct Journal {
 /// The state of forking.
 pub struct Fork<O: Os = Linux> {
     /// One fork at a time: held from `fork_prepare` to `fork_parent` or `fork_child`.
-    pub(crate) lock: FutexLock<O>,
+    pub(crate) lock: RankedLock<{ ranks::FORK }, O>,
     /// Signal mask of the forking thread, whose signals are blocked between the hooks: a handler
     /// could touch memory that nobody answers for. Guarded by `lock`.
     pub(crate) signals: AtomicU64,
@@ -113,14 +115,14 @@ pub struct Fork<O: Os = Linux> {
     no_huge_pages: AtomicBool,
     /// What the parent has seen of code that it made (see `put_back`).
     pub(crate) code: Code,
-    pub(crate) appending: lock_api::Mutex<FutexLock<O>, ()>,
+    pub(crate) appending: lock_api::Mutex<RankedLock<{ ranks::LEAF }, O>, ()>,
 }
 
 impl<O: Os> Fork<O> {
     /// No fork under way.
     pub const fn new() -> Self {
         Self {
-            lock: FutexLock::INIT,
+            lock: RawMutex::INIT,
             signals: AtomicU64::new(0),
             hold: AtomicU32::new(0),
             still: AtomicBool::new(false),
@@ -136,7 +138,7 @@ impl<O: Os> Fork<O> {
             inherited: AtomicBool::new(false),
             no_huge_pages: AtomicBool::new(false),
             code: Code::new(),
-            appending: lock_api::Mutex::const_new(FutexLock::INIT, ()),
+            appending: lock_api::Mutex::const_new(RawMutex::INIT, ()),
         }
     }
 
@@ -171,6 +173,10 @@ impl<O: Os> Fork<O> {
     }
 
     fn begin_journal(&self) {
+        debug_assert!(
+            !self.still.load(Relaxed),
+            "a journal begins before the pager is still"
+        );
         self.journal.fork.fetch_add(1, Relaxed);
         self.empty_journal();
     }
@@ -191,7 +197,12 @@ impl<O: Os> Fork<O> {
     /// Notes what happened while the pager is still.
     pub(crate) fn note(&self, operation: Operation) {
         let _appending = self.appending.lock();
+        debug_assert!(
+            self.still.load(Relaxed),
+            "noted while the pager is not still"
+        );
         let len = self.journal.len.load(Relaxed);
+        debug_assert!(len <= CAPACITY, "the journal has {len} of {CAPACITY}");
         let is_change = !matches!(operation, Operation::Restored(_));
         let limit = CAPACITY - if is_change { 0 } else { KEPT_FOR_CHANGES };
         if len >= limit {
@@ -465,6 +476,10 @@ impl<O: Os> Pager<O> {
         if !self.is_running() {
             return;
         }
+        debug_assert!(
+            self.fork.still.load(Relaxed) && self.fork.pause.load(Relaxed) == 1,
+            "a fork ends that was not prepared"
+        );
         self.with_idle_handlers(|| {
             self.carry_out();
             self.host.disinherit();

@@ -8,8 +8,9 @@
 use crate::machine::linux::Linux;
 use crate::machine::lock_trace as trace;
 use crate::machine::os::Os;
+use crate::machine::ranks;
 use coldpress_arena::Zeroable;
-use coldpress_engine::lock::HeldRanks;
+use coldpress_engine::lock::{self, HeldRanks};
 use core::marker::PhantomData;
 use core::sync::atomic::{
     AtomicBool, AtomicU32,
@@ -220,6 +221,7 @@ impl<O: Os> Gate<O> {
     /// Goes inside.
     pub fn enter(&self) -> Inside<'_, O> {
         assert_no_signal_comes::<O>();
+        lock::take::<FutexLock<O>>(ranks::GATE);
         O::step();
         let asked_ns = trace::asked();
         let waited = self.wait(|s| (s & CLOSED == 0).then_some(s + 1));
@@ -229,6 +231,7 @@ impl<O: Os> Gate<O> {
     /// Goes inside once nobody waits to close the gate.
     pub fn enter_in_turn(&self) -> Inside<'_, O> {
         assert_no_signal_comes::<O>();
+        lock::take::<FutexLock<O>>(ranks::GATE);
         O::step();
         let may = |s| s & (CLOSED | CLOSERS) == 0;
         let asked_ns = trace::asked();
@@ -237,6 +240,10 @@ impl<O: Os> Gate<O> {
     }
 
     fn inside(&self, way: usize, asked_ns: u64, waited: bool) -> Inside<'_, O> {
+        debug_assert!(
+            self.state.load(Relaxed) & CLOSED == 0,
+            "somebody is inside a closed gate"
+        );
         let since_ns = match asked_ns {
             0 => 0,
             _ => trace::note(way, asked_ns, waited),
@@ -251,9 +258,14 @@ impl<O: Os> Gate<O> {
     /// Waits until nobody is inside and holds the gate closed.
     pub fn close(&self) -> Closed<'_, O> {
         assert_no_signal_comes::<O>();
+        lock::take::<FutexLock<O>>(ranks::GATE);
         O::step();
         let asked_ns = trace::asked();
         let waited = self.shut();
+        debug_assert!(
+            self.state.load(Relaxed) & (CLOSED | INSIDE) == CLOSED,
+            "the gate is closed with nobody inside"
+        );
         let since_ns = match asked_ns {
             0 => 0,
             _ => trace::note(trace::CLOSED, asked_ns, waited),
@@ -296,6 +308,14 @@ impl<O: Os> Gate<O> {
 
     fn leave(&self, take: u32) {
         let before = self.state.fetch_sub(take, Release);
+        debug_assert!(
+            match take {
+                CLOSED => before & (CLOSED | INSIDE) == CLOSED,
+                _ => before & CLOSED == 0 && before & INSIDE >= take,
+            },
+            "who leaves the gate was there: {before:#x} less {take:#x}"
+        );
+        lock::give::<FutexLock<O>>(ranks::GATE);
         let after = before - take;
         if after & (CLOSED | INSIDE) == 0 && after & SLEEPERS != 0 {
             let woken = self.state.fetch_and(!SLEEPERS, Relaxed);

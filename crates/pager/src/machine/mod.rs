@@ -6,4 +6,6 @@ pub mod linux;
 pub mod lock_trace;
 pub mod message;
 pub mod os;
+pub mod ranked_lock;
+pub mod ranks;
 pub mod run_file;

@@ -15,9 +15,10 @@
 //! * I2: what is mapped is little more than what is used: limits of the address space and of data, strict accounting of
 //!   memory (`vm.overcommit_memory=2`) and `mlockall` count what is mapped, not what is used.
 
-use crate::machine::futex::FutexLock;
 use crate::machine::linux::Linux;
 use crate::machine::os::Os;
+use crate::machine::ranked_lock::RankedLock;
+use crate::machine::ranks;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicUsize,
@@ -112,7 +113,7 @@ pub(crate) struct Areas<O: Os = Linux> {
     most: AtomicUsize,
     /// Memory of ours was found locked: what comes is unlocked too.
     locked: AtomicBool,
-    growing: lock_api::Mutex<FutexLock<O>, ()>,
+    growing: lock_api::Mutex<RankedLock<{ ranks::GROWING }, O>, ()>,
 }
 
 impl<O: Os> Areas<O> {
@@ -124,7 +125,7 @@ impl<O: Os> Areas<O> {
             mapped: [const { AtomicUsize::new(0) }; AREAS],
             most: AtomicUsize::new(usize::MAX),
             locked: AtomicBool::new(false),
-            growing: lock_api::Mutex::const_new(<FutexLock<O> as lock_api::RawMutex>::INIT, ()),
+            growing: lock_api::Mutex::const_new(lock_api::RawMutex::INIT, ()),
         }
     }
 

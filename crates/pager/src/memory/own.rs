@@ -8,9 +8,10 @@
 //! Invariant I1: no page of the home is ever managed, evicted or registered, except that staging is registered as
 //! the destination of moves.
 
-use crate::machine::futex::FutexLock;
 use crate::machine::linux::Linux;
 use crate::machine::os::{self, Os};
+use crate::machine::ranked_lock::RankedLock;
+use crate::machine::ranks;
 use crate::memory::areas::{Area, Areas};
 use crate::memory::frame_counts::FrameCounts;
 use coldpress_arena::{CHUNK_BYTES, ChunkSource};
@@ -44,13 +45,13 @@ pub struct Memory<O: Os = Linux> {
     pub(crate) areas: Areas<O>,
     pub(crate) frames: FrameCounts,
     /// Bytes of tables that were handed out.
-    tables: lock_api::Mutex<FutexLock<O>, usize>,
+    tables: lock_api::Mutex<RankedLock<{ ranks::CHUNKS }, O>, usize>,
     /// Next thread's stack.
     next_stack: AtomicU32,
     /// From the upper bits of an address to a part of the window index; 0: there is none yet.
     index: [AtomicUsize; INDEX_PARTS],
     /// Parts that were not used yet.
-    spare_parts: lock_api::Mutex<FutexLock<O>, AddressRange>,
+    spare_parts: lock_api::Mutex<RankedLock<{ ranks::INDEX_PARTS }, O>, AddressRange>,
 }
 
 impl<O: Os> Default for Memory<O> {
@@ -65,11 +66,11 @@ impl<O: Os> Memory<O> {
         Self {
             areas: Areas::new(),
             frames: FrameCounts::new(),
-            tables: lock_api::Mutex::const_new(<FutexLock<O> as lock_api::RawMutex>::INIT, 0),
+            tables: lock_api::Mutex::const_new(lock_api::RawMutex::INIT, 0),
             next_stack: AtomicU32::new(0),
             index: [const { AtomicUsize::new(0) }; INDEX_PARTS],
             spare_parts: lock_api::Mutex::const_new(
-                <FutexLock<O> as lock_api::RawMutex>::INIT,
+                lock_api::RawMutex::INIT,
                 AddressRange { start: 0, end: 0 },
             ),
         }

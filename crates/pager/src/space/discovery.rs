@@ -15,10 +15,11 @@
 //!   in the child of a fork before any hook runs).
 
 use crate::Pager;
-use crate::machine::futex::FutexLock;
 use crate::machine::late::Late;
 use crate::machine::linux::Linux;
 use crate::machine::os::{Os, PopulatedPages, ProcessFiles};
+use crate::machine::ranked_lock::RankedLock;
+use crate::machine::ranks;
 use crate::space::exclusions::{ARENA_BYTES, Exclusions};
 use crate::space::mapping_count::MappingCount;
 use crate::space::paging::Space;
@@ -26,7 +27,6 @@ use crate::space::windows::{ADDRESS_LIMIT, WINDOW_BYTES, parts, skip_parts};
 use coldpress_engine::{Growth, LEAF_PAGES};
 use coldpress_linux::maps;
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
-use lock_api::RawMutex;
 
 /// Mappings smaller than this are left alone.
 pub const SMALL_BYTES: usize = 128 << 10;
@@ -69,8 +69,8 @@ pub struct Discovery<O: Os = Linux> {
     /// How many mappings there are.
     pub(crate) count: MappingCount,
     /// Evictable mappings as last read, in the order of their addresses.
-    pub(crate) found: lock_api::Mutex<FutexLock<O>, Found>,
-    pub(crate) buffer: lock_api::Mutex<FutexLock<O>, [u8; LINES]>,
+    pub(crate) found: lock_api::Mutex<RankedLock<{ ranks::FOUND }, O>, Found>,
+    pub(crate) buffer: lock_api::Mutex<RankedLock<{ ranks::DISCOVERY_BUFFER }, O>, [u8; LINES]>,
 }
 
 impl<O: Os> Default for Discovery<O> {
@@ -86,7 +86,7 @@ impl<O: Os> Discovery<O> {
             files: Late::new(),
             count: MappingCount::new(),
             found: lock_api::Mutex::const_new(
-                FutexLock::INIT,
+                lock_api::RawMutex::INIT,
                 Found {
                     mappings: [AddressRange { start: 0, end: 0 }; MAPPINGS],
                     len: 0,
@@ -94,7 +94,7 @@ impl<O: Os> Discovery<O> {
                     previous_len: 0,
                 },
             ),
-            buffer: lock_api::Mutex::const_new(FutexLock::INIT, [0; LINES]),
+            buffer: lock_api::Mutex::const_new(lock_api::RawMutex::INIT, [0; LINES]),
         }
     }
 

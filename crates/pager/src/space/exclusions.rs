@@ -20,9 +20,10 @@
 //!
 //! The rest of the rule stands where mappings are read (`discovery`).
 
-use crate::machine::futex::FutexLock;
 use crate::machine::linux::Linux;
 use crate::machine::os::{Os, ProcessFiles};
+use crate::machine::ranked_lock::RankedLock;
+use crate::machine::ranks;
 use coldpress_linux::sys;
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -88,6 +89,27 @@ struct Table {
 const LOOKED_AT_PAGES: usize = 64;
 
 impl Table {
+    /// After each change, in debug builds: entries are whole pages, and what is joined when it comes overlaps nothing of its
+    /// kind.
+    fn check(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let entries = &self.entries[..self.len];
+        for (n, Exclusion { range, why, .. }) in entries.iter().enumerate() {
+            assert!(
+                range.start < range.end && range.whole_pages() == *range,
+                "an exclusion of {range:x?}"
+            );
+            let overlaps =
+                |other: &Exclusion| other.why == *why && !other.range.intersect(*range).is_empty();
+            assert!(
+                *why != Reason::RobustMutex || !entries[..n].iter().any(overlaps),
+                "{range:x?} is excluded twice for robust mutexes"
+            );
+        }
+    }
+
     /// Takes out what overlaps or touches `range` and is excluded for the same reason; all of it together.
     fn take_joined(&mut self, mut range: AddressRange, reason: Reason) -> AddressRange {
         let mut n = 0;
@@ -167,7 +189,7 @@ pub struct Exclusions<O: Os = Linux> {
     head_at: AtomicUsize,
     /// Something could not be excluded: nothing is taken any more.
     pub incomplete: AtomicBool,
-    table: lock_api::Mutex<FutexLock<O>, Table>,
+    table: lock_api::Mutex<RankedLock<{ ranks::LEAF }, O>, Table>,
 }
 
 impl<O: Os> Default for Exclusions<O> {
@@ -189,7 +211,7 @@ impl<O: Os> Exclusions<O> {
             head_at: AtomicUsize::new(0),
             incomplete: AtomicBool::new(false),
             table: lock_api::Mutex::const_new(
-                <FutexLock<O> as lock_api::RawMutex>::INIT,
+                lock_api::RawMutex::INIT,
                 Table {
                     entries: [NONE; CAPACITY],
                     len: 0,
@@ -256,6 +278,7 @@ impl<O: Os> Exclusions<O> {
             owner,
         };
         table.len += 1;
+        table.check();
         true
     }
 
@@ -408,6 +431,7 @@ impl<O: Os> Exclusions<O> {
             }
             n += 1;
         }
+        table.check();
         true
     }
 
@@ -427,6 +451,7 @@ impl<O: Os> Exclusions<O> {
                 n += 1;
             }
         }
+        table.check();
     }
 
     /// The first excluded range that overlaps `range`.

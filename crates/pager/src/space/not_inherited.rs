@@ -6,9 +6,10 @@
 //! is remembered for too long (the program unmapped it before any of it was registered, of which
 //! nobody tells) therefore does no harm: what lies there now is inherited or not as the kernel has it.
 
-use crate::machine::futex::FutexLock;
 use crate::machine::linux::Linux;
 use crate::machine::os::Os;
+use crate::machine::ranked_lock::RankedLock;
+use crate::machine::ranks;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -82,7 +83,7 @@ impl Ranges {
 
 /// The ranges that the program keeps from its children.
 pub struct NotInherited<O: Os = Linux> {
-    ranges: lock_api::Mutex<FutexLock<O>, Ranges>,
+    ranges: lock_api::Mutex<RankedLock<{ ranks::LEAF }, O>, Ranges>,
     /// Ranges there are: most programs have none, and pay for a look at this.
     count: AtomicUsize,
 }
@@ -98,7 +99,7 @@ impl<O: Os> NotInherited<O> {
     pub const fn new() -> Self {
         Self {
             ranges: lock_api::Mutex::const_new(
-                <FutexLock<O> as lock_api::RawMutex>::INIT,
+                lock_api::RawMutex::INIT,
                 Ranges {
                     ranges: [AddressRange { start: 0, end: 0 }; CAPACITY],
                     len: 0,

@@ -52,13 +52,19 @@ impl Window {
         self.base.load(Relaxed)
     }
 
-    /// Address of page `index`.
+    /// Address of page `index`, or the end of the window.
     pub fn address(&self, index: u32) -> usize {
+        debug_assert!(index <= SEGMENT_PAGES, "page {index} of a window");
         self.base() + index as usize * PAGE_SIZE
     }
 
-    /// Index of the page of `address`, which lies in the window.
+    /// Index of the page of `address`, which lies in the window or is its end.
     pub fn index_of(&self, address: usize) -> u32 {
+        debug_assert!(
+            (self.base()..=self.base() + WINDOW_BYTES).contains(&address),
+            "{address:#x} in the window at {:#x}",
+            self.base()
+        );
         ((address - self.base()) / PAGE_SIZE) as u32
     }
 
@@ -103,6 +109,10 @@ impl Window {
 
     /// The words of the registered bits of pages `first..end`, with the bits that are theirs.
     fn words(&self, first: u32, end: u32) -> impl Iterator<Item = (&AtomicU64, u64)> {
+        debug_assert!(
+            first <= end && end <= SEGMENT_PAGES,
+            "pages {first} to {end} of a window"
+        );
         let mut index = first;
         core::iter::from_fn(move || {
             if index >= end {
@@ -130,6 +140,10 @@ impl Window {
                 false => word.fetch_and(!mask, Relaxed),
             };
         }
+        debug_assert!(
+            !registered || self.are_registered(first, end),
+            "nobody clears bits inside the gate (I1)"
+        );
     }
 }
 
@@ -213,6 +227,10 @@ impl Windows {
         let Some(slot) = memory.make_window_slot(address) else {
             return false;
         };
+        debug_assert!(
+            id != 0 && slot.load(Relaxed) == 0,
+            "one window for an address, for good"
+        );
         if !self.pool.reserve(memory, 1) || self.pool.take() != Some(id) {
             return false;
         }

@@ -681,3 +681,29 @@ impl Alarm for Shortage {
         Some(text.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::SimOs;
+    use crate::schedule::Simulation;
+    use coldpress_engine::lock;
+    use coldpress_pager::machine::futex::{FutexLock, Gate};
+    use coldpress_pager::machine::ranks;
+
+    #[test]
+    fn a_gate_under_a_lock_of_higher_rank_is_found() {
+        let simulation = Box::leak(Box::new(Simulation::new(1, 1000)));
+        // SAFETY: it lives as long as the process.
+        let _current = unsafe { simulation.enter() };
+        let handler = || {
+            lock::take::<FutexLock<SimOs>>(ranks::FOUND);
+            drop(Gate::<SimOs>::new().enter());
+        };
+        let ended = simulation.run(vec![("handler", Box::new(handler))]);
+        let found = ended.expect_err("the gate comes before what is taken inside it");
+        assert!(
+            found.contains("rank 2 is taken while rank 4 is held"),
+            "{found}"
+        );
+    }
+}
