@@ -1,10 +1,9 @@
 //! What a test takes of the machine and gives back at its end: huge pages, a memory group.
 
 use crate::skip;
+use coldpress_harness::cgroup::{self, Group};
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::Duration;
 
 const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
 
@@ -73,9 +72,7 @@ impl Drop for StrictAccounting {
 
 /// A memory group of cgroup v1 below the test's own, removed when dropped.
 #[derive(Debug)]
-pub struct MemoryGroup {
-    dir: PathBuf,
-}
+pub struct MemoryGroup(Group);
 
 impl MemoryGroup {
     /// A group limited to `limit_bytes`, or `None` where that cannot be had (said loudly).
@@ -83,37 +80,27 @@ impl MemoryGroup {
     /// # Panics
     /// When the group can be made but not limited.
     pub fn new(limit_bytes: u64) -> Option<Self> {
-        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let own = groups
-            .lines()
-            .find_map(|l| l.split_once(":memory:").map(|(_, path)| path.to_owned()));
-        let Some(own) = own else {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let Some(own) = cgroup::own() else {
             skip::skipped("no memory groups of cgroup v1");
             return None;
         };
-        let parent = Path::new("/sys/fs/cgroup/memory").join(own.trim_start_matches('/'));
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let unique = format!(
-            "coldpress-promises-{}-{}",
-            std::process::id(),
-            MADE.fetch_add(1, Relaxed)
-        );
-        let dir = parent.join(unique);
-        if let Err(e) = fs::create_dir(&dir) {
-            skip::skipped(&format!("{}: {e}", dir.display()));
-            return None;
+        let (process, made) = (std::process::id(), MADE.fetch_add(1, Relaxed));
+        match Group::make(&own, &format!("promises-{process}-{made}")) {
+            Ok(group) => {
+                group.limit(limit_bytes).expect("limit of the group");
+                Some(Self(group))
+            }
+            Err(error) => {
+                skip::skipped(&format!("{error:#}"));
+                None
+            }
         }
-        let group = Self { dir };
-        let limit = group.dir.join("memory.limit_in_bytes");
-        fs::write(limit, limit_bytes.to_string()).expect("limit of the group");
-        Some(group)
     }
 
     /// A command to put in front of another one, so that it runs in the group.
     pub fn enter(&self) -> [String; 4] {
-        let procs = self.dir.join("cgroup.procs");
-        let script = format!("echo $$ > '{}' && exec \"$@\"", procs.display());
-        ["sh", "-c", &script, "sh"].map(String::from)
+        self.0.enter()
     }
 
     /// A number out of one of the group's files.
@@ -121,20 +108,6 @@ impl MemoryGroup {
     /// # Panics
     /// When there is none.
     pub fn read(&self, name: &str) -> u64 {
-        let text = fs::read_to_string(self.dir.join(name)).expect("file of the group");
-        text.trim().parse().expect("a number")
-    }
-}
-
-impl Drop for MemoryGroup {
-    fn drop(&mut self) {
-        // The kernel lets go of a group a moment after its last process.
-        for _ in 0..200 {
-            if fs::remove_dir(&self.dir).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        eprintln!("could not remove {}", self.dir.display());
+        self.0.read(name).expect("file of the group")
     }
 }

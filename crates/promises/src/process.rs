@@ -5,6 +5,7 @@
 //! to see who waits for whom) and then killed, it and its descendants, each by its id.
 
 use crate::Workplace;
+use coldpress_harness::process::{family, resident};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -112,11 +113,11 @@ pub fn run(place: &Workplace, mut command: Command, limit: Duration) -> Outcome 
         if let Some(status) = child.try_wait().expect("wait for the own child") {
             break (status, None);
         }
-        peak = peak.max(rss_anon_bytes(pid).unwrap_or(0));
+        peak = peak.max(resident(pid).map_or(0, |resident| resident.anonymous));
         if started.elapsed() > limit {
-            let family = family_of(pid);
-            let report: String = family.iter().map(|&p| describe(p)).collect();
-            for &member in &family {
+            let all = family(pid);
+            let report: String = all.iter().map(|&p| describe(p)).collect();
+            for &member in &all {
                 kill(member);
             }
             break (child.wait().expect("wait for the own child"), Some(report));
@@ -143,37 +144,6 @@ fn appended(path: &Path) -> fs::File {
     let mut options = fs::File::options();
     options.create(true).append(true);
     options.open(path).expect("output file")
-}
-
-/// `RssAnon` of a process, in bytes.
-pub fn rss_anon_bytes(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|l| l.starts_with("RssAnon:"))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib * 1024)
-}
-
-/// `pid` and all its descendants, ancestors first.
-pub fn family_of(pid: u32) -> Vec<u32> {
-    let mut parents = Vec::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Ok(child) = entry.file_name().to_string_lossy().parse::<u32>() else {
-            continue;
-        };
-        let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-        let behind_name = stat.rsplit(')').next().unwrap_or("");
-        if let Some(parent) = behind_name.split_whitespace().nth(1) {
-            parents.push((child, parent.parse().unwrap_or(0)));
-        }
-    }
-    let mut family = vec![pid];
-    let mut next = 0;
-    while next < family.len() {
-        let parent = family[next];
-        family.extend(parents.iter().filter(|p| p.1 == parent).map(|p| p.0));
-        next += 1;
-    }
-    family
 }
 
 /// What each thread of a process is waiting for. Reads nothing that touches the memory of the

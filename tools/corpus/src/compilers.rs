@@ -7,7 +7,7 @@
 use crate::{Capture, programs};
 use anyhow::{Context, Result, bail};
 use coldpress_harness::child::Running;
-use coldpress_harness::process::{Identity, Status};
+use coldpress_harness::process::{Identity, children, resident};
 use coldpress_harness::progress::Progress;
 use coldpress_harness::{text, workspace};
 use std::process::{Command, Stdio};
@@ -73,18 +73,11 @@ pub fn rustc(capture: &Capture) -> Result<()> {
 /// The child of `parent` that compiles [`CRATE`] itself. Any of the parent's threads may have
 /// started it.
 fn child_that_compiles(parent: u32) -> Option<u32> {
-    let threads = std::fs::read_dir(format!("/proc/{parent}/task")).ok()?;
-    let mut children = threads.flatten().flat_map(|thread| {
-        let list = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-        let pids = list.split_whitespace().map(str::to_owned);
-        pids.collect::<Vec<_>>()
-    });
-    children.find_map(|pid| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    children(parent).into_iter().find(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let mut arguments = line.split(|byte| *byte == 0);
-        arguments.find(|argument| *argument == b"--crate-name")?;
-        let name = arguments.next()?;
-        (name == CRATE.as_bytes()).then(|| pid.parse().ok())?
+        arguments.any(|argument| argument == b"--crate-name")
+            && arguments.next() == Some(CRATE.as_bytes())
     })
 }
 
@@ -136,6 +129,5 @@ fn at_peak(
 }
 
 fn anonymous_bytes(pid: u32) -> u64 {
-    let resident = Status::open(pid).and_then(|status| status.resident());
-    resident.map_or(0, |resident| resident.anonymous)
+    resident(pid).map_or(0, |resident| resident.anonymous)
 }

@@ -1,6 +1,6 @@
 //! A memory cgroup (version 1) of our own, with a limit.
 //!
-//! Made directly below the root of the hierarchy, named after our process, removed when
+//! Made below the root of the hierarchy or below our own group, named after our process, removed when
 //! dropped. Swap space counts neither into the limit nor does it have one that matters: the
 //! pool that zram keeps is not charged to the group, so it is measured and added by hand.
 
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A cgroup that limits memory.
+#[derive(Debug)]
 pub struct Group {
     path: PathBuf,
     _guard: Guard,
@@ -37,10 +38,30 @@ fn mounted_memory_controller(line: &str) -> Option<&str> {
     (kind == "cgroup" && options.split(',').any(|option| option == "memory")).then_some(path)
 }
 
+/// The group of memory that this process is in, where the hierarchy is mounted as usual.
+pub fn own() -> Option<PathBuf> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = groups
+        .lines()
+        .find_map(|line| Some(line.split_once(":memory:")?.1));
+    Some(Path::new("/sys/fs/cgroup/memory").join(path?.trim_start_matches('/')))
+}
+
 impl Group {
     /// A group limited to `limit` bytes of memory and `swap` bytes of swap on top.
     pub fn limited(limit: u64, swap: u64) -> Result<Group> {
-        let path = hierarchy()?.join(format!("coldpress-bench-{}", std::process::id()));
+        let group = Group::make(&hierarchy()?, &format!("bench-{}", std::process::id()))?;
+        group.limit(limit)?;
+        // Only there where the kernel accounts for swap; it must not be below the limit.
+        if group.path.join("memory.memsw.limit_in_bytes").exists() {
+            group.write("memory.memsw.limit_in_bytes", limit + swap)?;
+        }
+        Ok(group)
+    }
+
+    /// The group `coldpress-NAME` below another, without a limit of its own.
+    pub fn make(parent: &Path, name: &str) -> Result<Group> {
+        let path = parent.join(format!("coldpress-{name}"));
         let (path, guard) = cleanup::acquire(
             format!("cgroup {}", path.display()),
             || {
@@ -50,16 +71,31 @@ impl Group {
             },
             |path| remove(&path),
         )?;
-        let group = Group {
+        Ok(Group {
             path,
             _guard: guard,
-        };
-        group.write("memory.limit_in_bytes", limit)?;
-        // Only there where the kernel accounts for swap; it must not be below the limit.
-        if group.path.join("memory.memsw.limit_in_bytes").exists() {
-            group.write("memory.memsw.limit_in_bytes", limit + swap)?;
-        }
-        Ok(group)
+        })
+    }
+
+    /// Limits its memory.
+    pub fn limit(&self, bytes: u64) -> Result<()> {
+        self.write("memory.limit_in_bytes", bytes)
+    }
+
+    /// A number out of one of its files.
+    pub fn read(&self, file: &str) -> Result<u64> {
+        let path = self.path.join(file);
+        let text = std::fs::read_to_string(&path);
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        let number = text.trim().parse();
+        number.with_context(|| format!("{} holds {text:?}", path.display()))
+    }
+
+    /// A command to put in front of another one, so that it runs in the group.
+    pub fn enter(&self) -> [String; 4] {
+        let procs = self.path.join("cgroup.procs");
+        let script = format!("echo $$ > '{}' && exec \"$@\"", procs.display());
+        ["sh", "-c", &script, "sh"].map(String::from)
     }
 
     /// Moves process `pid` into the group.

@@ -1,4 +1,4 @@
-//! What the tools (`tools`) and the tasks of the repository (`xtask`) share.
+//! What the promises (`crates/promises`), the tools (`tools`) and the tasks of the repository (`xtask`) share.
 //!
 //! | module | holds |
 //! |---|---|

@@ -14,20 +14,24 @@ use std::time::{Duration, Instant};
 pub struct Identity {
     /// Process id.
     pub pid: u32,
-    start_time_ticks: u64,
+    /// Field 22 of `/proc/PID/stat`.
+    pub start_time_ticks: u64,
+}
+
+/// A field of `/proc/PID/stat`, by its number in proc(5), which is 3 or more. The name in parentheses before it may hold
+/// anything.
+pub fn stat_field(pid: u32, number: usize) -> Option<u64> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(number - 3)?.parse().ok()
 }
 
 impl Identity {
     /// The process that has `pid` now.
     pub fn of(pid: u32) -> Result<Identity> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
-            .with_context(|| format!("process {pid} is gone"))?;
-        // The name in parentheses may hold anything; the 22nd field is the 20th behind it.
-        let start_time_ticks = stat
-            .rsplit_once(')')
-            .and_then(|(_, rest)| rest.split_whitespace().nth(19))
-            .and_then(|field| field.parse().ok())
-            .with_context(|| format!("/proc/{pid}/stat has no start time"))?;
+        let start_time_ticks =
+            stat_field(pid, 22).with_context(|| format!("process {pid} is gone"))?;
         Ok(Identity {
             pid,
             start_time_ticks,
@@ -72,18 +76,31 @@ impl Status {
     }
 }
 
+/// Resident memory of process `pid` at this moment; `None`: it has ended.
+pub fn resident(pid: u32) -> Option<Resident> {
+    Status::open(pid).ok()?.resident().ok()
+}
+
+/// The children of a process, whichever of its threads has started them.
+pub fn children(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter();
+    let lists = tasks
+        .flatten()
+        .flatten()
+        .map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
+    let pids = lists.flat_map(|list| {
+        let pids = list.split_whitespace().filter_map(|pid| pid.parse().ok());
+        pids.collect::<Vec<u32>>()
+    });
+    pids.collect()
+}
+
 /// `pid` and every process that it or a child of it has started, as far as they live.
 pub fn family(pid: u32) -> Vec<u32> {
     let mut all = vec![pid];
     let mut at = 0;
     while let Some(&pid) = all.get(at) {
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        let children = children.unwrap_or_default();
-        all.extend(
-            children
-                .split_whitespace()
-                .filter_map(|id| id.parse::<u32>().ok()),
-        );
+        all.extend(children(pid));
         at += 1;
     }
     all
@@ -91,10 +108,7 @@ pub fn family(pid: u32) -> Vec<u32> {
 
 /// The process of [`family`] that holds most private anonymous memory.
 pub fn largest(pid: u32) -> Result<u32> {
-    let held = |&pid: &u32| {
-        let resident = Status::open(pid).and_then(|status| status.resident());
-        resident.map_or(0, |resident| resident.anonymous)
-    };
+    let held = |&pid: &u32| resident(pid).map_or(0, |resident| resident.anonymous);
     family(pid)
         .into_iter()
         .max_by_key(held)

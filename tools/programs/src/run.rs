@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use coldpress_harness::child::Running;
 use coldpress_harness::cleanup;
 use coldpress_harness::managed::{Statistics, Wrapper};
+use coldpress_harness::process::children;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
@@ -235,20 +236,6 @@ pub fn pid_of_program(running: &Running, managed: bool) -> Result<Option<u32>> {
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(None)
-}
-
-/// The children of a process.
-pub fn children(pid: u32) -> Vec<u32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter();
-    let lists = tasks
-        .flatten()
-        .flatten()
-        .map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
-    let pids = lists.flat_map(|list| {
-        let pids = list.split_whitespace().filter_map(|pid| pid.parse().ok());
-        pids.collect::<Vec<u32>>()
-    });
-    pids.collect()
 }
 
 /// CPU time of all processes of ours that have ended, in seconds.

@@ -1,7 +1,8 @@
 //! What a service manager and a supervisor expect of a command that starts a program: the program's own number where it
 //! is told one, and an end that is agreed on.
 
-use coldpress_promises::process::{family_of, lines_of};
+use coldpress_harness::process::family;
+use coldpress_promises::process::lines_of;
 use coldpress_promises::{Workplace, managed, skip};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Receiver;
@@ -71,7 +72,7 @@ fn a_program_is_killed_with_the_command_if_that_is_wanted() {
     let place = Workplace::new("service");
     for (options, stays) in [(&[][..], true), (&["--die-with-coldpress"], false)] {
         let (mut child, _lines, program) = waiting(&place, options);
-        assert!(family_of(child.id()).contains(&program), "its child");
+        assert!(family(child.id()).contains(&program), "its child");
         kill(child.id());
         child.wait().expect("the own child");
         let began = Instant::now();

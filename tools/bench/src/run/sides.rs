@@ -10,7 +10,7 @@ use crate::zram::{self, Swapped, Zram};
 use anyhow::Result;
 use coldpress_harness::cgroup::Group;
 use coldpress_harness::managed::Statistics;
-use coldpress_harness::process::{Sample, Sampler, Samples};
+use coldpress_harness::process::{Sample, Sampler, Samples, stat_field};
 use coldpress_programs::place::{Place, Start};
 use coldpress_programs::run::{Done, Figure, Program};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -285,14 +285,7 @@ fn thread_named(pid: u32, name: &str) -> Option<std::path::PathBuf> {
 
 /// The processor that the main thread was last on.
 fn processor_of(pid: u32) -> Option<usize> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Field 39; the 37th behind the name in parentheses.
-    stat.rsplit_once(')')?
-        .1
-        .split_whitespace()
-        .nth(36)?
-        .parse()
-        .ok()
+    stat_field(pid, 39).map(|processor| processor as usize)
 }
 
 #[cfg(test)]
