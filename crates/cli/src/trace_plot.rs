@@ -10,21 +10,14 @@
 
 use crate::rule::plain;
 use crate::trace_file::{Record, Trace};
+use coldpress_eval::chart::{
+    self, BLUE, Drawn, GREEN, GREY, ORANGE, Panel, RED, VIOLET, font, plain_axes,
+};
 use coldpress_interface::statistics::Rule;
-use plotters::coord::Shift;
 use plotters::prelude::*;
-use std::error::Error;
 use std::ops::Range;
 
 const WIDTH: u32 = 1200;
-const INK: RGBColor = RGBColor(40, 44, 52);
-const FAINT: RGBColor = RGBColor(225, 228, 232);
-const BLUE: RGBColor = RGBColor(0, 114, 178);
-const ORANGE: RGBColor = RGBColor(230, 159, 0);
-const GREEN: RGBColor = RGBColor(0, 158, 115);
-const RED: RGBColor = RGBColor(200, 60, 40);
-const GREY: RGBColor = RGBColor(110, 120, 135);
-const VIOLET: RGBColor = RGBColor(117, 112, 179);
 const LEFT: u32 = 84;
 /// Room for the names of lines, right of the panels.
 const RIGHT: u32 = 190;
@@ -33,20 +26,10 @@ const POINTS: usize = 600;
 /// The share of pages in place that may come back in a minute for the cold age to stay.
 const ALLOWED_PERCENT: f64 = 0.2;
 
-type Panel<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn Error>>;
 type Line = (&'static str, RGBColor, Vec<(f64, f64)>);
 
 /// Draws the trace as SVG.
 pub fn plot(trace: &Trace) -> String {
-    let mut svg = String::new();
-    // Drawing into a string fails only on a mistake of ours; then the picture lacks a part.
-    let drawn = draw(trace, &mut svg);
-    debug_assert!(drawn.is_ok(), "{drawn:?}");
-    svg
-}
-
-fn draw(trace: &Trace, svg: &mut String) -> Drawn {
     let records = thinned(&trace.records);
     let ages = records.iter().any(|r| r.get("cold_after_ms") > 0);
     let rules = rules(&records);
@@ -56,37 +39,45 @@ fn draw(trace: &Trace, svg: &mut String) -> Drawn {
     }
     let strip = 70 + 20 * rules.len() as u32;
     let height = 50 + heights.iter().sum::<u32>() + strip;
-    let area = SVGBackend::with_string(svg, (WIDTH, height)).into_drawing_area();
-    area.fill(&WHITE)?;
+    chart::svg((WIDTH, height), |area| {
+        draw(area, trace, &records, &rules, &heights)
+    })
+}
+
+fn draw(
+    area: &Panel<'_>,
+    trace: &Trace,
+    records: &[Record],
+    rules: &[&str],
+    heights: &[u32],
+) -> Drawn {
     let program = trace.head.get("program").and_then(|name| name.as_str());
     let title = format!("{}: what was decided when", program.unwrap_or("?"));
-    let mut rest = area.titled(&title, ("sans-serif", 20).into_font().color(&INK))?;
+    let mut rest = area.titled(&title, font(20))?;
     let mut panels = Vec::new();
     for height in heights {
-        let (panel, below) = rest.split_vertically(height as i32);
+        let (panel, below) = rest.split_vertically(*height as i32);
         panels.push(panel);
         rest = below;
     }
     let end = records.last().map_or(1.0, Record::seconds).max(0.1);
-    lines(&panels[0], "MiB", end, memory(&records), None)?;
-    lines(&panels[1], "pages a second", end, rates(&records), None)?;
-    let wanted = vec![("wanted again", RED, wanted_again(&records))];
+    lines(&panels[0], "MiB", end, memory(records), None)?;
+    lines(&panels[1], "pages a second", end, rates(records), None)?;
+    let wanted = vec![("wanted again", RED, wanted_again(records))];
     let title = "% of those in place, a min";
     // Below a hundredth of the height it would only look like zero.
     let is_seen = wanted[0]
         .2
         .iter()
         .all(|point| point.1 < 100.0 * ALLOWED_PERCENT);
-    let mark = (ages && is_seen).then_some(ALLOWED_PERCENT);
+    let mark = (heights.len() > 3 && is_seen).then_some(ALLOWED_PERCENT);
     lines(&panels[2], title, end, wanted, mark)?;
     if let Some(panel) = panels.get(3) {
         let age = |r: &Record| (r.seconds(), r.get("cold_after_ms") as f64 / 1000.0);
         let line = ("cold age", VIOLET, records.iter().map(age).collect());
         lines(panel, "seconds", end, vec![line], None)?;
     }
-    rule_strip(&rest, end, &records, &rules)?;
-    area.present()?;
-    Ok(())
+    rule_strip(&rest, end, records, rules)
 }
 
 /// At most as many records as there are points, each the sum of what it stands for.
@@ -178,10 +169,6 @@ fn wanted_again(records: &[Record]) -> Vec<(f64, f64)> {
     })
 }
 
-fn font(size: u32) -> TextStyle<'static> {
-    ("sans-serif", size).into_font().color(&INK)
-}
-
 /// From 0 to somewhat more than the highest value.
 fn heights(lines: &[Line], mark: Option<f64>) -> Range<f64> {
     let values = lines.iter().flat_map(|line| &line.2).map(|point| point.1);
@@ -210,17 +197,16 @@ fn lines(panel: &Panel<'_>, unit: &str, end: f64, lines: Vec<Line>, mark: Option
         .x_label_area_size(26)
         .y_label_area_size(LEFT)
         .build_cartesian_2d(0.0..end, heights(&lines, mark))?;
-    chart
-        .configure_mesh()
-        .y_labels(6)
-        .y_desc(unit)
-        .x_label_formatter(&moment)
-        .y_label_formatter(&number)
-        .label_style(font(13))
-        .axis_desc_style(font(13))
-        .bold_line_style(FAINT)
-        .light_line_style(WHITE)
-        .draw()?;
+    plain_axes(
+        chart
+            .configure_mesh()
+            .y_labels(6)
+            .y_desc(unit)
+            .x_label_formatter(&moment)
+            .y_label_formatter(&number),
+        13,
+    )
+    .draw()?;
     let mut names = Vec::new();
     if let Some(mark) = mark {
         let points = [(0.0, mark), (end, mark)];

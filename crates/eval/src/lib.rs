@@ -40,6 +40,7 @@
 struct Readme;
 
 mod captured;
+pub mod chart;
 mod churn;
 mod clock;
 mod codecs;

@@ -6,52 +6,26 @@
 //!  └──────────────────────────────┘ └──────────────────────────────┘
 //! ```
 
+use crate::chart::{
+    self, BLUE, Drawn, GREEN, GREY, Names, ORANGE, Panel, RED, SKY, VIOLET, font, key, plain_axes,
+};
 use crate::codecs::MEMCPY;
 use crate::report::{CodecRow, Report, StorageRow};
 use crate::rows::POOLED;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use std::error::Error;
 
 const SIZE: (u32, u32) = (1280, 560);
-const INK: RGBColor = RGBColor(40, 44, 52);
-const FAINT: RGBColor = RGBColor(225, 228, 232);
-const OTHERS: RGBColor = RGBColor(110, 120, 135);
-const OURS: RGBColor = RGBColor(200, 60, 40);
 /// Lines that can be told apart, also by those who see few colours.
-const LINES: [RGBColor; 6] = [
-    RGBColor(0, 114, 178),
-    RGBColor(230, 159, 0),
-    RGBColor(0, 158, 115),
-    OURS,
-    RGBColor(117, 112, 179),
-    RGBColor(86, 180, 233),
-];
+const LINES: [RGBColor; 6] = [BLUE, ORANGE, GREEN, RED, VIOLET, SKY];
 const STAGES: [&str; 4] = ["fill", "churned", "halved", "compacted"];
 
 /// Draws the report as SVG.
 pub fn plot(report: &Report) -> String {
-    let mut svg = String::new();
-    // Drawing into a string fails only on a mistake of ours; then the picture lacks a part.
-    let drawn = draw(report, &mut svg);
-    debug_assert!(drawn.is_ok(), "{drawn:?}");
-    svg
-}
-
-fn draw(report: &Report, svg: &mut String) -> Result<(), Box<dyn Error>> {
-    let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    area.fill(&WHITE)?;
-    let (left, right) = area.split_horizontally(SIZE.0 as i32 / 2);
-    speed_over_ratio(report, &left)?;
-    density(report, &right)?;
-    area.present()?;
-    Ok(())
-}
-
-type Panel<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-
-fn font(size: u32) -> TextStyle<'static> {
-    ("sans-serif", size).into_font().color(&INK)
+    chart::svg(SIZE, |area| {
+        let (left, right) = area.split_horizontally(SIZE.0 as i32 / 2);
+        speed_over_ratio(report, &left)?;
+        density(report, &right)
+    })
 }
 
 fn is_ours(name: &str) -> bool {
@@ -69,7 +43,7 @@ fn range(values: impl Iterator<Item = f64>, least: f64) -> std::ops::Range<f64> 
     }
 }
 
-fn speed_over_ratio(report: &Report, panel: &Panel<'_>) -> Result<(), Box<dyn Error>> {
+fn speed_over_ratio(report: &Report, panel: &Panel<'_>) -> Drawn {
     let shown = |row: &&CodecRow| row.corpus == POOLED && row.codec != MEMCPY;
     let rows: Vec<&CodecRow> = report.codecs.iter().filter(shown).collect();
     let speeds = rows.iter().map(|row| row.compress_mib_s);
@@ -82,43 +56,26 @@ fn speed_over_ratio(report: &Report, panel: &Panel<'_>) -> Result<(), Box<dyn Er
             range(rows.iter().map(|row| row.ratio), 0.0),
             0.0..range(speeds, 0.0).end,
         )?;
-    chart
-        .configure_mesh()
-        .y_label_formatter(&|speed| format!("{speed:.0}"))
-        .x_desc("ratio: uncompressed over total bytes")
-        .y_desc("compression, MiB/s")
-        .label_style(font(13))
-        .axis_desc_style(font(14))
-        .bold_line_style(FAINT)
-        .light_line_style(WHITE)
-        .draw()?;
-    let mut taken: Vec<(i32, i32)> = Vec::new();
+    plain_axes(
+        chart
+            .configure_mesh()
+            .y_label_formatter(&|speed| format!("{speed:.0}"))
+            .x_desc("ratio: uncompressed over total bytes")
+            .y_desc("compression, MiB/s"),
+        14,
+    )
+    .draw()?;
+    let mut names = Names::new((90, 14), &[-14, 12, -28, 26, 40, -42, 54], 14);
     for row in rows {
-        let colour = if is_ours(&row.codec) { OURS } else { OTHERS };
+        let colour = if is_ours(&row.codec) { RED } else { GREY };
         let point = (row.ratio, row.compress_mib_s);
         chart.draw_series([Circle::new(point, 5, colour.filled())])?;
-        // Labels that would cover one another go below their points, or further down.
-        let place = chart.backend_coord(&point);
-        let free = |offset: &i32| {
-            let near = |other: &(i32, i32)| {
-                (other.0 - place.0).abs() < 90 && (other.1 - place.1 - offset).abs() < 14
-            };
-            !taken.iter().any(near)
-        };
-        let offset = [-14, 12, -28, 26, 40, -42]
-            .into_iter()
-            .find(free)
-            .unwrap_or(54);
-        taken.push((place.0, place.1 + offset));
-        let style = ("sans-serif", 14).into_font().color(&colour);
-        let style = style.pos(Pos::new(HPos::Center, VPos::Center));
-        let label = EmptyElement::at(point) + Text::new(row.codec.clone(), (0, offset), style);
-        chart.draw_series([label])?;
+        names.name(&mut chart, point, row.codec.clone(), colour)?;
     }
     Ok(())
 }
 
-fn density(report: &Report, panel: &Panel<'_>) -> Result<(), Box<dyn Error>> {
+fn density(report: &Report, panel: &Panel<'_>) -> Drawn {
     let rows = pooled_densities(report);
     let codec = rows.first().map_or("no", |row| row.codec.as_str());
     let mut chart = ChartBuilder::on(panel)
@@ -130,8 +87,7 @@ fn density(report: &Report, panel: &Panel<'_>) -> Result<(), Box<dyn Error>> {
         .x_label_area_size(46)
         .y_label_area_size(64)
         .build_cartesian_2d(-0.3..3.3, 0.0..1.0)?;
-    chart
-        .configure_mesh()
+    plain_axes(chart.configure_mesh()
         .disable_x_mesh()
         .x_labels(8)
         .x_label_formatter(&|x| match STAGES
@@ -145,12 +101,7 @@ fn density(report: &Report, panel: &Panel<'_>) -> Result<(), Box<dyn Error>> {
         .x_desc(
             "fill → ten rounds of freeing half and refilling → half freed → one compaction pass",
         )
-        .y_desc("payload over frames and tables")
-        .label_style(font(13))
-        .axis_desc_style(font(14))
-        .bold_line_style(FAINT)
-        .light_line_style(WHITE)
-        .draw()?;
+        .y_desc("payload over frames and tables"), 14).draw()?;
     for (number, stages) in rows
         .chunk_by(|one, two| one.storage == two.storage)
         .enumerate()
@@ -169,14 +120,7 @@ fn density(report: &Report, panel: &Panel<'_>) -> Result<(), Box<dyn Error>> {
                 .map(|point| Circle::new(point, 4, colour.filled())),
         )?;
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerLeft)
-        .label_font(font(14))
-        .background_style(WHITE.mix(0.9))
-        .border_style(FAINT)
-        .draw()?;
-    Ok(())
+    key(&mut chart, SeriesLabelPosition::LowerLeft, 14)
 }
 
 /// The pooled rows of one codec's sizes: of the densest codec of ours that was stored, or any.

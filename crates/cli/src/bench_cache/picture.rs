@@ -9,56 +9,36 @@
 use super::summary::{Size, Summary};
 use super::upstream::{self, PRINTED};
 use crate::size::format_bytes;
-use plotters::coord::types::RangedCoordf64;
+use coldpress_eval::chart::{
+    self, BLUE, Chart, Drawn, GREEN, GREY, INK, Names, ORANGE, Panel, RED, SKY, VIOLET, font, key,
+    plain_axes,
+};
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use std::error::Error;
 
 const SIZE: (u32, u32) = (1280, 560);
-const INK: RGBColor = RGBColor(40, 44, 52);
-const FAINT: RGBColor = RGBColor(225, 228, 232);
-const THEIRS: RGBColor = RGBColor(110, 120, 135);
 /// Lines that can be told apart, also by those who see few colours.
 const LINES: [RGBColor; 9] = [
-    RGBColor(200, 60, 40),
-    RGBColor(230, 159, 0),
-    RGBColor(0, 114, 178),
-    RGBColor(0, 158, 115),
+    RED,
+    ORANGE,
+    BLUE,
+    GREEN,
     RGBColor(160, 160, 160),
-    RGBColor(117, 112, 179),
-    RGBColor(86, 180, 233),
+    VIOLET,
+    SKY,
     RGBColor(90, 60, 30),
     RGBColor(204, 121, 167),
 ];
 
-type Panel<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-
-/// The left panel's axes.
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-
 /// Draws the summary.
 pub fn svg(summary: &Summary) -> String {
-    let mut svg = String::new();
-    // Drawing into a string fails only on a mistake of ours; then the picture lacks a part.
-    let drawn = draw(summary, &mut svg);
-    debug_assert!(drawn.is_ok(), "{drawn:?}");
-    svg
-}
-
-fn draw(summary: &Summary, svg: &mut String) -> Result<(), Box<dyn Error>> {
-    let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    area.fill(&WHITE)?;
-    let (left, right) = area.split_horizontally(SIZE.0 as i32 / 2);
-    found_over_taken(summary, &left)?;
-    if let Some(size) = summary.sizes.iter().max_by_key(|size| size.reclaim_bytes) {
-        time_over_found(summary, size, &right)?;
-    }
-    area.present()?;
-    Ok(())
-}
-
-fn font(size: u32) -> TextStyle<'static> {
-    ("sans-serif", size).into_font().color(&INK)
+    chart::svg(SIZE, |area| {
+        let (left, right) = area.split_horizontally(SIZE.0 as i32 / 2);
+        found_over_taken(summary, &left)?;
+        match summary.sizes.iter().max_by_key(|size| size.reclaim_bytes) {
+            Some(size) => time_over_found(summary, size, &right),
+            None => Ok(()),
+        }
+    })
 }
 
 /// The unit of the axis of memory: its name, and its bytes.
@@ -69,7 +49,7 @@ fn unit(most_bytes: u64) -> (&'static str, f64) {
     }
 }
 
-fn found_over_taken(summary: &Summary, panel: &Panel<'_>) -> Result<(), Box<dyn Error>> {
+fn found_over_taken(summary: &Summary, panel: &Panel<'_>) -> Drawn {
     let most = summary.sizes.iter().map(|size| size.reclaim_bytes).max();
     let (unit, unit_bytes) = unit(most.unwrap_or(0));
     let scaled = |bytes: u64| bytes as f64 / unit_bytes;
@@ -80,20 +60,19 @@ fn found_over_taken(summary: &Summary, panel: &Panel<'_>) -> Result<(), Box<dyn 
         .x_label_area_size(46)
         .y_label_area_size(56)
         .build_cartesian_2d(0.0..most, -2.0..104.0)?;
-    chart
-        .configure_mesh()
-        .x_desc(format!(
-            "{unit} taken, of a limit of {}, beside a cache of {}",
-            scaled(summary.scale.limit_bytes),
-            scaled(summary.scale.capacity_bytes)
-        ))
-        .y_desc("% of the cold set")
-        .y_label_formatter(&|rate| format!("{rate:.0}"))
-        .label_style(font(13))
-        .axis_desc_style(font(14))
-        .bold_line_style(FAINT)
-        .light_line_style(WHITE)
-        .draw()?;
+    plain_axes(
+        chart
+            .configure_mesh()
+            .x_desc(format!(
+                "{unit} taken, of a limit of {}, beside a cache of {}",
+                scaled(summary.scale.limit_bytes),
+                scaled(summary.scale.capacity_bytes)
+            ))
+            .y_desc("% of the cold set")
+            .y_label_formatter(&|rate| format!("{rate:.0}")),
+        14,
+    )
+    .draw()?;
     let mut sizes: Vec<&Size> = summary.sizes.iter().collect();
     sizes.sort_by_key(|size| size.reclaim_bytes);
     draw_bound(&mut chart, bound(summary, &sizes, unit_bytes))?;
@@ -101,14 +80,7 @@ fn found_over_taken(summary: &Summary, panel: &Panel<'_>) -> Result<(), Box<dyn 
         let colour = LINES[number % LINES.len()];
         draw_kind(&mut chart, kind, rates(&sizes, kind, unit_bytes), colour)?;
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerLeft)
-        .label_font(font(13))
-        .background_style(WHITE.mix(0.9))
-        .border_style(FAINT)
-        .draw()?;
-    Ok(())
+    key(&mut chart, SeriesLabelPosition::LowerLeft, 13)
 }
 
 /// The bound: percent of the cold set over memory taken, in units of so many bytes.
@@ -135,7 +107,7 @@ fn rates(sizes: &[&Size], kind: &str, unit_bytes: f64) -> Vec<(f64, f64)> {
     points.collect()
 }
 
-fn draw_bound(chart: &mut Chart<'_, '_>, bound: Vec<(f64, f64)>) -> Result<(), Box<dyn Error>> {
+fn draw_bound(chart: &mut Chart<'_, '_>, bound: Vec<(f64, f64)>) -> Drawn {
     // Of one size there is no line.
     chart.draw_series(
         bound
@@ -154,7 +126,7 @@ fn draw_kind(
     kind: &str,
     points: Vec<(f64, f64)>,
     colour: RGBColor,
-) -> Result<(), Box<dyn Error>> {
+) -> Drawn {
     let label = match points.is_empty() {
         true => format!("{kind}: out of memory"),
         false => kind.to_owned(),
@@ -206,18 +178,14 @@ fn marks(summary: &Summary, size: &Size) -> Vec<Mark> {
                 100.0 * printed.cold_after.rate,
                 1000.0 * printed.cold_after.total_ms / upstream::COLD_ENTRIES,
             ),
-            colour: THEIRS,
+            colour: GREY,
             theirs: true,
         }));
     }
     marks
 }
 
-fn time_over_found(
-    summary: &Summary,
-    size: &Size,
-    panel: &Panel<'_>,
-) -> Result<(), Box<dyn Error>> {
+fn time_over_found(summary: &Summary, size: &Size, panel: &Panel<'_>) -> Drawn {
     let marks = marks(summary, size);
     let slowest = marks.iter().map(|mark| mark.at.1).fold(0.1, f64::max);
     let title = format!(
@@ -230,46 +198,31 @@ fn time_over_found(
         .x_label_area_size(46)
         .y_label_area_size(56)
         .build_cartesian_2d(-20.0..118.0, -0.08 * slowest..slowest * 1.15)?;
-    chart
-        .configure_mesh()
-        .x_desc("% of the cold set found")
-        .y_desc("µs an entry, missing ones inserted")
-        .x_label_formatter(&|rate| match (0.0..=100.0).contains(rate) {
-            true => format!("{rate:.0}"),
-            false => String::new(),
-        })
-        .y_label_formatter(&|time| match slowest {
-            _ if *time < 0.0 => String::new(),
-            10.0.. => format!("{time:.0}"),
-            _ => format!("{time:.1}"),
-        })
-        .label_style(font(13))
-        .axis_desc_style(font(14))
-        .bold_line_style(FAINT)
-        .light_line_style(WHITE)
-        .draw()?;
-    let mut taken: Vec<(i32, i32)> = Vec::new();
+    plain_axes(
+        chart
+            .configure_mesh()
+            .x_desc("% of the cold set found")
+            .y_desc("µs an entry, missing ones inserted")
+            .x_label_formatter(&|rate| match (0.0..=100.0).contains(rate) {
+                true => format!("{rate:.0}"),
+                false => String::new(),
+            })
+            .y_label_formatter(&|time| match slowest {
+                _ if *time < 0.0 => String::new(),
+                10.0.. => format!("{time:.0}"),
+                _ => format!("{time:.1}"),
+            }),
+        14,
+    )
+    .draw()?;
+    let mut names = Names::new((110, 15), &[-14, 14, -29, 29, 44, -44, 59, -59, -74], 13);
     for mark in marks {
         let style = match mark.theirs {
             true => mark.colour.stroke_width(2),
             false => mark.colour.filled(),
         };
         chart.draw_series([Circle::new(mark.at, 5, style)])?;
-        // Labels that would cover one another go below their points, or further away.
-        let place = chart.backend_coord(&mark.at);
-        let free = |offset: &i32| {
-            let near = |other: &(i32, i32)| {
-                (other.0 - place.0).abs() < 110 && (other.1 - place.1 - offset).abs() < 15
-            };
-            !taken.iter().any(near)
-        };
-        let offsets = [-14, 14, -29, 29, 44, -44, 59, -59];
-        let offset = offsets.into_iter().find(free).unwrap_or(-74);
-        taken.push((place.0, place.1 + offset));
-        let style = ("sans-serif", 13).into_font().color(&mark.colour);
-        let style = style.pos(Pos::new(HPos::Center, VPos::Center));
-        let label = EmptyElement::at(mark.at) + Text::new(mark.name, (0, offset), style);
-        chart.draw_series([label])?;
+        names.name(&mut chart, mark.at, mark.name, mark.colour)?;
     }
     Ok(())
 }

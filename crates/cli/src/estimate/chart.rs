@@ -3,23 +3,15 @@
 use crate::estimate::assemble::Estimate;
 use crate::estimate::text::age_rows;
 use crate::size::format_bytes;
+use coldpress_eval::chart::{self, BLUE, Drawn, GREY, Panel, font, key, plain_axes};
 use plotters::prelude::*;
-use std::error::Error;
 
 const SIZE: (u32, u32) = (960, 480);
-const INK: RGBColor = RGBColor(40, 44, 52);
-const FAINT: RGBColor = RGBColor(225, 228, 232);
-const BLUE: RGBColor = RGBColor(0, 114, 178);
-const GREY: RGBColor = RGBColor(110, 120, 135);
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// Draws the estimate as SVG.
 pub fn plot(estimate: &Estimate) -> String {
-    let mut svg = String::new();
-    // Drawing into a string fails only on a mistake of ours; then the picture lacks a part.
-    let drawn = draw(estimate, &mut svg);
-    debug_assert!(drawn.is_ok(), "{drawn:?}");
-    svg
+    chart::svg(SIZE, |area| draw(estimate, area))
 }
 
 /// Bars: what stands below each, its height now, and its height compressed.
@@ -39,13 +31,10 @@ fn bars(estimate: &Estimate) -> Vec<(String, f64, f64)> {
     bars
 }
 
-fn draw(estimate: &Estimate, svg: &mut String) -> Result<(), Box<dyn Error>> {
-    let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    area.fill(&WHITE)?;
+fn draw(estimate: &Estimate, area: &Panel<'_>) -> Drawn {
     let bars = bars(estimate);
     let highest = bars.iter().map(|bar| bar.1).fold(0.0, f64::max) / MIB;
-    let font = |size: u32| ("sans-serif", size).into_font().color(&INK);
-    let mut chart = ChartBuilder::on(&area)
+    let mut chart = ChartBuilder::on(area)
         .caption(
             format!(
                 "{} ({}): memory by the last touch",
@@ -63,17 +52,16 @@ fn draw(estimate: &Estimate, svg: &mut String) -> Result<(), Box<dyn Error>> {
         let bar = is_middle.then(|| bars.get(at as usize)).flatten();
         bar.map_or_else(String::new, |bar| bar.0.clone())
     };
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .x_labels(bars.len() * 2 + 1)
-        .x_label_formatter(&name)
-        .y_desc("MiB")
-        .label_style(font(13))
-        .axis_desc_style(font(14))
-        .bold_line_style(FAINT)
-        .light_line_style(WHITE)
-        .draw()?;
+    plain_axes(
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .x_labels(bars.len() * 2 + 1)
+            .x_label_formatter(&name)
+            .y_desc("MiB"),
+        14,
+    )
+    .draw()?;
     let rectangle = |at: usize, height: f64, colour: RGBColor| {
         let (left, right) = (at as f64 + 0.15, at as f64 + 0.85);
         Rectangle::new([(left, 0.0), (right, height / MIB)], colour.filled())
@@ -93,13 +81,5 @@ fn draw(estimate: &Estimate, svg: &mut String) -> Result<(), Box<dyn Error>> {
         let told = Text::new(format_bytes(bar.1 as u64), (0, -16), font(13));
         chart.draw_series([EmptyElement::at(place) + told])?;
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .label_font(font(14))
-        .background_style(WHITE.mix(0.9))
-        .border_style(FAINT)
-        .draw()?;
-    area.present()?;
-    Ok(())
+    key(&mut chart, SeriesLabelPosition::UpperLeft, 14)
 }
