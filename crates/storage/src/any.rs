@@ -18,37 +18,112 @@ use crate::frame::FrameSource;
 use crate::reference::Reference;
 use crate::{Press, SizeClass, ThreeSlot, TwoSlot};
 
-/// A kind of storage.
-#[derive(Copy, Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub enum StorageKind {
+/// Every storage, once: what a kind is called here, its type, and where [`AnyStorage`] holds it.
+macro_rules! storages {
+    ($($(#[$doc:meta])* $kind:ident in $field:ident,)*) => {
+        /// A kind of storage.
+        #[derive(Copy, Clone, Debug, Default, Eq, Hash, PartialEq)]
+        pub enum StorageKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl StorageKind {
+            /// Every kind.
+            pub const ALL: [Self; [$(stringify!($kind)),*].len()] = [$(Self::$kind),*];
+
+            /// The name by which options, statistics and benchmarks call it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $kind::NAME,)*
+                }
+            }
+        }
+
+        /// Every storage, of which one is used. About 220 KiB; meant to be a `static`, or part of one.
+        pub struct AnyStorage {
+            kind: StorageKind,
+            $($field: $kind,)*
+        }
+
+        impl AnyStorage {
+            /// Storage of this kind that holds nothing, and has no tables yet.
+            pub const fn new(kind: StorageKind) -> Self {
+                Self {
+                    kind,
+                    $($field: $kind::new(),)*
+                }
+            }
+        }
+
+        impl CompressedStorage for AnyStorage {
+            const NAME: &'static str = "any";
+
+            fn reserve(&self, source: &impl ChunkSource, count: u32) -> bool {
+                match self.kind {
+                    $(StorageKind::$kind => self.$field.reserve(source, count),)*
+                }
+            }
+
+            fn allocate(&mut self, frames: &impl FrameSource, len: usize) -> Option<Reference> {
+                match self.kind {
+                    $(StorageKind::$kind => self.$field.allocate(frames, len),)*
+                }
+            }
+
+            fn free(&mut self, frames: &impl FrameSource, reference: Reference) {
+                match self.kind {
+                    $(StorageKind::$kind => self.$field.free(frames, reference),)*
+                }
+            }
+
+            fn usage(&self) -> Usage {
+                match self.kind {
+                    $(StorageKind::$kind => self.$field.usage(),)*
+                }
+            }
+
+            fn compact(
+                &mut self,
+                frames: &impl FrameSource,
+                budget_bytes: usize,
+                relocate: &mut impl FnMut(Reference, Reference) -> bool,
+            ) -> Compaction {
+                match self.kind {
+                    $(StorageKind::$kind => self.$field.compact(frames, budget_bytes, relocate),)*
+                }
+            }
+
+            fn check_invariants(&self) {
+                match self.kind {
+                    $(StorageKind::$kind => self.$field.check_invariants(),)*
+                }
+            }
+
+            fn check_frames(&self, frames: &impl FrameSource) {
+                match self.kind {
+                    $(StorageKind::$kind => self.$field.check_frames(frames),)*
+                }
+            }
+        }
+    };
+}
+
+storages! {
     /// [`TwoSlot`], zbud.
-    TwoSlot,
+    TwoSlot in two_slot,
     /// [`ThreeSlot`], the RFC's.
-    ThreeSlot,
+    ThreeSlot in three_slot,
     /// [`SizeClass`], zsmalloc.
-    SizeClass,
+    SizeClass in size_class,
     /// [`Press`], our own.
     #[default]
-    Press,
+    Press in press,
 }
 
 impl StorageKind {
-    /// Every kind.
-    pub const ALL: [Self; 4] = [Self::TwoSlot, Self::ThreeSlot, Self::SizeClass, Self::Press];
-
     /// The kind of this name, or `None` if no storage is called so.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
-    /// The name by which options, statistics and benchmarks call it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::TwoSlot => TwoSlot::NAME,
-            Self::ThreeSlot => ThreeSlot::NAME,
-            Self::SizeClass => SizeClass::NAME,
-            Self::Press => Press::NAME,
-        }
     }
 }
 
@@ -58,77 +133,13 @@ impl fmt::Display for StorageKind {
     }
 }
 
-/// Every storage, of which one is used. About 220 KiB; meant to be a `static`, or part of one.
-pub struct AnyStorage {
-    kind: StorageKind,
-    two_slot: TwoSlot,
-    three_slot: ThreeSlot,
-    size_class: SizeClass,
-    press: Press,
-}
-
 impl Default for AnyStorage {
     fn default() -> Self {
         Self::new(StorageKind::default())
     }
 }
 
-/// Calls a method of the storage that is used.
-macro_rules! selected {
-    ($any:ident, $storage:ident => $call:expr) => {
-        match $any.kind {
-            StorageKind::TwoSlot => {
-                let $storage = &$any.two_slot;
-                $call
-            }
-            StorageKind::ThreeSlot => {
-                let $storage = &$any.three_slot;
-                $call
-            }
-            StorageKind::SizeClass => {
-                let $storage = &$any.size_class;
-                $call
-            }
-            StorageKind::Press => {
-                let $storage = &$any.press;
-                $call
-            }
-        }
-    };
-    (mut $any:ident, $storage:ident => $call:expr) => {
-        match $any.kind {
-            StorageKind::TwoSlot => {
-                let $storage = &mut $any.two_slot;
-                $call
-            }
-            StorageKind::ThreeSlot => {
-                let $storage = &mut $any.three_slot;
-                $call
-            }
-            StorageKind::SizeClass => {
-                let $storage = &mut $any.size_class;
-                $call
-            }
-            StorageKind::Press => {
-                let $storage = &mut $any.press;
-                $call
-            }
-        }
-    };
-}
-
 impl AnyStorage {
-    /// Storage of this kind that holds nothing, and has no tables yet.
-    pub const fn new(kind: StorageKind) -> Self {
-        Self {
-            kind,
-            two_slot: TwoSlot::new(),
-            three_slot: ThreeSlot::new(),
-            size_class: SizeClass::new(),
-            press: Press::new(),
-        }
-    }
-
     /// The kind that is used.
     pub fn kind(&self) -> StorageKind {
         self.kind
@@ -145,42 +156,5 @@ impl AnyStorage {
             "the kind of storage cannot change once it is used"
         );
         self.kind = kind;
-    }
-}
-
-impl CompressedStorage for AnyStorage {
-    const NAME: &'static str = "any";
-
-    fn reserve(&self, source: &impl ChunkSource, count: u32) -> bool {
-        selected!(self, storage => storage.reserve(source, count))
-    }
-
-    fn allocate(&mut self, frames: &impl FrameSource, len: usize) -> Option<Reference> {
-        selected!(mut self, storage => storage.allocate(frames, len))
-    }
-
-    fn free(&mut self, frames: &impl FrameSource, reference: Reference) {
-        selected!(mut self, storage => storage.free(frames, reference));
-    }
-
-    fn usage(&self) -> Usage {
-        selected!(self, storage => storage.usage())
-    }
-
-    fn compact(
-        &mut self,
-        frames: &impl FrameSource,
-        budget_bytes: usize,
-        relocate: &mut impl FnMut(Reference, Reference) -> bool,
-    ) -> Compaction {
-        selected!(mut self, storage => storage.compact(frames, budget_bytes, relocate))
-    }
-
-    fn check_invariants(&self) {
-        selected!(self, storage => storage.check_invariants());
-    }
-
-    fn check_frames(&self, frames: &impl FrameSource) {
-        selected!(self, storage => storage.check_frames(frames));
     }
 }
