@@ -371,24 +371,11 @@ pub unsafe fn start_thread<T: Sync>(
     if shares_descriptors {
         flags |= nr::CLONE_FILES;
     }
-    let all: u64 = !0;
-    let mut old: u64 = 0;
+    // The new thread starts, and stays, with all signals blocked.
+    let signals = block_all_signals();
     let result: isize;
-    // SAFETY: signals are blocked around the clone so that the new thread starts, and stays,
-    // with all of them blocked. The child runs `entry` on its own stack and never comes back
-    // into this frame.
+    // SAFETY: the child runs `entry` on its own stack and never comes back into this frame.
     unsafe {
-        syscall(
-            nr::__NR_rt_sigprocmask,
-            [
-                SIG_SETMASK,
-                (&raw const all) as usize,
-                (&raw mut old) as usize,
-                8,
-                0,
-                0,
-            ],
-        );
         asm!(
             "syscall",
             "test rax, rax",
@@ -409,11 +396,8 @@ pub unsafe fn start_thread<T: Sync>(
             lateout("rcx") _,
             lateout("r11") _,
         );
-        syscall(
-            nr::__NR_rt_sigprocmask,
-            [SIG_SETMASK, (&raw const old) as usize, 0, 8, 0, 0],
-        );
     }
+    set_signals(signals);
     match result {
         tid if tid > 0 => Ok(tid as u32),
         error => Err(rustix::io::Errno::from_raw_os_error(-error as i32)),
@@ -423,6 +407,10 @@ pub unsafe fn start_thread<T: Sync>(
 /// Blocks all signals of the calling thread; returns the mask to [`set_signals`] afterwards.
 pub fn block_signals() -> u64 {
     touch_stack();
+    block_all_signals()
+}
+
+fn block_all_signals() -> u64 {
     let (all, mut before) = (!0u64, 0u64);
     let args = [
         SIG_SETMASK,
