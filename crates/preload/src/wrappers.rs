@@ -113,7 +113,7 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int
     let call = || unsafe { sys::madvise(address as usize, len, advice) };
     let range = AddressRange::new(address as usize, len);
     let result = match advice {
-        MADV_GUARD_INSTALL => pager().drop_unannounced(|forget| {
+        MADV_GUARD_INSTALL => pager().drop_unannounced(range, |forget| {
             let result = call();
             // What lies around a hole is dropped all the same.
             if matches!(result, 0 | ENOMEM) && len > 0 {
@@ -199,7 +199,8 @@ unsafe fn guard_parts(mut args: [usize; 6], parts: *const Part, count: usize) ->
     for n in 0..count {
         // SAFETY: the program's list, as the caller promises.
         let part = unsafe { parts.add(n).read() };
-        let result = pager().drop_unannounced(|forget| {
+        let range = AddressRange::new(part.start, part.len);
+        let result = pager().drop_unannounced(range, |forget| {
             (args[1], args[2]) = ((&raw const part) as usize, 1);
             // SAFETY: the program's own call, of one part.
             let result = unsafe { sys::syscall(nr::__NR_process_madvise, args) };

@@ -136,16 +136,33 @@ impl<O: Os> Pager<O> {
         tell_if_full(self.host.exclusions.add(range, reason), range);
     }
 
-    /// Calls `act`, a system call that drops pages without an event, while nothing is put in place: a page that came back
-    /// behind it would be taken for what is there now. `act` says by the function that it is handed which pages it has
-    /// dropped.
-    pub fn drop_unannounced<T>(&self, act: impl FnOnce(&dyn Fn(AddressRange)) -> T) -> T {
+    /// Calls `act`, a system call that drops pages of `range` without an event, while nothing is put in place: a page
+    /// that came back behind it would be taken for what is there now. `act` says by the function that it is handed which
+    /// pages it has dropped.
+    ///
+    /// A child that no hook sees may have been made a moment before, and its event be unread: what is forgotten here it
+    /// would miss. So all of the range is in place by then, as the child has it, where the kernel tells of such children.
+    pub fn drop_unannounced<T>(
+        &self,
+        range: AddressRange,
+        act: impl FnOnce(&dyn Fn(AddressRange)) -> T,
+    ) -> T {
         if !self.is_running() {
             return act(&|_| ());
         }
         let _signals = SignalsBlocked::<O>::new();
-        let _closed = self.host.gate.close();
-        act(&|range| self.deliver(Operation::Dropped(range)))
+        let is_seen = self.host.hears_of_forks.load(Relaxed) && !range.is_empty();
+        let range = range.whole_pages();
+        if is_seen {
+            self.keep_in_place(range, Reason::BeingDropped);
+        }
+        let closed = self.host.gate.close();
+        let result = act(&|range| self.deliver(Operation::Dropped(range)));
+        drop(closed);
+        if is_seen {
+            self.host.exclusions.remove(range, Reason::BeingDropped);
+        }
+        result
     }
 
     /// Ends the exclusion of this range for `reason`.

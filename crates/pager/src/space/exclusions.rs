@@ -41,6 +41,8 @@ pub enum Reason {
     RobustMutex,
     /// Told by the program.
     Asked,
+    /// Being dropped without an event.
+    BeingDropped,
     /// The program has said that it cannot wait for it ([`Pager::advise`](crate::Pager::advise)).
     LatencySensitive,
 }

@@ -260,7 +260,7 @@ impl World {
     /// Guards, for a while.
     fn guard_some(&self, first: usize) {
         let range = self.some_run(first, 5);
-        let guarded = self.pager.drop_unannounced(|forget| {
+        let guarded = self.pager.drop_unannounced(range, |forget| {
             let guarded = calls::guard(&self.kernel, range);
             if guarded.is_some() {
                 forget(range);
