@@ -498,6 +498,10 @@ appended {
     pager_left,
     /// How often a parked handler was called because threads fault on its processor.
     handlers_called,
+    /// How often memory that held nothing of the pager's was unregistered, so that the kernel alone fills it.
+    unregistrations,
+    /// Pages of memory that was unregistered since it held nothing of the pager's, ever.
+    unregistered_pages,
 }
 }
 
@@ -606,6 +610,6 @@ mod tests {
         assert_eq!(names(&page), Some("rule"));
         page.filled_bytes.store(u64::MAX, Relaxed);
         // What is appended has its name here: figures stand in the order in which they came.
-        assert!(names(&page) == Some("handlers_called") && page.answers());
+        assert!(names(&page) == Some("unregistered_pages") && page.answers());
     }
 }

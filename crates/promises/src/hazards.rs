@@ -69,6 +69,8 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("mremap_moves", "mremap_moves", &["16", "48", "3000"], "64M", true),
     hazard("moved_while_put_back", "moved_while_put_back", &["56", "6000"], "64M", true),
     hazard("madvise_zero", "madvise_zero", &["17", "24", "3000"], "64M", true),
+    hazard("dropped_again", "dropped_again", &["63", "32", "2000"], "24M", false),
+    hazard("dropped_again_chaos", "dropped_again", &["64", "16", "1500"], "64M", true),
     hazard("guards_among_scans", "guards_among_scans", &["59", "3000"], "64M", true),
     hazard("unmap_reuse", "unmap_reuse", &["18", "24", "3000"], "64M", true),
     hazard("reuse_among_threads", "reuse_among_threads", &["36", "3", "48", "5000"], "24M", false),

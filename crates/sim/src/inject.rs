@@ -188,6 +188,8 @@ kinds! {
     FaultsCopied = "faults answered from staging", Pager, 0;
     EventsRead = "events that were acted on", Pager, 0;
     HandlersCalled = "parked handlers that were called", Pager, 0;
+    Unregistered = "pages unregistered, since nothing of them is away", Pager, 0;
+    UnregisterRefused = "registration ended in part, and refused", Pager, 40;
 }
 
 /// How often each kind fired, and how often it shall.

@@ -18,6 +18,7 @@ mod copying_to_a_present_page;
 mod copying_wakes_who_waits;
 mod copying_where_nothing_is_registered;
 mod dropping_staging;
+mod ending_a_registration;
 mod every_poller_is_woken;
 mod faults_are_read_before_events;
 mod faults_tell_who_and_where;

@@ -9,9 +9,9 @@
 
 mod links;
 
+use anyhow::{Context, Result, bail};
 use coldpress_harness::install;
 use coldpress_harness::workspace;
-use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

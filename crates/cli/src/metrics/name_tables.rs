@@ -185,6 +185,8 @@ pub const PAGE: &[(&str, Kind)] = &[
     ("pager_switches", Kind::Counter),
     ("pager_left", Kind::Gauge),
     ("handlers_called", Kind::Counter),
+    ("unregistrations", Kind::Counter),
+    ("unregistered_pages", Kind::Counter),
 ];
 
 /// Words of the statistics page that are told in another form (`collector`): as labels, as one of several, or converted.

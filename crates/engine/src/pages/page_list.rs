@@ -327,6 +327,25 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         !is_claimed && matches!(list.get(index), Entry::Empty | Entry::Page(_))
     }
 
+    /// The pages of the leaf of `index` of which something is remembered that a touch would not find without the engine:
+    /// all but those that are in place, or nowhere, or all zeros, and rest. For hosts that stop looking after memory.
+    pub fn depend_on_us(&self, segment: SegmentId, index: PageIndex) -> u64 {
+        let Some(list) = self.page_list_if_there(segment) else {
+            return 0;
+        };
+        let base = index - index % LEAF_PAGES;
+        let mut depend = list.claimed(index);
+        for n in 0..LEAF_PAGES {
+            if !matches!(
+                list.get(base + n),
+                Entry::Empty | Entry::Page(_) | Entry::Zero
+            ) {
+                depend |= 1 << n;
+            }
+        }
+        depend
+    }
+
     /// Whether the page is claimed by a run that is being taken out.
     pub(crate) fn is_claimed(&self, segment: SegmentId, index: PageIndex) -> bool {
         self.tables

@@ -45,12 +45,13 @@ impl<O: Os> Pager<O> {
         match operation {
             Operation::Remove(range) => {
                 self.forget(range);
-                host.note_as_registered(range);
+                host.note_dropping(range, true);
             }
             Operation::Dropped(range) => self.forget(range),
             Operation::Unmap(range) => {
                 self.forget(range);
                 host.unregister(range);
+                host.note_dropping(range, false);
                 // Without room for what is left of it: it stays remembered, which does no harm.
                 host.not_inherited.subtract(range);
             }
@@ -58,6 +59,7 @@ impl<O: Os> Pager<O> {
                 let range = |at| AddressRange::new(at, len);
                 self.forget(range(to));
                 host.unregister(range(to));
+                host.note_dropping(range(to), false);
                 for page in 0..len / PAGE_SIZE {
                     self.transfer(from + page * PAGE_SIZE, to + page * PAGE_SIZE);
                 }
@@ -121,14 +123,15 @@ impl<O: Os> Pager<O> {
 }
 
 impl<O: Os> Space<O> {
-    /// An event has told of this range, so all of it is registered, whether that was known or not: where a change came in
-    /// between, what was registered was not noted (`note_registered`). Its pages are still in place and about to be
-    /// dropped, and must not be tracked when they are found to be registered later.
-    fn note_as_registered(&self, range: AddressRange) {
+    /// An event has told that these pages will be dropped: they are still in place, and must not be tracked, whether they
+    /// are registered or not by the time that they are found. (Where a change came in between, what was registered was not
+    /// noted, see `note_registered`; and what was registered when the event arose may be so no longer, see
+    /// [`unregistering`](crate::fault::unregistering).) Or there is other memory now.
+    fn note_dropping(&self, range: AddressRange, dropping: bool) {
         for part in parts(range) {
             if let Some(id) = self.windows.find(&self.memory, part.base) {
                 let window = self.windows.get(id);
-                window.set_registered(part.first, part.end, true);
+                window.set_dropping(part.first, part.end, dropping);
             }
         }
     }

@@ -19,7 +19,7 @@ use crate::machine::futex::wait_while;
 use crate::machine::os::{Os, Userfaults};
 use crate::settings::watermarks::Watermarks;
 use crate::{Codec, Pager};
-use coldpress_engine::{Expected, FaultOutcome, Worker};
+use coldpress_engine::{Expected, FaultOutcome, PageIndex, SegmentId, Worker};
 use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
@@ -217,10 +217,14 @@ impl<O: Os> Pager<O> {
         state.since_ns.store(started, Relaxed);
         self.stall_for_the_watchdogs_test();
         self.wait_for_room();
-        let (expected, answered) = match self.fork.still.load(Acquire) {
+        let Answer {
+            expected,
+            answered,
+            zero,
+        } = match self.fork.still.load(Acquire) {
             true => {
                 self.serve_still(worker, fault.address);
-                (None, O::now_ns())
+                Answer::now::<O>()
             }
             false => self.answer(worker, fault, started),
         };
@@ -234,6 +238,9 @@ impl<O: Os> Pager<O> {
             let engine = &self.engine;
             engine.read_ahead(self, worker, expected, || self.may_read_ahead());
         }
+        if let Some(place) = zero {
+            self.note_zero_fault(place);
+        }
         if self.duty.answered(sightings, fault.thread) {
             self.note_call();
         }
@@ -241,6 +248,27 @@ impl<O: Os> Pager<O> {
 
     fn note_call(&self) {
         self.host.statistics().handlers_called.fetch_add(1, Relaxed);
+    }
+}
+
+/// How a fault was answered.
+struct Answer {
+    /// What should be restored now, since it will be touched next.
+    expected: Option<Expected>,
+    /// When it was answered.
+    answered: u64,
+    /// The page, if it got zeros since nothing is remembered of it.
+    zero: Option<(SegmentId, PageIndex)>,
+}
+
+impl Answer {
+    /// Just now, and nothing is known of it.
+    fn now<O: Os>() -> Self {
+        Self {
+            expected: None,
+            answered: O::now_ns(),
+            zero: None,
+        }
     }
 }
 
@@ -264,14 +292,8 @@ impl<O: Os> Pager<O> {
         goes_on
     }
 
-    /// Answers a fault, and says what should be restored afterwards, since it will be touched next, and when the
-    /// fault was answered.
-    fn answer(
-        &self,
-        worker: &mut Worker<Codec>,
-        fault: Fault,
-        started: u64,
-    ) -> (Option<Expected>, u64) {
+    /// Answers a fault.
+    fn answer(&self, worker: &mut Worker<Codec>, fault: Fault, started: u64) -> Answer {
         let statistics = self.host.statistics();
         statistics.faults.fetch_add(1, Relaxed);
         let Some(segment) = self.host.windows.find(&self.host.memory, fault.address) else {
@@ -283,7 +305,7 @@ impl<O: Os> Pager<O> {
                 if let Some(uffd) = self.host.uffd.get() {
                     let _ = uffd.zero(zero).or_else(|_| uffd.wake(zero).map(|()| 0));
                 }
-                return (None, O::now_ns());
+                return Answer::now::<O>();
             }
             return self.answer(worker, fault, started);
         };
@@ -304,7 +326,11 @@ impl<O: Os> Pager<O> {
         ) {
             statistics.fault_service.record(answered - started);
         }
-        (expected, answered)
+        Answer {
+            expected,
+            answered,
+            zero: (outcome == FaultOutcome::Zero).then_some((segment, index)),
+        }
     }
 }
 

@@ -6,3 +6,4 @@ pub mod deferred;
 pub mod duty;
 pub mod handler;
 pub mod requests;
+pub mod unregistering;

@@ -113,6 +113,8 @@ impl Pager {
             let window = host.windows.get(segment);
             let (first, end) = (window.index_of(range.start), window.index_of(range.end));
             window.set_registered(first, end, false);
+            // The thread that was dropping pages is not here.
+            window.set_dropping(first, end, false);
             let mut whole = Ok(());
             self.note_registered(segment, range, &mut whole);
             if whole.is_err() {

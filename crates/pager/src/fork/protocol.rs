@@ -30,7 +30,7 @@
 use crate::fork::put_back::Code;
 use crate::machine::futex::{set_and_wake, wait_while};
 use crate::machine::linux::Linux;
-use crate::machine::os::{self, Os, Userfaults};
+use crate::machine::os::{Os, Userfaults};
 use crate::machine::ranked_lock::RankedLock;
 use crate::machine::ranks;
 use crate::memory::own::Memory;
@@ -398,14 +398,6 @@ impl<O: Os> Pager<O> {
 }
 
 impl<O: Os> Space<O> {
-    fn inherit_range(&self, range: AddressRange) {
-        self.not_inherited.for_each_inherited(range, |r| {
-            // SAFETY: no content changes; the range is the program's and stays mapped, or the call
-            // fails.
-            unsafe { O::madvise(r.start, r.len(), os::MADV_DOFORK) };
-        });
-    }
-
     /// After a fork: registered memory is again kept from children made behind libc's back.
     fn disinherit(&self) {
         self.for_each_registered(|_, range| self.keep_from_raw_clones(range));

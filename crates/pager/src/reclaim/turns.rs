@@ -335,7 +335,9 @@ impl<O: Os> Reclaim<O> {
         let growth = total.saturating_sub(self.last_total_bytes);
         self.last_total_bytes = total;
         let soon_over = total + 2 * growth > watermarks.high;
-        if soon_over || total > watermarks.budget() / 4 * 3 {
+        let is_close = soon_over || total > watermarks.budget() / 4 * 3;
+        self.pager.pressure.fenced.store(is_close, Relaxed);
+        if is_close {
             self.discover_idly(total);
             self.pager
                 .engine
@@ -411,6 +413,8 @@ impl<O: Os> Reclaim<O> {
             &c.faults_decompressed,
             &c.faults_same_filled,
             &c.faults_copied,
+            // Where the kernel would have answered, if nothing had been taken there.
+            &c.faults_zero,
         ];
         let returned: u64 = returned.iter().map(|counter| counter.load(Relaxed)).sum();
         let (waited_ns, _) = self.pager.fault_waits();
@@ -466,7 +470,10 @@ impl<O: Os> Reclaim<O> {
         if inactive == 0 || now < self.eager_again_ns || chosen && !self.may_take_for_age() {
             return false;
         }
+        let for_age = &self.pager.pressure.takes_for_age;
+        for_age.store(true, Relaxed);
         let batch = self.batch(now.saturating_sub(age_ns), Trigger::Eager);
+        for_age.store(false, Relaxed);
         if batch.taken == 0 {
             self.eager_again_ns = now + (age_ns / 64).clamp(MEASURE_NS, 1_000_000_000);
         }

@@ -422,7 +422,15 @@ impl<O: Os> Pager<O> {
         let mut window = None;
         let mut tracked = 0;
         // Inside the gate: no memory is moved onto these addresses meanwhile.
-        let inside = || host.gate.enter_in_turn();
+        let inside = || {
+            let inside = host.gate.enter_in_turn();
+            if let Some(segment) = host.windows.find(&host.memory, range.start) {
+                let window = host.windows.get(segment);
+                let end = window.index_of(range.end - PAGE_SIZE) + 1;
+                host.see_missing(segment, window.index_of(range.start), end);
+            }
+            inside
+        };
         host.for_each_populated(range, inside, |address| {
             let Some(segment) = window.or_else(|| self.window_for(range.start)) else {
                 return;
@@ -432,6 +440,7 @@ impl<O: Os> Pager<O> {
             let index = window.index_of(address);
             if address % ARENA_BYTES != 0
                 && !window.is_registered(index)
+                && !window.is_dropping(index)
                 && self
                     .engine
                     .track_known(self, segment, index, Growth::Allowed)

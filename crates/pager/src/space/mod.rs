@@ -2,6 +2,7 @@
 
 pub mod discovery;
 pub mod exclusions;
+pub mod hysteresis;
 pub(crate) mod mapping_content;
 pub(crate) mod mapping_count;
 pub mod not_inherited;

@@ -22,9 +22,9 @@
 //! Invariants:
 //! * I1 A page is moved out only if it is tracked, lies in a registered range, and one is inside
 //!   the gate.
-//! * I2 Pages of a registered range are tracked only if they were there when it was registered
-//!   or were put there by us: so a page that the program has dropped, but whose memory the kernel
-//!   has not zapped yet, is never moved out.
+//! * I2 A page that the program has dropped, but whose memory the kernel has not zapped yet, is never moved out: it is
+//!   not tracked before it was seen missing (`Window::is_dropping`). Pages of a registered range are tracked only if they
+//!   were there when it was registered or were put there by us.
 //! * I3 Staging is unregistered while it is dropped, so that no event arises from our own call.
 
 use crate::Pager;
@@ -260,6 +260,37 @@ impl<O: Os> Space<O> {
         Ok(())
     }
 
+    /// Which of the 64 pages at most of a range hold something, as far as the kernel tells.
+    pub(crate) fn populated_among(&self, range: AddressRange) -> u64 {
+        let mut populated = 0;
+        let note = |address: usize| populated |= 1 << ((address - range.start) / PAGE_SIZE);
+        match self.for_each_populated(range, || (), note) {
+            true => populated,
+            false => !0,
+        }
+    }
+
+    /// Looks which of the pages that were about to be dropped are missing by now, in the chunks of pages `first..end` of a
+    /// window. Inside the gate, or with the gate closed.
+    pub(crate) fn see_missing(&self, segment: SegmentId, first: PageIndex, end: PageIndex) {
+        let window = self.windows.get(segment);
+        for chunk in (first - first % LEAF_PAGES..end).step_by(LEAF_PAGES as usize) {
+            let dropping = window.dropping_in_chunk(chunk);
+            if dropping == 0 {
+                continue;
+            }
+            let range = AddressRange::new(window.address(chunk), LEAF_PAGES as usize * PAGE_SIZE);
+            // The one knows of pages that are swapped out, the other of the page of zeros, which may be written to before
+            // it is dropped.
+            let mut missing = dropping & !(self.populated_among(range) | O::resident(range));
+            while missing != 0 {
+                let index = chunk + missing.trailing_zeros();
+                window.set_dropping(index, index + 1, false);
+                missing &= missing - 1;
+            }
+        }
+    }
+
     /// Moves `pages` neighbours, each of which holds something as far as is known, and tells what became of
     /// each. Inside the gate.
     fn move_run(&self, source: usize, destination: usize, pages: u32) -> MovedRun {
@@ -326,6 +357,16 @@ impl<O: Os> Space<O> {
         self.not_inherited.for_each_inherited(range, |r| {
             // SAFETY: no content changes.
             unsafe { O::madvise(r.start, r.len(), os::MADV_DONTFORK) };
+        });
+    }
+}
+
+impl<O: Os> Space<O> {
+    /// Takes the mark back that keeps a range from children, unless the program itself has asked for it.
+    pub(crate) fn inherit_range(&self, range: AddressRange) {
+        self.not_inherited.for_each_inherited(range, |r| {
+            // SAFETY: no content changes; the range is the program's and stays mapped, or the call fails.
+            unsafe { O::madvise(r.start, r.len(), os::MADV_DOFORK) };
         });
     }
 }
@@ -401,8 +442,7 @@ impl<O: Os> Pager<O> {
     ) {
         let window = self.host.windows.get(segment);
         if self.host.uffd().is_registered(range) == Ok(true) {
-            // What was registered before is tracked already, but for what an event has told of: it may be populated
-            // still, and about to be dropped.
+            // What was registered before is tracked already.
             let (mut first, end) = (window.index_of(range.start), window.index_of(range.end));
             while first < end {
                 let known = window.is_registered(first);
@@ -433,13 +473,17 @@ impl<O: Os> Pager<O> {
     /// Tracks every populated page of a range that was just registered. Inside the gate.
     fn track_registered(&self, segment: SegmentId, range: AddressRange) {
         let window = self.host.windows.get(segment);
+        let (first, end) = (window.index_of(range.start), window.index_of(range.end));
+        self.host.see_missing(segment, first, end);
         self.host.for_each_populated(
             range,
             || (),
             |address| {
                 let index = window.index_of(address);
-                self.engine
-                    .track_known(self, segment, index, Growth::Allowed);
+                if !window.is_dropping(index) {
+                    self.engine
+                        .track_known(self, segment, index, Growth::Allowed);
+                }
             },
         );
     }
@@ -512,22 +556,34 @@ unsafe impl<O: Os> Host for Pager<O> {
             taken.refused = wanted;
             return taken;
         }
-        let registered = (0..count).all(|n| window.is_registered(first + n));
-        if !registered {
-            match self.register(segment, first, first + count) {
+        let mut rest = wanted;
+        if !window.are_registered(first, first + count) {
+            // The program may have dropped what is not registered, and nobody was told: no reason to register it.
+            let known = (0..count).filter(|&n| window.is_registered(first + n));
+            let known = known.fold(0, |known, n| known | 1u64 << n);
+            rest &= self.host.populated_among(run) | known;
+            taken.holes = wanted & !rest;
+            if rest == 0 {
+                return taken;
+            }
+            let for_age = self.pressure.takes_for_age.load(Relaxed);
+            if for_age && window.hysteresis(first).refuses(rest.count_ones()) {
+                return taken;
+            }
+            let (lowest, behind) = (rest.trailing_zeros(), 64 - rest.leading_zeros());
+            match self.register(segment, first + lowest, first + behind) {
                 Ok(()) => {}
                 Err(Errno::AGAIN) => return taken,
                 Err(_) => {
                     statistics.fail(Failure::RegisterRefused);
-                    taken.refused = wanted;
+                    taken.refused = rest;
                     return taken;
                 }
             }
         }
-        let mut rest = wanted;
         if run.start.is_multiple_of(ARENA_BYTES) {
             // libc writes to the head of an arena in the child of a fork before any hook runs.
-            taken.refused = 1;
+            taken.refused = rest & 1;
             rest &= !1;
         }
         let mut reached = 0;
@@ -594,12 +650,19 @@ unsafe impl<O: Os> Host for Pager<O> {
     }
 
     fn install_zero(&self, segment: SegmentId, index: PageIndex, written: bool) -> Installed {
-        if written {
+        let installed = if written {
             // A zero page mapping would fault once more on the write.
-            return self.install(segment, index, &ZERO_PAGE);
+            self.install(segment, index, &ZERO_PAGE)
+        } else {
+            let at = self.host.page_at(segment, index);
+            self.host.installed(self.host.uffd().zero(at), at)
+        };
+        if installed == Installed::Done {
+            // It was missing.
+            let window = self.host.windows.get(segment);
+            window.set_dropping(index, index + 1, false);
         }
-        let at = self.host.page_at(segment, index);
-        self.host.installed(self.host.uffd().zero(at), at)
+        installed
     }
 
     fn wake(&self, segment: SegmentId, index: PageIndex) {

@@ -2,14 +2,18 @@
 //!
 //! Each window that ever had a managed page is one segment, for good; page `n` of the segment is page
 //! `n` of the window. Beside the segment a window keeps what the kernel knows of it: which pages are
-//! registered, and how often each was evicted (counted to 255, for `status` and tests).
+//! registered, which are about to be dropped, and how often each was evicted (counted to 255, for `status` and tests).
 //!
 //! Invariant I1: a page's `registered` bit is set only inside the gate and cleared only while
 //! the gate is closed; while one is inside the gate, a set bit and a successful move mean that
 //! the page belonged to the registered mapping (see `gate` in ARCHITECTURE.md).
+//!
+//! Invariant I2: a page's `dropping` bit is set with the gate closed, and cleared inside it or with it closed, when the page
+//! has been seen missing. A page that has it is not tracked: its thread was let go by the event, and drops it at any moment.
 
 use crate::machine::os::Os;
 use crate::memory::own::Memory;
+use crate::space::hysteresis::Hysteresis;
 use coldpress_arena::{Link, Pool, Zeroable};
 use coldpress_engine::{LEAF_PAGES, SEGMENT_PAGES, SegmentId};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
@@ -32,6 +36,10 @@ pub struct Window {
     base: AtomicUsize,
     /// One bit a page: registered with the pager's userfaultfd.
     pub registered: [AtomicU64; CHUNKS],
+    /// One bit a page: an event has told that it is about to be dropped, and it was not seen missing since.
+    dropping: [AtomicU64; CHUNKS],
+    /// How willingly each chunk is registered and unregistered.
+    hysteresis: [Hysteresis; CHUNKS],
     /// How often each page was evicted, as far as a byte counts.
     evictions: [AtomicU8; SEGMENT_PAGES as usize],
     link: AtomicU32,
@@ -107,23 +115,40 @@ impl Window {
         end
     }
 
+    /// The registered bits of the chunk of page `index`.
+    pub fn registered_in_chunk(&self, index: u32) -> u64 {
+        self.registered[(index / LEAF_PAGES) as usize].load(Relaxed)
+    }
+
+    /// The pages of the chunk of page `index` that are about to be dropped.
+    pub fn dropping_in_chunk(&self, index: u32) -> u64 {
+        self.dropping[(index / LEAF_PAGES) as usize].load(Relaxed)
+    }
+
+    /// Whether an event has told that page `index` is about to be dropped, and it was not seen missing since.
+    pub fn is_dropping(&self, index: u32) -> bool {
+        self.dropping_in_chunk(index) & 1 << (index % LEAF_PAGES) != 0
+    }
+
+    /// Pages `first..end` are about to be dropped; or they are missing.
+    pub fn set_dropping(&self, first: u32, end: u32, dropping: bool) {
+        for (word, mask) in words(&self.dropping, first, end) {
+            match dropping {
+                true => word.fetch_or(mask, Relaxed),
+                false if word.load(Relaxed) & mask != 0 => word.fetch_and(!mask, Relaxed),
+                false => 0,
+            };
+        }
+    }
+
+    /// How willingly the chunk of page `index` is registered and unregistered.
+    pub fn hysteresis(&self, index: u32) -> &Hysteresis {
+        &self.hysteresis[(index / LEAF_PAGES) as usize]
+    }
+
     /// The words of the registered bits of pages `first..end`, with the bits that are theirs.
     fn words(&self, first: u32, end: u32) -> impl Iterator<Item = (&AtomicU64, u64)> {
-        debug_assert!(
-            first <= end && end <= SEGMENT_PAGES,
-            "pages {first} to {end} of a window"
-        );
-        let mut index = first;
-        core::iter::from_fn(move || {
-            if index >= end {
-                return None;
-            }
-            let chunk_end = (index - index % LEAF_PAGES + LEAF_PAGES).min(end);
-            let mask = (!0u64 >> (64 - (chunk_end - index))) << (index % LEAF_PAGES);
-            let word = &self.registered[(index / LEAF_PAGES) as usize];
-            index = chunk_end;
-            Some((word, mask))
-        })
+        words(&self.registered, first, end)
     }
 
     /// Whether all of the pages `first..end` are registered.
@@ -145,6 +170,25 @@ impl Window {
             "nobody clears bits inside the gate (I1)"
         );
     }
+}
+
+/// The words of a bitmap of pages for pages `first..end`, with the bits that are theirs.
+fn words(
+    map: &[AtomicU64; CHUNKS],
+    first: u32,
+    end: u32,
+) -> impl Iterator<Item = (&AtomicU64, u64)> {
+    let mut index = first;
+    core::iter::from_fn(move || {
+        if index >= end {
+            return None;
+        }
+        let chunk_end = (index - index % LEAF_PAGES + LEAF_PAGES).min(end);
+        let mask = (!0u64 >> (64 - (chunk_end - index))) << (index % LEAF_PAGES);
+        let word = &map[(index / LEAF_PAGES) as usize];
+        index = chunk_end;
+        Some((word, mask))
+    })
 }
 
 /// All windows.

@@ -11,6 +11,7 @@ mod closed_memory_keeps_content;
 mod cold_memory_reads_back;
 mod decisions_are_traced;
 mod descriptor_sweeps_do_not_stop_the_pager;
+mod dropped_memory_is_left_to_the_kernel;
 mod every_codec_and_storage_keeps_content;
 mod followed_children_are_managed;
 mod foreign_memory_is_left_alone;

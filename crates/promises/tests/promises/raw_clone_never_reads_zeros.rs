@@ -32,7 +32,9 @@ fn no_child_of_a_raw_clone_is_refused_where_the_kernel_tells_of_it() {
     }
     let place = Workplace::new("raw_clone_as_natively");
     let program = place.compile("raw_clone");
-    let (outcome, _) = Managed::new(&place).budget("12M").run(&program, ["15", "24", "3"]);
+    let (outcome, _) = Managed::new(&place)
+        .budget("12M")
+        .run(&program, ["15", "24", "3"]);
     let figures = outcome.verdict().expect("nothing to skip");
     assert_eq!(figures, "OK 3 right, 0 refused", "{outcome}");
 }

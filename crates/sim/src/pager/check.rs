@@ -32,6 +32,17 @@ impl World {
         }
     }
 
+    /// No page is ever away in memory that is not registered: the kernel would fill it with zeros.
+    pub(super) fn nothing_is_away(&self, page: usize) {
+        let Some((segment, index)) = self.pager.host.place_of(page) else {
+            return;
+        };
+        match self.pager.engine.entry(segment, index) {
+            Entry::Empty | Entry::Page(_) => {}
+            entry => fail(place(page), &format!("{entry:?}, and it is unregistered")),
+        }
+    }
+
     /// What is away is remembered as it must be. The pager is still.
     fn compare_what_is_remembered(&self, page: usize, who: &str) {
         // SAFETY: no thread of the pager has this number.
@@ -72,6 +83,9 @@ impl World {
                 let known = window.is_registered(index);
                 if known && !self.kernel.space.is(page, |state| state.registered) {
                     fail(place(page), "the pager takes it for registered");
+                }
+                if !self.kernel.space.is(page, |state| state.registered) {
+                    self.nothing_is_away(page);
                 }
             }
         }

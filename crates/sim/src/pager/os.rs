@@ -459,10 +459,19 @@ impl Userfaults for Uffd {
             kernel.staging_registered.set(false);
             return Ok(());
         }
+        // Where it is refused, some of it may be done.
+        let refused = fires(Kind::UnregisterRefused);
         for page in pages(range) {
+            if refused && random().one_in(8) {
+                return Err(Errno::NOMEM);
+            }
+            if kernel.space.is(page, |state| state.registered) {
+                note(Kind::Unregistered);
+                world().nothing_is_away(page);
+            }
             kernel.space.with(page, |state| state.registered = false);
+            kernel.wake_range(AddressRange::new(page, PAGE_SIZE));
         }
-        kernel.wake_range(range);
         Ok(())
     }
 

@@ -1,0 +1,167 @@
+//! Memory that holds nothing of ours costs nothing: it is unregistered again.
+//!
+//! A page of registered memory that the program has dropped comes to a handler when it is touched again, which takes some
+//! 10 µs; the kernel alone gives it a page in a fraction of one. So where first touches come to a handler again and again
+//! ([`hysteresis`](crate::space::hysteresis)), it unregisters the memory around, after it has answered: those neighbours
+//! of the page, within its 2 MiB, of which nothing is away. It is registered again when pages of it are taken that are
+//! really there (`paging`).
+//!
+//! | what could go wrong | why it does not |
+//! |---|---|
+//! | something is away in unregistered memory, and reads as zeros | U1, U2 |
+//! | a thread waits there | the kernel wakes it, and it faults again; what a handler has read already is answered `ENOENT`, and a wake |
+//! | a change was told of and not read | nothing is done; of one that comes meanwhile see U3 |
+//! | a fork | U4 |
+//! | a raw clone | `MADV_DONTFORK` is taken back behind the end of registration, and set before anything is taken |
+//!
+//! * U1: it is done with the gate closed, so nothing is being moved out, and no worker puts anything in place.
+//! * U2: the engine says, under each list's lock, that nothing of it is away, on its way out or back, or poisoned. Pages
+//!   that are remembered as zeros are forgotten: the kernel gives zeros.
+//! * U3: an event that arose before and is read later finds memory that is not registered any more: what it tells is
+//!   true all the same (`Window::is_dropping`, which is no matter of registration).
+//! * U4: `registering` is held, so no fork is prepared, no memory is moved by a wrapper, and nothing is registered.
+//! * U5: memory that is about to be dropped is left as it is, until it was seen missing.
+//!
+//! Not while memory stands close to the budget: then fresh memory shall be held back (`fence`). Ending the registration
+//! of a part splits a mapping: what does is counted, and where there are many mappings only whole windows are unregistered,
+//! or nothing (`mapping_count`).
+
+use crate::Pager;
+use crate::machine::os::{Os, Userfaults};
+use crate::space::mapping_count::Width;
+use coldpress_engine::{Entry, LEAF_PAGES, PageIndex, SEGMENT_PAGES, SegmentId};
+use coldpress_uffd::{AddressRange, PAGE_SIZE};
+use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// As far as is looked for neighbours.
+const BLOCK_PAGES: u32 = 512;
+/// Fewer pages are not worth two mappings more.
+const LEAST_PAGES: u32 = 16;
+
+impl<O: Os> Pager<O> {
+    /// A first touch of a page was answered with zeros, by a handler: now and then the memory around is unregistered, if
+    /// nothing of it is away.
+    pub(crate) fn note_zero_fault(&self, (segment, index): (SegmentId, PageIndex)) {
+        if self.pressure.fenced.load(Relaxed) {
+            return;
+        }
+        let hysteresis = self.host.windows.get(segment).hysteresis(index);
+        if hysteresis.note_zero_fault() {
+            hysteresis.tried(self.unregister_around(segment, index));
+        }
+    }
+
+    /// Whether anything was unregistered.
+    fn unregister_around(&self, segment: SegmentId, index: PageIndex) -> bool {
+        let Some(_registering) = self.registering.try_lock() else {
+            return false;
+        };
+        let _closed = self.host.gate.close();
+        let Some(uffd) = self.host.uffd.get() else {
+            return false;
+        };
+        if uffd.is_registered(self.host.memory.staging()) != Ok(true) {
+            return false;
+        }
+        let (block, least) = match self.discovery.count.width() {
+            Width::Chunk => {
+                let first = index - index % BLOCK_PAGES;
+                (first..first + BLOCK_PAGES, LEAST_PAGES)
+            }
+            Width::Window => (0..SEGMENT_PAGES, LEAF_PAGES),
+            Width::Mapping => return false,
+        };
+        let run = self.independent_run(segment, index, &block);
+        if run.end - run.start < least {
+            return false;
+        }
+        let window = self.host.windows.get(segment);
+        let beside = |index: u32| index < SEGMENT_PAGES && window.is_registered(index);
+        if beside(run.start.wrapping_sub(1)) || beside(run.end) {
+            if block.end - block.start == SEGMENT_PAGES {
+                return false;
+            }
+            self.discovery.count.note_registration();
+        }
+        self.unregister_run(segment, run);
+        true
+    }
+
+    /// The pages around `index`, within `block`, that are registered and of which nothing is away. With the gate closed.
+    fn independent_run(
+        &self,
+        segment: SegmentId,
+        index: PageIndex,
+        block: &Range<u32>,
+    ) -> Range<u32> {
+        let chunk = index - index % LEAF_PAGES;
+        let at = index % LEAF_PAGES;
+        let around = self.independent_in_chunk(segment, chunk);
+        if around & 1 << at == 0 {
+            return index..index;
+        }
+        let before = (around << (LEAF_PAGES - 1 - at)).leading_ones();
+        let (mut start, mut end) = (index + 1 - before, index + (around >> at).trailing_ones());
+        while start > block.start && start % LEAF_PAGES == 0 {
+            let pages = self.independent_in_chunk(segment, start - LEAF_PAGES);
+            match pages.leading_ones() {
+                0 => break,
+                pages => start -= pages,
+            }
+        }
+        while end < block.end && end % LEAF_PAGES == 0 {
+            match self.independent_in_chunk(segment, end).trailing_ones() {
+                0 => break,
+                pages => end += pages,
+            }
+        }
+        start..end
+    }
+
+    /// Which pages of a chunk are registered, and none of them away or about to be dropped.
+    fn independent_in_chunk(&self, segment: SegmentId, chunk: PageIndex) -> u64 {
+        let window = self.host.windows.get(segment);
+        let mut registered = window.registered_in_chunk(chunk);
+        let range = AddressRange::new(window.address(chunk), LEAF_PAGES as usize * PAGE_SIZE);
+        // Not all that is registered is known as such: what a mapping grows by, for one.
+        let uffd = self.host.uffd.get();
+        if registered != !0 && uffd.is_some_and(|uffd| uffd.is_registered(range) == Ok(true)) {
+            registered = !0;
+        }
+        if registered == 0 {
+            return 0;
+        }
+        self.host.see_missing(segment, chunk, chunk + LEAF_PAGES);
+        registered & !self.engine.depend_on_us(segment, chunk) & !window.dropping_in_chunk(chunk)
+    }
+
+    /// Unregisters pages that nothing is remembered of but what is in place. With the gate closed, and `registering` held.
+    fn unregister_run(&self, segment: SegmentId, run: Range<u32>) {
+        let window = self.host.windows.get(segment);
+        let range = AddressRange {
+            start: window.address(run.start),
+            end: window.address(run.start) + (run.end - run.start) as usize * PAGE_SIZE,
+        };
+        for index in run.clone() {
+            if self.engine.entry(segment, index) == Entry::Zero {
+                self.engine.decommit(self, segment, index, index + 1);
+            }
+        }
+        if let Some(uffd) = self.host.uffd.get() {
+            // Where it is refused, some of it may be unregistered all the same. Memory that is registered without being
+            // known as such does no harm; the other way round it would.
+            // SAFETY: U1, U2.
+            let _ = unsafe { uffd.unregister(range) };
+        }
+        window.set_registered(run.start, run.end, false);
+        self.host.inherit_range(range);
+        for chunk in (run.start..run.end).step_by(LEAF_PAGES as usize) {
+            window.hysteresis(chunk).unregistered();
+        }
+        let s = self.host.statistics();
+        s.unregistrations.fetch_add(1, Relaxed);
+        s.unregistered_pages
+            .fetch_add(u64::from(run.end - run.start), Relaxed);
+    }
+}
