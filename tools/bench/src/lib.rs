@@ -7,6 +7,7 @@
 //! | `budget` | whether the budget is kept against a program that takes memory as fast as it can |
 //! | `idle` | what the pager costs where it has nothing to do |
 //! | `deadline` | a thread with deadlines beside memory that is compressed, and the pager's locks |
+//! | `empty` | what memory costs that is dropped and touched again |
 //! | `fork` | what it costs that memory is shared with a child |
 //! | `group` | a job that needs more than its memory group allows |
 //! | `estimate` | whether `coldpress estimate` foretells what `coldpress run` then holds |
@@ -23,6 +24,7 @@
 mod budget;
 mod calibrate;
 mod deadline;
+mod empty;
 mod estimate;
 mod first;
 mod fits;
@@ -52,6 +54,8 @@ pub enum Which {
     Idle(idle::Options),
     /// A thread with deadlines beside memory that is compressed, and the pager's locks.
     Deadline(deadline::Options),
+    /// What memory costs that is dropped and touched again, where nothing of it is away.
+    Empty(empty::Options),
     /// What it costs that memory is shared with a child.
     Fork(fork::Options),
     /// A job that needs more than its memory group allows: killed, or saved.
@@ -70,6 +74,7 @@ pub fn run(which: &Which) -> anyhow::Result<u8> {
         Which::Budget(options) => budget::run(options),
         Which::Idle(options) => idle::run(options),
         Which::Deadline(options) => deadline::run(options),
+        Which::Empty(options) => empty::run(options),
         Which::Fork(options) => fork::run(options),
         Which::Group(options) => group::run(options),
         Which::Estimate(options) => estimate::run(options),

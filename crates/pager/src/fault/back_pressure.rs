@@ -33,8 +33,6 @@ pub struct Pressure {
     pub hopeless: AtomicBool,
     /// The machine is short of memory, and this program helps out.
     pub machine_is_short: AtomicBool,
-    /// Memory stands close to the budget: what is registered stays so, that fresh memory can be held back.
-    pub fenced: AtomicBool,
     /// What is being taken goes for its age alone.
     pub takes_for_age: AtomicBool,
 }
@@ -49,7 +47,6 @@ impl Pressure {
             waiting: AtomicU32::new(0),
             hopeless: AtomicBool::new(false),
             machine_is_short: AtomicBool::new(false),
-            fenced: AtomicBool::new(false),
             takes_for_age: AtomicBool::new(false),
         }
     }

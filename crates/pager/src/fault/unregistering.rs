@@ -22,12 +22,15 @@
 //! * U4: `registering` is held, so no fork is prepared, no memory is moved by a wrapper, and nothing is registered.
 //! * U5: memory that is about to be dropped is left as it is, until it was seen missing.
 //!
-//! Not while memory stands close to the budget: then fresh memory shall be held back (`fence`). Ending the registration
-//! of a part splits a mapping: what does is counted, and where there are many mappings only whole windows are unregistered,
-//! or nothing (`mapping_count`).
+//! Close to the budget fresh memory shall be held back (`fence`): no more is unregistered at once than a sixteenth of the
+//! room that is left, which counts as filled until memory is measured again; where less than a MiB is left, nothing.
+//!
+//! Ending the registration of a part splits a mapping: what does is counted, and where there are many mappings only whole
+//! windows are unregistered, or nothing (`mapping_count`).
 
 use crate::Pager;
 use crate::machine::os::{Os, Userfaults};
+use crate::settings::watermarks::Watermarks;
 use crate::space::mapping_count::Width;
 use coldpress_engine::{Entry, LEAF_PAGES, PageIndex, SEGMENT_PAGES, SegmentId};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
@@ -38,22 +41,29 @@ use core::sync::atomic::Ordering::Relaxed;
 const BLOCK_PAGES: u32 = 512;
 /// Fewer pages are not worth two mappings more.
 const LEAST_PAGES: u32 = 16;
+/// At most one of so many parts of the room below the budget at once.
+const ROOM_PARTS: u64 = 16;
 
 impl<O: Os> Pager<O> {
     /// A first touch of a page was answered with zeros, by a handler: now and then the memory around is unregistered, if
     /// nothing of it is away.
     pub(crate) fn note_zero_fault(&self, (segment, index): (SegmentId, PageIndex)) {
-        if self.pressure.fenced.load(Relaxed) {
-            return;
-        }
+        let most = self.most_at_once();
         let hysteresis = self.host.windows.get(segment).hysteresis(index);
-        if hysteresis.note_zero_fault() {
-            hysteresis.tried(self.unregister_around(segment, index));
+        if most >= LEAST_PAGES && hysteresis.note_zero_fault() {
+            hysteresis.tried(self.unregister_around(segment, index, most));
         }
     }
 
+    /// How many pages may come to life without a handler's being asked, in view of the budget.
+    fn most_at_once(&self) -> u32 {
+        let high = Watermarks::in_force(&self.config()).high;
+        let room = high.saturating_sub(self.pressure.estimate()) / PAGE_SIZE as u64;
+        (room / ROOM_PARTS).min(BLOCK_PAGES.into()) as u32
+    }
+
     /// Whether anything was unregistered.
-    fn unregister_around(&self, segment: SegmentId, index: PageIndex) -> bool {
+    fn unregister_around(&self, segment: SegmentId, index: PageIndex, most: u32) -> bool {
         let Some(_registering) = self.registering.try_lock() else {
             return false;
         };
@@ -64,22 +74,26 @@ impl<O: Os> Pager<O> {
         if uffd.is_registered(self.host.memory.staging()) != Ok(true) {
             return false;
         }
+        let first = index - index % BLOCK_PAGES;
         let (block, least) = match self.discovery.count.width() {
-            Width::Chunk => {
-                let first = index - index % BLOCK_PAGES;
-                (first..first + BLOCK_PAGES, LEAST_PAGES)
-            }
-            Width::Window => (0..SEGMENT_PAGES, LEAF_PAGES),
-            Width::Mapping => return false,
+            Width::Chunk => (first..first + BLOCK_PAGES, LEAST_PAGES),
+            Width::Window if most == BLOCK_PAGES => (0..SEGMENT_PAGES, LEAF_PAGES),
+            _ => return false,
         };
-        let run = self.independent_run(segment, index, &block);
+        let is_whole = block.end - block.start == SEGMENT_PAGES;
+        let mut run = self.independent_run(segment, index, &block);
+        if !is_whole && run.end - run.start > most {
+            // What comes behind the page is likelier to be touched than what comes before it.
+            let start = run.start.max(index.saturating_sub(most / 8));
+            run = start..run.end.min(start + most);
+        }
         if run.end - run.start < least {
             return false;
         }
         let window = self.host.windows.get(segment);
         let beside = |index: u32| index < SEGMENT_PAGES && window.is_registered(index);
         if beside(run.start.wrapping_sub(1)) || beside(run.end) {
-            if block.end - block.start == SEGMENT_PAGES {
+            if is_whole {
                 return false;
             }
             self.discovery.count.note_registration();
@@ -143,11 +157,17 @@ impl<O: Os> Pager<O> {
             start: window.address(run.start),
             end: window.address(run.start) + (run.end - run.start) as usize * PAGE_SIZE,
         };
+        let mut fresh = 0;
         for index in run.clone() {
-            if self.engine.entry(segment, index) == Entry::Zero {
-                self.engine.decommit(self, segment, index, index + 1);
+            match self.engine.entry(segment, index) {
+                Entry::Zero => self.engine.decommit(self, segment, index, index + 1),
+                Entry::Empty => {}
+                _ => continue,
             }
+            fresh += 1;
         }
+        // As if they were there: until it is measured again nobody sees them come.
+        self.pressure.restored.fetch_add(fresh, Relaxed);
         if let Some(uffd) = self.host.uffd.get() {
             // Where it is refused, some of it may be unregistered all the same. Memory that is registered without being
             // known as such does no harm; the other way round it would.

@@ -335,9 +335,7 @@ impl<O: Os> Reclaim<O> {
         let growth = total.saturating_sub(self.last_total_bytes);
         self.last_total_bytes = total;
         let soon_over = total + 2 * growth > watermarks.high;
-        let is_close = soon_over || total > watermarks.budget() / 4 * 3;
-        self.pager.pressure.fenced.store(is_close, Relaxed);
-        if is_close {
+        if soon_over || total > watermarks.budget() / 4 * 3 {
             self.discover_idly(total);
             self.pager
                 .engine

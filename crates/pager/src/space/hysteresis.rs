@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`ZERO_FAULTS`] first touches of its pages came to a handler | it is unregistered, as far as nothing of it is away |
 //! | that could not be | twice as many are needed before it is tried again, up to [`MOST_DOUBLINGS`] times |
-//! | it was unregistered | for their age alone [`REFUSALS`] times no pages of it are taken, unless they are [`MANY`] |
+//! | it was unregistered | [`KNOWN_FAULTS`] are enough from then on; for their age alone [`REFUSALS`] times no pages of it are taken, unless they are [`MANY`] |
 
 use core::sync::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
 
 /// First touches that make a chunk be unregistered: they cost as much as registering it, taking a page and unregistering it.
 pub(crate) const ZERO_FAULTS: u16 = 8;
+/// As many as that in a chunk that was unregistered before.
+pub(crate) const KNOWN_FAULTS: u16 = 2;
 /// Tries in vain that make the next one wait longer.
 pub(crate) const MOST_DOUBLINGS: u8 = 6;
 /// How often a chunk that was unregistered is left alone.
@@ -19,12 +21,15 @@ const MOST_REFUSALS: u8 = 64;
 /// So many pages of a chunk that go together are worth registering it.
 pub(crate) const MANY: u32 = 32;
 
+/// The bit of a chunk that was unregistered before.
+const KNOWN: u8 = 1 << 7;
+
 /// The counts of one chunk. Those who write may overtake one another: a count is lost then, which does no harm.
 #[derive(Debug, Default)]
 pub struct Hysteresis {
     /// First touches that came to a handler since it was last tried to unregister the chunk.
     zero_faults: AtomicU16,
-    /// How often that was in vain, one after the other.
+    /// How often that was in vain, one after the other, and whether it ever was not (`KNOWN`).
     tries: AtomicU8,
     /// How often no pages are taken for their age.
     refusals: AtomicU8,
@@ -35,17 +40,21 @@ impl Hysteresis {
     pub(crate) fn note_zero_fault(&self) -> bool {
         let count = self.zero_faults.load(Relaxed).saturating_add(1);
         self.zero_faults.store(count, Relaxed);
-        count >= ZERO_FAULTS << self.tries.load(Relaxed).min(MOST_DOUBLINGS)
+        let tries = self.tries.load(Relaxed);
+        let least = match tries & KNOWN {
+            0 => ZERO_FAULTS,
+            _ => KNOWN_FAULTS,
+        };
+        count >= least << (tries & !KNOWN)
     }
 
     /// It was tried to unregister the chunk.
     pub(crate) fn tried(&self, done: bool) {
         self.zero_faults.store(0, Relaxed);
         let tries = self.tries.load(Relaxed);
-        let tries = if done {
-            0
-        } else {
-            (tries + 1).min(MOST_DOUBLINGS)
+        let tries = match done {
+            true => KNOWN,
+            false => tries & KNOWN | ((tries & !KNOWN) + 1).min(MOST_DOUBLINGS),
         };
         self.tries.store(tries, Relaxed);
     }
@@ -83,7 +92,10 @@ mod tests {
             chunk.tried(false);
         }
         chunk.tried(true);
-        assert_eq!(faults_until_tried(&chunk), ZERO_FAULTS);
+        for doublings in [0, 1, 2] {
+            assert_eq!(faults_until_tried(&chunk), KNOWN_FAULTS << doublings);
+            chunk.tried(false);
+        }
     }
 
     #[test]

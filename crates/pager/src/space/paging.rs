@@ -409,6 +409,38 @@ impl<O: Os> Pager<O> {
         self.register_in_window(segment, clear)
     }
 
+    /// Registers the memory of a run of which some is not registered. Which of the `wanted` pages are to be moved; what
+    /// becomes of the others `taken` says. Inside the gate.
+    fn register_what_is_there(
+        &self,
+        segment: SegmentId,
+        (first, count): (PageIndex, u32),
+        taken: &mut Taken,
+        wanted: u64,
+    ) -> u64 {
+        let window = self.host.windows.get(segment);
+        // The program may have dropped what is not registered, and nobody was told: no reason to register it.
+        let known = (0..count).filter(|&n| window.is_registered(first + n));
+        let known = known.fold(0, |known, n| known | 1u64 << n);
+        let run = AddressRange::new(window.address(first), count as usize * PAGE_SIZE);
+        let rest = wanted & (self.host.populated_among(run) | known);
+        taken.holes = wanted & !rest;
+        let for_age = self.pressure.takes_for_age.load(Relaxed);
+        if rest == 0 || for_age && window.hysteresis(first).refuses(rest.count_ones()) {
+            return 0;
+        }
+        let (lowest, behind) = (rest.trailing_zeros(), 64 - rest.leading_zeros());
+        match self.register(segment, first + lowest, first + behind) {
+            Ok(()) => return rest,
+            Err(Errno::AGAIN) => {}
+            Err(_) => {
+                self.host.statistics().fail(Failure::RegisterRefused);
+                taken.refused = rest;
+            }
+        }
+        0
+    }
+
     /// Registers `range`, which lies in one window. Inside the gate.
     pub(crate) fn register_in_window(
         &self,
@@ -544,7 +576,6 @@ unsafe impl<O: Os> Host for Pager<O> {
 
     fn take(&self, segment: SegmentId, first: PageIndex, wanted: u64, slot: StagingSlot) -> Taken {
         let window = self.host.windows.get(segment);
-        let statistics = self.host.statistics();
         let count = 64 - wanted.leading_zeros();
         let mut taken = Taken::default();
         let run = AddressRange {
@@ -558,32 +589,11 @@ unsafe impl<O: Os> Host for Pager<O> {
         }
         let mut rest = wanted;
         if !window.are_registered(first, first + count) {
-            // The program may have dropped what is not registered, and nobody was told: no reason to register it.
-            let known = (0..count).filter(|&n| window.is_registered(first + n));
-            let known = known.fold(0, |known, n| known | 1u64 << n);
-            rest &= self.host.populated_among(run) | known;
-            taken.holes = wanted & !rest;
-            if rest == 0 {
-                return taken;
-            }
-            let for_age = self.pressure.takes_for_age.load(Relaxed);
-            if for_age && window.hysteresis(first).refuses(rest.count_ones()) {
-                return taken;
-            }
-            let (lowest, behind) = (rest.trailing_zeros(), 64 - rest.leading_zeros());
-            match self.register(segment, first + lowest, first + behind) {
-                Ok(()) => {}
-                Err(Errno::AGAIN) => return taken,
-                Err(_) => {
-                    statistics.fail(Failure::RegisterRefused);
-                    taken.refused = rest;
-                    return taken;
-                }
-            }
+            rest = self.register_what_is_there(segment, (first, count), &mut taken, rest);
         }
-        if run.start.is_multiple_of(ARENA_BYTES) {
+        if rest & 1 != 0 && run.start.is_multiple_of(ARENA_BYTES) {
             // libc writes to the head of an arena in the child of a fork before any hook runs.
-            taken.refused = rest & 1;
+            taken.refused = 1;
             rest &= !1;
         }
         let mut reached = 0;
