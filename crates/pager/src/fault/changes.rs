@@ -45,6 +45,10 @@ impl<O: Os> Pager<O> {
         match operation {
             Operation::Remove(range) => {
                 self.forget(range);
+                // What a mapping has grown by is registered, and may have no window yet; discovery would make one.
+                for part in parts(range) {
+                    let _ = self.window_for(part.base);
+                }
                 host.note_dropping(range, true);
             }
             Operation::Dropped(range) => self.forget(range),
