@@ -2,9 +2,9 @@
 //!
 //! | what happens | and then |
 //! |---|---|
-//! | [`ZERO_FAULTS`] first touches of its pages came to a handler | it is unregistered, as far as nothing of it is away |
-//! | that could not be | twice as many are needed before it is tried again, up to [`MOST_DOUBLINGS`] times |
-//! | it was unregistered | [`KNOWN_FAULTS`] are enough from then on; for their age alone [`REFUSALS`] times no pages of it are taken, unless they are [`MANY`] |
+//! | `ZERO_FAULTS` first touches of its pages came to a handler | it is unregistered, as far as nothing of it is away |
+//! | that could not be | twice as many are needed before it is tried again, up to `MOST_DOUBLINGS` times |
+//! | it was unregistered | `KNOWN_FAULTS` are enough from then on; for their age alone `REFUSALS` times no pages of it are taken, unless they are `MANY` |
 
 use core::sync::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
 
