@@ -15,7 +15,13 @@ Examples:
   qemu-img convert image.qcow2 'nbd+unix:///disk?socket=/run/user/1000/disk.sock'
   qemu-io -f raw 'nbd+unix:///disk?socket=/run/user/1000/disk.sock' -c 'read 0 4k'
 
-The disk is memory: what it holds ends with the command (SIGINT, SIGTERM). Its snapshots are exports of their own names.";
+The disk is memory: what it holds ends with the command (SIGINT, SIGTERM). Its snapshots are exports of their own names.
+
+  coldpress disk serve --backing image.raw --socket /run/user/1000/disk.sock
+  coldpress disk serve --backing image.raw --size 20G --socket /run/user/1000/disk.sock
+
+With --backing it is a cache in compressed memory before a file or block device. What a client has flushed is there, in
+its place; the rest follows when the command ends, or memory is wanted for what is used more.";
 
 /// Arguments of `coldpress disk`.
 #[derive(Debug, Args)]
@@ -42,6 +48,8 @@ pub enum DiskCommand {
     Reset(ResetArguments),
     /// Change the memory limit: 1G, or none
     Limit(LimitArguments),
+    /// Write what only memory holds to the backing file, and sync it
+    Flush(TargetArguments),
     /// Compress all that is not compressed yet, however young
     Idle(TargetArguments),
     /// Store what is compressed anew, denser (codec press)
@@ -51,13 +59,23 @@ pub enum DiskCommand {
 /// Arguments of `coldpress disk serve`.
 #[derive(Debug, Args)]
 pub struct ServeArguments {
-    /// Size of the disk: 512M, 4G, a multiple of 4096
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub size: u64,
-    /// The most memory that its content may take, tables included: 1G. What can
-    /// not be held is refused with "no space" [default: none]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub mem_limit: Option<u64>,
+    /// Size of the disk: 512M, 4G, a multiple of 4096. With --backing: that of the
+    /// file; one that does not exist is created
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, required_unless_present = "backing")]
+    pub size: Option<u64>,
+    /// Be a write-back cache before this file or block device
+    #[arg(long, value_name = "PATH")]
+    pub backing: Option<PathBuf>,
+    /// The most memory that its content may take, tables included: 1G, 25%. What can
+    /// not be held is refused with "no space", or goes to the backing file
+    /// [default: none; with --backing 20%]
+    #[arg(long, value_name = "SIZE|PERCENT", value_parser = parse_memory)]
+    pub mem_limit: Option<Memory>,
+    /// After the limit was reached, hold new pages again when memory is down to this
+    /// share of it, in percent
+    #[arg(long, value_name = "PERCENT", default_value = "90", requires = "backing",
+        value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub accept_threshold: u64,
     /// How pages are compressed: lz4, zstd:1, …
     /// [default: press where the processor has vectors for it, otherwise lz4]
     #[arg(long, value_name = "NAME", value_parser = choice::parse_codec)]
@@ -141,6 +159,27 @@ pub struct LimitArguments {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit(pub Option<u64>);
 
+/// An amount of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// So many bytes.
+    Bytes(u64),
+    /// A share of the memory that this process may use.
+    Percent(u64),
+}
+
+fn parse_memory(text: &str) -> Result<Memory, String> {
+    match text.strip_suffix('%') {
+        None => parse_size(text).map(Memory::Bytes),
+        Some(share) => match share.parse() {
+            Ok(share @ 1..=100) => Ok(Memory::Percent(share)),
+            _ => Err(format!(
+                "cannot read {text:?} as a share of memory: write 1% to 100%, without a fraction"
+            )),
+        },
+    }
+}
+
 fn parse_size(text: &str) -> Result<u64, String> {
     size::parse_bytes(text).ok_or_else(|| {
         size::refuse_ambiguous(text).unwrap_or_else(|| {
@@ -183,6 +222,8 @@ mod tests {
             assert!(parse_name(name).is_err(), "{name}");
         }
         assert_eq!(parse_limit("none"), Ok(Limit(None)));
+        assert_eq!(parse_memory("20%"), Ok(Memory::Percent(20)));
+        assert!(parse_memory("0%").is_err() && parse_memory("101%").is_err());
         assert_eq!(parse_limit("64M"), Ok(Limit(Some(64 << 20))));
         assert!(parse_limit("64MB").unwrap_err().contains("64MiB"));
     }

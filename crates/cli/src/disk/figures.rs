@@ -1,9 +1,10 @@
 //! The figures of a disk: as JSON, as a line of a table, and one below the other.
 
+use super::content::Content;
 use crate::grid;
 use crate::size::{format_bytes, format_count};
 use crate::streams::visible;
-use coldpress_disk::{Disk, Statistics};
+use coldpress_disk::{CacheStatistics, Statistics};
 use coldpress_nbd::ServerCounts;
 use serde_json::{Map, Value, json};
 
@@ -22,34 +23,17 @@ const MM_STAT: [&str; 9] = [
 const IO_STAT: [&str; 4] = ["failed_reads", "failed_writes", "invalid_io", "notify_free"];
 
 /// All that is known of a disk.
-pub fn to_json(name: &str, disk: &Disk, server: &ServerCounts, listens: &[String]) -> Value {
-    let s: Statistics = disk.statistics();
-    let mut figures = Map::new();
-    let values = [
-        s.orig_data_size,
-        s.compr_data_size,
-        s.mem_used_total,
-        s.mem_limit,
-        s.mem_used_max,
-        s.same_pages,
-        s.pages_compacted,
-        s.huge_pages,
-        s.huge_pages_since,
-        s.failed_reads,
-        s.failed_writes,
-        s.invalid_io,
-        s.notify_free,
-    ];
-    for (name, value) in MM_STAT.into_iter().chain(IO_STAT).zip(values) {
-        figures.insert(name.to_owned(), value.into());
-    }
+pub fn to_json(name: &str, content: &Content, server: &ServerCounts, listens: &[String]) -> Value {
+    let cache = content.cache_statistics();
+    let s = cache.map_or_else(|| content.disk().statistics(), |cache| cache.disk);
+    let mut figures = mm_and_io_stat(&s);
     let more = json!({
         "schema_version": 1,
         "name": name,
         "pid": std::process::id(),
         "listens": listens,
-        "snapshots": disk.snapshots(),
-        "read_only": disk.volume().is_read_only(),
+        "snapshots": content.disk().snapshots(),
+        "read_only": content.is_read_only(),
         "codec": s.codec.to_string(),
         "storage": s.storage.name(),
         "disksize": s.disksize,
@@ -72,10 +56,62 @@ pub fn to_json(name: &str, disk: &Disk, server: &ServerCounts, listens: &[String
             "failed": server.whole.failed_requests,
         },
     });
-    if let Value::Object(more) = more {
-        figures.extend(more);
+    let cache = cache.map(|cache| of_cache(&cache, content));
+    for more in [Some(more), cache].into_iter().flatten() {
+        if let Value::Object(more) = more {
+            figures.extend(more);
+        }
     }
     Value::Object(figures)
+}
+
+/// What a cache has besides, under zswap's names.
+fn of_cache(c: &CacheStatistics, content: &Content) -> Value {
+    json!({
+        "backing": content.path(),
+        "stored_pages": c.stored_pages,
+        "pool_total_size": c.pool_total_size,
+        "same_filled_pages": c.same_filled_pages,
+        "stored_incompressible_pages": c.stored_incompressible_pages,
+        "written_back_pages": c.written_back_pages,
+        "pool_limit_hit": c.pool_limit_hit,
+        "reject_compress_poor": c.reject_compress_poor,
+        "reject_compress_fail": c.reject_compress_fail,
+        "reject_alloc_fail": c.reject_alloc_fail,
+        "reject_reclaim_fail": c.reject_reclaim_fail,
+        "dirty_pages": c.dirty_pages,
+        "evicted_pages": c.evicted_pages,
+        "written_through_pages": c.written_through_pages,
+        "read_hits": c.read_hits,
+        "read_misses": c.read_misses,
+        "backing_read_errors": c.backing_read_errors,
+        "backing_write_errors": c.backing_write_errors,
+        "backing_sync_errors": c.backing_sync_errors,
+        "syncs": c.syncs,
+    })
+}
+
+fn mm_and_io_stat(s: &Statistics) -> Map<String, Value> {
+    let mut figures = Map::new();
+    let values = [
+        s.orig_data_size,
+        s.compr_data_size,
+        s.mem_used_total,
+        s.mem_limit,
+        s.mem_used_max,
+        s.same_pages,
+        s.pages_compacted,
+        s.huge_pages,
+        s.huge_pages_since,
+        s.failed_reads,
+        s.failed_writes,
+        s.invalid_io,
+        s.notify_free,
+    ];
+    for (name, value) in MM_STAT.into_iter().chain(IO_STAT).zip(values) {
+        figures.insert(name.to_owned(), value.into());
+    }
+    figures
 }
 
 /// A line for each disk.
@@ -89,6 +125,7 @@ pub fn table(disks: &[Value]) -> String {
         ("TOTAL", false),
         ("LIMIT", false),
         ("PEAK", false),
+        ("DIRTY", false),
         ("CLIENTS", false),
         ("SNAPSHOTS", false),
     ];
@@ -108,6 +145,9 @@ pub fn table(disks: &[Value]) -> String {
             bytes(disk, "mem_used_total"),
             limit,
             bytes(disk, "mem_used_max"),
+            disk["dirty_pages"]
+                .as_u64()
+                .map_or("-".to_owned(), |pages| format_bytes(pages * 4096)),
             disk["clients"].to_string(),
             disk["snapshots"].as_array().map_or(0, Vec::len).to_string(),
         ]

@@ -23,6 +23,7 @@ pub enum Request {
     Reset { force: bool },
     Limit { bytes: Option<u64> },
     Idle,
+    Flush,
     Recompress,
 }
 
