@@ -239,8 +239,20 @@ fn a_file_that_cannot_be_cached_is_refused_with_the_reason() {
             "1..=100",
         ),
         (
+            vec!["--size", "8M", "--writeback", file],
+            "would be overwritten",
+        ),
+        (
             vec!["--size", "8M", "--accept-threshold", "50"],
-            "--backing",
+            "--backing <PATH>|--writeback <PATH>",
+        ),
+        (
+            vec!["--size", "8M", "--backing", file, "--writeback", new],
+            "cannot be used with",
+        ),
+        (
+            vec!["--size", "8M", "--writeback-limit", "1G"],
+            "--writeback",
         ),
     ] {
         let mut command = coldpress();
@@ -261,4 +273,67 @@ fn a_file_that_cannot_be_cached_is_refused_with_the_reason() {
     assert_eq!(served.figure("disksize"), 8 << 20);
     served.stop();
     assert_eq!(fs::metadata(new).unwrap().len(), 8 << 20);
+}
+
+/// Promise: with `--writeback` a disk holds more than its memory limit; what goes to the file can be read by nobody else.
+#[test]
+fn a_disk_with_a_write_back_file_holds_more_than_its_memory() {
+    let files = Directory::new("writeback-files");
+    let file = files.path("tier");
+    let options = ["--size", "32M", "--mem-limit", "4M", "--writeback"];
+    let options: Vec<&str> = options
+        .into_iter()
+        .chain([file.to_str().unwrap()])
+        .collect();
+    let served = Served::start("writeback", &options);
+    assert!(!file.exists(), "it has no name");
+    let mut client = Client::connect(&served.directory.path("nbd.sock"));
+    let command = Command::Write { fua: true };
+    for n in 0..3000 {
+        let data = page(n, n * 3);
+        client.ask(command, n * PAGE as u64, &data, 0).unwrap();
+    }
+    // What is on the medium, through the descriptor of the process.
+    let pid = served.child.id();
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    let of_tier = |path: &std::path::PathBuf| {
+        let target = fs::read_link(path).unwrap_or_default();
+        target.to_string_lossy().contains("/tier (deleted)")
+    };
+    let mut paths = descriptors.map(|entry| entry.path());
+    let on_medium = fs::read(paths.find(of_tier).unwrap()).unwrap();
+    assert!(on_medium.iter().filter(|&&byte| byte != 0).count() > 1 << 20);
+    let noise = page(77, 77 * 3);
+    let is_there = on_medium
+        .windows(32)
+        .any(|window| *window == noise[1024..1056]);
+    assert!(!is_there, "a page can be read");
+    let mut read = vec![0; PAGE];
+    for n in (0..3000).rev() {
+        client.read(n * PAGE as u64, &mut read).unwrap();
+        assert!(read == page(n, n * 3), "page {n}");
+    }
+    drop(client);
+    let figures = served.figures();
+    for name in ["bd_count", "bd_reads", "bd_writes"] {
+        assert!(figures[name].as_u64().unwrap() > 500, "{name}: {figures}");
+    }
+    assert!(served.figure("mem_used_max") <= 5 << 20, "{figures}");
+    served.done("idle");
+    assert!(served.done("writeback idle").contains("0 held"));
+    assert!(
+        served
+            .done("writeback huge")
+            .contains("0 pages written back")
+    );
+    assert!(served.done("status -v").contains("bd_stat"));
+    assert!(served.refused("flush").contains("ends with it"));
+    assert!(served.refused("snapshot x").contains("without --writeback"));
+    served.done("reset --force");
+    assert_eq!(served.figure("bd_count"), 0);
+    served.stop();
+    assert_eq!(fs::read_dir(files.path("")).unwrap().count(), 0);
+    let plain = Served::start("writeback-none", &["--size", "8M"]);
+    assert!(plain.refused("writeback all").contains("--writeback PATH"));
+    plain.stop();
 }

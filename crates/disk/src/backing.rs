@@ -1,4 +1,6 @@
-//! What a cache writes back to: pages that outlive it.
+//! What a cache writes back to.
+
+use std::sync::Arc;
 
 /// Why a backing store refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,7 +14,7 @@ pub enum BackingError {
     NoSpace,
 }
 
-/// Pages that outlive a cache: a file, a block device.
+/// The pages behind a cache: a file, a block device, a write-back tier.
 ///
 /// All offsets and lengths are multiples of a page, and lie within [`size_bytes`](Backing::size_bytes). Methods are
 /// called by several threads at once, but never two of them for one page.
@@ -46,4 +48,51 @@ pub trait Backing: Send + Sync {
 
     /// How far from `offset` on the store is alike, `length` bytes at most, a page at least; and whether it is a hole.
     fn extent(&self, offset: u64, length: u64) -> (u64, bool);
+
+    /// Whether its content outlives the cache. If not, a flush has nothing to do, and pages of zeros are not worth
+    /// holding.
+    fn outlives(&self) -> bool {
+        true
+    }
+
+    /// The cache has newer pages than the store, which may forget its own.
+    fn overwritten(&self, offset: u64, length: u64) {
+        let _ = (offset, length);
+    }
+
+    /// Bytes of memory that it takes, which count as the cache's.
+    fn memory_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// What is shared is what it is.
+impl<B: Backing + ?Sized> Backing for Arc<B> {
+    fn size_bytes(&self) -> u64 {
+        (**self).size_bytes()
+    }
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackingError> {
+        (**self).read(offset, buffer)
+    }
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), BackingError> {
+        (**self).write(offset, data)
+    }
+    fn zero(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), BackingError> {
+        (**self).zero(offset, length, may_punch)
+    }
+    fn sync(&self) -> Result<(), BackingError> {
+        (**self).sync()
+    }
+    fn extent(&self, offset: u64, length: u64) -> (u64, bool) {
+        (**self).extent(offset, length)
+    }
+    fn outlives(&self) -> bool {
+        (**self).outlives()
+    }
+    fn overwritten(&self, offset: u64, length: u64) {
+        (**self).overwritten(offset, length);
+    }
+    fn memory_bytes(&self) -> u64 {
+        (**self).memory_bytes()
+    }
 }

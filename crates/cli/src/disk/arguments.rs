@@ -3,9 +3,10 @@
 use crate::choice;
 use crate::duration;
 use crate::size;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use coldpress_codec::CodecKind;
 use coldpress_storage::StorageKind;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -20,7 +21,7 @@ The disk is memory: what it holds ends with the command (SIGINT, SIGTERM). Its s
   coldpress disk serve --backing image.raw --socket /run/user/1000/disk.sock
   coldpress disk serve --backing image.raw --size 20G --socket /run/user/1000/disk.sock
 
-With --backing it is a cache in compressed memory before a file or block device. What a client has flushed is there, in
+With --writeback pages that are not used go to a file that ends with the command, too. With --backing it is a cache in compressed memory before a file or block device. What a client has flushed is there, in
 its place; the rest follows when the command ends, or memory is wanted for what is used more.";
 
 /// Arguments of `coldpress disk`.
@@ -50,7 +51,10 @@ pub enum DiskCommand {
     Limit(LimitArguments),
     /// Write what only memory holds to the backing file, and sync it
     Flush(TargetArguments),
-    /// Compress all that is not compressed yet, however young
+    /// Write pages to the file behind the disk, and hold them no longer: those that are idle
+    /// (not used since `coldpress disk idle`), huge (not compressible), or all
+    Writeback(WritebackArguments),
+    /// Compress all that is not compressed yet, however young, and mark it as idle
     Idle(TargetArguments),
     /// Store what is compressed anew, denser (codec press)
     Recompress(TargetArguments),
@@ -64,8 +68,15 @@ pub struct ServeArguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, required_unless_present = "backing")]
     pub size: Option<u64>,
     /// Be a write-back cache before this file or block device
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", group = "behind")]
     pub backing: Option<PathBuf>,
+    /// Keep pages that are not used, or do not compress, in this file, encrypted. It must
+    /// not exist, and has no name while it is used. A block device is overwritten
+    #[arg(long, value_name = "PATH", group = "behind")]
+    pub writeback: Option<PathBuf>,
+    /// Write no more than this to the write-back file in a day: 10G [default: no limit]
+    #[arg(long, value_name = "SIZE", requires = "writeback", value_parser = parse_size)]
+    pub writeback_limit: Option<u64>,
     /// The most memory that its content may take, tables included: 1G, 25%. What can
     /// not be held is refused with "no space", or goes to the backing file
     /// [default: none; with --backing 20%]
@@ -73,7 +84,7 @@ pub struct ServeArguments {
     pub mem_limit: Option<Memory>,
     /// After the limit was reached, hold new pages again when memory is down to this
     /// share of it, in percent
-    #[arg(long, value_name = "PERCENT", default_value = "90", requires = "backing",
+    #[arg(long, value_name = "PERCENT", default_value = "90", requires = "behind",
         value_parser = clap::value_parser!(u64).range(1..=100))]
     pub accept_threshold: u64,
     /// How pages are compressed: lz4, zstd:1, …
@@ -153,6 +164,28 @@ pub struct LimitArguments {
     pub limit: Limit,
     #[command(flatten)]
     pub target: TargetArguments,
+}
+
+/// Arguments of `coldpress disk writeback`.
+#[derive(Debug, Args)]
+pub struct WritebackArguments {
+    /// Which pages
+    #[arg(value_enum, value_name = "WHICH")]
+    pub which: Pages,
+    #[command(flatten)]
+    pub target: TargetArguments,
+}
+
+/// Pages that are written back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pages {
+    /// Those that were not used since they were marked
+    Idle,
+    /// Those that do not compress
+    Huge,
+    /// All that are held
+    All,
 }
 
 /// A memory limit in bytes, or none.

@@ -107,11 +107,13 @@ impl Control {
             }
             Request::Idle => {
                 let before = disk.statistics().mem_used_total;
+                self.content.mark_idle();
                 disk.settle();
                 let after = disk.statistics().mem_used_total;
                 Ok(json!({ "mem_used_before": before, "mem_used_total": after }))
             }
             Request::Flush => self.content.flush(),
+            Request::Writeback { which } => self.content.write_back(*which),
             Request::Recompress => match disk.recompress() {
                 Recompressed::Done { pages, saved_bytes } => {
                     Ok(json!({ "pages": pages, "saved_bytes": saved_bytes }))
@@ -145,7 +147,7 @@ impl Control {
                 Err("clients are connected: disconnect them, or use --force".to_owned())
             }
             _ => {
-                self.content.ram_disk("reset")?.reset();
+                self.content.reset()?;
                 Ok(json!({}))
             }
         }

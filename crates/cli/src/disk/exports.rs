@@ -3,7 +3,7 @@
 //! The disk is the default export, and that of its name; a snapshot is one under its own. A client that has found a
 //! snapshot keeps it; once it is dropped, what the client reads fails.
 
-use super::content::Content;
+use super::content::{Behind, Content};
 use coldpress_disk::{BackingError, Cache, Extent as DiskExtent, IoError, Volume};
 use coldpress_nbd::{Export, Exports, Extent, Failure};
 use std::sync::Arc;
@@ -147,7 +147,8 @@ impl Exports for OfDisk {
     fn names(&self) -> Vec<(String, String)> {
         let description = match &self.content {
             Content::Ram(_) => "compressed RAM disk".to_owned(),
-            Content::Cached(_, path) => format!("cache of {}", path.display()),
+            Content::Cached(_, Behind::File(path)) => format!("cache of {}", path.display()),
+            Content::Cached(_, Behind::Tier(_)) => "compressed RAM disk".to_owned(),
         };
         let disk = (self.name.clone(), description);
         let snapshots = self.content.disk().snapshots().into_iter();

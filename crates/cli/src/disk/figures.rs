@@ -4,7 +4,7 @@ use super::content::Content;
 use crate::grid;
 use crate::size::{format_bytes, format_count};
 use crate::streams::visible;
-use coldpress_disk::{CacheStatistics, Statistics};
+use coldpress_disk::{CacheStatistics, Statistics, TierStore};
 use coldpress_nbd::ServerCounts;
 use serde_json::{Map, Value, json};
 
@@ -20,6 +20,7 @@ const MM_STAT: [&str; 9] = [
     "huge_pages",
     "huge_pages_since",
 ];
+const BD_STAT: [&str; 3] = ["bd_count", "bd_reads", "bd_writes"];
 const IO_STAT: [&str; 4] = ["failed_reads", "failed_writes", "invalid_io", "notify_free"];
 
 /// All that is known of a disk.
@@ -57,7 +58,8 @@ pub fn to_json(name: &str, content: &Content, server: &ServerCounts, listens: &[
         },
     });
     let cache = cache.map(|cache| of_cache(&cache, content));
-    for more in [Some(more), cache].into_iter().flatten() {
+    let tier = content.tier().map(of_tier);
+    for more in [Some(more), cache, tier].into_iter().flatten() {
         if let Value::Object(more) = more {
             figures.extend(more);
         }
@@ -88,6 +90,34 @@ fn of_cache(c: &CacheStatistics, content: &Content) -> Value {
         "backing_write_errors": c.backing_write_errors,
         "backing_sync_errors": c.backing_sync_errors,
         "syncs": c.syncs,
+    })
+}
+
+/// What a write-back tier has besides; `bd_stat` under zram's names.
+fn of_tier(tier: &TierStore) -> Value {
+    let c = tier.counts();
+    json!({
+        "bd_count": c.records,
+        "bd_reads": c.reads,
+        "bd_writes": c.writes,
+        "writeback_limit_left": tier.budget_left(),
+        "tier": {
+            "live_bytes": c.live_bytes,
+            "written_bytes": c.written_bytes,
+            "cleaned_segments": c.cleaned_segments,
+            "moved_records": c.moved_records,
+            "damaged_reads": c.damaged_reads,
+            "reread_records": c.reread_records,
+            "lost_records": c.lost_records,
+            "read_errors": c.read_errors,
+            "short_reads": c.short_reads,
+            "write_errors": c.write_errors,
+            "no_space_errors": c.no_space_errors,
+            "short_writes": c.short_writes,
+            "discard_errors": c.discard_errors,
+            "refused_full": c.refused_full,
+            "refused_budget": c.refused_budget,
+        },
     })
 }
 
@@ -165,6 +195,9 @@ pub fn lines(disk: &Value) -> String {
         vec!["mm_stat".to_owned(), stat(&MM_STAT)],
         vec!["io_stat".to_owned(), stat(&IO_STAT)],
     ];
+    if disk[BD_STAT[0]].is_u64() {
+        rows.push(vec!["bd_stat".to_owned(), stat(&BD_STAT)]);
+    }
     let figures = disk.as_object().into_iter().flatten();
     let flat = figures.flat_map(|(name, value)| match value {
         Value::Object(inner) => inner
@@ -184,6 +217,7 @@ fn shown(value: &Value) -> String {
             true => "none".to_owned(),
             false => all.iter().map(shown).collect::<Vec<_>>().join(", "),
         },
+        Value::Null => "none".to_owned(),
         value => value
             .as_u64()
             .map_or_else(|| value.to_string(), format_count),

@@ -1,5 +1,6 @@
 //! What goes over the control socket: a request and an answer, one line of JSON each.
 
+use super::arguments::Pages;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -24,6 +25,7 @@ pub enum Request {
     Limit { bytes: Option<u64> },
     Idle,
     Flush,
+    Writeback { which: Pages },
     Recompress,
 }
 

@@ -131,6 +131,7 @@ impl Core {
             table.hold(page as u32, state);
             table.bytes()
         };
+        let bytes = bytes + self.backing.memory_bytes();
         self.volume().shared.more_tables.store(bytes, Relaxed);
     }
 
@@ -196,7 +197,9 @@ impl Core {
     }
 
     fn populate(&self, page: u64, content: &[u8]) {
-        if !self.accepts() {
+        // What a store of zeros has none of costs no row of the table.
+        let is_nothing = || !self.backing.outlives() && content.iter().all(|&byte| byte == 0);
+        if !self.accepts() || is_nothing() {
             return;
         }
         match self.volume().write(page * PAGE, content) {
@@ -230,6 +233,9 @@ impl Core {
             }
             match self.write_to_pool(at, piece, held) {
                 Ok(()) => {
+                    if held != Some(State::Dirty) {
+                        self.backing.overwritten(page * PAGE, PAGE);
+                    }
                     self.hold(page, State::Dirty);
                     return Ok(());
                 }

@@ -18,11 +18,16 @@ mod file;
 mod shrinker;
 mod statistics;
 mod table;
+mod tier_file;
+mod tier_store;
 mod write_back;
 
 pub use file::{BackingFile, OpenError};
 pub use shrinker::Shortage;
 pub use statistics::CacheStatistics;
+pub use tier_file::TierFile;
+pub use tier_store::TierStore;
+pub use write_back::Which;
 
 use crate::backing::Backing;
 use crate::disk::{Disk, Options};
@@ -209,6 +214,16 @@ impl Cache {
     /// Evicts the least recently used pages, so many at most, after writing them back. How many.
     pub fn shrink(&self, pages: usize) -> u64 {
         self.core.evict_coldest(pages)
+    }
+
+    /// All pages that are held are idle until they are used.
+    pub fn mark_idle(&self) {
+        self.core.table.lock().mark_idle();
+    }
+
+    /// Evicts pages, after writing them back (zram: `writeback`). How many.
+    pub fn write_back(&self, which: Which) -> u64 {
+        self.core.evict_all(which)
     }
 
     /// What it holds, and what it has done.

@@ -69,6 +69,8 @@ pub(crate) struct Table {
     /// Pages written back since the last sync began; some are dirty again, or gone.
     written: Vec<u32>,
     dirty: u64,
+    /// The last node, in the order of the list, of those that were marked as idle and not used since.
+    idle: u32,
 }
 
 impl Default for Table {
@@ -85,6 +87,7 @@ impl Default for Table {
             by_page: HashMap::default(),
             written: Vec::new(),
             dirty: 0,
+            idle: ENDS,
         }
     }
 }
@@ -178,6 +181,21 @@ impl Table {
         std::iter::from_fn(next).take(most).collect()
     }
 
+    /// All pages are idle until they are used.
+    pub(crate) fn mark_idle(&mut self) {
+        self.idle = self.nodes[ENDS as usize].before;
+    }
+
+    /// The pages that were not used since they were marked.
+    pub(crate) fn idle(&self) -> Vec<u32> {
+        let last = self.idle;
+        let pages = self.coldest(if last == ENDS { 0 } else { usize::MAX });
+        let end = pages
+            .iter()
+            .position(|page| self.by_page.get(page) == Some(&last));
+        pages[..end.map_or(0, |end| end + 1)].to_vec()
+    }
+
     /// Pages that must be written before a sync means anything, in their order.
     pub(crate) fn to_be_written(&self) -> Vec<u32> {
         let pages = self.by_page.iter();
@@ -201,6 +219,9 @@ impl Table {
 
     fn unlink(&mut self, node: u32) {
         let Node { before, after, .. } = self.nodes[node as usize];
+        if self.idle == node {
+            self.idle = before;
+        }
         self.nodes[before as usize].after = after;
         self.nodes[after as usize].before = before;
     }
@@ -249,6 +270,22 @@ mod tests {
         assert_eq!(table.coldest(3), [9, 3, 5]);
         assert_eq!(table.to_be_written(), [5, 9]);
         table.check_invariants();
+    }
+
+    #[test]
+    fn pages_are_idle_until_they_are_used() {
+        let mut table = Table::default();
+        assert_eq!(table.idle(), []);
+        (0..5).for_each(|page| table.hold(page, State::Clean));
+        table.mark_idle();
+        table.hold(9, State::Clean);
+        table.touch(4);
+        table.remove(3);
+        table.touch(1);
+        assert_eq!(table.idle(), [0, 2]);
+        table.touch(2);
+        table.touch(0);
+        assert_eq!(table.idle(), []);
     }
 
     #[test]

@@ -9,12 +9,29 @@ use crate::error::IoError;
 use crate::io_counts::count;
 use std::sync::atomic::Ordering::SeqCst;
 
+/// Pages that are evicted between two syncs.
+const BATCH_PAGES: usize = 1024;
+
+/// Which pages are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All that are held.
+    All,
+    /// Those that were not used since they were [marked](super::Cache::mark_idle).
+    Idle,
+    /// Those that do not compress.
+    Huge,
+}
+
 /// Bytes that compaction moves after a batch.
 const COMPACTED_BYTES: usize = 8 << 20;
 
 impl Core {
     /// All that was written before is in the store, and stays there.
     pub(crate) fn flush(&self) -> Result<(), IoError> {
+        if !self.backing.outlives() {
+            return Ok(());
+        }
         let dirty = self.table.lock().to_be_written();
         let written = self.write_back(&dirty);
         let synced = self.sync();
@@ -104,15 +121,18 @@ impl Core {
 
     /// Evicts the least recently used pages, after writing back those that only the pool has. How many.
     pub(crate) fn evict_coldest(&self, most: usize) -> u64 {
-        let (mut pages, is_dirty) = {
-            let table = self.table.lock();
-            let pages = table.coldest(most);
-            let is_dirty = pages
-                .iter()
-                .any(|page| table.get(*page) != Some(State::Clean));
-            (pages, is_dirty)
-        };
+        let pages = self.table.lock().coldest(most);
+        self.evict(pages)
+    }
+
+    /// Evicts these pages, as far as they can be written back.
+    fn evict(&self, mut pages: Vec<u32>) -> u64 {
         pages.sort_unstable();
+        let is_dirty = {
+            let table = self.table.lock();
+            let is_dirty = |page: &u32| table.get(*page) != Some(State::Clean);
+            pages.iter().any(is_dirty)
+        };
         if is_dirty {
             // Errors are counted; those pages stay.
             let _ = self.write_back(&pages);
@@ -127,6 +147,23 @@ impl Core {
         shared.count_tables();
         shared.wake_up.ring();
         evicted
+    }
+
+    /// Evicts the pages that are meant. How many.
+    pub(crate) fn evict_all(&self, which: Which) -> u64 {
+        let pages = match which {
+            Which::All => self.table.lock().coldest(usize::MAX),
+            Which::Idle => self.table.lock().idle(),
+            Which::Huge => {
+                // What is in place still does not compress.
+                self.disk.settle();
+                let mut pages = self.table.lock().coldest(usize::MAX);
+                pages.retain(|page| self.volume().is_in_place((*page).into()));
+                pages
+            }
+        };
+        let batches = pages.chunks(BATCH_PAGES);
+        batches.map(|batch| self.evict(batch.to_vec())).sum()
     }
 
     fn evict_clean(&self, pages: &[u32]) -> u64 {

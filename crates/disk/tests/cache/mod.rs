@@ -3,6 +3,7 @@
 mod faults;
 mod faulty;
 mod model;
+mod tier;
 
 use crate::common::eager;
 use coldpress_disk::{Backing, BackingFile, Cache, CacheOptions};
