@@ -15,7 +15,7 @@
 //! * C1 A page that is not clean is never removed but by content that replaces it (a trim, a write to the store).
 //! * C2 Each page that is [`State::Written`] stands in `written`, which a sync takes whole.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Whether the backing store has what the cache holds of a page.
@@ -66,6 +66,8 @@ pub(crate) struct Table {
     /// Nodes that are in no list.
     free: Vec<u32>,
     by_page: HashMap<u32, u32, BuildHasherDefault<Spread>>,
+    /// Pages that are [`State::Dirty`], in their order.
+    unwritten: BTreeSet<u32>,
     /// Pages written back since the last sync began; some are dirty again, or gone.
     written: Vec<u32>,
     dirty: u64,
@@ -85,6 +87,7 @@ impl Default for Table {
             nodes: vec![ends],
             free: Vec::new(),
             by_page: HashMap::default(),
+            unwritten: BTreeSet::new(),
             written: Vec::new(),
             dirty: 0,
             idle: ENDS,
@@ -107,7 +110,9 @@ impl Table {
     pub(crate) fn bytes(&self) -> u64 {
         let map = self.by_page.capacity() / 7 * 8 * (size_of::<(u32, u32)>() + 1);
         let vectors = (self.free.capacity() + self.written.capacity()) * size_of::<u32>();
-        (self.nodes.capacity() * size_of::<Node>() + map + vectors) as u64
+        // A tree's nodes are two thirds full.
+        let tree = self.unwritten.len() * size_of::<u32>() * 2;
+        (self.nodes.capacity() * size_of::<Node>() + map + vectors + tree) as u64
     }
 
     pub(crate) fn get(&self, page: u32) -> Option<State> {
@@ -156,8 +161,13 @@ impl Table {
         let before = std::mem::replace(&mut self.nodes[node as usize].state, state);
         self.dirty -= u64::from(before != State::Clean);
         self.dirty += u64::from(state != State::Clean);
-        if state == State::Written {
-            self.written.push(page);
+        if before == State::Dirty && state != State::Dirty {
+            self.unwritten.remove(&page);
+        }
+        match state {
+            State::Clean => {}
+            State::Written => self.written.push(page),
+            State::Dirty => _ = self.unwritten.insert(page),
         }
     }
 
@@ -165,6 +175,7 @@ impl Table {
     pub(crate) fn remove(&mut self, page: u32) {
         if let Some(node) = self.by_page.remove(&page) {
             self.dirty -= u64::from(self.nodes[node as usize].state != State::Clean);
+            self.unwritten.remove(&page);
             self.unlink(node);
             self.free.push(node);
         }
@@ -198,13 +209,7 @@ impl Table {
 
     /// Pages that must be written before a sync means anything, in their order.
     pub(crate) fn to_be_written(&self) -> Vec<u32> {
-        let pages = self.by_page.iter();
-        let mut dirty: Vec<u32> = pages
-            .filter(|(_, node)| self.nodes[**node as usize].state == State::Dirty)
-            .map(|(page, _)| *page)
-            .collect();
-        dirty.sort_unstable();
-        dirty
+        self.unwritten.iter().copied().collect()
     }
 
     /// A sync has ended, during which nothing was written back: what it was about is clean, or dirty again.
@@ -245,6 +250,10 @@ impl Table {
         let is = |page: &&u32, state| self.get(**page) == Some(state);
         let dirty = order.iter().filter(|page| !is(page, State::Clean)).count();
         assert_eq!(dirty as u64, self.dirty, "dirty pages");
+        let mut unwritten: Vec<u32> = order.clone();
+        unwritten.retain(|page| is(&page, State::Dirty));
+        unwritten.sort_unstable();
+        assert_eq!(unwritten, self.to_be_written());
         for page in order.iter().filter(|page| is(page, State::Written)) {
             assert!(self.written.contains(page), "C2: page {page}");
         }

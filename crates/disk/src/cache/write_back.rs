@@ -9,6 +9,9 @@ use crate::error::IoError;
 use crate::io_counts::count;
 use std::sync::atomic::Ordering::SeqCst;
 
+/// How often a flush begins anew because the sync of another has failed.
+const FLUSH_ATTEMPTS: u32 = 4;
+
 /// Pages that are evicted between two syncs.
 const BATCH_PAGES: usize = 1024;
 
@@ -32,14 +35,24 @@ impl Core {
         if !self.backing.outlives() {
             return Ok(());
         }
-        let dirty = self.table.lock().to_be_written();
-        let written = self.write_back(&dirty);
-        let synced = self.sync();
-        match self.owes_error.swap(false, SeqCst) {
-            // A sync between two flushes has failed, and this is the first who can be told.
-            true => written.and(synced).and(Err(IO)),
-            false => written.and(synced),
+        let failed_syncs = || self.counts.backing_sync_errors.load(SeqCst);
+        for _ in 0..FLUSH_ATTEMPTS {
+            let before = failed_syncs();
+            let dirty = self.table.lock().to_be_written();
+            let written = self.write_back(&dirty);
+            let synced = self.sync();
+            if self.owes_error.swap(false, SeqCst) {
+                // A sync between two flushes has failed, and this is the first who can be told.
+                return Err(IO);
+            }
+            written.and(synced)?;
+            if failed_syncs() == before {
+                return Ok(());
+            }
+            // Another's sync has failed meanwhile. Of what it was about some was written back when this began, and is
+            // dirty again, though the sync that followed was a good one.
         }
+        Err(IO)
     }
 
     /// Writes back what is dirty of these pages, which are in order. The first error; all others were written.

@@ -5,7 +5,7 @@ use super::{Scratch, cache, read};
 use crate::common::{mix, noise, text};
 use coldpress_disk::{BackingError, Cache, IoError};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 const SIZE: u64 = 8 << 20;
@@ -207,4 +207,40 @@ fn a_store_that_takes_nothing_leaves_all_in_the_pool() {
     run.cache.flush().unwrap();
     assert!(run.file.content()[4096..][..data.len()] == data);
     assert_eq!(run.cache.statistics().dirty_pages, 0);
+}
+
+/// A flush found a page written back, and waited for the gate. Meanwhile the shrinker's sync failed, and
+/// the page was dirty again. The sync of the flush succeeded, since an error is told once, and so did the flush.
+#[test]
+fn a_flush_beside_a_failed_sync_does_not_lie() {
+    let mut run = Run::new(21, 64 << 20);
+    run.faults.takes_back.store(true, SeqCst);
+    run.faults.every_other_sync.store(true, SeqCst);
+    let (cache, file, ends) = (&run.cache, &run.file, &AtomicBool::new(false));
+    let (mut flushed, mut lies) = (0, 0);
+    std::thread::scope(|scope| {
+        // Writes back and syncs all the time.
+        scope.spawn(|| {
+            while !ends.load(SeqCst) {
+                cache.shrink(64);
+            }
+        });
+        for n in 0..2000_u64 {
+            let (at, data) = (mix(n) % 64 * 4096, text(n, 4096));
+            cache.write(at, &data).unwrap();
+            run.bytes[at as usize..][..data.len()].copy_from_slice(&data);
+            // Long enough, at times, for the page to be written back.
+            std::thread::sleep(Duration::from_micros(mix(n) >> 8 & 255));
+            if cache.flush().is_ok() {
+                flushed += 1;
+                // A sync that fails now takes nothing back: all was synced.
+                lies += u32::from(file.part(at, data.len()) != data);
+            }
+        }
+        ends.store(true, SeqCst);
+    });
+    assert_eq!(lies, 0, "of {flushed} flushes");
+    assert!(flushed > 10, "{flushed} flushes");
+    run.faults.every_other_sync.store(false, SeqCst);
+    run.end();
 }

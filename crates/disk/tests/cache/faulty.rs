@@ -17,6 +17,9 @@ pub struct Faults {
     pub one_in: AtomicU64,
     /// Every sync fails.
     pub no_sync: AtomicBool,
+    /// Every other sync fails.
+    pub every_other_sync: AtomicBool,
+    pub syncs: AtomicU64,
     /// A sync that fails takes back what was written since the last one, as a kernel does that drops pages it could not
     /// write.
     pub takes_back: AtomicBool,
@@ -111,6 +114,8 @@ impl Backing for Faulty {
 
     fn sync(&self) -> Result<(), BackingError> {
         let fails = self.faults.strikes().is_some() || self.faults.no_sync.load(SeqCst);
+        let odd = self.faults.syncs.fetch_add(1, SeqCst) % 2 == 1;
+        let fails = fails || odd && self.faults.every_other_sync.load(SeqCst);
         let mut before = self.before.lock().unwrap();
         if !fails {
             before.clear();

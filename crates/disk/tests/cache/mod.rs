@@ -7,6 +7,7 @@ mod tier;
 
 use crate::common::eager;
 use coldpress_disk::{Backing, BackingFile, Cache, CacheOptions};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -26,6 +27,13 @@ impl Scratch {
 
     fn create(&self, size_bytes: u64) -> BackingFile {
         BackingFile::create(&self.0, size_bytes).unwrap()
+    }
+
+    fn part(&self, offset: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        let file = std::fs::File::open(&self.0).unwrap();
+        file.read_exact_at(&mut bytes, offset).unwrap();
+        bytes
     }
 
     fn content(&self) -> Vec<u8> {
