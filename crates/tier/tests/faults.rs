@@ -7,7 +7,7 @@
 use crate::common::{Fault, Run};
 use coldpress_tier::{DeviceError, Handle, Refused, Unreadable};
 
-const SEGMENTS: usize = 8;
+const SEGMENTS: usize = 4;
 
 struct Episode {
     run: Run,
@@ -150,17 +150,17 @@ impl Episode {
 }
 
 const KINDS: [Fault; 11] = [
-    Fault::NoSpace,
-    Fault::WriteError,
-    Fault::ShortWrite,
     Fault::TornWrite,
     Fault::MisdirectedWrite,
     Fault::LostWrite,
     Fault::BitRot,
     Fault::Replay,
+    Fault::MisdirectedRead,
     Fault::ReadError,
     Fault::ShortRead,
-    Fault::MisdirectedRead,
+    Fault::NoSpace,
+    Fault::WriteError,
+    Fault::ShortWrite,
 ];
 
 fn inject(each: u64, seeds: u64) {
