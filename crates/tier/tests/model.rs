@@ -79,6 +79,7 @@ fn a_full_tier_takes_more_when_records_go() {
 fn handles_of_others_open_nothing() {
     let mut run = Run::new(4, 100, 3, None);
     let number = run.put().unwrap();
+    let owner = run.held[&number].0;
     let mut buffer = [0; 600];
     let handle = Handle::of_number(number);
     let wrong = [
@@ -88,14 +89,17 @@ fn handles_of_others_open_nothing() {
         run.tier.get(Handle::of_number(5000), 1, &mut buffer),
     ];
     assert_eq!(wrong, [Err(Unreadable::Unknown); 4]);
-    assert_eq!(run.tier.get(handle, 1, &mut []), Err(Unreadable::TooLong));
+    assert_eq!(
+        run.tier.get(handle, owner, &mut []),
+        Err(Unreadable::TooLong)
+    );
     assert!(!run.tier.remove(handle, 7777));
     let longest = run.tier.longest();
     assert_eq!(run.tier.put(1, &vec![1; longest + 1]), Err(Refused::Length));
     assert_eq!(run.tier.put(1, &[]), Err(Refused::Length));
     run.remove(number);
     assert_eq!(
-        run.tier.get(handle, 1, &mut buffer),
+        run.tier.get(handle, owner, &mut buffer),
         Err(Unreadable::Unknown)
     );
 }

@@ -156,7 +156,6 @@ pub struct Run {
     pub tier: Tier<'static, Faulty>,
     pub held: BTreeMap<u32, (u64, Vec<u8>)>,
     pub chance: Chance,
-    next_owner: u64,
 }
 
 fn leaked<T: Clone>(value: T, count: usize) -> &'static mut [T] {
@@ -177,19 +176,21 @@ impl Run {
             tier: Tier::new(device, key, memory, daily_bytes, 0),
             held: BTreeMap::new(),
             chance: Chance::new(seed ^ 0x5EED),
-            next_owner: 0,
         }
     }
 
     /// Puts a new record of some length. Whether it was taken.
     pub fn put(&mut self) -> Result<u32, coldpress_tier::Refused> {
-        let length = 1 + self.chance.below(self.tier.longest() as u64) as usize;
+        // Often alike in owner and length: an older record then differs by its number alone.
+        let length = match self.chance.below(2) {
+            0 => 1 + self.chance.below(self.tier.longest() as u64) as usize,
+            _ => 240,
+        };
         let seed = self.chance.below(u64::MAX >> 16);
         let bytes: Vec<u8> = (0..length as u64)
             .map(|n| (seed >> (n % 40)) as u8)
             .collect();
-        self.next_owner += 1;
-        let owner = self.next_owner;
+        let owner = 1 + self.chance.below(3);
         let handle = self.tier.put(owner, &bytes)?;
         let before = self.held.insert(handle.number(), (owner, bytes));
         assert!(before.is_none(), "one handle for two records");
