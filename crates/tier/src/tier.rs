@@ -79,7 +79,8 @@ pub struct Tier<'m, D: Device> {
 }
 
 impl<'m, D: Device> Tier<'m, D> {
-    /// An empty tier on a device, whatever is there. Rows of records are touched as they are needed: they are default ones.
+    /// An empty tier on a device, whatever is there. Rows of records, which are default ones, are touched as they are
+    /// needed.
     /// `daily_bytes`: what may be written in a day.
     ///
     /// # Panics

@@ -1,5 +1,5 @@
-//! Promise: whatever a device does wrong is detected and counted, no wrong byte is returned, and nothing is lost but the
-//! records whose bytes are wrong.
+//! Promise: whatever a device does wrong is detected and counted, no wrong byte is returned, and nothing is lost but
+//! the records whose bytes are wrong.
 //!
 //! The device keeps what a good one would hold beside what it holds. So after a fault it is known which records are
 //! concerned: exactly those must be refused, and all others must be read.

@@ -1,4 +1,5 @@
-//! The shrinker: the thread that makes the pool smaller, when it has reached its limit or the machine is short of memory.
+//! The shrinker: the thread that makes the pool smaller, when it has reached its limit or the machine is short of
+//! memory.
 //!
 //! It sleeps until the limit is reached. Only where it has a way to see that the machine is short, it looks once a
 //! second, as long as anything is held.
