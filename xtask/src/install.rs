@@ -7,7 +7,7 @@
 
 use crate::workspace;
 use anyhow::{Context, Result, bail};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// How to see whether something is there.
@@ -245,6 +245,48 @@ pub fn cargo_program(name: &str) -> Result<()> {
     Ok(())
 }
 
+/// A program of crates.io in exactly this version: that on the path, or one below our target directory, which is built
+/// if it is missing.
+pub fn pinned_program(name: &str, version: &str, options: &[&str]) -> Result<PathBuf> {
+    if let Some(path) = find_program(name).filter(|path| has_version(path, version)) {
+        return Ok(path);
+    }
+    let root = workspace::target_dir()?.join(format!("{name}-{version}"));
+    let path = root.join("bin").join(name);
+    if has_version(&path, version) {
+        return Ok(path);
+    }
+    let mut line = vec!["install", "--locked", "--version", version];
+    line.extend(options);
+    line.push(name);
+    let line = line.join(" ");
+    eprintln!(
+        "will install with cargo, below {}: {name} {version}",
+        root.display()
+    );
+    let status = workspace::cargo()
+        .args(line.split(' '))
+        .arg("--root")
+        .arg(&root)
+        .status()
+        .context("cannot start cargo")?;
+    if !status.success() {
+        bail!("{name} {version} is missing; install it with: cargo {line}");
+    }
+    Ok(path)
+}
+
+/// Whether a program says that it has this version.
+fn has_version(path: &Path, version: &str) -> bool {
+    let output = Command::new(path).arg("--version").output();
+    output.is_ok_and(|output| says_version(&String::from_utf8_lossy(&output.stdout), version))
+}
+
+fn says_version(said: &str, version: &str) -> bool {
+    let mut words = said.split_whitespace();
+    words.any(|word| word.strip_prefix('v').unwrap_or(word) == version)
+}
+
 /// Whether a command starts and succeeds; its output is dropped.
 fn quietly(command: &mut Command) -> bool {
     command
@@ -264,6 +306,13 @@ mod tests {
         assert!(Probe::Program("sh").present());
         assert!(!Probe::Program("no-such-program-of-coldpress").present());
         assert!(find_program("sh").unwrap().is_absolute());
+    }
+
+    #[test]
+    fn a_version_is_that_version_alone() {
+        assert!(says_version("mdbook v0.5.4\n", "0.5.4"));
+        assert!(says_version("mdbook 0.5.4", "0.5.4"));
+        assert!(!says_version("mdbook v0.5.40\n", "0.5.4"));
     }
 
     #[test]

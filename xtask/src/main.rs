@@ -17,6 +17,7 @@
 //! | [`suites`] | the test suites of other projects, natively and under `coldpress run` |
 //! | [`steps`] | cargo commands in order, and counting what tests say they did |
 //! | [`mod@bench`] | measurements beside kernel zram |
+//! | [`book`] | the documents as a book, and what they link to |
 //! | [`package`] | a Debian package and a tarball, and their use in a clean root; installing below a prefix |
 //! | [`corpus`] | pages captured of real programs, for `coldpress eval` |
 //! | [`cleanup`] | what is undone on every way out, Ctrl-C and panics included |
@@ -29,6 +30,7 @@
 //! Results go to standard output, messages and progress to standard error.
 
 mod bench;
+mod book;
 mod cgroup;
 mod child;
 mod cleanup;
@@ -102,6 +104,8 @@ enum Task {
     Promtool(promtool::Options),
     /// Fuzz the codecs, one target after the other.
     Fuzz(fuzz::Options),
+    /// Make a book of the documents, target/book/index.html.
+    Book(book::Options),
     /// Make a Debian package and a tarball.
     Package(package::Options),
     /// Build and install below a prefix: command, pager's library, cache's library, headers, manual pages.
@@ -129,6 +133,7 @@ fn main() -> ExitCode {
         Task::Lazyfree(options) => lazyfree::run(&options),
         Task::Promtool(options) => promtool::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
+        Task::Book(options) => book::run(&options),
         Task::Package(options) => package::run(&options),
         Task::Install(options) => package::install(&options),
         Task::Uninstall(options) => package::uninstall(&options),

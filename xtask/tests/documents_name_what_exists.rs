@@ -30,7 +30,8 @@ fn collect(folder: &Path, ends_with: &str, found: &mut Vec<PathBuf>) {
 
 /// The documents that say what is.
 fn documents() -> Vec<PathBuf> {
-    let docs = fs::read_dir(root().join("docs")).unwrap();
+    let below = |folder: &str| fs::read_dir(root().join(folder)).unwrap();
+    let docs = below("docs").chain(below("docs/internals"));
     let docs = docs.map(|entry| entry.unwrap().path());
     let top = fs::read_dir(root()).unwrap();
     let top = top.map(|entry| entry.unwrap().path());

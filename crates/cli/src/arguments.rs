@@ -42,7 +42,7 @@ Examples:
   sudo coldpress capture 4242 -o cold.pages --inactive 30s
 
 The file holds pages of 4096 bytes and nothing else. Zero and same-filled pages are counted and \
-left out; their numbers are in redis.pages.json. Look at it with: coldpress eval redis.pages";
+left out; the counts are in redis.pages.json. Evaluate it with: coldpress eval redis.pages";
 
 const EVAL_HELP: &str = "\
 Examples:
@@ -65,9 +65,10 @@ Settings come from the command line, else from the environment (COLDPRESS_BUDGET
 COLDPRESS_COLD_AFTER, COLDPRESS_TRIGGER, COLDPRESS_CODEC, COLDPRESS_STORAGE, \
 COLDPRESS_RECODE_AFTER, COLDPRESS_FOLLOW, COLDPRESS_STATS, COLDPRESS_TRACE, COLDPRESS_QUIET, \
 COLDPRESS_VERBOSE, COLDPRESS_TUNE), else from files: coldpress.toml and coldpress.toml.d/*.conf in \
-~/.config/coldpress, /run/coldpress, /etc/coldpress and /usr/lib/coldpress, or that of --config (or COLDPRESS_CONFIG) \
-instead of all these. Files are TOML with the names of the options: budget = \"1G\", cold-after = \"30s\", quiet = true; \
-tunables in a table [tune]. coldpress settings shows where each comes from. Budget, cold age, triggers and tunables can be changed while the program runs: coldpress set --help
+~/.config/coldpress, /run/coldpress, /etc/coldpress, /usr/local/lib/coldpress and /usr/lib/coldpress. --config (or \
+COLDPRESS_CONFIG) replaces all these files by one. Files are TOML with the names of the options: budget = \"1G\", \
+cold-after = \"30s\", quiet = true; tunables are in a table [tune]. coldpress settings shows where each setting comes \
+from. Budget, cold age, triggers and tunables can be changed while the program runs: coldpress set --help
 
 Exit status: the program's own; 125 if coldpress refuses (coldpress doctor tells why), \
 126 if the program cannot be executed, 127 if it is not found.";
@@ -90,13 +91,13 @@ pub enum Command {
         override_usage = "coldpress run [OPTIONS] -- <PROGRAM> [ARGUMENTS]..."
     )]
     Run(RunArguments),
-    /// Tell whether this machine lets Coldpress work, and how to mend what is missing
+    /// Check whether run works here; if not, print the commands that mend it
     Doctor {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show the settings that a run without options has, and where each comes from
+    /// Show the settings that a run without options would have, and where each comes from
     #[command(after_help = crate::show_settings::HELP)]
     Settings(SettingsArguments),
     /// Change budget, cold age or triggers of a program while it runs
@@ -109,13 +110,13 @@ pub enum Command {
     #[cfg(feature = "top")]
     #[command(after_help = crate::top::HELP)]
     Top(crate::top::TopArguments),
-    /// Tell the figures of the programs that run under Coldpress as OpenMetrics, for Prometheus
+    /// Export figures of the programs that run under Coldpress to Prometheus, as OpenMetrics
     #[command(after_help = crate::metrics::HELP)]
     Metrics(MetricsArguments),
-    /// Show what was decided when, from the file of run --trace
+    /// Show what reclaim decided when, from the file of run --trace
     #[command(after_help = crate::trace::HELP)]
     Trace(TraceArguments),
-    /// Say what run would save, without running anything under it
+    /// Estimate what run would save, without injecting anything
     #[command(
         after_help = estimate_arguments::HELP,
         override_usage = "coldpress estimate [OPTIONS] <PID>\n       coldpress estimate [OPTIONS] --all\n       coldpress estimate [OPTIONS] -- <PROGRAM> [ARGUMENTS]..."
@@ -127,7 +128,7 @@ pub enum Command {
     /// Measure codecs and storages on captured pages
     #[command(after_help = EVAL_HELP)]
     Eval(EvalArguments),
-    /// Serve a compressed RAM disk over NBD, and manage those that are served
+    /// Serve a compressed RAM disk over NBD, and manage running ones
     Disk(DiskArguments),
     /// Measure the discardable cache when memory runs short
     Bench(BenchArguments),
@@ -148,16 +149,16 @@ pub enum Command {
 /// Arguments of `coldpress run`. Their comments are the help text.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// Memory the program may hold: 64M, 1.5G, 512MiB, or 65% of what there is
+    /// Memory to aim at: 64M, 1.5G, 512MiB, or a share such as 65%
     /// [default: the limit of its memory group, or none]
     #[arg(long, allow_hyphen_values = true, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
     pub budget: Option<Budget>,
-    /// Compress pages untouched for this long: 500ms, 30s, 5m, 1h, none,
-    /// or auto: as long as it takes that hardly any come back
+    /// Evict pages untouched for this long although there is room: 500ms, 30s, 5m, 1h, none,
+    /// or auto: the shortest age at which few pages refault
     /// [default: none with --budget, auto without]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_cold_after)]
     pub cold_after: Option<u64>,
-    /// What may compress: eager (their age), pressure (memory near the budget),
+    /// What may evict: eager (a page's age), pressure (memory near the budget),
     /// critical (memory above it), a list of these, or none [default: all]
     #[arg(long, value_name = "LIST", value_parser = choice::parse_triggers)]
     pub trigger: Option<Triggers>,
@@ -168,32 +169,32 @@ pub struct RunArguments {
     /// How compressed pages are kept: two-slot, three-slot, size-class, …
     #[arg(long, value_name = "NAME", value_parser = choice::parse_storage)]
     pub storage: Option<StorageKind>,
-    /// Store what stays compressed for this long anew, denser: 5m, none, or auto. Where
-    /// compressed pages take most of the budget all pages are denser at once, but for none
+    /// Recompress pages that stay compressed for this long, denser: 5m, none, or auto. If
+    /// storage takes most of the budget, all pages are compressed denser at once, except with none
     /// [default: auto: minutes, where the codec is press and the processor has AVX2]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_cold_after)]
     pub recode_after: Option<u64>,
-    /// Manage the programs that the program starts, too, which is the default. Each
-    /// process has the whole budget for itself. What holds less than 4 MiB or lives for
-    /// less than 50 ms is left alone. Static, setuid and 32-bit programs run as without
-    /// Coldpress; those that hold much are named at the end
+    /// Manage the programs that the program starts, too (the default). Each process has
+    /// the whole budget for itself. A process that holds less than 4 MiB or lives for less
+    /// than 50 ms gets no pager. Static, setuid and 32-bit programs run as without
+    /// Coldpress; those that hold much memory are named at the end
     #[arg(long, overrides_with = "no_follow")]
     pub follow: bool,
-    /// Manage the program alone, and its forked children until they execute another
+    /// Manage the program and its forked children, until they execute another program
     #[arg(long, overrides_with = "follow")]
     pub no_follow: bool,
     /// Write the final statistics to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub stats: Option<PathBuf>,
-    /// Write to this file what is decided when; that of other processes goes
-    /// to FILE.PID. Look at it with: coldpress trace FILE
+    /// Record reclaim's decisions in this file; other processes record in FILE.PID.
+    /// Show it with: coldpress trace FILE
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// For tests: evict pages at random, whatever their heat and the budget
+    /// For tests: evict pages at random, hot or cold, whatever the budget
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true, value_parser = chaos::parse_seed)]
     pub chaos: Option<Option<u64>>,
-    /// With --chaos: leave the program alone for this long after each round, so that
-    /// it gets on; 10ms makes most programs a few times slower
+    /// With --chaos: pause for this long after each round; with 10ms most programs are
+    /// a few times slower
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", requires = "chaos", value_parser = duration::parse_milliseconds)]
     pub chaos_rest: Option<u64>,
     /// Kill the program when coldpress is killed; else it goes on
@@ -202,16 +203,14 @@ pub struct RunArguments {
     /// Print no summary at the end
     #[arg(short, long)]
     pub quiet: bool,
-    /// Set a tunable of the engine: threshold=60, lru_action=none, same_filled=off, or
-    /// under its whole name, kernel.compression.threshold=60; several times. All of
-    /// them: docs/tunables.md
+    /// Set a tunable of the engine (repeatable): threshold=60, lru_action=none, same_filled=off,
+    /// or by its whole name: kernel.compression.threshold=60. All of them: docs/tunables.md
     #[arg(long, value_name = "NAME=VALUE", value_parser = tune::parse)]
     pub tune: Vec<Tune>,
     /// Print a longer summary: evictions, faults, latencies, processor time, settings
     #[arg(short, long)]
     pub verbose: bool,
-    /// Take from this TOML file, instead of those of the machine and the user, what is given
-    /// neither here nor in the environment
+    /// Read settings from this TOML file, instead of those of the machine and the user
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The program and its arguments

@@ -341,7 +341,7 @@ pub fn details(s: &Statistics, budget: &BudgetInForce) -> Vec<String> {
     let recoded = get(&s.recoded_pages);
     if recoded > 0 {
         lines.push(format!(
-            "{} pages stored anew, by {} smaller",
+            "{} pages recompressed, {} smaller",
             format_count(recoded),
             format_bytes(get(&s.recode_saved_bytes))
         ));
@@ -658,7 +658,7 @@ mod tests {
                 "evictions 29,745 (pressure 75 %, critical 25 %), faults 100,000",
                 "fault service p50 3.1 µs, p99 3.1 µs; waited for faults 200 ms",
                 "processor time: pager 920 ms, program 1.9 s",
-                "1,200 pages stored anew, by 3.0 MiB smaller",
+                "1,200 pages recompressed, 3.0 MiB smaller",
                 "codec press, storage press",
                 "budget 60.0 MiB, by the limit of its memory group",
             ]

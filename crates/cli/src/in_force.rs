@@ -21,11 +21,14 @@ pub fn settings(upper: Settings, config: Option<PathBuf>) -> Result<Settings, Re
     Ok(upper.over(lower.settings))
 }
 
+/// The variable that names a file as `--config` does.
+pub(crate) const CONFIG_VARIABLE: &str = "COLDPRESS_CONFIG";
+
 /// What the environment and files say, and the files, lowest first. The file that the command line or
 /// `COLDPRESS_CONFIG` names is read instead of those of the machine and of the user.
 pub fn told(config: Option<PathBuf>) -> Result<(Told, Vec<PathBuf>), Refusal> {
     let environment = Told::from_environment()?;
-    let named = std::env::var_os("COLDPRESS_CONFIG").filter(|name| !name.is_empty());
+    let named = std::env::var_os(CONFIG_VARIABLE).filter(|name| !name.is_empty());
     let (lower, files) = match config.or(named.map(Into::into)) {
         Some(path) => (config_file::read(&path)?, vec![path]),
         None => config_file::read_found(&config_layers::directories())?,

@@ -44,6 +44,8 @@ mod detail;
 mod disk;
 mod disposition;
 mod doctor;
+#[cfg(test)]
+mod documents;
 mod duration;
 mod elf;
 mod environment;

@@ -29,9 +29,9 @@ pub fn explain(s: &Statistics) -> Option<String> {
         Rule::ColdAge if is_chosen(s) && s.cold_after_ms.load(Relaxed) == 0 => {
             "nothing yet: the cold age is being chosen".to_owned()
         }
-        Rule::ColdAge if is_chosen(s) => format!("older than {}, chosen by itself", age(s)),
+        Rule::ColdAge if is_chosen(s) => format!("older than {}, chosen by the pager", age(s)),
         Rule::ColdAge => format!("older than {}", age(s)),
-        Rule::Guarded => format!("nothing now: too many came back at {}", age(s)),
+        Rule::Guarded => format!("nothing now: too many refaults at {}", age(s)),
         Rule::ShortOfMemory => "the coldest: machine short of memory".to_owned(),
         Rule::NearBudget => "the coldest: near budget".to_owned(),
         Rule::AboveBudget => format!("the coldest: {} above budget", format_bytes(over)),

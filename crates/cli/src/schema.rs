@@ -24,15 +24,15 @@ const OTHERS: &[(&str, &str, &str)] = &[
     (
         "schema_version",
         "number",
-        "Version of this table: larger where a key goes or changes its meaning; it stays where keys come.",
+        "Version of this table. It grows when a key goes or changes its meaning, not when keys are added.",
     ),
     ("program", "text", "Name of the program."),
     ("version", "number", "Layout of the statistics file."),
-    ("pid", "number", "Its process."),
+    ("pid", "number", "Process id."),
     (
         "start_time_ticks",
         "number",
-        "When it began: field 22 of `/proc/PID/stat`.",
+        "Start time of the process: field 22 of `/proc/PID/stat`.",
     ),
     ("codec", "text", "How pages are compressed."),
     ("storage", "text", "How compressed pages are kept."),
@@ -44,27 +44,27 @@ const OTHERS: &[(&str, &str, &str)] = &[
     (
         "generations",
         "array",
-        "Pages in place by age, the newest first: `pages`, `untouched_for_ms`.",
+        "Resident pages by age, the newest first: `pages`, `untouched_for_ms`.",
     ),
     (
         "failures",
         "object",
-        "Pages that were not taken, and refusals of the kernel, by reason. `incompressible`, `no_storage`, `raced`, `corrupt`, `copy_again` and `no_metadata` are the figures of those names.",
+        "Pages that were not evicted, and refusals of the kernel, by reason. `incompressible`, `no_storage`, `raced`, `corrupt`, `copy_again` and `no_metadata` are the figures with these names.",
     ),
     (
         "fault_service",
         "object",
-        "Time that restoring faults took, from message to page: `count`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns` (null: there was none).",
+        "Time of faults that restored content, from message to page: `count`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns` (null without any).",
     ),
     (
         "pager_started",
         "switch",
-        "`--stats` only: whether there was a pager; if not, none of the figures is there.",
+        "`--stats` only: whether there was a pager; without one there are no figures.",
     ),
     (
         "exit_status",
         "number",
-        "`--stats` only: the program's own, or null.",
+        "`--stats` only: exit status of the program, or null.",
     ),
     (
         "signal",
@@ -74,12 +74,12 @@ const OTHERS: &[(&str, &str, &str)] = &[
     (
         "budget_asked_bytes",
         "number",
-        "`--stats` only: the budget of `--budget`, or null.",
+        "`--stats` only: the value of `--budget`, or null.",
     ),
     (
         "memory_group_limit_bytes",
         "number",
-        "`--stats` only: the limit of its memory group, or null.",
+        "`--stats` only: the limit of the memory group, or null.",
     ),
     (
         "summary",
@@ -89,7 +89,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     (
         "follow",
         "object",
-        "`--stats` only: all processes together, and what was not managed.",
+        "`--stats` only: all processes together, and processes that were not managed.",
     ),
     (
         "mappings",
@@ -135,10 +135,11 @@ fn printed() -> BTreeMap<String, &'static str> {
 fn section(engine: &[&str]) -> String {
     let mut text = format!(
         "{HEADING}\n\n\
-         `coldpress run --stats FILE`, `coldpress status --json` (all processes) and `coldpress status --json PID` print objects of\n\
-         these keys and of all names of the table above, each for the same thing everywhere; so do, as text, `coldpress status PID` \n\
-         and, for the values of tunables, `coldpress set`. `schema_version` is {SCHEMA_VERSION}. What an older pager does not know is left\n\
-         out. The table is written by `{COMMAND}`, and that test fails where it says anything else than the command prints.\n\n\
+         `coldpress run --stats FILE`, `coldpress status --json` (all processes) and `coldpress status --json PID` print objects\n\
+         with these keys and all names of the table above. A key means one thing everywhere, also as text in\n\
+         `coldpress status PID` and, for values of tunables, in `coldpress set`. `schema_version` is {SCHEMA_VERSION}. Figures that an older pager does not have\n\
+         are left out. `{COMMAND}`\n\
+         writes the table, and without the variable that test fails if the table differs from what the command prints.\n\n\
          | key | type | meaning |\n|---|---|---|\n"
     )
     .replace(" \n", "\n");

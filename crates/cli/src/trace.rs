@@ -32,7 +32,7 @@ pub struct TraceArguments {
     /// The file that coldpress run --trace has written
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Draw memory, what was taken and came back, cold age and rules over time, as SVG
+    /// Draw memory, evictions, refaults, cold age and rules over time, as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Print JSON: every record
@@ -156,17 +156,17 @@ fn shares(slice: &[Record]) -> String {
 
 fn meaning(rule: &str) -> &'static str {
     match rule {
-        "within_budget" => "nothing is taken",
-        "cold_age" => "what is older than the cold age is taken",
-        "guarded" => "nothing is taken for its age: too many pages came back",
-        "short_of_memory" => "the coldest pages are taken: the machine is short of memory",
-        "near_budget" => "the coldest pages are taken: memory is near the budget",
+        "within_budget" => "nothing is evicted",
+        "cold_age" => "pages older than the cold age are evicted",
+        "guarded" => "nothing is evicted for its age: too many refaults",
+        "short_of_memory" => "the coldest pages are evicted: the machine is short of memory",
+        "near_budget" => "the coldest pages are evicted: memory is near the budget",
         "above_budget" => {
-            "the coldest pages are taken, and faults wait: memory is above the budget"
+            "the coldest pages are evicted, and faults wait: memory is above the budget"
         }
         "out_of_reach" => "the budget cannot be kept: what is left does not compress, or is in use",
-        "chaos" => "any pages are taken, for a test",
-        "switched_off" => "the trigger that would take pages is switched off",
+        "chaos" => "pages are evicted at random, for a test",
+        "switched_off" => "the trigger that would evict pages is switched off",
         _ => "of another version",
     }
 }
@@ -193,7 +193,7 @@ mod tests {
             "{table}"
         );
         let last = lines[lines.len() - 1];
-        assert_eq!(last, "within budget: nothing is taken");
+        assert_eq!(last, "within budget: nothing is evicted");
         let pressure = |line: &&str| line.contains("1,900");
         assert!(
             lines.iter().any(pressure),

@@ -84,10 +84,10 @@ pub use pages::entry::Entry;
 pub use pages::queues::Ageing;
 pub use pages::tables::Growth;
 
-use coldpress_codec::PageCodec;
+use coldpress_codec::{Page, PageCodec};
 use coldpress_storage::CompressedStorage;
 use compression::read_ahead;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 use lock::{HeldRanks, Lock, rank};
 use pages::queues::PageQueues;
 use pages::tables::Tables;
@@ -117,6 +117,11 @@ struct Target {
     place: Backlink,
     /// The content is no longer wanted: the page was freed meanwhile.
     cancelled: AtomicBool,
+    /// The entry that the request stands for, encoded; the request itself where the worker's spare page has the
+    /// content. Written under the VMO's lock, before the entry becomes a request.
+    held: AtomicU64,
+    /// The worker's spare page.
+    spare: AtomicPtr<Page>,
 }
 
 /// Where a page belongs.
@@ -179,6 +184,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 Target {
                     place: Backlink::none(),
                     cancelled: AtomicBool::new(false),
+                    held: AtomicU64::new(0),
+                    spare: AtomicPtr::new(core::ptr::null_mut()),
                 }
             }; MAX_WORKERS],
             backlinks: [const { Backlink::none() }; STAGING_SLOTS],

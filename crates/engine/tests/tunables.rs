@@ -14,17 +14,17 @@ use std::path::Path;
 fn document() -> String {
     let mut text = String::from(
         "# Tunables\n\n\
-         Everything that the engine can be told, as `name=value`. The table is made from the one in\n\
-         `crates/engine/src/compression/tunables.rs`; a test compares them, and writes this file if it is run with\n\
+         All settings of the engine, as `name=value`. The table is generated from the one in\n\
+         `crates/engine/src/compression/tunables.rs`. A test compares the two, and writes this file with\n\
          `COLDPRESS_WRITE_DOCS=1`:\n\n\
          ```console\n\
          $ COLDPRESS_WRITE_DOCS=1 cargo test -p coldpress-engine --test engine tunables\n\
          ```\n\n\
          Names that begin with `kernel.` are those of Zircon, where RFC-0219 was implemented. The column *Linux* says when a\n\
-         program under `coldpress run` takes a value: `coldpress run --tune NAME=VALUE` (several times, or `tune` in the file of\n\
-         `--config`), and at any time `coldpress set PID tune.NAME=VALUE`. The name of the field will do for NAME, and `-` and `_`\n\
-         are alike. `kernel.compression.strategy`, `kernel.compression.storage-strategy` and `kernel.compression.lz4.acceleration`\n\
-         are `--codec` and `--storage` by other names.\n\n\
+         program under `coldpress run` takes a value: at the start by `coldpress run --tune NAME=VALUE` (repeatable, or `tune` in\n\
+         the file of `--config`), or at any time by `coldpress set PID tune.NAME=VALUE`. NAME may also be the name of the field,\n\
+         and `-` and `_` are equivalent. `kernel.compression.strategy`, `kernel.compression.storage-strategy` and\n\
+         `kernel.compression.lz4.acceleration` are `--codec` and `--storage` by other names.\n\n\
          | name | field of `Tunables` | values | default | Linux | meaning |\n|---|---|---|---|---|---|\n",
     );
     for row in TABLE {

@@ -324,7 +324,7 @@ first {
     fragmentation_bytes,
     /// The pager's own resident memory besides storage: tables, staging, stacks, in bytes.
     overhead_bytes,
-    /// Pages taken out of the program (evicted), ever.
+    /// Pages evicted so far.
     evictions,
     /// Compressions tried, ever (RFC-0219 `total_page_compression_attempts`).
     compression_attempts,
@@ -356,8 +356,8 @@ first {
     events,
     /// Forks survived by this process as the parent.
     forks,
-    /// 1 in a forked child whose pager was rebuilt, 2 where the child's content was restored
-    /// whole because no userfaultfd could be had.
+    /// 1 in a forked child whose pager was rebuilt, 2 in one whose content was restored completely
+    /// because it could not have a userfaultfd.
     fork_child_mode,
     /// Time compression spent on a CPU, in nanoseconds (RFC-0219 `compression_time`).
     compression_time_ns,
@@ -398,11 +398,11 @@ first {
 appended {
     /// Triggers that are switched on ([`Triggers`](crate::triggers::Triggers)).
     triggers,
-    /// Why pages are taken, or not, in this moment ([`Rule`]).
+    /// Why pages are evicted, or not, at this moment ([`Rule`]).
     rule,
     /// Most memory ever saved: content less all that was held, in bytes.
     peak_saved_bytes,
-    /// Pages in place that could not be compressed or taken, and wait to be tried again.
+    /// Resident pages that could not be compressed or evicted, and wait to be tried again.
     failed_pages,
     /// Half of all compressions took at most so long, in nanoseconds.
     compression_p50_ns,
@@ -428,15 +428,15 @@ appended {
     control_answered,
     /// Why it was refused ([`Refusal`](crate::control::Refusal)); 0: it was done.
     control_refusal,
-    /// 1 where the pager chooses the cold age itself.
+    /// 1 if the pager chooses the cold age itself.
     cold_age_is_chosen,
-    /// How often the pager made the cold age longer, since too many pages came back.
+    /// How often the pager made the cold age longer, because of too many refaults.
     cold_age_longer,
-    /// How often it made it shorter, since hardly any did.
+    /// How often the pager made the cold age shorter, because of hardly any refaults.
     cold_age_shorter,
-    /// Pages that were passed over since they had come back soon before.
+    /// Pages passed over because they had refaulted soon before.
     second_chances,
-    /// Pages restored ahead of being touched.
+    /// Pages read ahead.
     read_ahead,
     /// The process that `coldpress run --follow` started, if this is one of those that it manages
     /// together; 0 otherwise.
@@ -445,41 +445,41 @@ appended {
     program_head,
     /// The other eight.
     program_tail,
-    /// Pages that the tables of the denser codec were, or are being, made from; 0: it is not in use.
+    /// Pages from which the tables of the denser codec were, or are being, made; 0: it is not in use.
     recode_sample_pages,
-    /// Compressed pages that were encoded a second time, denser.
+    /// Stored pages that were recompressed, or tried.
     recode_attempts,
-    /// Of these: pages that are, or were, stored so, being smaller by enough.
+    /// Of these: pages that became small enough and replaced the stored one.
     recoded_pages,
     /// Bytes by which these became smaller, ever.
     recode_saved_bytes,
-    /// Processor time spent on it, in nanoseconds: looking for such pages, making tables, encoding.
+    /// Processor time of recompression, in nanoseconds: looking for pages, making tables, encoding.
     recode_time_ns,
-    /// Why the trace of decisions is not whole, as an error number of the kernel's; 0: it is.
+    /// Why the decision trace is incomplete, as an error number of the kernel; 0: it is complete.
     trace_error,
-    /// Time that the pager has measured memory for, in nanoseconds: what the averages are over.
+    /// Time over which the pager has measured memory, in nanoseconds; averages are over this time.
     managed_ns,
-    /// Average of `total_bytes` over that time.
+    /// Average of `total_bytes` over `managed_ns`.
     average_total_bytes,
-    /// Average of `content_bytes` over that time.
+    /// Average of `content_bytes` over `managed_ns`.
     average_content_bytes,
-    /// Time in which there was a budget to be kept, in nanoseconds.
+    /// Time in which a budget was in force, in nanoseconds.
     budgeted_ns,
-    /// Of it: time in which memory stood above the budget that was in force then, in nanoseconds. While
-    /// memory comes down to a budget that was just lowered it does not count.
+    /// Of `budgeted_ns`: time in which memory was above the budget in force at that time, in nanoseconds. The
+    /// time until memory has come down to a budget that was just lowered does not count.
     above_budget_ns,
-    /// The most by which memory stood above the budget that was in force then, in bytes.
+    /// The most by which memory was above the budget in force at that time, in bytes.
     most_above_budget_bytes,
     /// Time that threads of the program waited for faults, summed over all threads, in nanoseconds: from
-    /// the moment a handler has the message until the page is in place, waiting for room below the
-    /// budget included. The kernel's own part of a fault is not in it.
+    /// the moment when a handler has read the message until the page is in place, waiting for room below
+    /// the budget included. The kernel's own part of a fault is not in it.
     fault_wait_ns,
     /// The longest of these waits, in nanoseconds.
     longest_fault_wait_ns,
     /// Processor time of the program's own threads since the pager started, in nanoseconds.
     program_cpu_ns,
-    /// Processor time of the pager's threads, in nanoseconds: what `pager_user_time_ns` and
-    /// `pager_system_time_ns` tell in clock ticks.
+    /// Processor time of the pager's threads, in nanoseconds; `pager_user_time_ns` and
+    /// `pager_system_time_ns` are rounded to clock ticks.
     pager_cpu_ns,
     /// Bytes of headers of stored objects: checksum, time, owner.
     object_header_bytes,
@@ -494,9 +494,9 @@ appended {
     pager_ready_ns,
     /// How often a thread of the pager was given a processor.
     pager_switches,
-    /// 1 where the pager has left the program, which goes on without compression: these figures are of the time before.
+    /// 1 if the pager has left the program, which goes on without compression: these figures are of the time before.
     pager_left,
-    /// How often a handler was called to look for faults, since threads fault on its processor.
+    /// How often a parked handler was called because threads fault on its processor.
     handlers_called,
 }
 }

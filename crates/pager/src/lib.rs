@@ -112,6 +112,8 @@ pub struct Pager<O: Os = Linux> {
     /// Delay of the next fault, for the watchdog's test.
     pub stall_first_fault_ms: AtomicU64,
     running: AtomicBool,
+    /// Whether this is the process whose pager it is.
+    pub presence: fork::unannounced::Presence,
     /// What of the configuration may change.
     pub control: settings::control::Control,
     config: UnsafeCell<Config>,
@@ -154,6 +156,7 @@ impl<O: Os> Pager<O> {
             account: report::account::Account::new(),
             stall_first_fault_ms: AtomicU64::new(0),
             running: AtomicBool::new(false),
+            presence: fork::unannounced::Presence::new(),
             control: settings::control::Control::new(),
             config: UnsafeCell::new(Config {
                 budget_bytes: u64::MAX,
@@ -221,13 +224,19 @@ impl<O: Os> Pager<O> {
 
     /// Whether the pager manages this process.
     pub fn is_running(&self) -> bool {
+        self.running.load(Acquire) && self.presence.is_here()
+    }
+
+    /// Whether the pager manages this process, or that which this one is a copy of: then mappings may be split as it
+    /// has left them.
+    pub fn was_running(&self) -> bool {
         self.running.load(Acquire)
     }
 
     /// Whether it manages this process, or may soon: what the program says of its memory counts.
     pub fn is_expected(&self) -> bool {
         // In this order: the pager runs before waiting is over.
-        self.dormant.is_waiting() || self.is_running()
+        (self.dormant.is_waiting() && self.presence.is_here()) || self.is_running()
     }
 
     /// From now on it manages this process.

@@ -10,8 +10,8 @@
 //! that shares the memory may outlive this one, whose threads the pager's are; and the word that the kernel clears when a thread
 //! ends has to be in place then.
 //!
-//! An instruction of the program's own, of which nobody knows, makes a child that gets SIGSEGV where content is away
-//! (`docs/adr/0003-fork.md`).
+//! An instruction of the program's own goes by all this. Where the kernel tells the pager of every fork the child is given
+//! its content; elsewhere it gets SIGSEGV where content is away (`docs/adr/0003-fork.md`).
 
 use crate::entry;
 use crate::the_pager::pager;

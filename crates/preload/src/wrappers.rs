@@ -314,8 +314,13 @@ pub unsafe extern "C" fn mremap(
     let range = AddressRange::new(old as usize, old_len);
     // SAFETY: the program's own call, or the same in pieces.
     let call = || unsafe {
-        match sys::syscall(nr::__NR_mremap, args) {
-            EFAULT if pager().is_running() && old_len > 0 => {
+        // A child that the pager is filling has parts of its memory registered, at which the kernel would stop halfway.
+        let result = match pager().was_running() && !pager().is_running() {
+            true => EFAULT,
+            false => sys::syscall(nr::__NR_mremap, args),
+        };
+        match result {
+            EFAULT if pager().was_running() && old_len > 0 => {
                 piecewise::mremap(range.whole_pages(), new_len, flags, new as usize)
             }
             result => result,

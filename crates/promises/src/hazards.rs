@@ -64,6 +64,8 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("spawned_children", "spawned_children", &["13", "24", "3"], "12M", false),
     hazard("spawned_children_chaos", "spawned_children", &["14", "8", "4"], "64M", true),
     hazard("raw_clone", "raw_clone", &["15", "24", "3"], "12M", false),
+    hazard("raw_clone_busy", "raw_clone_busy", &["61", "32", "8", "2"], "16M", false),
+    hazard("raw_clone_busy_chaos", "raw_clone_busy", &["62", "24", "16", "2"], "64M", true),
     hazard("mremap_moves", "mremap_moves", &["16", "48", "3000"], "64M", true),
     hazard("moved_while_put_back", "moved_while_put_back", &["56", "6000"], "64M", true),
     hazard("madvise_zero", "madvise_zero", &["17", "24", "3000"], "64M", true),

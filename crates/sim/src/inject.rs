@@ -179,6 +179,10 @@ kinds! {
     ForkLookedAt = "fork: all that a child would have is looked at", Pager, 0;
     Shared = "pages shared with a child", Pager, 0;
     Forks = "forks that the pager was prepared for", Pager, 0;
+    Unannounced = "forks that the kernel alone tells of", Pager, 0;
+    ChildFilled = "pages put into a child", Pager, 0;
+    ChildChanges = "changes of a child while it is filled", Pager, 0;
+    ChildLetGo = "children that were filled, and looked at", Pager, 0;
     Evictions = "pages taken out", Pager, 0;
     FaultsDecompressed = "faults answered by decompression", Pager, 0;
     FaultsCopied = "faults answered from staging", Pager, 0;

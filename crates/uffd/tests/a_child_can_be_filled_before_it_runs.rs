@@ -3,8 +3,8 @@
 //! parent, nor copied into it: so what is missing in the child is what was away at the fork. Once the descriptor of the child
 //! is closed the child's memory is ordinary.
 //!
-//! It is how a `clone` by an instruction of the program's own could be served where there is that capability
-//! (`docs/adr/0003-fork.md`). The pager does not ask for the feature.
+//! So the pager serves a `clone` by an instruction of the program's own where there is that capability
+//! (`docs/adr/0003-fork.md`).
 
 use crate::common::{self, Pages, Task, WELL};
 use coldpress_uffd::{Errno, Features, Message, Userfaultfd};

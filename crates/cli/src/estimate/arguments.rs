@@ -28,12 +28,12 @@ Examples:
   coldpress estimate --budget 200M 4242
   coldpress estimate -- redis-server --port 6380
 
-Nothing is injected and nothing of the program changes: it is looked at from outside. Which pages are used is known \
-by clearing the kernel's notes of touched pages once (/proc/PID/clear_refs, the process's user), which changes only what \
-the kernel knows of recent use; --ages damon (root) changes nothing, --ages none does without.
+Nothing is injected, and nothing in the program changes. To see which pages are in use, the kernel's record of touched \
+pages is cleared once (/proc/PID/clear_refs, the process's user); that changes only what the kernel knows of recent use. \
+--ages damon (root) changes nothing, --ages none does without.
 
-With -- PROGRAM the program runs as it is, to its end; its exit status is that of the command, and what run would \
-have held is told on standard error.";
+With -- PROGRAM the program runs natively to its end. The exit status is the program's, and the estimate goes to \
+standard error.";
 
 /// Arguments of `coldpress estimate`. Their comments are the help text.
 #[derive(Debug, Args)]
@@ -46,16 +46,16 @@ pub struct EstimateArguments {
         conflicts_with_all = ["all", "program"]
     )]
     pub pid: Option<u32>,
-    /// One line for each process of yours (as root: of anybody's) with 64 MiB or more that could be managed
+    /// Print one line for each process of yours (as root: anybody's) with 64 MiB or more that could be managed
     #[arg(long, conflicts_with = "program")]
     pub all: bool,
-    /// How long to look: 500ms, 10s, 2m (a number is seconds) [default: 10s]
+    /// How long to watch: 500ms, 10s, 2m (a number is seconds) [default: 10s]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_milliseconds)]
     pub watch: Option<u64>,
-    /// How to find out which pages are used
+    /// How to find the pages in use
     #[arg(long, value_enum, default_value_t = Means::Auto)]
     pub ages: Means,
-    /// Tell of this budget, too
+    /// Add a line for this budget
     #[arg(long, allow_hyphen_values = true, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
     pub budget: Option<Budget>,
     /// How pages would be compressed, as run takes it [default: what run would choose]
@@ -73,7 +73,7 @@ pub struct EstimateArguments {
     /// With a program: write the estimate to this file, as JSON
     #[arg(long, value_name = "FILE", requires = "program")]
     pub stats: Option<PathBuf>,
-    /// With a program: watch it for so long, and let it run on unwatched
+    /// With a program: watch it for this long, then let it run on
     #[arg(long = "for", allow_hyphen_values = true, value_name = "DURATION", requires = "program", value_parser = duration::parse_milliseconds)]
     pub watch_for: Option<u64>,
     /// The program and its arguments

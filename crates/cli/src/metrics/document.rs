@@ -129,12 +129,12 @@ fn rows() -> BTreeMap<String, (String, &'static str)> {
 fn section() -> String {
     let mut text = format!(
         "{HEADING}\n\n\
-         `coldpress metrics` tells each of these figures under one name, with the labels `pid` and `program`. Bytes and seconds\n\
-         are the units; what is a text is a label. The sum of `coldpress_fault_duration_seconds` is estimated from finer buckets,\n\
-         at most an eighth off; `coldpress_fault_wait_seconds_total` is exact, and of all faults. Beside them there are\n\
-         `coldpress_build_info{{version}}`, `coldpress_managed_processes` and `coldpress_unreadable_processes`. The table is written\n\
-         by `{COMMAND}`, and that test fails where\n\
-         it says anything else than the command.\n\n\
+         `coldpress metrics` exports each of these figures under one name, with the labels `pid` and `program`, in bytes and\n\
+         seconds; texts are labels. The sum of `coldpress_fault_duration_seconds` is estimated from finer buckets, with an\n\
+         error of at most an eighth; `coldpress_fault_wait_seconds_total` is exact and covers all faults. There are also\n\
+         `coldpress_build_info{{version}}`, `coldpress_managed_processes` and `coldpress_unreadable_processes`.\n\
+         `{COMMAND}` writes the table,\n\
+         and without the variable that test fails if the table differs from what the command prints.\n\n\
          | key | in OpenMetrics | type |\n|---|---|---|\n"
     );
     for (key, (name, kind)) in rows() {

@@ -65,16 +65,16 @@ Serve them by HTTP at this loopback address: 127.0.0.1:9119, [::1]:9119, or a po
 pub struct MetricsArguments {
     #[arg(long, help = LISTEN_HELP, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = listen::DEFAULT)]
     listen: Option<String>,
-    /// Serve at an address that other machines can reach, too: they all can read the figures
+    /// Allow an address that other machines can reach: all of them can read the figures
     #[arg(long, requires = "listen")]
     allow_remote: bool,
-    /// Serve them by HTTP at this unix socket
+    /// Serve figures by HTTP on this Unix socket
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Write them to this file, for the textfile collector of node_exporter
+    /// Write figures to this file, for the textfile collector of node_exporter
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "socket"])]
     textfile: Option<PathBuf>,
-    /// With --textfile: write the file every so often, until a signal ends it [default: once]
+    /// With --textfile: write the file at this interval, until a signal ends it [default: once]
     #[arg(long, value_name = "DURATION", requires = "textfile", allow_hyphen_values = true, value_parser = duration::parse_milliseconds)]
     interval: Option<u64>,
     /// On standard output: openmetrics, or the older text format of Prometheus

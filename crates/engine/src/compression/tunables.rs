@@ -374,40 +374,40 @@ macro_rules! tunables {
 tunables! {
     strategy: Strategy = Strategy::Best, "kernel.compression.strategy",
         "none, lz4, lz4-rust, zstd, lzo, wkdm, press or best", |_| true, AtStart,
-        "How pages are compressed. `none`: they are not, and the storage strategy is `none` too. `best` is what the host finds best. Chosen once, before the first page is compressed. Zircon: `none`.";
+        "How pages are compressed. `none`: not at all; the storage strategy must be `none` too. `best`: the host's choice. Fixed before the first page is compressed. Zircon: `none`.";
     storage_strategy: StorageStrategy = StorageStrategy::Press, "kernel.compression.storage-strategy",
         "none, two-slot, three-slot, size-class or press", |_| true, AtStart,
-        "How compressed pages are packed into frames. Chosen once. Zircon: `none`.";
+        "How compressed pages are packed into frames. Fixed at the start. Zircon: `none`.";
     threshold: u64 = 70, "kernel.compression.threshold",
         "per cent, 1 to 100", |value| (1..=100).contains(value), Running,
-        "The target size: a page whose compressed form, its header included, is larger than this share of a page stays as it is and waits among the failed.";
+        "The target size: a page whose compressed form, its header included, is larger than this share of a page stays uncompressed and waits among the failed.";
     lz4_acceleration: u64 = 1, "kernel.compression.lz4.acceleration",
         "a factor, 1 to 65537", |value| (1..=65_537).contains(value), AtStart,
-        "How much LZ4 skips in search of repetitions. Chosen once. Zircon: 11; why ours is 1 says ADR 0009.";
+        "LZ4's acceleration: how much it skips in search of repetitions. Fixed at the start. Zircon: 11; ADR 0009 says why ours is 1.";
     same_filled: bool = true, "coldpress.compression.same-filled",
         "true or false", |_| true, AtStart,
-        "Whether a page is tested for being one word of eight bytes, repeated, before it is compressed: zeros above all. Such pages are kept as markers, without storage. If not, the codec has them as any other page. Chosen once, by the host that builds the codec. zswap: `same_filled_pages_enabled`.";
+        "Whether pages are tested for being same-filled (one word of eight bytes, repeated; zeros above all) before they are compressed. Same-filled pages are kept as markers, without storage. Without the test the codec compresses them like any page. Fixed when the host builds the codec. zswap: `same_filled_pages_enabled`.";
     at_memory_pressure: bool = true, "kernel.compression.at_memory_pressure",
         "true or false", |_| true, Running,
         "The trigger *memory pressure*: whether pages are compressed because memory is short. Zircon: `false`.";
     at_critical: bool = true, "coldpress.compression.at_critical",
         "true or false", |_| true, Running,
-        "The trigger *critical*: whether pages are compressed because there is none left, or nearly none.";
+        "The trigger *critical*: whether pages are compressed because no memory is left, or nearly none.";
     reclaim_anonymous: bool = true, "kernel.compression.reclaim_anonymous",
         "true or false", |_| true, Running,
-        "Whether anonymous pages age at all. If not, they stand aside and are never compressed; those that stand aside come in when it is set. Zircon: `false`.";
+        "Whether anonymous pages age at all. If not, they are set aside and never compressed; when it is set, these pages begin to age. Zircon: `false`.";
     reclaim_zero_forks: bool = true, "kernel.compression.reclaim_zero_forks",
         "true or false", |_| true, Running,
-        "Whether pages that were copied from the zero page age like others, so that compression finds those that are zero still: there is no scanner for zero pages. If not, they stand aside. Needs kernel.compression.reclaim_anonymous. Zircon: `false`.";
+        "Whether pages that were copied from the zero page age like others, so that compression finds those that still are zero; there is no scanner for zero pages. If not, they are set aside. Needs kernel.compression.reclaim_anonymous. Zircon: `false`.";
     random_debug_compress: u64 = 0, "kernel.compression.random-debug-compress",
         "per cent of pages, 0 to 100", |value| *value <= 100, Never,
-        "For tests: so many of the pages that are queued are picked at random and compressed at once, however young. Zircon: a switch, for 10 per cent.";
+        "For tests: this share of the queued pages is picked at random and compressed at once, however young. Zircon: a switch, for 10 per cent.";
     keep_until_pressure: bool = false, "coldpress.compression.keep-until-pressure",
         "true or false", |_| true, Never,
-        "An extension of the RFC that is not built, see ADR 0017: the eager trigger would compress a page and keep it, too, until memory is short or the page is written, so that under pressure the page goes without a codec. `true` is refused with an error.";
+        "An extension of the RFC that is not built (ADR 0017). The eager trigger would compress a page and also keep it, until memory is short or the page is written; under pressure the page would go without a codec call. `true` is refused with an error.";
     compress_pager_backed: bool = false, "coldpress.compression.before-eviction",
         "true or false", |_| true, Never,
-        "An extension of the RFC: a clean pager-backed page is compressed when its turn comes first, and evicted, compressed, when memory is critical.";
+        "An extension of the RFC: a clean pager-backed page is first compressed, and its compressed form is evicted when memory is critical.";
     enable_eviction: bool = true, "kernel.page-scanner.enable-eviction",
         "true or false", |_| true, Running,
         "Whether anything is reclaimed at all, by evicting or by compressing.";
@@ -416,31 +416,31 @@ tunables! {
         "The trigger *eager*: what is done with old pages although memory is not short. Zircon: `none`.";
     eager_walks_older: bool = true, "coldpress.page-scanner.eager-walks-older",
         "true or false", |_| true, Running,
-        "An extension of the RFC: the eager trigger goes through all inactive generations, oldest first. If not, it takes only what has left the last generation, or stands in it. Zircon: the latter.";
+        "An extension of the RFC: the eager trigger goes through all inactive generations, oldest first. If false, it takes only pages in the last generation or beyond, like Zircon.";
     min_aging_interval_ms: u64 = 2000, "kernel.page-scanner.min-aging-interval-ms",
         "milliseconds", |_| true, Never,
-        "At least this long between two generations, unless one is opened by hand. Used by hosts that let the engine age as tuned; the Linux runtime follows its own clock.";
+        "At least this long between two generations, unless one is opened by hand. Used by hosts that let the engine age as tuned; the Linux pager follows its own clock.";
     max_aging_interval_ms: u64 = 15000, "kernel.page-scanner.max-aging-interval-ms",
         "milliseconds", |value| *value < u64::MAX / 1_000_000, Never,
-        "At most this long between two generations. As above.";
+        "At most this long between two generations. For the same hosts.";
     active_ratio_multiplier: u64 = 2, "kernel.page-scanner.active-ratio-multiplier",
         "a factor", |value| *value <= u32::MAX as u64, Never,
-        "Between the two intervals a generation is opened if so many times the active pages are more than the inactive ones; 0: never for that reason. As above.";
+        "Between the two intervals a generation is opened if the active pages, multiplied by this factor, outnumber the inactive ones; 0: never for that reason. For the same hosts.";
     accessed_scan_interval_ms: u64 = 3000, "kernel.page-scanner.accessed-scan-interval-ms",
         "milliseconds", |value| *value < u64::MAX / 1_000_000, Never,
-        "How often accessed bits are harvested, by hosts that have such.";
+        "How often accessed bits are harvested, by hosts that have them.";
     retry_failed_ms: u64 = 0, "coldpress.page-scanner.retry-failed-ms",
         "milliseconds; 0: never", |value| *value < u64::MAX / 1_000_000, Never,
-        "Pages that could not be compressed or taken are tried again after half this time to this time. With 0 only once they are accessed, which is the RFC's rule and asks for a host that sees accesses. The Linux runtime sees none and goes by how often they were refused.";
+        "Pages that could not be compressed or evicted are tried again after half this time to this time. With 0 they are tried again only once they are accessed, which is the RFC's rule and needs a host that sees accesses. The Linux pager sees none, and decides by how often they were refused.";
     second_chances: u64 = 0, "coldpress.page-scanner.second-chances",
         "times, 0 to 15", |value| *value <= crate::pages::patience::MOST as u64, Running,
-        "For hosts that see no accesses: a page that comes back sooner than others go is passed over once when its turn comes; if it does so again and again, up to so many times. 0: never. The Linux runtime sets 15.";
+        "For hosts that see no accesses: how many second chances a page can gain. A page that refaults sooner than others are evicted is passed over once when its turn comes, and more often if that repeats. 0: never. The Linux pager sets 15.";
     read_ahead_pages: u64 = 16, "coldpress.page-scanner.read-ahead",
         "pages, 0 to 16", |value| *value <= crate::compression::read_ahead::MOST, Running,
-        "For hosts that read ahead: the most pages that are restored ahead of a thread whose faults go through memory in even steps. 0: none.";
+        "For hosts that read ahead: the most pages restored ahead of a thread whose faults go through memory in even steps. 0: none.";
     read_ahead_first: bool = false, "coldpress.page-scanner.read-ahead-first",
         "true or false", |_| true, Running,
-        "For hosts that read ahead: whether, once pages that were restored ahead of a thread have been wanted, those that follow are restored before it is woken, and not after.";
+        "For hosts that read ahead: whether, once a thread has used pages that were read ahead, the next ones are read ahead before the thread is woken instead of after.";
     warning_mb: u64 = 300, "kernel.oom.warning-mb",
         "MiB free", |value| *value < 1 << 40, Never,
         "Memory pressure is *warning* below this.";

@@ -107,13 +107,13 @@ counters! {
     same_filled_pages: gauge pages,
     /// Of these: pages held as zero markers.
     zero_pages: gauge pages,
-    /// Pages taken out, ever.
+    /// Pages evicted so far.
     evictions: counter pages,
-    /// Pages that were to be taken out and could not be, for whatever reason.
+    /// Pages that could not be evicted, for whatever reason.
     refused: counter pages,
-    /// Refused pages of which the host said that they cannot be taken (pinned, shared, unmovable).
+    /// Refused pages that the host could not move (pinned, shared, unmovable).
     refused_by_host: counter pages,
-    /// Pages that were to be taken out and had gone: nothing was remembered there.
+    /// Pages chosen for eviction that were no longer there.
     holes: counter pages,
     /// Compressions tried.
     compression_attempts: counter pages,
@@ -125,7 +125,7 @@ counters! {
     no_storage: counter pages,
     /// Failed compressions: no frame for the result.
     no_frame: counter pages,
-    /// Failed compressions: no room for the result where the tables of storage could not grow.
+    /// Failed compressions: no room for the result, since the tables of storage could not grow.
     no_storage_metadata: counter pages,
     /// Failed compressions: the page was touched or freed meanwhile.
     raced: counter pages,
@@ -147,10 +147,10 @@ counters! {
     kept_same_filled: counter pages,
     /// Pages kept in compressed storage.
     kept_stored: counter pages,
-    /// Pages decompressed and in place again.
+    /// Pages decompressed and resident again.
     decompressions: counter pages,
-    /// Pages of storage freed without being decompressed, or whose content was not wanted any more
-    /// once it was, or was in doubt.
+    /// Stored pages freed without being decompressed, or whose content was no longer wanted, or doubtful,
+    /// once it was decompressed.
     freed_compressed: counter pages,
     /// Faults answered from compressed storage.
     faults_decompressed: counter times,
@@ -160,19 +160,19 @@ counters! {
     faults_same_filled: counter times,
     /// Faults answered with a fresh zero page.
     faults_zero: counter times,
-    /// Faults that found no frame for a page: what is remembered stays as it is.
+    /// Faults that found no frame for a page; its content is kept as it is.
     faults_no_frame: counter times,
-    /// Faults on a page that was in place already, or that another worker was restoring.
+    /// Faults on a page that was already resident, or that another worker was restoring.
     faults_present: counter times,
-    /// Pages restored before anybody touched them, since the touches before led there.
+    /// Pages read ahead: restored before they were touched, since earlier faults led there.
     read_ahead: counter pages,
     /// Restores repeated because the address space was changing.
     copy_again: counter times,
     /// Stored pages whose checksum was wrong.
     corrupt: counter pages,
-    /// Pages that the host refused to put in place for a reason it could not name; poisoned.
+    /// Pages that the host refused to install for an unknown reason; poisoned.
     refused_installs: counter pages,
-    /// Pages that could not be tracked, and batches that could not be stored whole, for want of
+    /// Pages that could not be tracked, and batches that could not be stored completely, for lack of
     /// metadata.
     no_metadata: counter times,
     /// Stored objects moved by compaction.
@@ -183,9 +183,9 @@ counters! {
     compaction_frames_taken: counter times,
     /// Time spent compacting, in nanoseconds.
     compaction_time_ns: counter nanoseconds,
-    /// Stored pages that were encoded a second time, denser.
+    /// Stored pages that were recompressed, or tried.
     recode_attempts: counter pages,
-    /// Of these: pages that are, or were, stored so, being smaller by enough.
+    /// Of these: pages that became small enough and replaced the stored one.
     recoded: counter pages,
     /// Of these: pages touched, dropped or moved meanwhile, pages for which there was no place, and wrong results.
     recode_failures: counter pages,
@@ -201,7 +201,7 @@ counters! {
     harvested: counter pages,
     /// Of these: pages that were accessed.
     accessed: counter pages,
-    /// Pages that were passed over since they had come back soon before.
+    /// Pages passed over because they had refaulted soon before.
     second_chances: counter pages,
     /// Pages picked by random debug compression.
     picked: counter pages,

@@ -2,7 +2,7 @@
 //! that came in meanwhile are mended after.
 
 use crate::machine::*;
-use coldpress_engine::{Content, Entry};
+use coldpress_engine::{Content, Entry, Workspace};
 
 const PAGES: u32 = 512;
 
@@ -54,6 +54,31 @@ fn peeking_gives_the_content_and_changes_nothing() {
         assert_eq!(s.machine.is_present(1, index), kind == Kind::Noise);
         assert_eq!(s.read(&mut w, 1, index), content(kind, 1));
     }
+}
+
+/// What is in flight is recalled in the simulation, and in `raw_clone_busy.c`.
+#[test]
+fn recalling_gives_what_is_away_and_changes_nothing() {
+    let s = with_every_kind_away();
+    let before = picture(s);
+    let workspace: &mut Workspace<_> = zeroed();
+    for (n, kind) in Kind::ALL.into_iter().enumerate() {
+        let content_of = content(kind, 1);
+        match s.engine.recall(&s.machine, workspace, 1, n as u32 * 64) {
+            Content::Bytes(page) => assert_eq!(*page, content_of, "{kind:?}"),
+            Content::Present => assert_eq!(kind, Kind::Noise),
+            Content::Nothing => assert_eq!(content_of, [0; 4096], "{kind:?}"),
+            Content::Doubtful => panic!("{kind:?}"),
+        }
+    }
+    for (segment, index) in [(1, PAGES), (7, 0)] {
+        let nothing = s.engine.recall(&s.machine, workspace, segment, index);
+        assert!(matches!(nothing, Content::Nothing));
+    }
+    poke_in_storage(s, 1, 0, |bytes| bytes[2] ^= 4);
+    let told = s.engine.recall(&s.machine, workspace, 1, 0);
+    assert!(matches!(told, Content::Doubtful));
+    assert_eq!(picture(s), before);
 }
 
 #[test]

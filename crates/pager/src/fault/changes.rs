@@ -18,7 +18,8 @@ impl<O: Os> Pager<O> {
             Message::Unmap(range) => Operation::Unmap(range),
             Message::Remove(range) => Operation::Remove(range),
             Message::Remap { from, to, len } => Operation::Remap { from, to, len },
-            // EVENT_FORK is not asked for; anything else is no business of ours.
+            Message::Fork { descriptor } => return self.child_was_made(descriptor),
+            // Anything else is no business of ours.
             _ => return,
         };
         self.deliver(operation);

@@ -3,19 +3,42 @@
 use crate::Pager;
 use crate::fork::protocol::Operation;
 use crate::machine::linux::Linux;
-use crate::machine::os::Os;
+use crate::machine::os::{Os, Userfaults};
 use crate::space::exclusions::Reason;
 use coldpress_engine::Entry;
 use coldpress_linux::sys;
+use coldpress_uffd::{AddressRange, Errno};
 use core::sync::atomic::Ordering::Relaxed;
 use lock_api::RawMutex;
+
+/// Registers a range. In a child whose parent's pager hears of forks that has the memory until it has read of this one.
+///
+/// # Safety
+/// As [`Userfaults::register`].
+///
+/// # Errors
+/// As `register`, but for `BUSY`.
+pub(crate) unsafe fn register_once_free<O: Os>(
+    uffd: &O::Userfaultfd,
+    range: AddressRange,
+) -> Result<(), Errno> {
+    loop {
+        // SAFETY: as the caller promises.
+        match unsafe { uffd.register(range) } {
+            Err(Errno::BUSY) => O::sleep_ns(50_000),
+            done => return done,
+        }
+    }
+}
 
 impl Pager {
     /// After the fork, in the child: its only thread.
     pub fn fork_child(&'static self) {
-        if !self.is_running() {
+        // The kernel has wiped what tells that this process has a pager.
+        if !self.was_running() {
             return;
         }
+        self.presence.is_here_again();
         self.host.gate.reset();
         // SAFETY: this is the only thread of the process.
         unsafe {
@@ -81,7 +104,7 @@ impl Pager {
         let Some(uffd) = host.uffd.get() else { return };
         host.for_each_registered(|segment, range| {
             // SAFETY: the handlers that answer start before the program goes on.
-            let _ = unsafe { uffd.register(range) };
+            let _ = unsafe { register_once_free::<Linux>(uffd, range) };
             host.keep_from_raw_clones(range);
             // What is known of it is as true here as in the parent.
             if uffd.is_registered(range) == Ok(true) {

@@ -3,3 +3,4 @@
 pub(crate) mod child;
 pub mod protocol;
 pub(crate) mod put_back;
+pub mod unannounced;

@@ -15,9 +15,9 @@
 //!   have one it puts every page that is away back into place instead, and goes on without (`put_back`).
 //!
 //! The preload library puts the same hooks around libc's `clone` and `syscall`. A child made behind
-//! libc's back (by an instruction of the program's own) runs none. Registered memory is therefore
-//! not inherited at all (`MADV_DONTFORK`), except between the hooks: such a child gets SIGSEGV
-//! where it would have read zeros.
+//! libc's back (by an instruction of the program's own) runs none. Where the kernel tells of every fork the pager gives
+//! such a child what it needs ([`unannounced`](crate::fork::unannounced)). Where it does not, registered memory is not
+//! inherited at all (`MADV_DONTFORK`), except between the hooks: such a child gets SIGSEGV where it would have read zeros.
 //!
 //! A page is away in the child if its entry says so and it is not in place. Between the hooks huge pages
 //! are therefore kept out of the process: one that the kernel makes of some pages and the holes
@@ -363,6 +363,8 @@ impl<O: Os> Pager<O> {
         let code = &self.fork.code;
         code.forget();
         let mut seen = false;
+        // Nothing is kept from children where the kernel tells of them.
+        let is_marked = !self.host.hears_of_forks.load(Relaxed) || self.leaving.has_begun();
         let read = self.discovery.for_each_mapping(|m| {
             seen = true;
             let is_private = m.permissions[3] == b'p';
@@ -373,9 +375,11 @@ impl<O: Os> Pager<O> {
             if m.permissions[1..3] == *b"-x" {
                 code.note(m.range);
             }
-            self.host.inherit_range(m.range);
+            if is_marked {
+                self.host.inherit_range(m.range);
+            }
         });
-        if read.is_err() || !seen {
+        if is_marked && (read.is_err() || !seen) {
             self.host
                 .for_each_registered(|_, range| self.host.inherit_range(range));
         }
@@ -401,6 +405,10 @@ impl<O: Os> Pager<O> {
     /// Before the fork, in the forking thread.
     pub fn fork_prepare(&self) {
         if !self.is_running() {
+            if !self.presence.is_here() {
+                // A child that no hook has seen: nor do its own have a pager.
+                self.stop();
+            }
             return;
         }
         let signals = O::block_signals();

@@ -13,6 +13,7 @@
 //! ```
 
 use crate::fault::handler;
+use crate::fork::child::register_once_free;
 use crate::life::watchdog;
 use crate::machine::futex::{set_and_wake, wait_for};
 use crate::machine::linux::{Linux, Statm};
@@ -181,8 +182,12 @@ impl<O: Os> Pager<O> {
         // SAFETY: as the caller promises.
         unsafe {
             self.discovery.open().map_err(|_| StartError::Proc)?;
-            let registered = uffd.register(self.host.memory.staging());
-            registered.map_err(|_| StartError::Userfaultfd)?;
+            // Tried only: as long as nothing of the program's is registered no fork need be told of.
+            let staging = self.host.memory.staging();
+            let tried = register_once_free::<O>(&uffd, staging);
+            let tried = tried.and_then(|()| uffd.unregister(staging));
+            tried.map_err(|_| StartError::Userfaultfd)?;
+            self.host.staging_is_registered.store(false, Relaxed);
             self.host.uffd.set(uffd);
             self.host.pagemap.set(pagemap);
         }
@@ -241,7 +246,7 @@ impl Pager {
     /// A userfaultfd for a pager that leaves and wants to come back when it may not open one any more. In the table of
     /// the calling thread, one of the program's.
     pub(crate) fn open_ahead(&self) -> Option<Userfaultfd> {
-        open_userfaultfd(self.inherited_device()).ok()
+        self.open_userfaultfd(self.inherited_device()).ok()
     }
 
     /// Starts the pager again in a process that it has left a moment ago.
@@ -273,7 +278,12 @@ impl Pager {
     }
 
     fn reserve(&self) -> Result<(), StartError> {
-        self.reserve_for(memory_of_the_machine())
+        self.reserve_for(memory_of_the_machine())?;
+        if let Some(word) = self.workplace.page_that_is_wiped() {
+            // SAFETY: in the pager's own memory, which stays.
+            unsafe { self.presence.begin(word.as_ptr()) };
+        }
+        Ok(())
     }
 
     /// Starts the pager again in the child of a fork.
@@ -445,7 +455,9 @@ impl Pager {
         stay_out_of_the_way();
         let device = self.inherited_device();
         close_descriptors(device);
-        let uffd = open_userfaultfd(device).map_err(|_| StartError::Userfaultfd)?;
+        let uffd = self
+            .open_userfaultfd(device)
+            .map_err(|_| StartError::Userfaultfd)?;
         if let Some(fd) = device {
             sys::close_range(fd as u32, fd as u32);
         }
@@ -454,8 +466,9 @@ impl Pager {
         // SAFETY: this is the first thread of the pager, the others do not exist yet, and the program waits.
         unsafe {
             self.leaving.reset();
-            uffd.register(self.host.memory.staging())
+            register_once_free::<Linux>(&uffd, self.host.memory.staging())
                 .map_err(|_| StartError::Userfaultfd)?;
+            self.host.staging_is_registered.store(true, Relaxed);
             self.host.uffd.set(uffd);
         }
         // Nothing of the program's is registered yet: without a handler it goes on without a pager.
@@ -510,7 +523,9 @@ impl Pager {
         } else {
             let device = self.inherited_device();
             close_descriptors(device);
-            let uffd = open_userfaultfd(device).map_err(|_| StartError::Userfaultfd)?;
+            let uffd = self
+                .open_userfaultfd(device)
+                .map_err(|_| StartError::Userfaultfd)?;
             if let Some(fd) = device {
                 sys::close_range(fd as u32, fd as u32);
             }
@@ -540,7 +555,7 @@ pub(crate) fn stay_out_of_the_way() {
     let _ = rustix::process::chdir(c"/");
 }
 
-fn open_userfaultfd(device: Option<i32>) -> Result<Userfaultfd, Errno> {
+fn new_userfaultfd(device: Option<i32>) -> Result<Userfaultfd, Errno> {
     let through_device = |fd| {
         // SAFETY: the number came from the command that opened the device; whatever it is now,
         // it stays open during the call.
@@ -555,14 +570,24 @@ fn open_userfaultfd(device: Option<i32>) -> Result<Userfaultfd, Errno> {
         Userfaultfd::from_device(rustix::fd::AsFd::as_fd(&node))
     };
     let inherited = device.ok_or(Errno::BADF).and_then(through_device);
-    let uffd = inherited
+    inherited
         .or_else(|_| Userfaultfd::from_system_call(false))
-        .or_else(|errno| through_node().map_err(|_| errno))?;
-    uffd.handshake(Features::PAGER)?;
-    Ok(uffd)
+        .or_else(|errno| through_node().map_err(|_| errno))
 }
 
 impl Pager {
+    /// Opens a userfaultfd. With the capability that the kernel wants for it, it tells of every fork.
+    fn open_userfaultfd(&self, device: Option<i32>) -> Result<Userfaultfd, Errno> {
+        let uffd = new_userfaultfd(device)?;
+        let with_forks = Features::PAGER.with(Features::EVENT_FORK);
+        let hears = self.presence.is_known() && uffd.handshake(with_forks).is_ok();
+        if !hears {
+            uffd.handshake(Features::PAGER)?;
+        }
+        self.host.hears_of_forks.store(hears, Relaxed);
+        Ok(uffd)
+    }
+
     fn start_thread(
         &'static self,
         role: sys::Role,

@@ -203,6 +203,11 @@ impl Os for Linux {
 }
 
 impl Userfaults for Userfaultfd {
+    unsafe fn of_child(descriptor: i32) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { Userfaultfd::of_child(descriptor) }
+    }
+
     unsafe fn register(&self, range: AddressRange) -> Result<(), Errno> {
         // SAFETY: as the caller promises.
         unsafe { self.register(range) }

@@ -128,6 +128,11 @@ pub trait Os: Sized + Send + Sync + 'static {
 
 /// A userfaultfd. What the calls do, and answer, is told at [`coldpress_uffd::Userfaultfd`].
 pub trait Userfaults: Send + Sync {
+    /// That of a child which was just made, as a message names it.
+    ///
+    /// # Safety
+    /// As [`coldpress_uffd::Userfaultfd::of_child`].
+    unsafe fn of_child(descriptor: i32) -> Self;
     /// Registers a range for missing pages.
     ///
     /// # Safety

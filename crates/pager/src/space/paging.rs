@@ -45,7 +45,7 @@ use coldpress_engine::{
 use coldpress_interface::statistics::{Failure, Statistics};
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Region};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 /// This machine and process.
 pub struct Space<O: Os = Linux> {
@@ -63,6 +63,10 @@ pub struct Space<O: Os = Linux> {
     pub exclusions: Exclusions<O>,
     /// What the program keeps from its children itself.
     pub not_inherited: NotInherited<O>,
+    /// It is told of every fork (`fork::unannounced`): nothing has to be kept from children.
+    pub hears_of_forks: AtomicBool,
+    /// Staging is registered: from the first registration of memory of the program on.
+    pub(crate) staging_is_registered: AtomicBool,
     /// Pages in staging now.
     pub staged_pages: AtomicU64,
     statistics: AtomicPtr<Statistics>,
@@ -83,6 +87,8 @@ impl<O: Os> Space<O> {
             pagemap: Late::new(),
             exclusions: Exclusions::new(),
             not_inherited: NotInherited::new(),
+            hears_of_forks: AtomicBool::new(false),
+            staging_is_registered: AtomicBool::new(false),
             staged_pages: AtomicU64::new(0),
             statistics: AtomicPtr::new(core::ptr::null_mut()),
             no_statistics: Statistics::new(),
@@ -240,6 +246,20 @@ impl<O: Os> Space<O> {
         true
     }
 
+    /// Registers staging, if that has not happened yet: pages are moved there. As long as nothing of the program's is
+    /// registered it is not, so that no fork has to be told of.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub(crate) fn register_staging(&self) -> Result<(), Errno> {
+        if !self.staging_is_registered.load(Relaxed) {
+            // SAFETY: handlers answer; they read pages of staging only where they lie.
+            unsafe { self.uffd().register(self.memory.staging())? };
+            self.staging_is_registered.store(true, Relaxed);
+        }
+        Ok(())
+    }
+
     /// Moves `pages` neighbours, each of which holds something as far as is known, and tells what became of
     /// each. Inside the gate.
     fn move_run(&self, source: usize, destination: usize, pages: u32) -> MovedRun {
@@ -298,8 +318,11 @@ impl<O: Os> Space<O> {
     }
 
     /// A child made behind libc's back would read zeros where pages are away: it shall not have
-    /// the memory, unless only the program decides that (`not_inherited`).
+    /// the memory, unless only the program decides that (`not_inherited`), or the kernel tells of every child.
     pub(crate) fn keep_from_raw_clones(&self, range: AddressRange) {
+        if self.hears_of_forks.load(Relaxed) {
+            return;
+        }
         self.not_inherited.for_each_inherited(range, |r| {
             // SAFETY: no content changes.
             unsafe { O::madvise(r.start, r.len(), os::MADV_DONTFORK) };
@@ -357,6 +380,7 @@ impl<O: Os> Pager<O> {
         };
         // Not while an event waits to be read: the memory may be another's already.
         self.host.uffd().is_registered(self.host.memory.staging())?;
+        self.host.register_staging()?;
         // SAFETY: the handlers answer the faults; they touch none of the program's memory.
         unsafe { self.host.uffd().register(range)? };
         self.host.keep_from_raw_clones(range);

@@ -15,13 +15,16 @@ use coldpress_codec::press_dense::{DenseTables, Trainer};
 use coldpress_engine::{MAX_WORKERS, Reclaimer, Recoder, RecoderRoom, Worker, Workspace};
 use coldpress_linux::sys;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Each handler is a worker, and so is the reclaim thread (number 0).
 const WORKERS: usize = crate::settings::config::MAX_HANDLERS + 1;
 
 #[repr(C)]
 struct Layout {
+    presence: Pages<[u8; PAGE_SIZE]>,
+    filler: Workspace<Codec>,
     buffer: [u8; PAGE_SIZE],
     state: <Codec as PageCodec>::State,
     recoder: RecoderRoom<Codec, Dense>,
@@ -106,6 +109,23 @@ impl Workplace {
                 0..coldpress_engine::STAGING_SLOTS as u16,
             )
         }
+    }
+
+    /// What children are filled with that no hook has seen.
+    ///
+    /// # Safety
+    /// One is used at a time.
+    pub(crate) unsafe fn filler(&self) -> &'static mut Workspace<Codec> {
+        // SAFETY: a part of the layout, which nobody else uses meanwhile, as the caller promises.
+        unsafe { self.part(core::mem::offset_of!(Layout, filler)) }
+    }
+
+    /// A page that the kernel wipes in children. `None`: this kernel does not.
+    pub(crate) fn page_that_is_wiped(&self) -> Option<NonNull<AtomicU32>> {
+        let at = self.base.load(Relaxed) + core::mem::offset_of!(Layout, presence);
+        // SAFETY: a page of our own, in which nothing is.
+        let marked = unsafe { sys::madvise(at, PAGE_SIZE, sys::MADV_WIPEONFORK) } == 0;
+        NonNull::new(at as *mut AtomicU32).filter(|_| marked)
     }
 
     /// The recoder.

@@ -9,6 +9,7 @@
 //!  readers     calls under way that change nothing of the mappings: a change waits for them
 //! ```
 
+use super::child::Child;
 use super::space::{Content, Space, pages};
 use crate::model::Expected;
 use crate::sabotage::PagerSabotage;
@@ -77,6 +78,8 @@ pub struct Kernel {
     pub expected: RefCell<BTreeMap<usize, Rc<Expected>>>,
     /// Ranges that a call of the program is changing: a program that is right changes them by no other call meanwhile.
     in_change: RefCell<Vec<AddressRange>>,
+    /// Copies of the process, by their descriptors.
+    pub children: RefCell<Vec<Rc<Child>>>,
     /// The machine is short of memory.
     pub is_short: Cell<bool>,
     /// Nanoseconds that a step takes.
@@ -114,6 +117,7 @@ impl Kernel {
             handling: [const { Cell::new(false) }; MAX_THREADS + 1],
             expected: RefCell::default(),
             in_change: RefCell::default(),
+            children: RefCell::default(),
             is_short: Cell::new(false),
             step_ns,
             ahead_ns: Cell::new(now_ns),

@@ -7,10 +7,12 @@
 //! | `kernel.rs`, `space.rs` | what the kernel knows: faults and events, page tables |
 //! | `calls.rs` | what it does for the program, and what it tells of it |
 //! | `program.rs` | threads of the program |
+//! | `child.rs` | a copy of the process that the pager fills |
 //! | `check.rs` | what a child would have, and whether all agrees |
 
 mod calls;
 mod check;
+mod child;
 mod kernel;
 mod os;
 mod program;
@@ -34,6 +36,7 @@ use os::{Map, Measured, SimOs, Uffd};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::null;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
 const PROGRAMS: u32 = 4;
@@ -179,8 +182,9 @@ impl World {
                 .settle(STORAGE_BYTES)
                 .expect("address space");
             pager.reserve_for(STORAGE_BYTES).expect("memory");
-            pager.begin(Uffd, Map).expect("a userfaultfd");
+            pager.begin(Uffd::OWN, Map).expect("a userfaultfd");
         }
+        pager.host.hears_of_forks.store(random().one_in(2), Relaxed);
         // One more, for looking at what is remembered.
         assert!(pager.expect_handlers(HANDLERS + 1), "memory");
         pager.set_running();

@@ -1,5 +1,6 @@
 //! The simulated kernel as the pager's `Os`.
 
+use super::child::Child;
 use super::kernel::{self, Kernel, READERS, place};
 use super::space::{Content, State, pages};
 use super::{program, world};
@@ -16,6 +17,7 @@ use coldpress_pager::machine::os::{
 use coldpress_pager::{Codec, Pager};
 use coldpress_uffd::{AddressRange, Errno, Message, Moved, PAGE_SIZE, Region};
 use std::ffi::c_int;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The simulated kernel.
@@ -276,15 +278,39 @@ fn is_own(kernel: &Kernel, page: usize) -> bool {
     kernel.staging.get().contains(page)
 }
 
-/// The userfaultfd.
+/// A userfaultfd: the process's own, or that of a child.
 #[derive(Debug)]
-pub struct Uffd;
+pub struct Uffd(Option<usize>);
+
+impl Uffd {
+    /// That of the process.
+    pub const OWN: Self = Self(None);
+
+    fn child(&self) -> Option<Rc<Child>> {
+        let children = kernel::kernel().children.borrow();
+        self.0.map(|n| Rc::clone(&children[n]))
+    }
+}
+
+impl Drop for Uffd {
+    fn drop(&mut self) {
+        if !std::thread::panicking()
+            && let Some(child) = self.child()
+        {
+            child.close();
+        }
+    }
+}
 
 /// Who calls while a change is announced.
 fn again(kernel: &Kernel) -> Result<(), Errno> {
-    match kernel.changing.get() {
-        0 => Ok(()),
-        _ => {
+    again_from(kernel.changing.get() > 0)
+}
+
+pub(super) fn again_from(is_changing: bool) -> Result<(), Errno> {
+    match is_changing {
+        false => Ok(()),
+        true => {
             note(Kind::InstallChanging);
             Err(Errno::AGAIN)
         }
@@ -295,6 +321,9 @@ impl Uffd {
     /// What COPY, ZEROPAGE and POISON have in common.
     fn fill(&self, page: usize, content: Content) -> Result<usize, Errno> {
         let kernel = kernel::kernel();
+        if let Some(child) = self.child() {
+            return child.fill(page, content, || act(What::Install, page, 2));
+        }
         let refuses = || match kernel.sabotage {
             PagerSabotage::InstallsWhileChanging => Ok(()),
             _ => again(kernel),
@@ -380,6 +409,16 @@ impl Uffd {
 }
 
 impl Userfaults for Uffd {
+    unsafe fn of_child(descriptor: i32) -> Self {
+        let uffd = Self(Some(descriptor as usize));
+        if let Some(child) = uffd.child() {
+            child
+                .is_in_the_gap
+                .set(world().pager.fork.still.load(Relaxed));
+        }
+        uffd
+    }
+
     unsafe fn register(&self, range: AddressRange) -> Result<(), Errno> {
         let kernel = kernel::kernel();
         act(What::Memory, range.start, range.len() as u32);
@@ -401,6 +440,9 @@ impl Userfaults for Uffd {
     fn is_registered(&self, range: AddressRange) -> Result<bool, Errno> {
         let kernel = kernel::kernel();
         act(What::Memory, range.start, range.len() as u32);
+        if let Some(child) = self.child() {
+            return child.is_registered(range.start);
+        }
         let _lock = kernel.read_lock();
         again(kernel)?;
         if is_own(kernel, range.start) {
@@ -498,7 +540,11 @@ impl Userfaults for Uffd {
 
     fn read(&self, into: &mut [Message; 1]) -> Result<usize, Errno> {
         act(What::Serve, 0, 0);
-        match kernel::kernel().read() {
+        let message = match self.child() {
+            Some(child) => child.read(),
+            None => kernel::kernel().read(),
+        };
+        match message {
             Some(message) => {
                 into[0] = message;
                 Ok(1)

@@ -1,6 +1,7 @@
 //! Threads of the program: they read and write their memory, compare all they read with what it must be, drop it, move
 //! it, unmap it and fork; each call through the pager where the preload library puts it.
 
+use super::child::Child;
 use super::kernel::{Fault, Kernel, READERS, kernel, key_of, place};
 use super::os::SimOs;
 use super::space::{Content, State, pages};
@@ -15,7 +16,8 @@ use coldpress_engine::Entry;
 use coldpress_pager::Pager;
 use coldpress_pager::machine::os::SignalsBlocked;
 use coldpress_pager::space::exclusions::OldPlace;
-use coldpress_uffd::{AddressRange, PAGE_SIZE};
+use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
+use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A thread that waits longer for a page waits for ever, in steps.
@@ -148,6 +150,7 @@ impl World {
                 170..=178 => self.drop_some(page),
                 179..=188 => self.move_some(page),
                 189..=191 => self.unmap_some(page),
+                192 if random().one_in(2) => self.clone_unannounced(),
                 192 => self.fork(),
                 193..=194 => self.advise(page),
                 195 => self.disturb(),
@@ -379,6 +382,29 @@ impl World {
         }
         damage::flip(&host.memory, reference);
         kernel.space.with(page, |state| state.doubtful = true);
+    }
+
+    /// `clone` by an instruction of the program's own, where the kernel tells of it.
+    fn clone_unannounced(&self) {
+        if !self.pager.host.hears_of_forks.load(Relaxed) {
+            return;
+        }
+        let kernel = &self.kernel;
+        let descriptor = {
+            let _lock = kernel.write_lock();
+            let registered = |&page: &usize| kernel.space.is(page, |s| s.registered);
+            if !kernel.staging_registered.get() && !kernel.space.all().iter().any(registered) {
+                return;
+            }
+            kernel.announce();
+            let mut children = kernel.children.borrow_mut();
+            children.push(Rc::new(Child::of(kernel)));
+            children.len() - 1
+        };
+        note(Kind::Unannounced);
+        kernel.tell(Message::Fork {
+            descriptor: descriptor as i32,
+        });
     }
 
     /// `fork`, with the preload library's hooks around it.

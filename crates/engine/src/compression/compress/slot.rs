@@ -170,7 +170,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             let Some((place, list)) = self.page_list_of_slot(slot) else {
                 return;
             };
-            self.request(worker, &list, place);
+            self.request(worker, &list, place, Entry::Temporary(slot));
         }
         let source = Source::Staged(slot, Returning::at_once(patience));
         // Cancelled: the program dropped the page meanwhile, and `decommit` has settled everything.

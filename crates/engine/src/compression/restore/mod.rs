@@ -84,7 +84,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             // Its bytes are on their way while the request is made.
             prefetch(host.frames(), reference);
         }
-        self.request(worker, &list, place);
+        self.request(worker, &list, place, entry);
         drop(list);
         let (outcome, decoded) = self.decode(host, worker, entry, touched);
         let source = match decoded {
@@ -112,9 +112,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         reference: Reference,
     ) -> Option<&'w Page> {
         prefetch(host.frames(), reference);
-        self.request(worker, &list, place);
-        drop(list);
         let entry = Entry::Compressed(reference);
+        self.request(worker, &list, place, entry);
+        drop(list);
         let (_, decoded) = self.decode(host, worker, entry, false);
         let source = match decoded {
             Ok(_) => Source::Stored(entry),
@@ -144,7 +144,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         // not released it.
         let staged = unsafe { host.staging(slot) };
         worker.workspace.spare.copy_from_slice(staged);
-        self.request(worker, &list, place);
+        self.request(worker, &list, place, Entry::Request(worker.id));
         let source = Source::Copied(&worker.workspace.spare, slot);
         let committed = drivers::commit_copy(self, host, worker.id, list, place, source);
         self.answer(host, worker.id, place, FaultOutcome::Copied, committed)
@@ -214,8 +214,19 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
     }
 
-    /// Request: the entry says that `worker` restores it. Under the list's lock.
-    pub(crate) fn request(&self, worker: &Worker<C>, list: &PageList<'_, H>, place: Place) {
+    /// Request: the entry says that `worker` restores it. `held`: what it stands for, which is the request itself
+    /// where the content is in the worker's spare page already. Under the list's lock.
+    pub(crate) fn request(
+        &self,
+        worker: &Worker<C>,
+        list: &PageList<'_, H>,
+        place: Place,
+        held: Entry,
+    ) {
+        let target = &self.targets[worker.id as usize];
+        target.held.store(held.encode(), Relaxed);
+        let spare = (&raw const worker.workspace.spare).cast_mut();
+        target.spare.store(spare, Relaxed);
         self.aim(worker, place.0, place.1);
         list.set(place.1, Entry::Request(worker.id));
     }

@@ -82,12 +82,12 @@ const HELD: [(&str, Unit, &str); 7] = [
     (
         "resident_pages",
         Unit::Pages,
-        "Pages that are tracked and in place.",
+        "Pages that are tracked and resident.",
     ),
     (
         "failed_pages",
         Unit::Pages,
-        "Pages on the list of those that could not be compressed or taken.",
+        "Pages that could not be compressed or evicted, and wait to be tried again.",
     ),
 ];
 
