@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A list of all pages, the least recently used first, threaded through a slab; found by page through a map. 20 bytes
-//! a page, and some 10 of the map.
+//! a page, 10 to 20 of the map, and some 8 while it is dirty.
 //!
 //! Invariants:
 //! * C1 A page that is not clean is never removed but by content that replaces it (a trim, a write to the store).
