@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Whether these programs are there; says loudly what is skipped if not.
-fn has(programs: &[&str], why: &str) -> bool {
+pub fn has(programs: &[&str], why: &str) -> bool {
     let is_missing = |program: &&&str| {
         let found = Command::new("sh")
             .args(["-c", &format!("command -v {program}")])
@@ -47,20 +47,20 @@ fn succeeds(line: &[&str]) -> String {
 }
 
 /// A disk that is served, until it is dropped.
-struct Served {
-    child: Child,
-    directory: Directory,
+pub struct Served {
+    pub child: Child,
+    pub directory: Directory,
 }
 
 impl Served {
-    fn start(name: &str, options: &[&str]) -> Self {
+    pub fn start(name: &str, options: &[&str]) -> Self {
         let directory = Directory::new(name);
         fs::create_dir(directory.path("run")).unwrap();
         let child = Self::serve(&directory, options);
         Self { child, directory }
     }
 
-    fn serve(directory: &Directory, options: &[&str]) -> Child {
+    pub fn serve(directory: &Directory, options: &[&str]) -> Child {
         let socket = directory.path("nbd.sock");
         let mut command = coldpress();
         command.args(["disk", "serve", "--socket"]).arg(&socket);
@@ -81,30 +81,30 @@ impl Served {
         format!("nbd+unix:///{export}?socket={}", socket.display())
     }
 
-    fn order(&self, line: &str) -> Output {
+    pub fn order(&self, line: &str) -> Output {
         let mut command = coldpress();
         command.arg("disk").args(line.split(' '));
         command.env("COLDPRESS_STATISTICS_DIR", self.directory.path("run"));
         command.output().unwrap()
     }
 
-    fn done(&self, line: &str) -> String {
+    pub fn done(&self, line: &str) -> String {
         let output = self.order(line);
         assert!(output.status.success(), "{line}: {}", stderr(&output));
         stdout(&output)
     }
 
-    fn refused(&self, line: &str) -> String {
+    pub fn refused(&self, line: &str) -> String {
         let output = self.order(line);
         assert_eq!(output.status.code(), Some(125), "{line}");
         stderr(&output)
     }
 
-    fn figures(&self) -> Value {
+    pub fn figures(&self) -> Value {
         serde_json::from_str(&self.done("status --disk disk --json")).unwrap()
     }
 
-    fn figure(&self, name: &str) -> u64 {
+    pub fn figure(&self, name: &str) -> u64 {
         self.figures()[name].as_u64().unwrap()
     }
 
@@ -122,14 +122,14 @@ impl Served {
     }
 
     /// All of these succeed, and patterns that are read are there.
-    fn io(&self, export: &str, commands: &[&str]) {
+    pub fn io(&self, export: &str, commands: &[&str]) {
         let output = self.qemu_io(export, commands);
         let said = format!("{}{}", stdout(&output), stderr(&output));
         let failed = said.contains("failed") || said.contains("rror");
         assert!(output.status.success() && !failed, "{commands:?}: {said}");
     }
 
-    fn stop(mut self) {
+    pub fn stop(mut self) {
         self.kill(libc::SIGTERM);
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}");
@@ -151,7 +151,7 @@ impl Drop for Served {
     }
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let since = Instant::now();
     while !is_so() {
         assert!(since.elapsed() < Duration::from_secs(60), "never {what}");

@@ -1,5 +1,6 @@
 //! Why something was refused.
 
+use crate::backing::BackingError;
 use coldpress_engine::vmo::VmoError;
 
 /// Why a disk could not be made.
@@ -37,6 +38,9 @@ pub enum IoError {
     /// The snapshot was dropped.
     #[error("the snapshot was dropped")]
     Gone,
+    /// The store behind a cache failed. What the cache holds, it still holds.
+    #[error("{0}")]
+    Backing(BackingError),
 }
 
 impl IoError {

@@ -155,8 +155,18 @@ impl Frames {
         let limit = self.limit.load(Relaxed);
         match limit {
             u64::MAX => u64::MAX,
-            _ => limit.saturating_sub(self.lent() + self.tables.load(Relaxed)),
+            _ => limit.saturating_sub(self.held_frames()),
         }
+    }
+
+    /// Frames that are lent, and those of tables.
+    pub(crate) fn held_frames(&self) -> u64 {
+        self.lent() + self.tables.load(Relaxed)
+    }
+
+    /// What [`held_frames`](Self::held_frames) can be before new pages are refused.
+    pub(crate) fn most_for_pages(&self) -> u64 {
+        self.limit.load(Relaxed).saturating_sub(KEPT_FROM_NEW)
     }
 
     /// Frames that new pages can still have.

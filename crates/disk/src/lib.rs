@@ -21,8 +21,10 @@
 //! The engine's locks are of `parking_lot`. No codec runs under any lock, and no thread holds the locks of two VMOs;
 //! debug builds of the engine check both.
 //!
+//! With a store behind it a disk is a [`Cache`] of that (`cache`): of a file, or of a write-back tier.
+//!
 //! What it deliberately does not have: a server (that is `coldpress-nbd`, and the command `coldpress disk` joins the
-//! two), anything that lasts longer than the process, encryption.
+//! two); of a disk without a store, anything that lasts longer than the process.
 #![deny(missing_docs)]
 
 /// The example of `README.md`, as a test.
@@ -30,7 +32,9 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod backing;
 mod bits;
+mod cache;
 mod compaction;
 mod context;
 #[cfg(test)]
@@ -53,6 +57,11 @@ mod volume;
 mod waiters;
 mod wake_up;
 
+pub use backing::{Backing, BackingError};
+pub use cache::{
+    BackingFile, Cache, CacheOptions, CacheStatistics, OpenError, Shortage, TierFile, TierStore,
+    Which,
+};
 pub use disk::{Disk, LEAST_LIMIT_BYTES, Options};
 pub use error::{CreateError, IoError, SnapshotError};
 pub use recompress::Recompressed;

@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) wake_up: WakeUp,
     backlog_pages: u64,
     written: AtomicU64,
+    /// Bytes of tables of whoever uses the disk, which count as the disk's own.
+    pub(crate) more_tables: AtomicU64,
 }
 
 /// How a disk keeps its pages.
@@ -85,6 +87,7 @@ impl Shared {
             wake_up: WakeUp::default(),
             backlog_pages: (ways.backlog_bytes / 4096).max(STEP_PAGES),
             written: AtomicU64::new(0),
+            more_tables: AtomicU64::new(0),
         };
         shared.tune(ways);
         Some(shared)
@@ -161,8 +164,13 @@ impl Shared {
 
     /// Has the limit count what tables take now.
     pub(crate) fn count_tables(&self) {
+        self.machine.frames.set_tables(self.table_bytes());
+    }
+
+    /// Bytes of all tables.
+    pub(crate) fn table_bytes(&self) -> u64 {
         let bytes = self.vmos.metadata_bytes() + self.machine.table_bytes();
-        self.machine.frames.set_tables(bytes as u64);
+        bytes as u64 + self.more_tables.load(Relaxed)
     }
 
     /// A page was written: the scanner has something to do, and where too much waits for it the writer helps.

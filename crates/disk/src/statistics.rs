@@ -102,7 +102,7 @@ impl Shared {
             pages_in_place: in_place,
             compressed_pages: stored,
             storage_bytes: usage.storage_bytes as u64,
-            table_bytes: (self.vmos.metadata_bytes() + self.machine.table_bytes()) as u64,
+            table_bytes: self.table_bytes(),
             compressions: value(&c.compression_attempts),
             recompressed_pages: value(&c.recoded),
             damaged_pages: value(&c.corrupt),

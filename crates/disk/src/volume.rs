@@ -9,6 +9,7 @@ use crate::error::IoError;
 use crate::io_counts::count;
 use crate::shared::Shared;
 use coldpress_codec::{PAGE_SIZE, Page};
+use coldpress_engine::Entry;
 use coldpress_engine::vmo::{VmoError, VmoId};
 use std::ops::Range;
 use std::sync::Arc;
@@ -186,6 +187,12 @@ impl Volume {
             false => Extent::Hole,
         };
         Ok((end - offset, kind))
+    }
+
+    /// Whether a page is in place, uncompressed.
+    pub(crate) fn is_in_place(&self, page: u64) -> bool {
+        let entry = self.shared.vmos.entry(self.vmo, page);
+        matches!(entry, Ok(Entry::Page(_)))
     }
 
     fn check(&self, offset: u64, length: u64) -> Result<(), IoError> {

@@ -1,5 +1,6 @@
 //! The tests of the disk, one program: they run in threads of one process.
 
+mod cache;
 mod common;
 
 mod accounting;

@@ -3,9 +3,10 @@
 use crate::choice;
 use crate::duration;
 use crate::size;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use coldpress_codec::CodecKind;
 use coldpress_storage::StorageKind;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -15,7 +16,13 @@ Examples:
   qemu-img convert image.qcow2 'nbd+unix:///disk?socket=/run/user/1000/disk.sock'
   qemu-io -f raw 'nbd+unix:///disk?socket=/run/user/1000/disk.sock' -c 'read 0 4k'
 
-The disk is memory: what it holds ends with the command (SIGINT, SIGTERM). Its snapshots are exports of their own names.";
+The disk is memory: what it holds ends with the command (SIGINT, SIGTERM). Its snapshots are exports of their own names.
+
+  coldpress disk serve --backing image.raw --socket /run/user/1000/disk.sock
+  coldpress disk serve --backing image.raw --size 20G --socket /run/user/1000/disk.sock
+
+With --writeback pages that are not used go to a file that ends with the command, too. With --backing it is a cache in compressed memory before a file or block device. What a client has flushed is there, in
+its place; the rest follows when the command ends, or memory is wanted for what is used more.";
 
 /// Arguments of `coldpress disk`.
 #[derive(Debug, Args)]
@@ -42,7 +49,12 @@ pub enum DiskCommand {
     Reset(ResetArguments),
     /// Change the memory limit: 1G, or none
     Limit(LimitArguments),
-    /// Compress all that is not compressed yet, however young
+    /// Write what only memory holds to the backing file, and sync it
+    Flush(TargetArguments),
+    /// Write pages to the file behind the disk, and hold them no longer: those that are idle
+    /// (not used since `coldpress disk idle`), huge (not compressible), or all
+    Writeback(WritebackArguments),
+    /// Compress all that is not compressed yet, however young, and mark it as idle
     Idle(TargetArguments),
     /// Store what is compressed anew, denser (codec press)
     Recompress(TargetArguments),
@@ -51,13 +63,30 @@ pub enum DiskCommand {
 /// Arguments of `coldpress disk serve`.
 #[derive(Debug, Args)]
 pub struct ServeArguments {
-    /// Size of the disk: 512M, 4G, a multiple of 4096
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub size: u64,
-    /// The most memory that its content may take, tables included: 1G. What can
-    /// not be held is refused with "no space" [default: none]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub mem_limit: Option<u64>,
+    /// Size of the disk: 512M, 4G, a multiple of 4096. With --backing: that of the
+    /// file; one that does not exist is created
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, required_unless_present = "backing")]
+    pub size: Option<u64>,
+    /// Be a write-back cache before this file or block device
+    #[arg(long, value_name = "PATH", group = "behind")]
+    pub backing: Option<PathBuf>,
+    /// Keep pages that are not used, or do not compress, in this file, encrypted. It must
+    /// not exist, and has no name while it is used. A block device is overwritten
+    #[arg(long, value_name = "PATH", group = "behind")]
+    pub writeback: Option<PathBuf>,
+    /// Write no more than this to the write-back file in a day: 10G [default: no limit]
+    #[arg(long, value_name = "SIZE", requires = "writeback", value_parser = parse_size)]
+    pub writeback_limit: Option<u64>,
+    /// The most memory that its content may take, tables included: 1G, 25%. What can
+    /// not be held is refused with "no space", or goes to the backing file
+    /// [default: none; with --backing 20%]
+    #[arg(long, value_name = "SIZE|PERCENT", value_parser = parse_memory)]
+    pub mem_limit: Option<Memory>,
+    /// After the limit was reached, hold new pages again when memory is down to this
+    /// share of it, in percent
+    #[arg(long, value_name = "PERCENT", default_value = "90", requires = "behind",
+        value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub accept_threshold: u64,
     /// How pages are compressed: lz4, zstd:1, …
     /// [default: press where the processor has vectors for it, otherwise lz4]
     #[arg(long, value_name = "NAME", value_parser = choice::parse_codec)]
@@ -137,9 +166,52 @@ pub struct LimitArguments {
     pub target: TargetArguments,
 }
 
+/// Arguments of `coldpress disk writeback`.
+#[derive(Debug, Args)]
+pub struct WritebackArguments {
+    /// Which pages
+    #[arg(value_enum, value_name = "WHICH")]
+    pub which: Pages,
+    #[command(flatten)]
+    pub target: TargetArguments,
+}
+
+/// Pages that are written back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pages {
+    /// Those that were not used since they were marked
+    Idle,
+    /// Those that do not compress
+    Huge,
+    /// All that are held
+    All,
+}
+
 /// A memory limit in bytes, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit(pub Option<u64>);
+
+/// An amount of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// So many bytes.
+    Bytes(u64),
+    /// A share of the memory that this process may use.
+    Percent(u64),
+}
+
+fn parse_memory(text: &str) -> Result<Memory, String> {
+    match text.strip_suffix('%') {
+        None => parse_size(text).map(Memory::Bytes),
+        Some(share) => match share.parse() {
+            Ok(share @ 1..=100) => Ok(Memory::Percent(share)),
+            _ => Err(format!(
+                "cannot read {text:?} as a share of memory: write 1% to 100%, without a fraction"
+            )),
+        },
+    }
+}
 
 fn parse_size(text: &str) -> Result<u64, String> {
     size::parse_bytes(text).ok_or_else(|| {
@@ -183,6 +255,8 @@ mod tests {
             assert!(parse_name(name).is_err(), "{name}");
         }
         assert_eq!(parse_limit("none"), Ok(Limit(None)));
+        assert_eq!(parse_memory("20%"), Ok(Memory::Percent(20)));
+        assert!(parse_memory("0%").is_err() && parse_memory("101%").is_err());
         assert_eq!(parse_limit("64M"), Ok(Limit(Some(64 << 20))));
         assert!(parse_limit("64MB").unwrap_err().contains("64MiB"));
     }

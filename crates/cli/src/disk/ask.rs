@@ -94,6 +94,8 @@ fn request_of(command: &DiskCommand) -> (&TargetArguments, Request) {
         DiskCommand::Compact(target) => (target, Request::Compact),
         DiskCommand::Reset(of) => (&of.target, Request::Reset { force: of.force }),
         DiskCommand::Limit(of) => (&of.target, Request::Limit { bytes: of.limit.0 }),
+        DiskCommand::Writeback(of) => (&of.target, Request::Writeback { which: of.which }),
+        DiskCommand::Flush(target) => (target, Request::Flush),
         DiskCommand::Idle(target) => (target, Request::Idle),
         DiskCommand::Recompress(target) => (target, Request::Recompress),
         DiskCommand::Serve(_) | DiskCommand::Status(_) => unreachable!("no orders"),
@@ -111,6 +113,15 @@ fn told_of(request: &Request, told: &Value) -> String {
         Request::Reset { .. } => "all is forgotten".to_owned(),
         Request::Limit { bytes: None } => "no limit".to_owned(),
         Request::Limit { bytes: Some(bytes) } => format!("limit {}", format_bytes(*bytes)),
+        Request::Writeback { .. } => format!(
+            "{} pages written back, {} held",
+            format_count(number("evicted_pages")),
+            format_count(number("stored_pages"))
+        ),
+        Request::Flush => format!(
+            "{} pages written back",
+            format_count(number("written_back_pages"))
+        ),
         Request::Idle => format!(
             "{} → {}",
             format_bytes(number("mem_used_before")),

@@ -3,22 +3,22 @@
 //! One thread answers one request after the other, each on a connection of its own. The socket lies in a directory that
 //! only the user can enter, and is made for its owner alone.
 
+use super::content::Content;
 use super::figures;
 use super::protocol::{self, Answer, Request};
 use crate::refusal::Refusal;
-use coldpress_disk::{Disk, Recompressed};
+use coldpress_disk::Recompressed;
 use coldpress_nbd::{Handle, Server};
 use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// What a request is about.
 pub struct Control {
     pub name: String,
-    pub disk: Arc<Disk>,
+    pub content: Content,
     pub server: Handle,
     pub listens: Vec<String>,
 }
@@ -90,27 +90,31 @@ impl Control {
     }
 
     fn carry_out(&self, request: &Request) -> Answer {
+        let disk = self.content.disk();
         let done = match request {
             Request::Status => Ok(self.status()),
             Request::Snapshot { name } => self.snapshot(name),
             Request::Drop { name } => {
-                let dropped = self.disk.drop_snapshot(name);
+                let dropped = disk.drop_snapshot(name);
                 dropped.map(|()| json!({})).map_err(|e| e.to_string())
             }
-            Request::Compact => Ok(json!({ "pages_compacted": self.disk.compact() })),
+            Request::Compact => Ok(json!({ "pages_compacted": disk.compact() })),
             Request::Reset { force } => self.reset(*force),
             Request::Limit { bytes } => {
-                let set = self.disk.set_limit(*bytes);
+                let set = self.content.set_limit(*bytes);
                 let told = |()| json!({ "mem_limit": bytes.unwrap_or(0) });
                 set.map(told).map_err(|e| e.to_string())
             }
             Request::Idle => {
-                let before = self.disk.statistics().mem_used_total;
-                self.disk.settle();
-                let after = self.disk.statistics().mem_used_total;
+                let before = disk.statistics().mem_used_total;
+                self.content.mark_idle();
+                disk.settle();
+                let after = disk.statistics().mem_used_total;
                 Ok(json!({ "mem_used_before": before, "mem_used_total": after }))
             }
-            Request::Recompress => match self.disk.recompress() {
+            Request::Flush => self.content.flush(),
+            Request::Writeback { which } => self.content.write_back(*which),
+            Request::Recompress => match disk.recompress() {
                 Recompressed::Done { pages, saved_bytes } => {
                     Ok(json!({ "pages": pages, "saved_bytes": saved_bytes }))
                 }
@@ -125,17 +129,15 @@ impl Control {
 
     fn status(&self) -> Value {
         let counts = self.server.counts();
-        figures::to_json(&self.name, &self.disk, &counts, &self.listens)
+        figures::to_json(&self.name, &self.content, &counts, &self.listens)
     }
 
     fn snapshot(&self, name: &str) -> Result<Value, String> {
         if name.is_empty() || name == self.name {
             return Err(format!("{name:?} is the export of the disk itself"));
         }
-        let made = self
-            .disk
-            .snapshot(name)
-            .map_err(|error| error.to_string())?;
+        let disk = self.content.ram_disk("snapshots")?;
+        let made = disk.snapshot(name).map_err(|error| error.to_string())?;
         Ok(json!({ "name": name, "size": made.size_bytes() }))
     }
 
@@ -145,7 +147,7 @@ impl Control {
                 Err("clients are connected: disconnect them, or use --force".to_owned())
             }
             _ => {
-                self.disk.reset();
+                self.content.reset()?;
                 Ok(json!({}))
             }
         }

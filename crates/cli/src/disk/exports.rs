@@ -3,7 +3,8 @@
 //! The disk is the default export, and that of its name; a snapshot is one under its own. A client that has found a
 //! snapshot keeps it; once it is dropped, what the client reads fails.
 
-use coldpress_disk::{Disk, Extent as DiskExtent, IoError, Volume};
+use super::content::{Behind, Content};
+use coldpress_disk::{BackingError, Cache, Extent as DiskExtent, IoError, Volume};
 use coldpress_nbd::{Export, Exports, Extent, Failure};
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ fn failure(error: IoError) -> Failure {
     match error {
         IoError::OutOfRange => Failure::Invalid,
         IoError::ReadOnly => Failure::ReadOnly,
-        IoError::NoSpace => Failure::NoSpace,
+        IoError::NoSpace | IoError::Backing(BackingError::NoSpace) => Failure::NoSpace,
         IoError::Gone => Failure::Shutdown,
         _ => Failure::Io,
     }
@@ -60,28 +61,81 @@ impl Export for Served {
 
     fn extent(&self, offset: u64, length: u64) -> Result<(u64, Extent), Failure> {
         let (length, kind) = self.volume.extent(offset, length).map_err(failure)?;
-        let kind = match kind {
-            DiskExtent::Data => Extent::Data,
-            DiskExtent::Hole => Extent::Hole,
-        };
-        Ok((length, kind))
+        Ok((length, kind_of(kind)))
+    }
+}
+
+fn kind_of(kind: DiskExtent) -> Extent {
+    match kind {
+        DiskExtent::Data => Extent::Data,
+        DiskExtent::Hole => Extent::Hole,
+    }
+}
+
+/// A cache, served.
+struct ServedCache(Arc<Cache>);
+
+impl Export for ServedCache {
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn read_only(&self) -> bool {
+        self.0.is_read_only()
+    }
+
+    fn description(&self) -> String {
+        "the disk".to_owned()
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Failure> {
+        self.0.read(offset, buffer).map_err(failure)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
+        self.0.write(offset, data).map_err(failure)
+    }
+
+    fn trim(&self, offset: u64, length: u64) -> Result<(), Failure> {
+        self.0.trim(offset, length).map_err(failure)
+    }
+
+    fn write_zeroes(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), Failure> {
+        let zeroed = self.0.write_zeroes(offset, length, may_punch);
+        zeroed.map_err(failure)
+    }
+
+    /// Everything, whoever wrote it.
+    fn flush(&self) -> Result<(), Failure> {
+        self.0.flush().map_err(failure)
+    }
+
+    fn extent(&self, offset: u64, length: u64) -> Result<(u64, Extent), Failure> {
+        let (length, kind) = self.0.extent(offset, length).map_err(failure)?;
+        Ok((length, kind_of(kind)))
     }
 }
 
 /// The exports of one disk.
 pub struct OfDisk {
-    pub disk: Arc<Disk>,
+    pub content: Content,
     pub name: String,
 }
 
 impl Exports for OfDisk {
     fn find(&self, name: &str) -> Option<Arc<dyn Export>> {
+        let is_disk = name.is_empty() || name == self.name;
+        let disk = match &self.content {
+            Content::Ram(disk) => disk,
+            Content::Cached(cache, _) => {
+                return is_disk.then(|| Arc::new(ServedCache(cache.clone())) as _);
+            }
+        };
         let (volume, description) = match name {
-            "" => (self.disk.volume().clone(), "the disk".to_owned()),
-            name if name == self.name => (self.disk.volume().clone(), "the disk".to_owned()),
+            _ if is_disk => (disk.volume().clone(), "the disk".to_owned()),
             name => {
                 let description = format!("snapshot of {}", self.name);
-                (self.disk.find_snapshot(name)?, description)
+                (disk.find_snapshot(name)?, description)
             }
         };
         Some(Arc::new(Served {
@@ -91,8 +145,13 @@ impl Exports for OfDisk {
     }
 
     fn names(&self) -> Vec<(String, String)> {
-        let disk = (self.name.clone(), "compressed RAM disk".to_owned());
-        let snapshots = self.disk.snapshots().into_iter();
+        let description = match &self.content {
+            Content::Ram(_) => "compressed RAM disk".to_owned(),
+            Content::Cached(_, Behind::File(path)) => format!("cache of {}", path.display()),
+            Content::Cached(_, Behind::Tier(_)) => "compressed RAM disk".to_owned(),
+        };
+        let disk = (self.name.clone(), description);
+        let snapshots = self.content.disk().snapshots().into_iter();
         let of = |name| (name, format!("snapshot of {}", self.name));
         std::iter::once(disk).chain(snapshots.map(of)).collect()
     }

@@ -1,9 +1,10 @@
 //! The figures of a disk: as JSON, as a line of a table, and one below the other.
 
+use super::content::Content;
 use crate::grid;
 use crate::size::{format_bytes, format_count};
 use crate::streams::visible;
-use coldpress_disk::{Disk, Statistics};
+use coldpress_disk::{CacheStatistics, Statistics, TierStore};
 use coldpress_nbd::ServerCounts;
 use serde_json::{Map, Value, json};
 
@@ -19,37 +20,21 @@ const MM_STAT: [&str; 9] = [
     "huge_pages",
     "huge_pages_since",
 ];
+const BD_STAT: [&str; 3] = ["bd_count", "bd_reads", "bd_writes"];
 const IO_STAT: [&str; 4] = ["failed_reads", "failed_writes", "invalid_io", "notify_free"];
 
 /// All that is known of a disk.
-pub fn to_json(name: &str, disk: &Disk, server: &ServerCounts, listens: &[String]) -> Value {
-    let s: Statistics = disk.statistics();
-    let mut figures = Map::new();
-    let values = [
-        s.orig_data_size,
-        s.compr_data_size,
-        s.mem_used_total,
-        s.mem_limit,
-        s.mem_used_max,
-        s.same_pages,
-        s.pages_compacted,
-        s.huge_pages,
-        s.huge_pages_since,
-        s.failed_reads,
-        s.failed_writes,
-        s.invalid_io,
-        s.notify_free,
-    ];
-    for (name, value) in MM_STAT.into_iter().chain(IO_STAT).zip(values) {
-        figures.insert(name.to_owned(), value.into());
-    }
+pub fn to_json(name: &str, content: &Content, server: &ServerCounts, listens: &[String]) -> Value {
+    let cache = content.cache_statistics();
+    let s = cache.map_or_else(|| content.disk().statistics(), |cache| cache.disk);
+    let mut figures = mm_and_io_stat(&s);
     let more = json!({
         "schema_version": 1,
         "name": name,
         "pid": std::process::id(),
         "listens": listens,
-        "snapshots": disk.snapshots(),
-        "read_only": disk.volume().is_read_only(),
+        "snapshots": content.disk().snapshots(),
+        "read_only": content.is_read_only(),
         "codec": s.codec.to_string(),
         "storage": s.storage.name(),
         "disksize": s.disksize,
@@ -72,10 +57,91 @@ pub fn to_json(name: &str, disk: &Disk, server: &ServerCounts, listens: &[String
             "failed": server.whole.failed_requests,
         },
     });
-    if let Value::Object(more) = more {
-        figures.extend(more);
+    let cache = cache.map(|cache| of_cache(&cache, content));
+    let tier = content.tier().map(of_tier);
+    for more in [Some(more), cache, tier].into_iter().flatten() {
+        if let Value::Object(more) = more {
+            figures.extend(more);
+        }
     }
     Value::Object(figures)
+}
+
+/// What a cache has besides, under zswap's names.
+fn of_cache(c: &CacheStatistics, content: &Content) -> Value {
+    json!({
+        "backing": content.path(),
+        "stored_pages": c.stored_pages,
+        "pool_total_size": c.pool_total_size,
+        "same_filled_pages": c.same_filled_pages,
+        "stored_incompressible_pages": c.stored_incompressible_pages,
+        "written_back_pages": c.written_back_pages,
+        "pool_limit_hit": c.pool_limit_hit,
+        "reject_compress_poor": c.reject_compress_poor,
+        "reject_compress_fail": c.reject_compress_fail,
+        "reject_alloc_fail": c.reject_alloc_fail,
+        "reject_reclaim_fail": c.reject_reclaim_fail,
+        "dirty_pages": c.dirty_pages,
+        "evicted_pages": c.evicted_pages,
+        "written_through_pages": c.written_through_pages,
+        "read_hits": c.read_hits,
+        "read_misses": c.read_misses,
+        "backing_read_errors": c.backing_read_errors,
+        "backing_write_errors": c.backing_write_errors,
+        "backing_sync_errors": c.backing_sync_errors,
+        "syncs": c.syncs,
+    })
+}
+
+/// What a write-back tier has besides; `bd_stat` under zram's names.
+fn of_tier(tier: &TierStore) -> Value {
+    let c = tier.counts();
+    json!({
+        "bd_count": c.records,
+        "bd_reads": c.reads,
+        "bd_writes": c.writes,
+        "writeback_limit_left": tier.budget_left(),
+        "tier": {
+            "live_bytes": c.live_bytes,
+            "written_bytes": c.written_bytes,
+            "cleaned_segments": c.cleaned_segments,
+            "moved_records": c.moved_records,
+            "damaged_reads": c.damaged_reads,
+            "reread_records": c.reread_records,
+            "lost_records": c.lost_records,
+            "read_errors": c.read_errors,
+            "short_reads": c.short_reads,
+            "write_errors": c.write_errors,
+            "no_space_errors": c.no_space_errors,
+            "short_writes": c.short_writes,
+            "discard_errors": c.discard_errors,
+            "refused_full": c.refused_full,
+            "refused_budget": c.refused_budget,
+        },
+    })
+}
+
+fn mm_and_io_stat(s: &Statistics) -> Map<String, Value> {
+    let mut figures = Map::new();
+    let values = [
+        s.orig_data_size,
+        s.compr_data_size,
+        s.mem_used_total,
+        s.mem_limit,
+        s.mem_used_max,
+        s.same_pages,
+        s.pages_compacted,
+        s.huge_pages,
+        s.huge_pages_since,
+        s.failed_reads,
+        s.failed_writes,
+        s.invalid_io,
+        s.notify_free,
+    ];
+    for (name, value) in MM_STAT.into_iter().chain(IO_STAT).zip(values) {
+        figures.insert(name.to_owned(), value.into());
+    }
+    figures
 }
 
 /// A line for each disk.
@@ -89,6 +155,7 @@ pub fn table(disks: &[Value]) -> String {
         ("TOTAL", false),
         ("LIMIT", false),
         ("PEAK", false),
+        ("DIRTY", false),
         ("CLIENTS", false),
         ("SNAPSHOTS", false),
     ];
@@ -108,6 +175,9 @@ pub fn table(disks: &[Value]) -> String {
             bytes(disk, "mem_used_total"),
             limit,
             bytes(disk, "mem_used_max"),
+            disk["dirty_pages"]
+                .as_u64()
+                .map_or("-".to_owned(), |pages| format_bytes(pages * 4096)),
             disk["clients"].to_string(),
             disk["snapshots"].as_array().map_or(0, Vec::len).to_string(),
         ]
@@ -125,6 +195,9 @@ pub fn lines(disk: &Value) -> String {
         vec!["mm_stat".to_owned(), stat(&MM_STAT)],
         vec!["io_stat".to_owned(), stat(&IO_STAT)],
     ];
+    if disk[BD_STAT[0]].is_u64() {
+        rows.push(vec!["bd_stat".to_owned(), stat(&BD_STAT)]);
+    }
     let figures = disk.as_object().into_iter().flatten();
     let flat = figures.flat_map(|(name, value)| match value {
         Value::Object(inner) => inner
@@ -144,6 +217,7 @@ fn shown(value: &Value) -> String {
             true => "none".to_owned(),
             false => all.iter().map(shown).collect::<Vec<_>>().join(", "),
         },
+        Value::Null => "none".to_owned(),
         value => value
             .as_u64()
             .map_or_else(|| value.to_string(), format_count),

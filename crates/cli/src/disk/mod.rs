@@ -4,11 +4,12 @@
 //!   coldpress disk serve ── clients: NBD on a Unix socket or a loopback address (exports: the disk, its snapshots)
 //!        ▲                     (`serve.rs`, `exports.rs`)
 //!        │ control socket: one line of JSON each way, one request a connection (`protocol.rs`, `control.rs`)
-//!   coldpress disk status, snapshot, drop, compact, reset, limit, idle, recompress (`ask.rs`)
+//!   coldpress disk status, snapshot, drop, compact, reset, limit, idle, flush, recompress (`ask.rs`)
 //! ```
 
 mod arguments;
 mod ask;
+mod content;
 mod control;
 mod exports;
 mod figures;

@@ -1,5 +1,6 @@
 //! What goes over the control socket: a request and an answer, one line of JSON each.
 
+use super::arguments::Pages;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -23,6 +24,8 @@ pub enum Request {
     Reset { force: bool },
     Limit { bytes: Option<u64> },
     Idle,
+    Flush,
+    Writeback { which: Pages },
     Recompress,
 }
 

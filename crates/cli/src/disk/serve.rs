@@ -4,6 +4,7 @@
 //! before the end. Those that the caller ignores stay ignored.
 
 use super::arguments::ServeArguments;
+use super::content::Content;
 use super::control::{self, Control, Socket};
 use super::exports::OfDisk;
 use super::place;
@@ -11,10 +12,8 @@ use crate::disposition::disposition;
 use crate::refusal::Refusal;
 use crate::size::format_bytes;
 use crate::streams::say;
-use coldpress_disk::{Disk, Options};
 use coldpress_nbd::{Handle, Limits, Listen, Server};
 use std::sync::Arc;
-use std::time::Duration;
 
 const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
@@ -22,13 +21,13 @@ const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 pub fn serve(arguments: &ServeArguments) -> Result<(), Refusal> {
     let name = &arguments.name;
     let ending = block_signals();
-    let disk = Arc::new(make(arguments)?);
+    let content = Content::make(arguments)?;
     let socket = Socket::bind(&place::own(name)?)?;
     let unix = arguments.socket.iter().cloned().map(Listen::Unix);
     let tcp = arguments.listen.into_iter().map(Listen::Tcp);
     let listens: Vec<Listen> = unix.chain(tcp).collect();
     let exports = OfDisk {
-        disk: disk.clone(),
+        content: content.clone(),
         name: name.clone(),
     };
     let server = Server::bind(&listens, Arc::new(exports), Limits::default())
@@ -37,26 +36,18 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), Refusal> {
     stop_on_signal(server.handle(), ending)?;
     socket.serve(Control {
         name: name.clone(),
-        disk: disk.clone(),
+        content: content.clone(),
         server: server.handle(),
         listens: listens.clone(),
     })?;
     say!(
         "disk {name}: {} on {}",
-        format_bytes(disk.volume().size_bytes()),
+        format_bytes(content.size_bytes()),
         listens.join(", ")
     );
-    control::run(server)
-}
-
-fn make(arguments: &ServeArguments) -> Result<Disk, Refusal> {
-    let mut options = Options::new(arguments.size);
-    options.limit_bytes = arguments.mem_limit;
-    options.read_only = arguments.read_only;
-    options.cold_age = Duration::from_millis(arguments.cold_after);
-    options.codec = arguments.codec.unwrap_or(options.codec);
-    options.storage = arguments.storage.unwrap_or(options.storage);
-    Disk::new(&options).map_err(|error| Refusal::new(format!("cannot make the disk: {error}")))
+    let served = control::run(server);
+    content.end()?;
+    served
 }
 
 /// Blocks the signals that end the command, but for those that the caller ignores. Called before any thread is made:

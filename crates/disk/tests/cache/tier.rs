@@ -1,0 +1,131 @@
+//! A RAM disk whose cold pages go to a write-back tier.
+
+use super::{Scratch, read};
+use crate::common::{eager, mix, noise, text};
+use coldpress_codec::CodecKind;
+use coldpress_disk::{
+    BackingError, Cache, CacheOptions, Extent, IoError, TierFile, TierStore, Which,
+};
+use std::sync::Arc;
+
+const SIZE: u64 = 16 << 20;
+const LIMIT: u64 = 4 << 20;
+
+fn tiered(limit_bytes: u64, daily_bytes: Option<u64>) -> (Cache, Arc<TierStore>, Scratch) {
+    let scratch = Scratch::new();
+    let file = TierFile::create(&scratch.0, SIZE).unwrap();
+    assert!(!scratch.0.exists(), "it has no name");
+    let store = TierStore::new(file, SIZE, CodecKind::best(), daily_bytes).unwrap();
+    let store = Arc::new(store);
+    let mut options = CacheOptions::new(limit_bytes);
+    options.pool = eager(0, Some(limit_bytes));
+    let cache = Cache::new(Box::new(store.clone()), options).unwrap();
+    (cache, store, scratch)
+}
+
+#[test]
+fn a_disk_with_a_tier_is_its_bytes() {
+    for seed in 0..2_u64 {
+        let (cache, store, _scratch) = tiered(LIMIT, None);
+        let mut bytes = vec![0; SIZE as usize];
+        for step in 0..400 {
+            let chance = mix(seed << 32 | step);
+            let at = (chance >> 8) % SIZE;
+            let at = if chance.is_multiple_of(2) {
+                at / 4096 * 4096
+            } else {
+                at
+            };
+            let len = (1 + (chance >> 40) % 400_000).min(SIZE - at) as usize;
+            let range = at as usize..at as usize + len;
+            match chance % 11 {
+                0..3 => {
+                    let data = text(chance, len);
+                    cache.write(at, &data).unwrap();
+                    bytes[range].copy_from_slice(&data);
+                }
+                3..6 => {
+                    let data = noise(chance, len);
+                    cache.write(at, &data).unwrap();
+                    bytes[range].copy_from_slice(&data);
+                }
+                6 => {
+                    cache.write_zeroes(at, len as u64, true).unwrap();
+                    bytes[range].fill(0);
+                }
+                7 => {
+                    let which = [Which::Idle, Which::Huge, Which::All];
+                    cache.write_back(which[(chance >> 30) as usize % 3]);
+                }
+                8 => cache.mark_idle(),
+                9 => {
+                    let data = vec![chance as u8; len];
+                    cache.write(at, &data).unwrap();
+                    bytes[range].copy_from_slice(&data);
+                }
+                _ => assert!(read(&cache, at, len) == bytes[range], "{at} {len}"),
+            }
+        }
+        assert!(read(&cache, 0, SIZE as usize) == bytes);
+        let mut at = 0;
+        while at < SIZE {
+            let (length, kind) = cache.extent(at, SIZE - at).unwrap();
+            let part = &bytes[at as usize..][..length as usize];
+            assert!(kind == Extent::Data || part.iter().all(|&byte| byte == 0));
+            at += length;
+        }
+        cache.check_invariants();
+        let counts = store.counts();
+        assert!(counts.reads > 0 && counts.writes > 0, "{counts:?}");
+        assert_eq!((counts.damaged_reads, counts.lost_records), (0, 0));
+        assert!(cache.statistics().disk.mem_used_max <= LIMIT + (1 << 20));
+        cache.trim(0, SIZE).unwrap();
+        assert_eq!(store.counts().records, 0);
+        assert_eq!(cache.extent(0, SIZE).unwrap().1, Extent::Hole);
+    }
+}
+
+#[test]
+fn huge_and_idle_pages_go_when_it_is_ordered() {
+    let (cache, store, _scratch) = tiered(12 << 20, None);
+    cache.write(0, &text(1, 100 * 4096)).unwrap();
+    cache.write(1 << 20, &noise(2, 50 * 4096)).unwrap();
+    assert_eq!(cache.write_back(Which::Huge), 50);
+    assert_eq!((store.counts().records, store.counts().writes), (50, 50));
+    cache.mark_idle();
+    assert!(read(&cache, 0, 30 * 4096) == text(1, 100 * 4096)[..30 * 4096]);
+    assert_eq!(cache.write_back(Which::Idle), 70);
+    assert_eq!(store.counts().records, 120);
+    let held = cache.statistics().stored_pages;
+    assert_eq!(held, 30);
+    // They come back, and stay in the tier until they are written.
+    assert!(read(&cache, 1 << 20, 50 * 4096) == noise(2, 50 * 4096));
+    assert_eq!((store.counts().reads, store.counts().records), (50, 120));
+    cache.write(1 << 20, &noise(3, 50 * 4096)).unwrap();
+    assert_eq!(store.counts().records, 70);
+    assert_eq!(cache.write_back(Which::All), 80);
+    assert!(read(&cache, 1 << 20, 50 * 4096) == noise(3, 50 * 4096));
+    assert!(read(&cache, 0, 100 * 4096) == text(1, 100 * 4096));
+}
+
+#[test]
+fn a_spent_budget_is_no_space_and_loses_nothing() {
+    let (cache, store, _scratch) = tiered(LIMIT, Some(2 << 20));
+    let mut written = 0;
+    let refused = loop {
+        let page = noise(written, 4096);
+        match cache.write(written * 4096, &page) {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused, IoError::Backing(BackingError::NoSpace));
+    assert!(written * 4096 > LIMIT, "{written} pages");
+    assert!(store.counts().written_bytes <= 2 << 20);
+    for page in 0..written {
+        assert!(
+            read(&cache, page * 4096, 4096) == noise(page, 4096),
+            "{page}"
+        );
+    }
+}

@@ -1,0 +1,43 @@
+//! What a tier asks of the device below it.
+
+/// Why a device refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// Reading or writing failed.
+    #[error("reading or writing the device failed")]
+    Io,
+    /// There is no room for what was written.
+    #[error("no space is left on the device")]
+    NoSpace,
+}
+
+/// A file, or a block device, that a tier has for itself.
+///
+/// Nothing is believed of it but that it returns: it may fail, do less than it says, forget, and return other bytes
+/// than were written.
+pub trait Device {
+    /// Reads from `offset` on. How many bytes, which may be fewer than asked for.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn read_at(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, DeviceError>;
+
+    /// Writes from `offset` on. How many bytes, which may be fewer than given.
+    ///
+    /// # Errors
+    /// It cannot be written. What is there then is not asked for again.
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<usize, DeviceError>;
+
+    /// The range is not needed any more: its space may be given up.
+    ///
+    /// # Errors
+    /// It cannot be given up; it is written again one day.
+    fn discard(&mut self, offset: u64, length: u64) -> Result<(), DeviceError>;
+
+    /// What was written is on the medium.
+    ///
+    /// # Errors
+    /// Some of it may not be.
+    fn sync(&mut self) -> Result<(), DeviceError>;
+}
