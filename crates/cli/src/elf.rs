@@ -9,9 +9,10 @@ use object::elf::{
     EM_X86_64, ET_DYN, ET_EXEC,
 };
 use object::read::elf::{FileHeader, ProgramHeader};
-use object::{Endianness, FileKind, ReadCache, ReadRef};
+use object::{Endianness, FileKind, ReadCache, ReadCacheOps, ReadRef};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// The kernel refuses more than 64 KiB of program headers and longer interpreter paths.
@@ -41,7 +42,36 @@ pub fn is_elf(start: &[u8]) -> bool {
 
 /// Reads the headers of an ELF file.
 pub fn read(file: &File) -> Result<Elf, Damaged> {
-    headers(&ReadCache::new(file))
+    headers(&ReadCache::new(Positioned { file, at: 0 }))
+}
+
+/// A file that is read at positions, without a call that seeks: an inherited filter of system calls may refuse that.
+struct Positioned<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl ReadCacheOps for Positioned<'_> {
+    fn len(&mut self) -> Result<u64, ()> {
+        self.file.metadata().map(|it| it.len()).map_err(drop)
+    }
+
+    fn seek(&mut self, to: u64) -> Result<u64, ()> {
+        self.at = to;
+        Ok(to)
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> Result<usize, ()> {
+        let read = self.file.read_at(into, self.at).map_err(drop)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+
+    fn read_exact(&mut self, into: &mut [u8]) -> Result<(), ()> {
+        self.file.read_exact_at(into, self.at).map_err(drop)?;
+        self.at += into.len() as u64;
+        Ok(())
+    }
 }
 
 fn headers<'data>(file: impl ReadRef<'data>) -> Result<Elf, Damaged> {
