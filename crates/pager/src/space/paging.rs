@@ -270,6 +270,17 @@ impl<O: Os> Space<O> {
         }
     }
 
+    /// Which of `pages`, counted from `start`, are resident. Behind a hole the kernel tells of none at once.
+    fn resident_of(&self, start: usize, pages: u64) -> u64 {
+        let chunk = AddressRange::new(start, LEAF_PAGES as usize * PAGE_SIZE);
+        O::resident_if_mapped(chunk).unwrap_or_else(|_| {
+            let of = |n: &u32| pages & 1 << n != 0;
+            let is_resident = |n: &u32| O::is_resident(start + *n as usize * PAGE_SIZE);
+            let resident = (0..LEAF_PAGES).filter(of).filter(is_resident);
+            resident.fold(0, |all, n| all | 1 << n)
+        })
+    }
+
     /// Looks which of the pages that were about to be dropped are missing by now, in the chunks of pages `first..end` of a
     /// window. Inside the gate, or with the gate closed.
     pub(crate) fn see_missing(&self, segment: SegmentId, first: PageIndex, end: PageIndex) {
@@ -279,10 +290,12 @@ impl<O: Os> Space<O> {
             if dropping == 0 {
                 continue;
             }
-            let range = AddressRange::new(window.address(chunk), LEAF_PAGES as usize * PAGE_SIZE);
+            let chunk_start = window.address(chunk);
+            let range = AddressRange::new(chunk_start, LEAF_PAGES as usize * PAGE_SIZE);
             // The one knows of pages that are swapped out, the other of the page of zeros, which may be written to before
             // it is dropped.
-            let mut missing = dropping & !(self.populated_among(range) | O::resident(range));
+            let mut missing = dropping & !self.populated_among(range);
+            missing &= !self.resident_of(chunk_start, missing);
             while missing != 0 {
                 let index = chunk + missing.trailing_zeros();
                 window.set_dropping(index, index + 1, false);
@@ -701,6 +714,28 @@ unsafe impl<O: Os> Host for Pager<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Behind a hole `mincore` tells of nothing: a page that was about to be dropped was taken for missing, and tracked.
+    #[test]
+    fn resident_pages_behind_a_hole_are_seen() {
+        static SPACE: Space<Linux> = Space::new();
+        let len = LEAF_PAGES as usize * PAGE_SIZE;
+        let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
+        // SAFETY: fresh memory of the test's own, of which it unmaps one page and writes to another.
+        let start = unsafe {
+            let flags = rustix::mm::MapFlags::PRIVATE;
+            let start = rustix::mm::mmap_anonymous(core::ptr::null_mut(), len, protection, flags);
+            let start = start.expect("memory");
+            rustix::mm::munmap(start.byte_add(3 * PAGE_SIZE), PAGE_SIZE).expect("a hole");
+            start
+                .byte_add(10 * PAGE_SIZE)
+                .cast::<u8>()
+                .write_volatile(1);
+            start as usize
+        };
+        assert!(Linux::resident_if_mapped(AddressRange::new(start, len)).is_err());
+        assert_eq!(SPACE.resident_of(start, 1 << 10 | 1 << 11), 1 << 10);
+    }
 
     /// Every error that was not known counted as "there is no such memory": the content was
     /// forgotten, and the next touch found zeros.

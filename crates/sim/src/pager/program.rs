@@ -333,9 +333,21 @@ impl World {
         if self.pager.advise(named, sensitive) && sensitive {
             set(true);
             note(Kind::Advised);
-            let away = pages(range).find(|&page| self.is_away(page));
+            // What was poisoned, since it could not be put in place, does not come back.
+            let poisoned = |page| {
+                let is_poisoned = |s: &State| matches!(s.content, Content::Poisoned);
+                self.kernel.space.is(page, is_poisoned)
+            };
+            let away = pages(range).find(|&page| self.is_away(page) && !poisoned(page));
             if let Some(page) = away {
-                crate::failure::fail(place(page), "away, although the program cannot wait for it");
+                let (segment, index) = self.pager.host.place_of(page).expect("it is away");
+                let entry = self.pager.engine.entry(segment, index);
+                let state = self.kernel.space.with(page, |state| state.describe());
+                let what = format!(
+                    "away, although the program cannot wait for it: {entry:?}; {}",
+                    state.unwrap_or_default()
+                );
+                crate::failure::fail(place(page), &what);
             }
         }
     }
