@@ -12,7 +12,7 @@ use crate::machine::ranks;
 use crate::space::exclusions::{OldPlace, Reason, control_block_range};
 use crate::space::windows::parts;
 use crate::{Codec, Pager};
-use coldpress_engine::{Entry, Worker};
+use coldpress_engine::{Entry, LEAF_PAGES, Worker};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize,
@@ -77,6 +77,18 @@ impl<O: Os> Default for Request<O> {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// What is known of the registration of a range.
+#[derive(Clone, Copy)]
+enum Registration {
+    /// All of it is registered, or nothing.
+    Uniform,
+    /// Some of it is.
+    Parts,
+    /// Nothing of it is known to be. What a mapping has grown by is registered without being known as such, and may have
+    /// lost neighbours that were.
+    Unknown,
 }
 
 impl<O: Os> Pager<O> {
@@ -266,13 +278,17 @@ impl<O: Os> Pager<O> {
         let _signals = SignalsBlocked::<O>::new();
         for _ in 0..ATTEMPTS {
             let registering = self.registering.lock();
-            if !self.is_partly_registered(range) {
+            let known = self.registration_of(range);
+            if let Registration::Uniform = known {
                 return act();
             }
             drop(registering);
-            if !self.register_whole(range) {
+            match (self.register_whole(range), known) {
+                (true, _) => {}
+                // It may be none of the pager's memory at all.
+                (false, Registration::Unknown) => break,
                 // Another thread is moving memory in this moment.
-                O::sleep_ns(100_000);
+                (false, _) => O::sleep_ns(100_000),
             }
         }
         let _registering = self.registering.lock();
@@ -433,9 +449,9 @@ impl<O: Os> Pager<O> {
         }
     }
 
-    /// Whether some pages of the range are registered and some are not.
-    fn is_partly_registered(&self, range: AddressRange) -> bool {
-        let (mut some, mut all) = (false, true);
+    /// What is known of the registration of a range.
+    fn registration_of(&self, range: AddressRange) -> Registration {
+        let (mut some, mut all, mut was_ours) = (false, true, false);
         for part in parts(range) {
             match self.host.windows.find(&self.host.memory, part.base) {
                 None => all = false,
@@ -446,10 +462,18 @@ impl<O: Os> Pager<O> {
                         some |= registered;
                         all &= registered;
                     }
+                    let first = part.first - part.first % LEAF_PAGES;
+                    let mut leaves = (first..part.end).step_by(LEAF_PAGES as usize);
+                    was_ours |= leaves.any(|leaf| self.engine.has_leaf(id, leaf));
                 }
             }
         }
-        some && !all
+        let unregistered = || self.host.statistics().unregistrations.load(Relaxed) != 0;
+        match (some, all) {
+            (true, false) => Registration::Parts,
+            (false, _) if was_ours && unregistered() => Registration::Unknown,
+            _ => Registration::Uniform,
+        }
     }
 
     /// Does what is asked for. Called by the reclaim thread.

@@ -1,6 +1,7 @@
 //! Memory keeps its content where `mremap` takes it, and is zero where it is new.
 
 use coldpress_promises::hazards::survive;
+use coldpress_promises::{Managed, Workplace, skip};
 
 #[test]
 fn mremap_carries_content() {
@@ -10,4 +11,21 @@ fn mremap_carries_content() {
 #[test]
 fn memory_moves_while_its_pages_are_put_back() {
     survive("moved_while_put_back");
+}
+
+/// What had grown in place was registered without the pager having noted it, and its beginning was unregistered: the
+/// kernel moved the one and stopped at the other.
+#[test]
+fn memory_that_was_unregistered_moves_whole() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("moved_when_unregistered");
+    let program = place.compile("moved_when_unregistered");
+    for [first, end] in [["300", "900"], ["200", "700"]] {
+        let managed = Managed::new(&place).budget("64M");
+        managed
+            .option("--cold-after", "100ms")
+            .survive(&program, ["64", "3", first, end]);
+    }
 }
