@@ -197,6 +197,11 @@ pub struct RunArguments {
     /// a few times slower
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", requires = "chaos", value_parser = duration::parse_milliseconds)]
     pub chaos_rest: Option<u64>,
+    /// Also give children their memory that the program makes by a clone instruction of its own
+    /// (Go with cgo, in a new user namespace); without, they end by SIGSEGV. Needs CAP_SYS_PTRACE.
+    /// If such a child's parent ends before all is copied, the child reads zeros
+    #[arg(long)]
+    pub raw_clones: bool,
     /// Kill the program when coldpress is killed; else it goes on
     #[arg(long)]
     pub die_with_coldpress: bool,
@@ -333,6 +338,7 @@ mod tests {
             "chaos",
             "chaos-rest",
             "die-with-coldpress",
+            "raw-clones",
             "no-follow",
         ];
         let positional = |a: &&clap::Arg| a.get_long().is_some_and(|l| !others.contains(&l));

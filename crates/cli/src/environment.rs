@@ -40,6 +40,8 @@ pub struct Settings<'a> {
     pub chaos: Option<u64>,
     /// Milliseconds between two rounds of that; 0: as few as can be.
     pub chaos_rest_ms: u64,
+    /// Children that no hook sees are filled.
+    pub raw_clones: bool,
     /// Whether programs that the program starts are managed too.
     pub follow: bool,
     /// Where a trace of decisions goes.
@@ -82,6 +84,9 @@ impl Settings<'_> {
             if self.chaos_rest_ms > 0 {
                 set(handed::CHAOS_REST_MS, &number(self.chaos_rest_ms));
             }
+        }
+        if self.raw_clones {
+            set(handed::RAW_CLONES, OsStr::new("1"));
         }
         if let Some(age_ms) = self.recode_after_ms {
             set(handed::RECODE_AFTER_MS, &number(age_ms));
@@ -201,6 +206,7 @@ mod tests {
             ("_COLDPRESS_CHAOS", "2"),
             ("_COLDPRESS_CHAOS_REST_MS", "9"),
             ("_COLDPRESS_RECODE_AFTER_MS", "1"),
+            ("_COLDPRESS_RAW_CLONES", "2"),
             ("_COLDPRESS_FOLLOW", "1"),
             ("_COLDPRESS_TRACE_DECISIONS", "/x"),
             ("_COLDPRESS_OF_A_LATER_VERSION", "/x"),
@@ -218,6 +224,7 @@ mod tests {
             tunables: "",
             chaos: Some(1),
             chaos_rest_ms: 5,
+            raw_clones: true,
             follow: false,
             trace: None,
             codec: CodecKind::Zstd { level: -7 },
@@ -244,6 +251,7 @@ mod tests {
             "_COLDPRESS_DEVICE_FD=9",
             "_COLDPRESS_FIRST_PROGRAM=1",
             "_COLDPRESS_PRELOAD_PATH=/l.so",
+            "_COLDPRESS_RAW_CLONES=1",
             "_COLDPRESS_RECODE_AFTER_MS=0",
             "_COLDPRESS_RUN_FILE=/s/1.run",
             "_COLDPRESS_STORAGE=size-class",

@@ -124,8 +124,8 @@ impl Prepared {
         self.chosen.quiet.unwrap_or(false)
     }
 
-    /// What the pager is told. `chaos_rest_ms`: how long chaos rests between two rounds, in ms.
-    fn settings(&self, chaos_rest_ms: u64) -> environment::Settings<'_> {
+    /// What the pager is told.
+    fn settings(&self, arguments: &RunArguments) -> environment::Settings<'_> {
         let chosen = &self.chosen;
         // Without a budget only age makes cold pages go.
         let cold_after_ms = chosen
@@ -143,7 +143,8 @@ impl Prepared {
             recode_after_ms: chosen.recode_after_ms.filter(|&age| age != COLD_AFTER_AUTO),
             tunables: &self.tunables,
             chaos: self.chaos,
-            chaos_rest_ms,
+            chaos_rest_ms: arguments.chaos_rest.unwrap_or(0),
+            raw_clones: arguments.raw_clones,
             follow: chosen.follow.unwrap_or(true),
             trace: self.trace.as_ref().map(TraceTarget::path),
             run_file: self.run_file.path(),
@@ -154,7 +155,7 @@ impl Prepared {
 
     /// What the program is started with.
     fn launch(&self, arguments: &RunArguments) -> Result<Launch, Refusal> {
-        let settings = self.settings(arguments.chaos_rest.unwrap_or(0));
+        let settings = self.settings(arguments);
         let text = |text: &OsStr| {
             environment::argument(text).ok_or_else(|| Refusal::new("an argument holds a zero byte"))
         };

@@ -90,6 +90,9 @@ pub mod handed {
     /// Milliseconds between two rounds of [`CHAOS`]. Absent: as few as can be.
     pub const CHAOS_REST_MS: &str = "_COLDPRESS_CHAOS_REST_MS";
 
+    /// 1: the pager asks to be told of every fork, for children that no hook sees.
+    pub const RAW_CLONES: &str = "_COLDPRESS_RAW_CLONES";
+
     /// Anything: the library shall only say that it was loaded ([`TRIAL_ANSWER`], and its version behind it) on
     /// standard output, and end the process before the program begins.
     pub const TRIAL: &str = "_COLDPRESS_TRIAL";

@@ -172,6 +172,7 @@ impl<O: Os> Pager<O> {
                 root_pid: 0,
                 first: false,
                 follow: false,
+                raw_clones: false,
                 chaos: None,
                 chaos_rest_ns: 0,
                 stall_first_fault_ms: 0,

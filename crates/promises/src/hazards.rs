@@ -64,9 +64,11 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("spawned_children", "spawned_children", &["13", "24", "3"], "12M", false),
     hazard("spawned_children_chaos", "spawned_children", &["14", "8", "4"], "64M", true),
     hazard("raw_clone", "raw_clone", &["15", "24", "3"], "12M", false),
+    hazard("fork_without_descriptors", "fork_without_descriptors", &["63", "24"], "12M", false),
     hazard("raw_clone_busy", "raw_clone_busy", &["61", "32", "8", "2"], "16M", false),
     hazard("raw_clone_busy_chaos", "raw_clone_busy", &["62", "24", "16", "2"], "64M", true),
     hazard("mremap_moves", "mremap_moves", &["16", "48", "3000"], "64M", true),
+    hazard("moved_when_unregistered", "moved_when_unregistered", &["64", "3", "300", "900"], "64M", false),
     hazard("moved_while_put_back", "moved_while_put_back", &["56", "6000"], "64M", true),
     hazard("madvise_zero", "madvise_zero", &["17", "24", "3000"], "64M", true),
     hazard("dropped_again", "dropped_again", &["63", "32", "2000"], "24M", false),
@@ -145,6 +147,10 @@ impl Hazard {
     pub fn managed<'a>(&self, place: &'a Workplace) -> Managed<'a> {
         // `ended_threads` takes 30 s beside other steps.
         let managed = Managed::new(place).budget(self.budget).within(240);
+        let managed = match self.program == "raw_clone_busy" {
+            true => managed.raw_clones(),
+            false => managed,
+        };
         if self.chaos { managed.chaos() } else { managed }
     }
 }

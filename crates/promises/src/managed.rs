@@ -111,6 +111,12 @@ impl<'a> Managed<'a> {
         self.environment(config::CHAOS, "1")
     }
 
+    /// Children that no hook sees are filled.
+    pub fn raw_clones(mut self) -> Self {
+        self.options.push("--raw-clones".to_owned());
+        self
+    }
+
     /// Sets the time limit.
     pub fn within(mut self, seconds: u64) -> Self {
         self.limit = Duration::from_secs(seconds);

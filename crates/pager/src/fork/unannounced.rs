@@ -1,6 +1,7 @@
 //! Children that are made behind libc's back: `clone` by an instruction of the program's own, around which no hook stands.
 //!
-//! With `UFFD_FEATURE_EVENT_FORK`, for which the kernel wants CAP_SYS_PTRACE, the pager hears of every copy of the process:
+//! With `UFFD_FEATURE_EVENT_FORK`, for which the kernel wants CAP_SYS_PTRACE, the pager hears of every copy of the process.
+//! It asks for that with `coldpress run --raw-clones`:
 //!
 //! ```text
 //!  cloning thread          kernel                               handler
@@ -23,7 +24,8 @@
 //! Invariants:
 //! * I1 The gate is closed from the reading of the event to the end: what is away in the parent stays what it was at
 //!   the moment of the copy ([`Engine::recall`](coldpress_engine::Engine::recall)).
-//! * I2 A page that cannot be put into the child is poisoned there; a touch ends the child. It reads no zeros.
+//! * I2 A page that cannot be put into the child is poisoned there; a touch ends the child. It reads no zeros, unless the
+//!   parent ends meanwhile, and this thread with it: the gap for which it is not the default.
 
 use crate::fork::protocol::Operation;
 use crate::machine::message;

@@ -16,7 +16,7 @@ use crate::fault::handler;
 use crate::fork::child::register_once_free;
 use crate::life::watchdog;
 use crate::machine::futex::{set_and_wake, wait_for};
-use crate::machine::linux::{Linux, Statm};
+use crate::machine::linux::{DESCRIPTORS, Linux, Statm};
 use crate::machine::lock_trace as trace;
 use crate::machine::message;
 use crate::machine::os::{Meter, Os, Userfaults};
@@ -35,6 +35,7 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use rustix::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use rustix::process::{Resource, getrlimit};
 
 /// Why the pager did not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -580,7 +581,10 @@ impl Pager {
     fn open_userfaultfd(&self, device: Option<i32>) -> Result<Userfaultfd, Errno> {
         let uffd = new_userfaultfd(device)?;
         let with_forks = Features::PAGER.with(Features::EVENT_FORK);
-        let hears = self.presence.is_known() && uffd.handshake(with_forks).is_ok();
+        let limit = getrlimit(Resource::Nofile).maximum;
+        let has_room = limit.is_none_or(|most| most >= DESCRIPTORS);
+        let may_hear = self.config().raw_clones && has_room && self.presence.is_known();
+        let hears = may_hear && uffd.handshake(with_forks).is_ok();
         if !hears {
             uffd.handshake(Features::PAGER)?;
         }

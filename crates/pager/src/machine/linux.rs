@@ -17,6 +17,7 @@ use core::sync::atomic::AtomicU32;
 use linux_raw_sys::general as nr;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, RawDir};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::futex;
 
 /// Linux.
@@ -202,6 +203,30 @@ impl Os for Linux {
     }
 }
 
+/// More than the pager has open, and one.
+pub(crate) const DESCRIPTORS: u64 = 16;
+
+/// Calls `act` where the program may have as many descriptors as it could allow itself. Where that are too few, no fork
+/// can go on, nor any fault be answered behind it: the program ends.
+fn with_room_for_descriptors<T>(act: impl FnOnce() -> T) -> T {
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    if most < DESCRIPTORS || setrlimit(Resource::Nofile, raised).is_err() {
+        crate::machine::message::say(format_args!(
+            "the program has forked and may have no descriptors (RLIMIT_NOFILE), of which the pager needs one to hear of \
+             it; it ends here"
+        ));
+        sys::abort();
+    }
+    let result = act();
+    let _ = setrlimit(Resource::Nofile, limit);
+    result
+}
+
 impl Userfaults for Userfaultfd {
     unsafe fn of_child(descriptor: i32) -> Self {
         // SAFETY: as the caller promises.
@@ -245,7 +270,11 @@ impl Userfaults for Userfaultfd {
     }
 
     fn read(&self, into: &mut [Message; 1]) -> Result<usize, Errno> {
-        self.read(into)
+        match self.read(into) {
+            // A fork is told of by a descriptor, for which the program has left its process no room.
+            Err(Errno::MFILE) => with_room_for_descriptors(|| self.read(into)),
+            read => read,
+        }
     }
 
     fn wait(&self, timeout_ns: Option<u64>) -> bool {

@@ -40,6 +40,8 @@ pub struct Config {
     pub first: bool,
     /// Whether programs that it starts are managed too.
     pub follow: bool,
+    /// Whether it asks to be told of every fork, and fills children that no hook sees.
+    pub raw_clones: bool,
     /// Evict at random, without regard to heat or budget: the seed.
     pub chaos: Option<u64>,
     /// Nanoseconds between two rounds of that, at least.
@@ -137,6 +139,7 @@ impl Config {
             root_pid: get(names::ROOT_PID)? as u32,
             first: get(names::FIRST_PROGRAM) == Some(1),
             follow: get(names::FOLLOW) == Some(1),
+            raw_clones: get(names::RAW_CLONES) == Some(1),
             cold_after_ms: get(names::COLD_AFTER_MS).unwrap_or(0),
             triggers: triggers.flatten().unwrap_or(Triggers::ALL),
             codec: codec.flatten().unwrap_or_else(CodecKind::best),

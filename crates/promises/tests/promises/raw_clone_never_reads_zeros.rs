@@ -1,5 +1,5 @@
-//! A raw `clone` passes every libc hook. Where the kernel tells of forks (CAP_SYS_PTRACE) its child has all its
-//! content, whatever else goes on; elsewhere it may be refused (killed), and never sees zeros where data were.
+//! A raw `clone` passes every libc hook: its child may be refused (killed), and never sees zeros where data were. With
+//! `--raw-clones`, where the kernel tells of forks (CAP_SYS_PTRACE), it has all its content, whatever else goes on.
 //! Story: for Go with cgo, which starts a child in a new user namespace so, `run` was SIGSEGV.
 
 use coldpress_promises::hazards::survive;
@@ -34,6 +34,7 @@ fn no_child_of_a_raw_clone_is_refused_where_the_kernel_tells_of_it() {
     let program = place.compile("raw_clone");
     let (outcome, _) = Managed::new(&place)
         .budget("12M")
+        .raw_clones()
         .run(&program, ["15", "24", "3"]);
     let figures = outcome.verdict().expect("nothing to skip");
     assert_eq!(figures, "OK 3 right, 0 refused", "{outcome}");
@@ -54,8 +55,19 @@ fn without_the_capability_they_never_read_zeros() {
     }
     let place = Workplace::new("raw_clone_as_nobody");
     let program = place.compile("raw_clone");
-    match Managed::new(&place).budget("12M").as_nobody().with_device() {
+    match Managed::new(&place)
+        .budget("12M")
+        .raw_clones()
+        .as_nobody()
+        .with_device()
+    {
         Ok(managed) => drop(managed.survive(&program, ["16", "24", "3"])),
         Err(e) => skip::skipped(&format!("/dev/userfaultfd: {e}")),
     }
+}
+
+/// A sandbox leaves its process no descriptors. Where forks are told of by one, libc's `fork` hung.
+#[test]
+fn a_process_without_descriptors_forks() {
+    survive("fork_without_descriptors");
 }

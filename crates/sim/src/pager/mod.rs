@@ -103,6 +103,7 @@ fn config(pages: u64, settings: &Settings) -> Config {
         root_pid: 0,
         first: true,
         follow: false,
+        raw_clones: false,
         chaos: None,
         chaos_rest_ns: 0,
         stall_first_fault_ms: 0,
