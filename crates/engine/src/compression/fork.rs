@@ -60,7 +60,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// What a page holds that is away, whatever is under way with it, without changing anything: what a process that
     /// was copied a moment ago must find there. Stable sections are closed, so that nothing is put in place or taken
     /// out; only what is between two of them goes on, and it keeps the content that it works on: of a request its
-    /// entry's until the commit ([`restore`](crate::compression::restore), I1), of a page in staging the slot.
+    /// entry's until the commit (`compression::restore`, I1), of a page in staging the slot.
     pub fn recall<'w>(
         &self,
         host: &H,

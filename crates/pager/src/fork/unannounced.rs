@@ -19,7 +19,7 @@
 //! Between the hooks of libc's fork the child's own hook does all that, and the handler only closes the descriptor.
 //!
 //! While content is put into the child it runs. What it drops, unmaps and moves it says to its own userfaultfd, and
-//! waits until that is read: what was not put in place yet follows ([`Filling::place_now`]).
+//! waits until that is read: what was not put in place yet follows (`Filling::place_now`).
 //!
 //! Invariants:
 //! * I1 The gate is closed from the reading of the event to the end: what is away in the parent stays what it was at
