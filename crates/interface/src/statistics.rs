@@ -490,9 +490,9 @@ appended {
     /// User time of the program's own threads since the pager started, in nanoseconds: of `program_cpu_ns`, what it did not
     /// spend in the kernel.
     program_user_ns,
-    /// Time that the pager's threads were ready to run and waited for a processor, in nanoseconds.
+    /// Time that fault handlers were ready to run and waited for a processor, in nanoseconds.
     pager_ready_ns,
-    /// How often a thread of the pager was given a processor.
+    /// How often a fault handler was given a processor.
     pager_switches,
     /// 1 if the pager has left the program, which goes on without compression: these figures are of the time before.
     pager_left,

@@ -114,15 +114,18 @@ fn start_time() -> u64 {
 }
 
 impl<O: Os> Pager<O> {
-    /// Processor time of the pager's threads, summed, in nanoseconds, and how long they waited for a processor.
+    /// Processor time of the pager's threads, summed, in nanoseconds, and how long those that answer faults waited for a
+    /// processor: the reclaim thread waits for reasons of its own, and nobody for it.
     pub fn publish_cpu_time(&self) {
         let threads = self.threads.ids();
         let (mut user, mut system, mut own) = (0, 0, 0);
         let (mut ready_ns, mut switches) = (0, 0);
         let all = O::process_cpu_ns();
-        for thread in threads {
+        for (number, thread) in threads.enumerate() {
             own += O::thread_cpu_ns(thread);
-            if let Some((ns, times)) = proc_stat::ready(thread) {
+            // The first is the reclaim thread.
+            let is_reclaims = number == 0;
+            if !is_reclaims && let Some((ns, times)) = proc_stat::ready(thread) {
                 ready_ns += ns;
                 switches += times;
             }
