@@ -321,6 +321,11 @@ fn a_disk_with_a_write_back_file_holds_more_than_its_memory() {
     assert!(served.figure("mem_used_max") <= 5 << 20, "{figures}");
     served.done("idle");
     assert!(served.done("writeback idle").contains("0 held"));
+    let held = served.figure("mem_used_total");
+    assert!(
+        held < 2 << 20,
+        "{held} bytes for pages that are held no longer"
+    );
     assert!(
         served
             .done("writeback huge")

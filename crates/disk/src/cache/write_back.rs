@@ -176,7 +176,10 @@ impl Core {
             }
         };
         let batches = pages.chunks(BATCH_PAGES);
-        batches.map(|batch| self.evict(batch.to_vec())).sum()
+        let evicted = batches.map(|batch| self.evict(batch.to_vec())).sum();
+        // Somebody has asked for the memory.
+        self.volume().shared.machine.frames.give_back(true);
+        evicted
     }
 
     fn evict_clean(&self, pages: &[u32]) -> u64 {
