@@ -57,7 +57,7 @@ const RUN_HELP: &str = "\
 Examples:
   coldpress run -- redis-server
   coldpress run --budget 1G -- python3 train.py
-  coldpress run --budget 65% --cold-after 30s -- redis-server
+  coldpress run --budget 25% --cold-after 30s -- redis-server
   coldpress run --budget 1G -- make -j4
   coldpress run --budget 512MiB --stats out.json -q -- ./program --its-option
 
@@ -149,7 +149,7 @@ pub enum Command {
 /// Arguments of `coldpress run`. Their comments are the help text.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// Memory to aim at: 64M, 1.5G, 512MiB, or a share such as 65%
+    /// Memory to aim at: 64M, 1.5G, 512MiB, or a share of the machine's memory such as 25%
     /// [default: the limit of its memory group, or none]
     #[arg(long, allow_hyphen_values = true, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
     pub budget: Option<Budget>,
@@ -166,7 +166,8 @@ pub struct RunArguments {
     /// [default: press where the processor has vectors for it, otherwise lz4]
     #[arg(long, value_name = "NAME", value_parser = choice::parse_codec)]
     pub codec: Option<CodecKind>,
-    /// How compressed pages are kept: two-slot, three-slot, size-class, …
+    /// How compressed pages are kept: press, two-slot, three-slot, size-class
+    /// [default: press]
     #[arg(long, value_name = "NAME", value_parser = choice::parse_storage)]
     pub storage: Option<StorageKind>,
     /// Recompress pages that stay compressed for this long, denser: 5m, none, or auto. If

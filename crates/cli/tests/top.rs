@@ -166,7 +166,7 @@ fn without_a_terminal_it_prints() {
     let output = top(&directory, &["--once", "no-such-program"])
         .output()
         .unwrap();
-    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.status.code(), Some(125), "as of status");
     assert!(
         stderr(&output).contains("no no-such-program runs under Coldpress"),
         "{}",

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use coldpress_codec::CodecKind;
 use coldpress_storage::StorageKind;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 const SERVE_HELP: &str = "\
@@ -107,8 +107,22 @@ pub struct ServeArguments {
     #[arg(long, value_name = "PATH", required_unless_present = "listen")]
     pub socket: Option<PathBuf>,
     /// Serve on this loopback address, which every user of the machine can reach
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
     pub listen: Option<SocketAddr>,
+}
+
+/// `127.0.0.1:10809`, or a port alone.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let on_loopback = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let port = text.strip_prefix(':').unwrap_or(text).parse();
+    port.map(on_loopback).or_else(|_| {
+        let unreadable = |_| {
+            format!(
+                "write for example 127.0.0.1:10809, [::1]:10809 or 10809 (a port), not {text:?}"
+            )
+        };
+        text.parse().map_err(unreadable)
+    })
 }
 
 /// Which disk is meant.

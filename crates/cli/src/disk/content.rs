@@ -231,7 +231,7 @@ fn open(path: &Path, arguments: &ServeArguments) -> Result<BackingFile, Refusal>
         Some(size) if !path.exists() && !arguments.read_only => BackingFile::create(path, size),
         _ => BackingFile::open(path, arguments.read_only),
     };
-    let backing = opened.map_err(|error| refusal_of(path, &error))?;
+    let backing = opened.map_err(|error| refusal_of(path, &error, arguments.read_only))?;
     let is = backing.size_bytes();
     match arguments.size {
         Some(size) if size != is => Err(Refusal::new(format!(
@@ -244,13 +244,13 @@ fn open(path: &Path, arguments: &ServeArguments) -> Result<BackingFile, Refusal>
     }
 }
 
-fn refusal_of(path: &Path, error: &OpenError) -> Refusal {
+fn refusal_of(path: &Path, error: &OpenError, is_read_only: bool) -> Refusal {
     let refusal = Refusal::new(format!("cannot use {}: {error}", path.display()));
     match error {
         OpenError::Io(error) if error.kind() == std::io::ErrorKind::NotFound => {
             refusal.mend("create it, by saying how large it shall be: --size 4G")
         }
-        OpenError::Size(bytes) if *bytes > 0 => refusal.mend(format!(
+        OpenError::Size(bytes) if *bytes > 0 && !is_read_only => refusal.mend(format!(
             "truncate -s {} {}",
             bytes.next_multiple_of(4096),
             path.display()

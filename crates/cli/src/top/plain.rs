@@ -25,6 +25,9 @@ pub fn run(wanted: &Wanted, interval: Duration, once: bool, as_json: bool) -> Re
             let (_, live) = reading::all(wanted);
             let gap = if is_first { "" } else { "\n" };
             match live.is_empty() {
+                true if is_first && once && wanted.is_named() => {
+                    return Err(Refusal::new(wanted.nothing_to_show()));
+                }
                 true if is_first => say!("{}", wanted.nothing_to_show()),
                 true => {}
                 // A blank line between two tables.

@@ -94,6 +94,11 @@ impl Wanted {
         Self(processes.to_vec())
     }
 
+    /// Whether some were named.
+    pub fn is_named(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// That none of them is there.
     pub fn nothing_to_show(&self) -> String {
         match self.0.is_empty() {
