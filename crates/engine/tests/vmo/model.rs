@@ -468,6 +468,7 @@ impl Run {
             // A mapping that is touched could restore pages itself, with this hook in it.
             Step::Touch(..) => true,
             Step::Fill(_)
+            | Step::ReadStored(_)
             | Step::Commit(..)
             | Step::Pin(..)
             | Step::Prefetch(_)
