@@ -8,16 +8,6 @@
 static char *region;
 static size_t bytes;
 
-static long raw_clone(void) {
-    long result;
-    register long child_tid __asm__("r10") = 0, tls __asm__("r8") = 0;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(SYS_clone), "D"(SIGCHLD), "S"(0), "d"(0), "r"(child_tid), "r"(tls)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-
 static int child(void) {
     for (size_t i = 0; i < bytes / PAGE; i++)
         if (first_wrong(region + i * PAGE, i, 1) >= 0) return 3;

@@ -10,16 +10,6 @@ static size_t pages;
 static _Atomic int stop;
 static long shared_pages;
 
-static long raw_clone(void) {
-    long result;
-    register long child_tid __asm__("r10") = 0, tls __asm__("r8") = 0;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(SYS_clone), "D"(SIGCHLD), "S"(0), "d"(0), "r"(child_tid), "r"(tls)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-
 /* Reads pages of the first part, and writes what is there again, so that the pager has work on both ways. */
 static void *toucher(void *number) {
     uint64_t state = seed + (uintptr_t)number;
