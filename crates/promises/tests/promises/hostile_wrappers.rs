@@ -101,7 +101,7 @@ fn what_is_not_followed_is_named_with_the_option() {
             .budget("24M")
             .environment("COLDPRESS_FOLLOW", "no"),
     ] {
-        let (outcome, statistics) = wrapped(&place, &managed, &["/bin/sh", "-c", "SCRIPT"], "15");
+        let (outcome, statistics) = wrapped(&place, &managed, &["/bin/sh", "-c", "SCRIPT"], "60");
         assert_eq!(statistics.part("follow").get("evictions"), 0);
         let named = outcome.stderr.lines().any(|line| {
             line.contains("not managed: larger_than_lim") && line.contains("--no-follow")
