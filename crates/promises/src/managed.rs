@@ -112,9 +112,8 @@ impl<'a> Managed<'a> {
     }
 
     /// Children that no hook sees are filled.
-    pub fn raw_clones(mut self) -> Self {
-        self.options.push("--raw-clones".to_owned());
-        self
+    pub fn raw_clones(self) -> Self {
+        self.flag("--raw-clones")
     }
 
     /// Sets the time limit.

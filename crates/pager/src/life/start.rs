@@ -280,7 +280,9 @@ impl Pager {
 
     fn reserve(&self) -> Result<(), StartError> {
         self.reserve_for(memory_of_the_machine())?;
-        if let Some(word) = self.workplace.page_that_is_wiped() {
+        if self.config().raw_clones
+            && let Some(word) = self.workplace.page_that_is_wiped()
+        {
             // SAFETY: in the pager's own memory, which stays.
             unsafe { self.presence.begin(word.as_ptr()) };
         }
@@ -581,9 +583,12 @@ impl Pager {
     fn open_userfaultfd(&self, device: Option<i32>) -> Result<Userfaultfd, Errno> {
         let uffd = new_userfaultfd(device)?;
         let with_forks = Features::PAGER.with(Features::EVENT_FORK);
-        let limit = getrlimit(Resource::Nofile).maximum;
-        let has_room = limit.is_none_or(|most| most >= DESCRIPTORS);
-        let may_hear = self.config().raw_clones && has_room && self.presence.is_known();
+        let has_room = || {
+            let limit = getrlimit(Resource::Nofile).maximum;
+            limit.is_none_or(|most| most >= DESCRIPTORS)
+        };
+        // Only where it is asked for: a filter may refuse the call.
+        let may_hear = self.presence.is_known() && has_room();
         let hears = may_hear && uffd.handshake(with_forks).is_ok();
         if !hears {
             uffd.handshake(Features::PAGER)?;
