@@ -71,6 +71,7 @@ fn steps() -> Result<Vec<Step>> {
              --no-fail-fast -- --show-output",
         )
         .with(tables, file),
+        promises::unit_tests(),
         // At the same time, the longest first: what is short fills the processors at the end.
         half,
         other_half,
@@ -83,7 +84,6 @@ fn steps() -> Result<Vec<Step>> {
         .beside_others(),
         engine,
         storages,
-        promises::unit_tests(),
         alone,
     ])
 }

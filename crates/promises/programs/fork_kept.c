@@ -49,8 +49,8 @@ static int child(const char *moved) {
 }
 
 /* A child made behind libc's back sees the right bytes, or nothing at all. */
-static void raw_clone(void) {
-    pid_t pid = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+static void clone_and_read(void) {
+    pid_t pid = raw_clone();
     if (pid < 0) die_errno("clone");
     if (pid == 0) {
         for (size_t i = 0; i < PART / PAGE; i++)
@@ -84,7 +84,7 @@ int main(int argc, char **argv) {
         if (moved == MAP_FAILED) die_errno("mremap");
         settle(kept + NEW * PART, PART);
         settle(kept + AGAIN * PART, PART);
-        raw_clone();
+        clone_and_read();
         pid_t pid = fork();
         if (pid == 0) _exit(child(moved));
         if (wait_exit(pid, "child")) return 1;

@@ -22,7 +22,7 @@ fn memtester_passes() {
         .chaos()
         .within(150)
         .without_locking()
-        .run(Path::new(MEMTESTER), ["16M", "3"]);
+        .run(Path::new(MEMTESTER), ["16M", "5"]);
     assert!(outcome.status.success(), "{outcome}");
     let said = format!("{}{}", outcome.stdout, outcome.stderr);
     assert!(said.contains("unlocked"), "memory was locked: {outcome}");
