@@ -212,6 +212,7 @@ fn variables_are_those_that_are_read() {
         config::DEVICE_FD,
         config::CHAOS,
         config::TRACE_LOCKS,
+        config::TRACE_FAULTS,
     ];
     read_by_us.extend(others.map(str::to_owned));
     let named = |text: &str| -> BTreeSet<String> {

@@ -25,6 +25,10 @@ pub const STALL_FIRST_FAULT_MS: &str = "COLDPRESS_STALL_FIRST_FAULT_MS";
 /// and at the end. Read by the library. Absent: they are not traced.
 pub const TRACE_LOCKS: &str = "COLDPRESS_TRACE_LOCKS";
 
+/// The user's: file that receives a record of each fault's stages, as long as it is. Read by the library. Absent: they are not
+/// traced.
+pub const TRACE_FAULTS: &str = "COLDPRESS_TRACE_FAULTS";
+
 /// What `coldpress run` hands to the library.
 pub mod handed {
     /// How each of these names begins, and no other.

@@ -467,6 +467,61 @@ pub fn pin(thread: u32, cpu: usize) -> bool {
     thread.is_some() && rustix::thread::sched_setaffinity(thread, &set).is_ok()
 }
 
+/// A set of processors, a bit each: as many as the C library's sets have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Processors(pub [u64; Processors::WORDS]);
+
+impl Processors {
+    /// Words of a set.
+    pub const WORDS: usize = 1024 / 64;
+
+    /// One processor.
+    pub fn only(processor: u32) -> Self {
+        let mut words = [0; Self::WORDS];
+        if let Some(word) = words.get_mut(processor as usize / 64) {
+            *word = 1 << (processor % 64);
+        }
+        Self(words)
+    }
+
+    /// Whether it is one of them.
+    pub fn contains(&self, processor: u32) -> bool {
+        let word = self.0.get(processor as usize / 64);
+        word.is_some_and(|word| word & 1 << (processor % 64) != 0)
+    }
+
+    /// All but one.
+    pub fn without(mut self, processor: u32) -> Self {
+        if let Some(word) = self.0.get_mut(processor as usize / 64) {
+            *word &= !(1 << (processor % 64));
+        }
+        self
+    }
+
+    /// How many they are.
+    pub fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+}
+
+/// Where a thread of this process may run; 0: the calling thread. `None`: the kernel does not tell, or has more processors.
+pub fn processors(thread: u32) -> Option<Processors> {
+    let mut set = Processors([0; Processors::WORDS]);
+    let at = &raw mut set.0 as usize;
+    let args = [thread as usize, size_of::<Processors>(), at, 0, 0, 0];
+    // SAFETY: the kernel writes so many bytes at most.
+    let result = unsafe { syscall(nr::__NR_sched_getaffinity, args) };
+    (result > 0).then_some(set)
+}
+
+/// Has a thread of this process run there only; 0: the calling thread. `false`: not allowed.
+pub fn set_processors(thread: u32, set: &Processors) -> bool {
+    let at = &raw const set.0 as usize;
+    let args = [thread as usize, size_of::<Processors>(), at, 0, 0, 0];
+    // SAFETY: the kernel reads so many bytes.
+    unsafe { syscall(nr::__NR_sched_setaffinity, args) == 0 }
+}
+
 /// `struct sched_attr` of `sched_setattr`(2), in its first size.
 #[repr(C)]
 #[derive(Default)]

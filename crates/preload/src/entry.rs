@@ -8,13 +8,13 @@
 
 use crate::the_pager::pager;
 use crate::{environment, libc_files, libc_symbols, sanitizers};
-use coldpress_interface::config::{TRACE_LOCKS, handed as names};
+use coldpress_interface::config::{TRACE_FAULTS, TRACE_LOCKS, handed as names};
 use coldpress_linux::filter;
 use coldpress_linux::sys;
 use coldpress_pager::life::start;
-use coldpress_pager::machine::lock_trace as trace;
 use coldpress_pager::machine::message;
 use coldpress_pager::machine::run_file;
+use coldpress_pager::machine::{fault_trace, lock_trace};
 use coldpress_pager::settings::config::{Config, variable};
 use core::ffi::{c_char, c_int};
 use core::fmt::Write;
@@ -95,7 +95,8 @@ unsafe fn start_pager(environment: *mut *mut c_char, config: Config, is_root: bo
             .decisions
             .configure(variable(block, names::TRACE_DECISIONS));
         if is_root {
-            trace::configure(variable(block, TRACE_LOCKS));
+            lock_trace::configure(variable(block, TRACE_LOCKS));
+            fault_trace::configure(variable(block, TRACE_FAULTS));
         }
     }
     pager.set_touch_before_fork(libc_files::touch);

@@ -96,7 +96,8 @@ int main(int argc, char **argv) {
                              SYS_getpid, SYS_gettid, SYS_exit, SYS_exit_group, SYS_tgkill, SYS_mincore, SYS_futex,
                              SYS_madvise, SYS_ioctl, SYS_open, SYS_openat, SYS_close, SYS_write, SYS_lseek,
                              SYS_getdents64, SYS_get_robust_list, SYS_pidfd_open, 438 /* pidfd_getfd */, SYS_close_range,
-                             SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_kill,
+                             SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_kill, SYS_sched_getaffinity,
+                             SYS_sched_setaffinity,
                              SYS_clock_nanosleep, SYS_mmap, SYS_munmap, SYS_brk, SYS_newfstatat, SYS_getrandom),
                       SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS));
         go_on(region, 1);

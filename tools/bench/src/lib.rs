@@ -8,6 +8,7 @@
 //! | `idle` | what the pager costs where it has nothing to do |
 //! | `deadline` | a thread with deadlines beside memory that is compressed, and the pager's locks |
 //! | `empty` | what memory costs that is dropped and touched again |
+//! | `fault` | one fault, stage by stage, beside the least that a fault can cost and zram's |
 //! | `fork` | what it costs that memory is shared with a child |
 //! | `group` | a job that needs more than its memory group allows |
 //! | `estimate` | whether `coldpress estimate` foretells what `coldpress run` then holds |
@@ -26,6 +27,7 @@ mod calibrate;
 mod deadline;
 mod empty;
 mod estimate;
+mod fault;
 mod first;
 mod fits;
 mod fork;
@@ -56,6 +58,8 @@ pub enum Which {
     Deadline(deadline::Options),
     /// What memory costs that is dropped and touched again, where nothing of it is away.
     Empty(empty::Options),
+    /// One fault, stage by stage, beside the least that a fault can cost and zram's.
+    Fault(fault::Options),
     /// What it costs that memory is shared with a child.
     Fork(fork::Options),
     /// A job that needs more than its memory group allows: killed, or saved.
@@ -75,6 +79,7 @@ pub fn run(which: &Which) -> anyhow::Result<u8> {
         Which::Idle(options) => idle::run(options),
         Which::Deadline(options) => deadline::run(options),
         Which::Empty(options) => empty::run(options),
+        Which::Fault(options) => fault::run(options),
         Which::Fork(options) => fork::run(options),
         Which::Group(options) => group::run(options),
         Which::Estimate(options) => estimate::run(options),

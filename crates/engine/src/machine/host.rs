@@ -98,6 +98,13 @@ pub unsafe trait Host: ChunkSource + Sync {
     /// The slot holds a page that was taken, and was not released since.
     unsafe fn staging(&self, slot: StagingSlot) -> &Page;
 
+    /// A reclaimer is about to take the pages of a batch: it may go to where that disturbs least. It holds no lock, and is in
+    /// no stable section.
+    fn begin_taking(&self) {}
+
+    /// It has taken them, and will compress. It holds no lock, and is in no stable section.
+    fn end_taking(&self) {}
+
     /// Gives the memory of `count` slots from `slot` back. No stable section is open in the
     /// calling thread.
     fn release(&self, slot: StagingSlot, count: usize);

@@ -58,6 +58,10 @@ const REST_NS: u64 = 4_000_000;
 /// Threads whose place a handler remembers.
 const REMEMBERED: usize = 16;
 
+/// So many faults between two batches of reclaim make it worth going where they happen: going and coming back costs about
+/// as much as two of them.
+const WORTH_A_VISIT: u64 = 32;
+
 /// The processor of a handler that is not pinned, or not there.
 const ANYWHERE: u32 = u32::MAX;
 
@@ -69,6 +73,8 @@ pub struct Duty<O: Os> {
     calls: [AtomicU32; MAX_HANDLERS],
     /// The processor that each handler is pinned to.
     processors: [AtomicU32; MAX_HANDLERS],
+    /// How many faults there had been when reclaim last asked where they are.
+    faults_seen: AtomicU64,
     os: PhantomData<fn() -> O>,
 }
 
@@ -129,6 +135,7 @@ impl<O: Os> Duty<O> {
             on: AtomicU64::new(0),
             calls: [const { AtomicU32::new(0) }; MAX_HANDLERS],
             processors: [const { AtomicU32::new(ANYWHERE) }; MAX_HANDLERS],
+            faults_seen: AtomicU64::new(0),
             os: PhantomData,
         }
     }
@@ -150,6 +157,19 @@ impl<O: Os> Duty<O> {
     /// How many handlers are on duty.
     pub fn count(&self) -> u32 {
         self.on.load(Relaxed).count_ones()
+    }
+
+    /// The processor on which all faults happen, where that is one and there have been many since the last question:
+    /// `faults` so far. Pages are best taken there: unmapping them interrupts each processor that runs the program, and waits
+    /// for its answer.
+    pub(crate) fn worth_a_visit(&self, faults: u64) -> Option<u32> {
+        let since = faults.saturating_sub(self.faults_seen.swap(faults, Relaxed));
+        let on = self.on.load(Relaxed);
+        if since < WORTH_A_VISIT || on.count_ones() != 1 {
+            return None;
+        }
+        let processor = self.processors[on.trailing_zeros() as usize].load(Relaxed);
+        (processor != ANYWHERE).then_some(processor)
     }
 
     /// Calls a handler, if it is parked; whether it was.
@@ -345,6 +365,22 @@ mod tests {
             assert!(duty.call_all(2));
             parked.join().unwrap();
         });
+    }
+
+    /// Reclaim goes where all faults are, if they are many and that is one processor.
+    #[test]
+    fn reclaim_visits_the_only_processor_where_threads_fault() {
+        let duty = two();
+        assert_eq!(duty.worth_a_visit(1_000), None, "two are on duty");
+        duty.on.store(0b10, Relaxed);
+        assert_eq!(duty.worth_a_visit(1_000 + WORTH_A_VISIT), Some(1_001));
+        let few = 1_000 + 2 * WORTH_A_VISIT - 1;
+        assert_eq!(duty.worth_a_visit(few), None, "not many since");
+        assert_eq!(duty.worth_a_visit(few + WORTH_A_VISIT), Some(1_001));
+        duty.processors[1].store(ANYWHERE, Relaxed);
+        assert_eq!(duty.worth_a_visit(10_000), None, "it is pinned nowhere");
+        duty.reset();
+        assert_eq!(duty.worth_a_visit(20_000), None, "nobody is on duty");
     }
 
     /// Nobody says who causes changes: all are called, ever more seldom.

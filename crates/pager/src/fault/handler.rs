@@ -15,6 +15,7 @@
 
 use crate::fault::deferred::Fault;
 use crate::fault::duty::Sightings;
+use crate::machine::fault_trace::{self, Answering, Record, Stages};
 use crate::machine::futex::wait_while;
 use crate::machine::os::{Os, Userfaults};
 use crate::settings::watermarks::Watermarks;
@@ -41,6 +42,8 @@ pub struct HandlerState {
     pub waited_ns: AtomicU64,
     /// The longest.
     pub longest_ns: AtomicU64,
+    /// What it reaches in answering, where faults are traced.
+    pub answering: Answering,
 }
 
 impl HandlerState {
@@ -53,6 +56,7 @@ impl HandlerState {
             since_ns: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
             longest_ns: AtomicU64::new(0),
+            answering: Answering::new(),
         }
     }
 
@@ -62,6 +66,19 @@ impl HandlerState {
             .store(self.waited_ns.load(Relaxed) + ns, Relaxed);
         if ns > self.longest_ns.load(Relaxed) {
             self.longest_ns.store(ns, Relaxed);
+        }
+    }
+
+    /// Notes the stages of a fault that was answered, where faults are traced.
+    fn trace(&self, fault: Fault, stages: Stages) {
+        if let Some((decoded_ns, copied_ns)) = self.answering.times() {
+            fault_trace::note(Record {
+                page: fault.address,
+                thread: fault.thread,
+                stages,
+                decoded_ns,
+                copied_ns,
+            });
         }
     }
 
@@ -94,8 +111,10 @@ pub fn run<O: Os>(pager: &'static Pager<O>, number: usize) -> ! {
         // Read first: a thread that was woken runs before its handler and faults again, so the next message is often
         // there already.
         match pager.read_one(state) {
-            Got::Fault(fault) => {
+            Got::Fault(fault, stages) => {
+                state.answering.begin();
                 pager.serve(&mut worker, state, &mut sightings, fault);
+                state.trace(fault, stages);
                 while let Some(fault) = pager.deferred.pop() {
                     pager.serve(&mut worker, state, &mut sightings, fault);
                 }
@@ -125,7 +144,7 @@ pub fn run<O: Os>(pager: &'static Pager<O>, number: usize) -> ! {
 
 /// What reading brought.
 enum Got {
-    Fault(Fault),
+    Fault(Fault, Stages),
     Change,
     Nothing,
 }
@@ -138,7 +157,9 @@ impl<O: Os> Pager<O> {
             return Got::Nothing;
         };
         let mut message = [Message::Unknown(0)];
+        let runs_ns = fault_trace::now_ns();
         let _closed = self.host.gate.close();
+        let closed_ns = fault_trace::now_ns();
         if self.fork.hold.load(Relaxed) == 1 || !matches!(uffd.read(&mut message), Ok(1)) {
             return Got::Nothing;
         }
@@ -149,12 +170,18 @@ impl<O: Os> Pager<O> {
                 thread,
             } => {
                 state.busy.store(true, Relaxed);
-                Got::Fault(Fault {
+                let fault = Fault {
                     address,
                     write,
                     thread,
                     read_ns: 0,
-                })
+                };
+                let stages = Stages {
+                    runs_ns,
+                    closed_ns,
+                    read_ns: fault_trace::now_ns(),
+                };
+                Got::Fault(fault, stages)
             }
             event => {
                 self.apply(event);
@@ -248,6 +275,21 @@ impl<O: Os> Pager<O> {
 
     fn note_call(&self) {
         self.host.statistics().handlers_called.fetch_add(1, Relaxed);
+    }
+}
+
+impl<O: Os> Pager<O> {
+    /// Notes when the page that a handler answers for was copied. Others are not told apart by more than their address:
+    /// tracing is for measurements.
+    #[cold]
+    pub(crate) fn trace_copy(&self, page: usize, began_ns: u64) {
+        let answers = |handler: &&HandlerState| {
+            handler.busy.load(Relaxed) && handler.address.load(Relaxed) == page
+        };
+        let handlers = &self.handlers[..self.handler_count.load(Relaxed)];
+        if let Some(handler) = handlers.iter().find(answers) {
+            handler.answering.copied(began_ns);
+        }
     }
 }
 

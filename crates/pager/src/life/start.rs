@@ -15,12 +15,14 @@
 use crate::fault::handler;
 use crate::fork::child::register_once_free;
 use crate::life::watchdog;
+use crate::machine::fault_trace;
 use crate::machine::futex::{set_and_wake, wait_for};
 use crate::machine::linux::{DESCRIPTORS, Linux, Statm};
 use crate::machine::lock_trace as trace;
 use crate::machine::message;
 use crate::machine::os::{Meter, Os, Userfaults};
 use crate::machine::run_file;
+use crate::machine::visit;
 use crate::reclaim::turns as reclaim;
 use crate::report::statistics;
 use crate::settings::config::MAX_HANDLERS;
@@ -297,6 +299,8 @@ impl Pager {
     /// In the child of a fork: traces and counters are the parent's.
     pub(crate) fn forget_parent(&self) {
         trace::stop();
+        fault_trace::stop();
+        visit::forget();
         self.begin_figures_in_child();
         self.decisions.begin_in_child();
     }

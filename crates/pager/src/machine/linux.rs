@@ -1,6 +1,7 @@
 //! Linux as the pager's [`Os`]: every call is the system call itself.
 
 use crate::machine::os::{Alarm, Meter, Os, PopulatedPages, ProcessFiles, Userfaults};
+use crate::machine::visit;
 use crate::{Codec, Pager};
 use coldpress_engine::Worker;
 use coldpress_linux::maps;
@@ -24,6 +25,16 @@ use rustix::thread::futex;
 #[derive(Debug)]
 pub enum Linux {}
 
+impl Linux {
+    /// Waits as a handler does while reclaim is on a visit: not for long, whatever holds that up.
+    pub(crate) fn wait_in_handler(word: &AtomicU32, value: u32) {
+        Linux::wait_on(word, value, Some(visit::RESCUE_NS));
+        if word.load(core::sync::atomic::Ordering::Relaxed) == value {
+            visit::rescue();
+        }
+    }
+}
+
 impl Os for Linux {
     type Userfaultfd = Userfaultfd;
     type Pagemap = Pagemap;
@@ -38,6 +49,14 @@ impl Os for Linux {
     #[inline]
     fn now_ns() -> u64 {
         sys::now_ns()
+    }
+
+    fn visit(processor: u32) {
+        visit::begin(processor);
+    }
+
+    fn end_visit() {
+        visit::end();
     }
 
     fn own_cpu_ns() -> u64 {
@@ -57,6 +76,9 @@ impl Os for Linux {
     }
 
     fn wait_on(word: &AtomicU32, value: u32, timeout_ns: Option<u64>) {
+        if timeout_ns.is_none() && visit::is_under_way() && sys::is_handler() {
+            return Linux::wait_in_handler(word, value);
+        }
         let timeout = timeout_ns.map(|ns| rustix::time::Timespec {
             tv_sec: (ns / 1_000_000_000) as i64,
             tv_nsec: (ns % 1_000_000_000) as i64,

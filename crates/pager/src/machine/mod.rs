@@ -1,5 +1,6 @@
 //! What the pager asks of the machine, and Linux as one.
 
+pub mod fault_trace;
 pub mod futex;
 pub mod late;
 pub mod linux;
@@ -9,3 +10,4 @@ pub mod os;
 pub mod ranked_lock;
 pub mod ranks;
 pub mod run_file;
+pub(crate) mod visit;

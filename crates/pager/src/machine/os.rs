@@ -46,6 +46,11 @@ pub trait Os: Sized + Send + Sync + 'static {
     /// Something is about to be done that others may see: the simulation lets others go first.
     #[inline(always)]
     fn step() {}
+    /// Takes the calling thread, which holds no lock, to a processor, until [`end_visit`](Self::end_visit). One thread at a time.
+    /// Nothing happens where it may not go there, or may go nowhere else.
+    fn visit(_processor: u32) {}
+    /// Lets it leave that processor, and run wherever it could before.
+    fn end_visit() {}
     /// How often a lock is tried before its thread sleeps.
     const SPINS: u32;
     /// Bytes lost to half-empty frames that are worth a pass over storage.

@@ -28,6 +28,7 @@
 //! * I3 Staging is unregistered while it is dropped, so that no event arises from our own call.
 
 use crate::Pager;
+use crate::machine::fault_trace;
 use crate::machine::futex::{FutexLock, Gate, Inside};
 use crate::machine::late::Late;
 use crate::machine::linux::Linux;
@@ -647,6 +648,17 @@ unsafe impl<O: Os> Host for Pager<O> {
         unsafe { &*(self.host.slot(slot) as *const Page) }
     }
 
+    fn begin_taking(&self) {
+        let faults = self.host.statistics().faults.load(Relaxed);
+        if let Some(processor) = self.duty.worth_a_visit(faults) {
+            O::visit(processor);
+        }
+    }
+
+    fn end_taking(&self) {
+        O::end_visit();
+    }
+
     fn release(&self, slot: StagingSlot, count: usize) {
         self.host.staged_pages.store(0, Relaxed);
         let staging = self.host.memory.staging();
@@ -667,8 +679,12 @@ unsafe impl<O: Os> Host for Pager<O> {
 
     fn install(&self, segment: SegmentId, index: PageIndex, content: &Page) -> Installed {
         let at = self.host.page_at(segment, index);
+        let began_ns = fault_trace::now_ns();
         // SAFETY: a spare page or a filled slot, both readable and ours.
         let result = unsafe { self.host.uffd().copy(at.start, content.as_ptr(), PAGE_SIZE) };
+        if began_ns != 0 {
+            self.trace_copy(at.start, began_ns);
+        }
         self.host.installed(result, at)
     }
 

@@ -187,6 +187,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             true => pages,
             false => 1,
         };
+        host.begin_taking();
         for _ in 0..most_runs {
             if taken >= pages || slots + H::MAX_RUN as u16 > end - start {
                 break;
@@ -205,6 +206,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             taken += run.taken;
             batch.refused += run.refused;
         }
+        host.end_taking();
         batch.taken += taken;
         let reserved = taken == 0 || self.storage.lock().reserve(host, taken);
         if !reserved {
