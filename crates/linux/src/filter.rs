@@ -7,11 +7,13 @@
 //! | calls | made | must be |
 //! |---|---|---|
 //! | [`NEEDED`] | by running threads of the pager, all the time | allowed |
-//! | [`WANTED`] | by them, for threads' stacks, messages, figures, traces, visits | allowed, or refused with an error |
+//! | [`WANTED`] | by them, for threads' stacks, messages, figures, traces | allowed, or refused with an error |
 //! | [`AT_START`] | when a pager starts | the same, where the program may fork (or its pager waits with starting) |
 //! | [`BY_WRAPPERS`] | by the program's threads in the library's wrappers | the same |
 //!
 //! `crates/promises/programs/hostile_seccomp.c` allows exactly [`NEEDED`] and [`WANTED`], and a program runs under it.
+//!
+//! Where reclaim may run it changes for its visits only (`pager/src/machine/visit.rs`), and no more once there is a filter.
 //!
 //! A filter that looks at addresses, or where the call comes from, is asked with zeros.
 
@@ -136,8 +138,6 @@ pub const WANTED: &[Call] = &[
     (nr::__NR_rt_sigprocmask, ANY),
     (nr::__NR_rt_sigaction, ANY),
     (nr::__NR_kill, ANY),
-    (nr::__NR_sched_getaffinity, ANY),
-    (nr::__NR_sched_setaffinity, ANY),
 ];
 
 /// What a pager does when it starts.
@@ -145,6 +145,8 @@ pub const AT_START: &[Call] = &[
     (nr::__NR_clone, ANY),
     (nr::__NR_prctl, [15, 0, 0]),
     (nr::__NR_prctl, [16, 0, 0]),
+    (nr::__NR_sched_getaffinity, ANY),
+    (nr::__NR_sched_setaffinity, ANY),
     (nr::__NR_sched_getattr, ANY),
     (nr::__NR_sched_setattr, ANY),
     (nr::__NR_userfaultfd, ANY),

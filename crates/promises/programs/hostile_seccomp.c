@@ -54,6 +54,34 @@ static void go_on(char *region, int is_managed) {
     verify_region(region, BYTES, 0, 3, "at the end");
 }
 
+/* Far more than the budget, so that pages are taken and come back all the time. */
+static const size_t MORE_BYTES = 64 << 20;
+
+static void touch_at_random(const char *region, unsigned ms) {
+    uint64_t state = 1;
+    for (uint64_t end = now_ms() + ms; now_ms() < end;) {
+        for (int n = 0; n < 64; n++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            (void)*(const volatile char *)(region + (state >> 33) % (MORE_BYTES / PAGE) * PAGE);
+        }
+    }
+}
+
+/* The filter comes in the middle of that, again and again. */
+static void under_load(struct sock_fprog no_start, int seen) {
+    char *more = map_region(MORE_BYTES);
+    fill_region(more, MORE_BYTES, 10000, 1);
+    for (int round = 0; round < 8; round++) {
+        touch_at_random(more, 150 + round * 7);
+        if (seen)
+            for_all_threads(no_start);
+        else
+            unseen(no_start);
+    }
+    touch_at_random(more, 200);
+    verify_region(more, MORE_BYTES, 10000, 1, "under load");
+}
+
 /* The filter is the child's, which executes something under it. */
 static void in_a_child_that_shares_memory(void) {
     static struct sock_fprog no_pager;
@@ -96,12 +124,14 @@ int main(int argc, char **argv) {
                              SYS_getpid, SYS_gettid, SYS_exit, SYS_exit_group, SYS_tgkill, SYS_mincore, SYS_futex,
                              SYS_madvise, SYS_ioctl, SYS_open, SYS_openat, SYS_close, SYS_write, SYS_lseek,
                              SYS_getdents64, SYS_get_robust_list, SYS_pidfd_open, 438 /* pidfd_getfd */, SYS_close_range,
-                             SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_kill, SYS_sched_getaffinity,
-                             SYS_sched_setaffinity,
+                             SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_kill,
                              SYS_clock_nanosleep, SYS_mmap, SYS_munmap, SYS_brk, SYS_newfstatat, SYS_getrandom),
                       SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS));
         go_on(region, 1);
         sleep_ms(1500);
+    } else if (!strncmp(how, "busy", 4)) {
+        under_load(no_start, !how[4]);
+        go_on(region, 1);
     } else if (!strncmp(how, "early", 5)) {
         go_on(region, 1);
     } else if (!strcmp(how, "bearable")) {

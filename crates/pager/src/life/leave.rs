@@ -31,6 +31,7 @@ use crate::machine::late::Late;
 use crate::machine::linux::Linux;
 use crate::machine::message;
 use crate::machine::os::{Os, SignalsBlocked};
+use crate::machine::visit;
 use crate::{Codec, Pager};
 use coldpress_engine::{Entry, LEAF_PAGES, SEGMENT_PAGES, Worker};
 use coldpress_linux::filter;
@@ -221,6 +222,7 @@ impl Pager {
         let verdict = filter::judge(filter, all_threads, waits);
         if verdict == Verdict::Bearable && all_threads && !waits {
             self.ask_for_handlers();
+            visit::forbid();
         }
         verdict
     }

@@ -300,7 +300,6 @@ impl Pager {
     pub(crate) fn forget_parent(&self) {
         trace::stop();
         fault_trace::stop();
-        visit::forget();
         self.begin_figures_in_child();
         self.decisions.begin_in_child();
     }
@@ -468,6 +467,7 @@ impl Pager {
         if let Some(fd) = device {
             sys::close_range(fd as u32, fd as u32);
         }
+        visit::start();
         self.handler_count.store(0, Relaxed);
         self.duty.reset();
         // SAFETY: this is the first thread of the pager, the others do not exist yet, and the program waits.
@@ -538,6 +538,7 @@ impl Pager {
             }
             uffd
         };
+        visit::start();
         // SAFETY: this is the first thread of the pager.
         unsafe { self.leaving.reset() };
         let pagemap = Pagemap::open().map_err(|_| StartError::Proc)?;

@@ -6,10 +6,12 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Filters, and whether the program is managed under them.
-const FILTERS: [(&str, bool); 12] = [
+const FILTERS: [(&str, bool); 14] = [
     ("listed", true),
     ("early", true),
     ("early_unseen", true),
+    ("busy", true),
+    ("busy_unseen", true),
     ("bearable", true),
     ("killed", false),
     ("trapped", false),
