@@ -4,8 +4,8 @@ use coldpress_promises::machine::HugePages;
 use coldpress_promises::{Workplace, hazards::HAZARDS};
 use std::thread;
 
-/// Most programs run for a fixed time: two at once.
-const AT_ONCE: usize = 2;
+/// Most programs run for a fixed time, and some rest: four at once.
+const AT_ONCE: usize = 4;
 
 #[test]
 fn programs_pass_natively() {
