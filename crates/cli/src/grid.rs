@@ -1,6 +1,107 @@
-//! Lines of cells under each other.
+//! Lines of cells under each other, within the width of a terminal.
 
 use comfy_table::{CellAlignment, Table, presets};
+
+/// No column becomes narrower than that, or than its heading.
+const LEAST: usize = 6;
+
+/// A column of a table: what stands above it, where its cells begin, and whether they may be cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Heading<'a> {
+    name: &'a str,
+    is_left: bool,
+    cut: Option<Cut>,
+}
+
+/// Which end of a text goes where there is no room for all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    Start,
+    End,
+}
+
+/// A column of texts, which begin at the left.
+pub fn left(name: &str) -> Heading<'_> {
+    Heading {
+        name,
+        is_left: true,
+        cut: None,
+    }
+}
+
+/// A column of numbers.
+pub fn right(name: &str) -> Heading<'_> {
+    Heading {
+        name,
+        is_left: false,
+        cut: None,
+    }
+}
+
+impl Heading<'_> {
+    /// Its texts may lose their ends.
+    pub fn cut_end(mut self) -> Self {
+        self.cut = Some(Cut::End);
+        self
+    }
+
+    /// Its texts may lose their beginnings, as paths do.
+    pub fn cut_start(mut self) -> Self {
+        self.cut = Some(Cut::Start);
+        self
+    }
+}
+
+/// Lays cells out, in lines of `width` at most: texts that may be cut are, the longest first. `None`: nothing is cut.
+pub fn fitted(
+    headings: &[Heading<'_>],
+    mut rows: Vec<Vec<String>>,
+    width: Option<usize>,
+) -> String {
+    let widest = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let named = |column: usize| headings[column].name.chars().count();
+    let columns = 0..headings.len();
+    let mut widths: Vec<usize> = columns.map(|n| widest(n).max(named(n))).collect();
+    // A blank on each side of a cell; the one at the end of a line is left out.
+    let line = |widths: &[usize]| widths.iter().map(|width| width + 2).sum::<usize>() - 1;
+    while width.is_some_and(|width| line(&widths) > width) {
+        let can_shrink =
+            |n: &usize| headings[*n].cut.is_some() && widths[*n] > LEAST.max(named(*n));
+        let longest = (0..headings.len())
+            .filter(can_shrink)
+            .max_by_key(|n| widths[*n]);
+        match longest {
+            Some(column) => widths[column] -= 1,
+            None => break,
+        }
+    }
+    for row in &mut rows {
+        for ((cell, heading), width) in row.iter_mut().zip(headings).zip(&widths) {
+            if let Some(end) = heading.cut {
+                *cell = cut(cell, end, *width);
+            }
+        }
+    }
+    let headings: Vec<(&str, bool)> = headings.iter().map(|h| (h.name, h.is_left)).collect();
+    aligned(&headings, true, rows)
+}
+
+/// The text in so many characters.
+fn cut(text: &str, end: Cut, width: usize) -> String {
+    let count = text.chars().count();
+    let kept = width.saturating_sub(1);
+    match end {
+        _ if count <= width => text.to_owned(),
+        Cut::End => text.chars().take(kept).chain(['…']).collect(),
+        Cut::Start => ['…']
+            .into_iter()
+            .chain(text.chars().skip(count - kept))
+            .collect(),
+    }
+}
 
 /// Lays cells out. `headings` says of each column what stands above it, and whether it begins at
 /// the left.
@@ -51,5 +152,37 @@ mod tests {
         assert_eq!(raw(&headings, true, rows()), "A LONG\ntext 1\n");
         assert_eq!(raw(&headings, false, rows()), "text 1\n");
         assert_eq!(raw(&headings, false, Vec::new()), "");
+    }
+
+    #[test]
+    fn texts_are_cut_to_the_width_and_numbers_never() {
+        let headings = [
+            left("NAME").cut_end(),
+            right("SIZE"),
+            left("FROM").cut_start(),
+        ];
+        let rows = || {
+            vec![vec![
+                "a".repeat(20),
+                "1,234,567".to_owned(),
+                "/a/long/path/name".to_owned(),
+            ]]
+        };
+        let whole = fitted(&headings, rows(), None);
+        assert!(whole.contains(&"a".repeat(20)) && whole.contains("/a/long/path/name"));
+        for width in [30, 40, 50] {
+            let text = fitted(&headings, rows(), Some(width));
+            assert!(
+                text.lines().all(|line| line.chars().count() <= width),
+                "{text}"
+            );
+            assert!(
+                text.contains("1,234,567") && text.contains("…") && text.contains("name\n"),
+                "{text}"
+            );
+        }
+        // Nothing left to cut: numbers are whole, whatever the width.
+        assert!(fitted(&headings, rows(), Some(3)).contains("1,234,567"));
+        assert_eq!(fitted(&headings, rows(), Some(80)), whole);
     }
 }

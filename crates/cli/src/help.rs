@@ -1,6 +1,7 @@
 //! Help in the width of the terminal. (Clap's own wrapping needs a crate that would bring the standard library into the
 //! pager's build.)
 
+use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Where the width is not known.
@@ -10,19 +11,36 @@ const WIDEST: usize = 100;
 /// Where less than that is left beside an option's name, what it means goes on under it.
 const LEAST: usize = 30;
 
-/// The width of the terminal that a stream is.
+/// The width of the terminal that a stream is, for text.
 pub fn width(stream: impl AsFd) -> usize {
+    match columns(stream) {
+        0 => USUAL,
+        columns => columns.min(WIDEST),
+    }
+}
+
+/// The width that a table on standard output has: of the terminal, or of the one that the caller names (`COLUMNS`, as
+/// `watch` sets it). `None`: what is printed is not for a screen.
+pub fn table_width() -> Option<usize> {
+    let output = io::stdout();
+    let named = || std::env::var("COLUMNS").ok()?.parse().ok();
+    match output.is_terminal() {
+        true => Some(columns(output))
+            .filter(|columns| *columns > 0)
+            .or(Some(USUAL)),
+        false => named().filter(|columns| *columns > 0),
+    }
+}
+
+/// The columns of the terminal that a stream is; 0: it is none.
+fn columns(stream: impl AsFd) -> usize {
     // SAFETY: zeros are a valid `winsize`, and the call fills it in or refuses.
-    let columns = unsafe {
+    unsafe {
         let mut size: libc::winsize = std::mem::zeroed();
         match libc::ioctl(stream.as_fd().as_raw_fd(), libc::TIOCGWINSZ, &mut size) {
             0 => usize::from(size.ws_col),
             _ => 0,
         }
-    };
-    match columns {
-        0 => USUAL,
-        columns => columns.min(WIDEST),
     }
 }
 

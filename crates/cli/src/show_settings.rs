@@ -2,7 +2,8 @@
 //!
 //! The values are shown as they are written where they come from; what nobody says is shown as what holds then.
 
-use crate::grid;
+use crate::grid::{self, left};
+use crate::help;
 use crate::in_force;
 use crate::memory_limit;
 use crate::refusal::Refusal;
@@ -47,7 +48,7 @@ pub fn show(arguments: &SettingsArguments) -> Result<u8, Refusal> {
     let rows = rows(&told);
     print(&match arguments.json {
         true => format!("{:#}\n", to_json(&rows, &files)),
-        false => to_text(rows, &files),
+        false => to_text(rows, &files, help::table_width()),
     })?;
     Ok(0)
 }
@@ -101,22 +102,26 @@ fn default(name: &str, settings: &Settings) -> Option<String> {
     })
 }
 
-fn to_text(rows: Vec<Said>, files: &[PathBuf]) -> String {
-    let headings = [("SETTING", true), ("VALUE", true), ("FROM", true)];
+fn to_text(rows: Vec<Said>, files: &[PathBuf], width: Option<usize>) -> String {
+    let headings = [
+        left("SETTING").cut_start(),
+        left("VALUE").cut_end(),
+        left("FROM").cut_start(),
+    ];
     let cells = rows.into_iter().map(|row| {
         let cells = [row.name, row.value, row.from];
         cells.map(|cell| visible(&cell)).to_vec()
     });
-    let mut text = grid::aligned(&headings, true, cells.collect());
+    let mut text = grid::fitted(&headings, cells.collect(), width);
     let files: Vec<String> = files
         .iter()
-        .map(|file| file.display().to_string())
+        .map(|file| format!("  {}\n", visible(&file.display().to_string())))
         .collect();
     text += &match files.is_empty() {
         true => "\nno file of settings was found\n".to_owned(),
         false => format!(
-            "\nfiles, a later one counts over an earlier: {}\n",
-            visible(&files.join(", "))
+            "\nfiles, a later one counts over an earlier:\n{}",
+            files.concat()
         ),
     };
     text
@@ -169,7 +174,21 @@ mod tests {
         assert_eq!(row(&rows, "tune.kernel.compression.threshold").0, "60");
         let value = to_json(&rows, &["/etc/x".into()]);
         assert_eq!(value["files"][0], "/etc/x");
-        let text = to_text(rows, &[]);
+        let text = to_text(rows.clone(), &[], None);
         assert!(text.contains("no file of settings"), "{text}");
+        let long = Said {
+            name: "tune.kernel.compression.a.very.long.name.of.a.tunable".to_owned(),
+            value: "1.0 GiB, the limit of the memory group".to_owned(),
+            from: "/home/joe/.config/coldpress/coldpress.toml.d/50-age.conf:123".to_owned(),
+        };
+        let text = to_text([rows, vec![long]].concat(), &["/etc/x".into()], Some(80));
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert!(
+            text.contains(".conf:123") && text.ends_with(":\n  /etc/x\n"),
+            "{text}"
+        );
     }
 }

@@ -124,8 +124,7 @@ pub fn format_bytes(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// `bytes` for a narrow column, much as sizes are typed: `58.2M`; seven characters at most.
-#[cfg(feature = "top")]
+/// `bytes` for a narrow column, much as sizes are typed: `58.2M`; eight characters at most.
 pub fn format_short(bytes: u64) -> String {
     let text = format_bytes(bytes).replace(' ', "");
     match text.strip_suffix("iB") {
@@ -163,6 +162,15 @@ pub fn format_count(count: u64) -> String {
     text
 }
 
+/// `count` for a narrow column: with commas below ten millions, else in millions or more; nine characters at most.
+pub fn short_count(count: u64) -> String {
+    match count {
+        0..10_000_000 => format_count(count),
+        10_000_000..1_000_000_000 => format!("{:.1}M", count as f64 / 1e6),
+        _ => format!("{:.1}G", count as f64 / 1e9),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,7 +194,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "top")]
     #[test]
     fn short_sizes_fit_in_seven_characters() {
         for (bytes, text) in [
@@ -284,5 +291,8 @@ mod tests {
         assert_eq!(format_count(999), "999");
         assert_eq!(format_count(182_331), "182,331");
         assert_eq!(format_count(1_000_000), "1,000,000");
+        assert_eq!(short_count(9_999_999), "9,999,999");
+        assert_eq!(short_count(12_345_678), "12.3M");
+        assert_eq!(short_count(123_456_789_012), "123.5G");
     }
 }

@@ -1,11 +1,12 @@
 //! `coldpress trace`: a trace of decisions as a table over time, as JSON, or as a picture.
 
-use crate::duration::format_cold_after;
-use crate::grid;
+use crate::duration::format_nanoseconds;
+use crate::grid::{self, Heading, left, right};
+use crate::help;
 use crate::output_file;
 use crate::refusal::Refusal;
 use crate::rule::plain;
-use crate::size::{format_bytes, format_count};
+use crate::size::{format_short, short_count};
 use crate::streams::{print, visible};
 use crate::trace_file::{self, Record, Trace};
 use crate::trace_plot;
@@ -35,6 +36,9 @@ pub struct TraceArguments {
     /// Draw memory, evictions, refaults, cold age and rules over time, as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Print all columns, in lines of up to 170 characters
+    #[arg(long, conflicts_with = "json")]
+    all: bool,
     /// Print JSON: every record
     #[arg(long)]
     json: bool,
@@ -56,12 +60,87 @@ pub fn trace(arguments: &TraceArguments) -> Result<u8, Refusal> {
         let all = json!({ "head": trace.head, "records": records });
         print(&format!("{all:#}\n"))?;
     } else if arguments.svg.is_none() {
-        print(&table(&trace))?;
+        print(&table(&trace, arguments.all, help::table_width()))?;
     }
     Ok(0)
 }
 
-fn table(trace: &Trace) -> String {
+/// A column: its heading, whether it is there without `--all`, and what stands in it for some records.
+struct Column {
+    name: &'static str,
+    by_default: bool,
+    cell: fn(&[Record]) -> String,
+}
+
+const fn column(name: &'static str, by_default: bool, cell: fn(&[Record]) -> String) -> Column {
+    Column {
+        name,
+        by_default,
+        cell,
+    }
+}
+
+const COLUMNS: [Column; 14] = [
+    column("SECONDS", true, |slice| {
+        format!("{:.2}", last(slice).seconds())
+    }),
+    column("TOTAL", true, |slice| {
+        format_short(last(slice).get("total_bytes"))
+    }),
+    column("PEAK", false, |slice| {
+        let peak = slice.iter().map(|record| record.get("peak_bytes")).max();
+        format_short(peak.unwrap_or(0))
+    }),
+    column("CONTENT", true, |slice| {
+        format_short(last(slice).get("content_bytes"))
+    }),
+    column("COLD-AGE", true, |slice| {
+        match last(slice).get("cold_after_ms") {
+            0 => "none".to_owned(),
+            age_ms => format_nanoseconds(age_ms.saturating_mul(1_000_000)),
+        }
+    }),
+    column("EVICTED", true, |slice| {
+        short_count(TRIGGERS.iter().map(|name| sum(slice, name)).sum())
+    }),
+    column("EAGER", false, |slice| short_count(sum(slice, TRIGGERS[0]))),
+    column("PRESSURE", false, |slice| {
+        short_count(sum(slice, TRIGGERS[1]))
+    }),
+    column("CRITICAL", false, |slice| {
+        short_count(sum(slice, TRIGGERS[2]))
+    }),
+    column("FAILED", false, |slice| {
+        short_count(sum(slice, "failed_compressions"))
+    }),
+    column("SPARED", false, |slice| {
+        short_count(sum(slice, "second_chances"))
+    }),
+    column("BACK", true, |slice| {
+        short_count(slice.iter().map(Record::refaults).sum())
+    }),
+    column("AHEAD", false, |slice| {
+        short_count(sum(slice, "read_ahead"))
+    }),
+    column("RULE", true, shares),
+];
+
+/// What is counted for each trigger.
+const TRIGGERS: [&str; 3] = [
+    "eager_compressions",
+    "pressure_compressions",
+    "critical_compressions",
+];
+
+fn last(slice: &[Record]) -> &Record {
+    &slice[slice.len() - 1]
+}
+
+fn sum(slice: &[Record], name: &str) -> u64 {
+    slice.iter().map(|record| record.get(name)).sum()
+}
+
+fn table(trace: &Trace, is_all: bool, width: Option<usize>) -> String {
     let text = |name: &str| {
         let text = trace.head.get(name).and_then(Value::as_str);
         visible(text.unwrap_or("?"))
@@ -76,23 +155,18 @@ fn table(trace: &Trace) -> String {
     if trace.records.is_empty() {
         return all + "nothing was recorded yet\n";
     }
-    let headings = [
-        ("SECONDS", false),
-        ("TOTAL", false),
-        ("PEAK", false),
-        ("CONTENT", false),
-        ("COLD-AGE", false),
-        ("EAGER", false),
-        ("PRESSURE", false),
-        ("CRITICAL", false),
-        ("FAILED", false),
-        ("SPARED", false),
-        ("BACK", false),
-        ("AHEAD", false),
-        ("RULE", true),
-    ];
-    let rows: Vec<Vec<String>> = slices(&trace.records).map(row).collect();
-    all += &grid::aligned(&headings, true, rows);
+    let shown = || COLUMNS.iter().filter(|column| is_all || column.by_default);
+    let heading = |column: &Column| -> Heading<'static> {
+        match column.name {
+            "RULE" if is_all => left(column.name),
+            "RULE" => left(column.name).cut_end(),
+            name => right(name),
+        }
+    };
+    let headings: Vec<Heading<'_>> = shown().map(heading).collect();
+    let rows = slices(&trace.records);
+    let rows = rows.map(|slice| shown().map(|column| (column.cell)(slice)).collect());
+    all += &grid::fitted(&headings, rows.collect(), width);
     let mut rules: Vec<&str> = trace
         .records
         .iter()
@@ -104,6 +178,9 @@ fn table(trace: &Trace) -> String {
     for rule in rules {
         all += &format!("{}: {}\n", plain(rule), meaning(rule));
     }
+    if !is_all {
+        all += "evictions by trigger, failed ones, second chances, read-ahead: --all\n";
+    }
     all
 }
 
@@ -112,27 +189,6 @@ fn slices(records: &[Record]) -> impl Iterator<Item = &[Record]> {
     let end = records.last().map_or(0, |record| record.get("t_ms")) + 1;
     let part = move |record: &Record| record.get("t_ms") * ROWS as u64 / end;
     records.chunk_by(move |one, two| part(one) == part(two))
-}
-
-fn row(slice: &[Record]) -> Vec<String> {
-    let last = &slice[slice.len() - 1];
-    let sum = |name: &str| slice.iter().map(|record| record.get(name)).sum::<u64>();
-    let peak = slice.iter().map(|record| record.get("peak_bytes")).max();
-    vec![
-        format!("{:.2}", last.seconds()),
-        format_bytes(last.get("total_bytes")),
-        format_bytes(peak.unwrap_or(0)),
-        format_bytes(last.get("content_bytes")),
-        format_cold_after(last.get("cold_after_ms")),
-        format_count(sum("eager_compressions")),
-        format_count(sum("pressure_compressions")),
-        format_count(sum("critical_compressions")),
-        format_count(sum("failed_compressions")),
-        format_count(sum("second_chances")),
-        format_count(slice.iter().map(Record::refaults).sum()),
-        format_count(sum("read_ahead")),
-        shares(slice),
-    ]
 }
 
 /// The rules of some records, with their shares of the time.
@@ -161,10 +217,8 @@ fn meaning(rule: &str) -> &'static str {
         "guarded" => "nothing is evicted for its age: too many refaults",
         "short_of_memory" => "the coldest pages are evicted: the machine is short of memory",
         "near_budget" => "the coldest pages are evicted: memory is near the budget",
-        "above_budget" => {
-            "the coldest pages are evicted, and faults wait: memory is above the budget"
-        }
-        "out_of_reach" => "the budget cannot be kept: what is left does not compress, or is in use",
+        "above_budget" => "the coldest pages are evicted, and faults wait: above the budget",
+        "out_of_reach" => "it cannot be kept: what is left does not compress, or is in use",
         "chaos" => "pages are evicted at random, for a test",
         "switched_off" => "the trigger that would evict pages is switched off",
         _ => "of another version",
@@ -178,7 +232,7 @@ mod tests {
 
     #[test]
     fn the_table_says_what_was_decided_when() {
-        let table = table(&trace_file::fixtures::trace());
+        let table = table(&trace_file::fixtures::trace(), true, Some(80));
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines[0], "p (7), press, ?");
         assert!(lines[1].contains("TOTAL") && lines[1].trim_end().ends_with("RULE"));
@@ -199,6 +253,39 @@ mod tests {
             lines.iter().any(pressure),
             "380 a tenth of a second: {table}"
         );
+    }
+
+    /// A long run: large numbers, long times, and each rule in force for a part of each row.
+    #[test]
+    fn it_fits_a_terminal() {
+        let mut trace = trace_file::fixtures::trace();
+        for record in &mut trace.records {
+            let rules = Rule::ALL
+                .iter()
+                .map(|rule| (rule.name().to_owned(), json!(100)));
+            record.0["t_ms"] = json!(record.get("t_ms") * 9_999);
+            record
+                .0
+                .insert("rules_ms".to_owned(), Value::Object(rules.collect()));
+            for name in ["total_bytes", "content_bytes", "peak_bytes"] {
+                record
+                    .0
+                    .insert(name.to_owned(), json!((1023u64 << 30) + (950 << 20)));
+            }
+            for name in TRIGGERS.into_iter().chain(["faults_decompressed"]) {
+                record.0.insert(name.to_owned(), json!(1_234_567));
+            }
+            record
+                .0
+                .insert("cold_after_ms".to_owned(), json!(3_599_123));
+        }
+        let table = table(&trace, false, Some(80));
+        let widest = table
+            .lines()
+            .max_by_key(|line| line.chars().count())
+            .unwrap();
+        assert!(widest.chars().count() <= 80, "{table}");
+        assert!(table.contains("EVICTED") && table.contains("…"), "{table}");
     }
 
     #[test]

@@ -46,6 +46,7 @@ mod upstream;
 
 pub use arguments::{Bench, BenchArguments};
 
+use crate::help;
 use crate::output_file;
 use crate::progress::Bar;
 use crate::refusal::Refusal;
@@ -97,7 +98,7 @@ fn whole(plan: &Plan, arguments: &CacheArguments) -> Result<u8, Refusal> {
     drop(bar);
     let summary = summary::Summary::new(plan, content, &runs);
     if !json && !svg {
-        print(&table::text(&summary))?;
+        print(&table::text(&summary, help::table_width()))?;
     }
     if let Some(path) = &arguments.json {
         let text = format!("{:#}\n", json::document(&summary, &runs));

@@ -3,30 +3,38 @@
 use super::scenario::{Measured, Pass};
 use super::summary::{Row, Scale, Size, Summary};
 use super::upstream::{self, ANONYMOUS_FULL, PRINTED};
-use crate::grid;
+use crate::grid::{self, Heading, left, right};
 use crate::size::format_bytes;
 use std::fmt::Write;
 
-const HEADINGS: [(&str, bool); 15] = [
-    ("KIND", true),
-    ("HOT %", false),
-    ("COLD %", false),
-    ("HOT ms", false),
-    ("COLD ms", false),
-    ("| TAKING ms", false),
-    ("| HOT %", false),
-    ("COLD %", false),
-    ("HOT ms", false),
-    ("COLD ms", false),
-    ("HIT p50 ns", false),
-    ("p99 ns", false),
-    ("| ROOM FOR %", false),
-    ("PAGES MiB", false),
-    ("COMPR MiB", false),
+/// Columns of figures of one moment: what is said above them, and where they stand in a row of [`figures`].
+type Part = (&'static str, &'static [&'static str]);
+
+/// All figures, in parts that fit a terminal of 80 columns.
+const PARTS: [Part; 3] = [
+    (
+        "before",
+        &["HOT %", "COLD %", "HOT ms", "COLD ms", "TAKING ms"],
+    ),
+    (
+        "after",
+        &[
+            "HOT %",
+            "COLD %",
+            "HOT ms",
+            "COLD ms",
+            "HIT p50 ns",
+            "p99 ns",
+        ],
+    ),
+    (
+        "when most was taken",
+        &["ROOM FOR %", "PAGES MiB", "COMPR MiB"],
+    ),
 ];
 
-/// What is printed.
-pub fn text(summary: &Summary) -> String {
+/// What is printed. `width`: that of the terminal, if there is one.
+pub fn text(summary: &Summary, width: Option<usize>) -> String {
     let mut text = String::new();
     let (machine, scale) = (&summary.machine, &summary.scale);
     let swap = match machine.swap_bytes {
@@ -58,9 +66,9 @@ pub fn text(summary: &Summary) -> String {
     for size in &summary.sizes {
         let _ = writeln!(
             text,
-            "\n{} taken: before | taking | after | when most was taken\n{}",
+            "\n{} taken{}",
             format_bytes(size.reclaim_bytes),
-            table(size, scale)
+            tables(size, scale, width)
         );
         for verdict in &size.verdicts {
             let _ = writeln!(text, "{}", verdict.text);
@@ -70,15 +78,35 @@ pub fn text(summary: &Summary) -> String {
         text,
         "\nUpstream's figures, as the seed prints them (another machine; cache 4 GiB, {} taken, limit 4.5 GiB, entries of 8 bytes)\n{}{}",
         format_bytes(upstream::RECLAIM_BYTES),
-        printed(),
+        printed(width),
         ANONYMOUS_FULL
     );
     text
 }
 
-fn table(size: &Size, scale: &Scale) -> String {
-    let rows = size.rows.iter().map(|row| cells(row, scale)).collect();
-    grid::aligned(&HEADINGS, true, rows)
+fn tables(size: &Size, scale: &Scale, width: Option<usize>) -> String {
+    let rows: Vec<Vec<String>> = size.rows.iter().map(|row| cells(row, scale)).collect();
+    in_parts(&rows, &PARTS, width)
+}
+
+/// Tables of the same rows, one for each part, each row with its first cell. What is printed with a figure for each column
+/// of all parts is in the order of them.
+fn in_parts(rows: &[Vec<String>], parts: &[Part], width: Option<usize>) -> String {
+    let mut text = String::new();
+    let mut from = 1;
+    for (title, columns) in parts {
+        let to = from + columns.len();
+        let cells = |row: &Vec<String>| [&row[..1], &row[from..to]].concat();
+        let columns = columns.iter().map(|name| right(name));
+        let headings: Vec<Heading<'_>> = [left("KIND").cut_end()]
+            .into_iter()
+            .chain(columns)
+            .collect();
+        let table = grid::fitted(&headings, rows.iter().map(cells).collect(), width);
+        let _ = write!(text, "\n{title}\n{table}");
+        from = to;
+    }
+    text
 }
 
 fn percent(rate: f64) -> String {
@@ -103,7 +131,10 @@ fn cells(row: &Row, scale: &Scale) -> Vec<String> {
         }
         None => {
             cells[0] = format!("{}: out of memory", row.kind);
-            cells.resize(HEADINGS.len(), "–".to_owned());
+            cells.resize(
+                1 + PARTS.iter().map(|part| part.1.len()).sum::<usize>(),
+                "–".to_owned(),
+            );
         }
     }
     cells
@@ -137,7 +168,7 @@ fn hit_time(pass: &Pass, of: impl Fn(&Pass) -> u64) -> String {
     }
 }
 
-fn printed() -> String {
+fn printed(width: Option<usize>) -> String {
     let row = |row: &upstream::Printed| {
         let set = |set: upstream::Set| [percent(set.rate), format!("{:.0}", set.total_ms)];
         let [hot_rate, hot_ms] = set(row.hot_before);
@@ -157,5 +188,22 @@ fn printed() -> String {
             cold_ms_after,
         ]
     };
-    grid::aligned(&HEADINGS[..10], true, PRINTED.iter().map(row).collect())
+    let rows: Vec<Vec<String>> = PRINTED.iter().map(row).collect();
+    let parts = [PARTS[0], (PARTS[1].0, &PARTS[1].1[..4])];
+    in_parts(&rows, &parts, width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_fits_a_terminal() {
+        let mut row = vec!["lazyfree-plain (killed 12 times)".to_owned()];
+        row.resize(15, "1234567890".to_owned());
+        let text = in_parts(&[row], &PARTS, Some(80)) + &printed(Some(80));
+        let widest = text.lines().max_by_key(|line| line.chars().count());
+        assert!(widest.unwrap().chars().count() <= 80, "{text}");
+        assert_eq!(text.matches("1234567890").count(), 14, "{text}");
+    }
 }
