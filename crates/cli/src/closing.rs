@@ -2,22 +2,21 @@
 //!
 //! ```text
 //! coldpress: python3: 41.2 MiB instead of 60.1 MiB on average, 31 % saved
-//! coldpress: at most 59.5 MiB instead of 76.5 MiB; budget of 60.0 MiB held
+//! coldpress: at most 59.5 MiB instead of 76.5 MiB; budget of 60.0 MiB kept
 //! coldpress: cost: about 12 % slower (1.1 s), 9 % of a CPU, longest wait 1.2 ms
 //! ```
 //!
 //! First what was saved, then whether the budget was kept, then what it cost; what is wrong has a line of its
 //! own. `--verbose` adds what an expert asks for.
 
+use crate::advice::Advice;
 use crate::budget::BudgetInForce;
 use crate::duration::{format_cold_after, format_nanoseconds};
 use crate::follow::Totals;
 use crate::report;
 use crate::rule;
 use crate::size::{format_bytes, format_count};
-use crate::sums::{
-    Above, Sums, as_option, enough_below, is_little, named_budget, pager_cpu_ns, percent,
-};
+use crate::sums::{Above, Sums, as_option, is_little, named_budget, pager_cpu_ns, percent};
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::{Failure, Statistics};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -26,8 +25,23 @@ fn get(word: &AtomicU64) -> u64 {
     word.load(Relaxed)
 }
 
-/// The lines for a program. `elapsed_ns`: how long it ran.
+/// The lines for a program that has ended. `elapsed_ns`: how long it ran.
 pub fn of_program(program: &str, s: &Statistics, elapsed_ns: u64) -> Vec<String> {
+    lines_of(program, s, elapsed_ns, Advice::for_the_next_run)
+}
+
+/// The lines for a program that runs.
+pub fn so_far(s: &Statistics) -> Vec<String> {
+    lines_of("so far", s, get(&s.managed_ns), Advice::while_it_runs)
+}
+
+/// `advise`: what of the advice is told.
+fn lines_of(
+    program: &str,
+    s: &Statistics,
+    elapsed_ns: u64,
+    advise: fn(&Advice) -> String,
+) -> Vec<String> {
     let sums = Sums::of(s);
     let has_left = get(&s.pager_left) == 1;
     let mut lines = match sums.evictions {
@@ -49,7 +63,7 @@ pub fn of_program(program: &str, s: &Statistics, elapsed_ns: u64) -> Vec<String>
             ),
         ],
     };
-    lines.extend(missed(s));
+    lines.extend(missed(s, advise));
     if sums.evictions > 0 {
         lines.push(cost(&sums, sums.managed_ns, None));
         if has_left {
@@ -107,9 +121,9 @@ pub fn of_all(
     if budget.bytes != NO_BUDGET && sums.budgeted > 0 {
         let each = format!("budget of {} for each", format_bytes(budget.bytes));
         lines.push(match sums.missed {
-            0 if is_little(sums.most_above_bytes, budget.bytes) => format!("{each}: held"),
+            0 if is_little(sums.most_above_bytes, budget.bytes) => format!("{each}: kept"),
             0 => format!(
-                "{each}: held but for moments, up to {} above",
+                "{each}: kept but for moments, up to {} above",
                 format_bytes(sums.most_above_bytes)
             ),
             missed => format!(
@@ -210,13 +224,13 @@ fn held(s: &Statistics) -> String {
     }
     // It was lowered a moment ago.
     match is_little(get(&s.total_bytes).saturating_sub(budget), budget) {
-        true => format!("; budget of {} held", format_bytes(budget)),
+        true => format!("; budget of {} kept", format_bytes(budget)),
         false => format!("; coming down to its budget of {}", format_bytes(budget)),
     }
 }
 
 /// Where the budget was not kept, or not all the time.
-fn missed(s: &Statistics) -> Vec<String> {
+fn missed(s: &Statistics, advise: fn(&Advice) -> String) -> Vec<String> {
     let above = Above::of(s);
     let budget = get(&s.budget_bytes);
     if above.above_ns == 0 {
@@ -237,31 +251,23 @@ fn missed(s: &Statistics) -> Vec<String> {
             )],
         };
     }
-    let (peak, content) = (get(&s.peak_total_bytes), get(&s.peak_content_bytes));
     // What lies above the peak was measured against a smaller budget, of before it was changed.
-    let was_smaller = above.most_bytes > peak.saturating_sub(budget) + (1 << 20);
-    let missed = match was_smaller {
-        true => format!("BUDGET MISSED: an earlier one, {share} of the time, by up to {most}"),
-        false => format!(
-            "BUDGET MISSED: above {} {share} of the time, by up to {most}",
-            named_budget(budget)
-        ),
-    };
-    // Its peak may be of before the budget was changed: then it says nothing of the one to try.
-    if was_smaller || was_set(s) {
-        return vec![missed];
+    let was_smaller =
+        above.most_bytes > get(&s.peak_total_bytes).saturating_sub(budget) + (1 << 20);
+    if was_smaller {
+        return vec![format!(
+            "BUDGET MISSED: an earlier one, {share} of the time, by up to {most}"
+        )];
     }
-    let next = match enough_below(peak, content) {
-        Some(next) => format!("a budget to try: --budget {next}"),
-        None => format!(
-            "no budget below the {} that it holds natively will do",
-            format_bytes(content)
-        ),
-    };
-    vec![missed, next]
+    let missed = format!(
+        "BUDGET MISSED: above {} {share} of the time, by up to {most}",
+        named_budget(budget)
+    );
+    let advice = Advice::of(s).map(|advice| advise(&advice));
+    std::iter::once(missed).chain(advice).collect()
 }
 
-/// Whether its settings were changed while it ran.
+/// Whether its pager was asked for something while it ran: to change settings, perhaps.
 fn was_set(s: &Statistics) -> bool {
     get(&s.control_answered) != 0
 }
@@ -422,7 +428,7 @@ mod tests {
             lines,
             [
                 "python3: 41.0 MiB instead of 60.0 MiB on average, 32 % saved",
-                "at most 59.0 MiB instead of 76.0 MiB; budget of 60.0 MiB held",
+                "at most 59.0 MiB instead of 76.0 MiB; budget of 60.0 MiB kept",
                 "cost: about 12 % slower (1.1 s), 9 % of a CPU, longest wait 1.2 ms",
             ]
         );
@@ -449,9 +455,9 @@ mod tests {
         assert!(cost(&s).starts_with("cost: much slower ("));
     }
 
-    /// What was held before says nothing of the budget that was set since.
+    /// What was held before says nothing of the budget that was set since; what was held against that does.
     #[test]
-    fn after_set_no_budget_is_advised_and_moments_are_of_the_time() {
+    fn after_set_moments_are_of_the_time_and_older_peaks_advise_nothing() {
         let s = page();
         s.above_budget_ns.store(80 * MS, Relaxed);
         s.most_above_budget_bytes.store(2 * MIB, Relaxed);
@@ -463,10 +469,12 @@ mod tests {
         );
         s.above_budget_ns.store(8_000 * MS, Relaxed);
         s.most_above_budget_bytes.store(42 * MIB, Relaxed);
-        s.peak_total_bytes.store(102 * MIB, Relaxed);
+        s.peak_total_bytes.store(400 * MIB, Relaxed);
+        s.peak_content_bytes.store(130 * MIB, Relaxed);
         let lines = of_program("python3", &s, 10_000 * MS);
         assert!(lines[2].starts_with("BUDGET MISSED: "), "{lines:?}");
-        assert!(lines[3].starts_with("cost: "), "{lines:?}");
+        assert_eq!(lines[3], "to try: --budget 108M");
+        assert!(lines[4].starts_with("cost: "), "{lines:?}");
     }
 
     #[test]
@@ -483,7 +491,7 @@ mod tests {
             [
                 "at most 82.0 MiB instead of 96.0 MiB",
                 "BUDGET MISSED: above 40.0 MiB 97 % of the time, by up to 42.0 MiB",
-                "a budget to try: --budget 88M",
+                "to try: --budget 88M",
             ]
         );
         fits(&lines);
@@ -523,7 +531,7 @@ mod tests {
         s.above_budget_ns.store(80 * MS, Relaxed);
         s.most_above_budget_bytes.store(2 * MIB, Relaxed);
         let lines = of_program("python3", &s, 10_000 * MS);
-        assert!(lines[1].ends_with("budget of 60.0 MiB held"));
+        assert!(lines[1].ends_with("budget of 60.0 MiB kept"));
         assert_eq!(
             lines[2],
             "within 5 % of it: above for 0.8 % of the time, by 2.0 MiB at most"
@@ -617,7 +625,7 @@ mod tests {
             [
                 "make: 20.5 MiB instead of 30.0 MiB on average, 32 % saved",
                 "1 managed; cc1plus (4242) held most: 59.0 MiB instead of 76.0 MiB",
-                "budget of 64.0 MiB for each: held",
+                "budget of 64.0 MiB for each: kept",
                 "cost: about 12 % slower (1.1 s), 5 % of a CPU, longest wait 1.2 ms",
             ]
         );

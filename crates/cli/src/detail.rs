@@ -66,7 +66,7 @@ fn at_a_glance(program: &str, s: &Statistics) -> String {
         format_bytes(content)
     );
     if get(&s.evictions) > 0 {
-        let lines = closing::of_program("so far", s, get(&s.managed_ns));
+        let lines = closing::so_far(s);
         lines.iter().for_each(|line| text += &format!("{line}\n"));
     }
     text

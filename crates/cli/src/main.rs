@@ -21,6 +21,7 @@
 
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod advice;
 mod anonymous_pages;
 mod arguments;
 mod ask;

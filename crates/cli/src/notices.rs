@@ -5,10 +5,10 @@
 //! [`CONVINCED`] looks in a row is said, and said again a minute later if it has not ended, then four minutes after that,
 //! and so on. Another budget is another matter, and judged anew. The pager knows nothing of it and writes no text.
 
-use crate::own_name;
+use crate::advice::Advice;
 use crate::size::format_bytes;
 use crate::statistics_file;
-use crate::sums::{Spent, enough_below, is_incompressible, next_to_try, percent, slowdown};
+use crate::sums::{Spent, is_incompressible, percent, slowdown};
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::Statistics;
 use std::collections::HashMap;
@@ -168,51 +168,48 @@ fn judge(last: &Look, look: &Look, s: &Statistics) -> Option<Wrong> {
 
 fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
     let get = |word: &AtomicU64| word.load(Relaxed);
-    let (pid, total, content) = (get(&s.pid), get(&s.total_bytes), get(&s.content_bytes));
+    let (total, content) = (get(&s.total_bytes), get(&s.content_bytes));
     let budget = format_bytes(get(&s.budget_bytes));
-    let coldpress = own_name::get();
-    let set = |budget: String| format!("to try: {coldpress} set {pid} budget={budget}");
+    let advice = Advice::of(s);
+    let held = advice.as_ref().map_or(total, |advice| advice.held_bytes);
     let natively = format!(
         "natively it would hold {}; the nearer to that, the faster",
         format_bytes(content)
     );
-    let enough = match enough_below(total, content) {
-        Some(enough) => set(enough),
-        None => format!("no smaller budget will do: {coldpress} set {pid} budget=none"),
-    };
     let incompressible = is_incompressible(get(&s.failed_pages), content);
-    match (wrong, incompressible) {
-        (Wrong::OutOfReach, Some(share)) => vec![
+    let (first, second) = match (wrong, incompressible) {
+        (Wrong::OutOfReach, Some(share)) => (
             format!("budget of {budget} out of reach"),
             format!(
-                "{} of its memory does not compress; least possible now: {}",
+                "{} does not compress: it holds {} now, {} at most",
                 percent(share),
-                format_bytes(total)
+                format_bytes(total),
+                format_bytes(held.max(total))
             ),
-            enough,
-        ],
-        (Wrong::OutOfReach, None) => vec![
+        ),
+        (Wrong::OutOfReach, None) => (
             format!(
                 "holds {} now: its budget of {budget} is too small",
                 format_bytes(total)
             ),
             natively,
-            enough,
-        ],
-        (Wrong::Dear(times), _) => vec![
+        ),
+        (Wrong::Dear(times), _) => (
             format!(
                 "with a budget of {budget} it waits for pages {} of the time",
                 percent(1.0 - 1.0 / times)
             ),
             natively,
-            set(next_to_try(get(&s.budget_bytes), content)),
-        ],
-    }
+        ),
+    };
+    let command = advice.map(|advice| advice.while_it_runs());
+    [first, second].into_iter().chain(command).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::closing;
 
     const MIB: u64 = 1 << 20;
     const S: u64 = 1_000_000_000;
@@ -222,6 +219,8 @@ mod tests {
         s.pid.store(4242, Relaxed);
         s.budget_bytes.store(40 * MIB, Relaxed);
         s.total_bytes.store(82 * MIB, Relaxed);
+        s.peak_total_bytes.store(82 * MIB, Relaxed);
+        s.most_above_budget_bytes.store(42 * MIB, Relaxed);
         s.content_bytes.store(88 * MIB, Relaxed);
         s.failed_pages.store(78 * 256, Relaxed);
         s
@@ -320,8 +319,8 @@ mod tests {
             say(Wrong::OutOfReach, &s),
             [
                 "budget of 40.0 MiB out of reach",
-                "89 % of its memory does not compress; least possible now: 82.0 MiB",
-                "to try: coldpress set 4242 budget=88M",
+                "89 % does not compress: it holds 82.0 MiB now, 82.0 MiB at most",
+                "to try: coldpress set 4242 budget=85M",
             ]
         );
         s.failed_pages.store(0, Relaxed);
@@ -330,9 +329,10 @@ mod tests {
             [
                 "holds 82.0 MiB now: its budget of 40.0 MiB is too small",
                 "natively it would hold 88.0 MiB; the nearer to that, the faster",
-                "to try: coldpress set 4242 budget=88M",
+                "to try: coldpress set 4242 budget=85M",
             ]
         );
+        s.most_above_budget_bytes.store(0, Relaxed);
         assert_eq!(
             say(Wrong::Dear(15.1), &s),
             [
@@ -341,5 +341,62 @@ mod tests {
                 "to try: coldpress set 4242 budget=64M",
             ]
         );
+    }
+
+    /// Messages took what was held at the moment, `status` and the summary what had been held at most, and a program that
+    /// was asked for its status had no suggestion in its summary: up to three numbers in one run.
+    #[test]
+    fn messages_status_and_summary_suggest_one_budget() {
+        let number = |lines: &[String]| -> Vec<String> {
+            let words = lines.iter().flat_map(|line| line.split([' ', '=']));
+            let words: Vec<&str> = words.collect();
+            let named = words
+                .windows(2)
+                .filter(|two| ["budget", "--budget"].contains(&two[0]));
+            let sizes = named
+                .filter(|two| two[1].starts_with(|c: char| c.is_ascii_digit()) || two[1] == "none");
+            sizes.map(|two| two[1].to_owned()).collect()
+        };
+        let mut compared = 0;
+        for (total, peak, above, content, failed) in [
+            (82, 82, 42, 96, 0),
+            (60, 170, 130, 180, 160),
+            (45, 90, 50, 300, 10),
+            (82, 500, 42, 510, 0),
+            (82, 82, 42, 84, 78),
+        ] {
+            for answered in [0, 1] {
+                let s = page();
+                s.total_bytes.store(total * MIB, Relaxed);
+                s.peak_total_bytes.store(peak * MIB, Relaxed);
+                s.most_above_budget_bytes.store(above * MIB, Relaxed);
+                s.content_bytes.store(content * MIB / 2, Relaxed);
+                s.peak_content_bytes.store(content * MIB, Relaxed);
+                s.failed_pages.store(failed * 256, Relaxed);
+                s.evictions.store(1, Relaxed);
+                s.managed_ns.store(10 * S, Relaxed);
+                s.budgeted_ns.store(10 * S, Relaxed);
+                s.above_budget_ns.store(9 * S, Relaxed);
+                s.control_answered.store(answered, Relaxed);
+                let messages =
+                    [Wrong::OutOfReach, Wrong::Dear(9.0)].map(|wrong| number(&say(wrong, &s)));
+                let status = number(&closing::so_far(&s));
+                let summary = number(&closing::of_program("p", &s, 10 * S));
+                assert_eq!(
+                    (messages[0].len(), status.len()),
+                    (1, 1),
+                    "{messages:?} {status:?}"
+                );
+                assert_eq!(messages[0], messages[1]);
+                assert_eq!(messages[0], status);
+                // Where no budget will do the summary has no command, and no number.
+                assert!(
+                    summary == status || status == ["none"] && summary.is_empty(),
+                    "{summary:?}"
+                );
+                compared += summary.len();
+            }
+        }
+        assert!(compared >= 8, "{compared}");
     }
 }

@@ -344,19 +344,6 @@ pub fn is_little(over_bytes: u64, budget_bytes: u64) -> bool {
     over_bytes <= little
 }
 
-/// The budget under which so much stays in place: the pager begins to take pages a thirty-second below it. `None` where
-/// that is no less than what the program holds natively: then a budget is of no use.
-pub fn enough_below(bytes: u64, content: u64) -> Option<String> {
-    let budget = bytes / 31 * 32;
-    (budget < content).then(|| as_option(budget))
-}
-
-/// A budget to try next where this one was too small: in the middle between it and what the program holds natively.
-/// What the least is that works, nobody knows before it was tried.
-pub fn next_to_try(budget: u64, content: u64) -> String {
-    as_option(budget.midpoint(content.max(budget)))
-}
-
 /// Whether so much of the memory does not compress that this is why it is above the budget.
 pub fn is_incompressible(failed_pages: u64, content: u64) -> Option<f64> {
     let share = (failed_pages as f64 * 4096.0 / content.max(1) as f64).min(1.0);
