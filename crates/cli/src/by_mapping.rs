@@ -1,12 +1,18 @@
-//! Committed and content by mapping: what the kernel says is in place, joined with what the pager
+//! A process's memory, held and content, by mapping: what the kernel says is in place, joined with what the pager
 //! remembers.
+//!
+//! Every page that the process holds is in one line: of a mapping that the pager manages, of what it does not manage, of
+//! compressed storage, or of the pager itself. So the lines add up to what is held in all, which the budget limits, and
+//! to the content, which is what the process would hold natively.
 
 use crate::ask;
 use crate::smaps::{self, Vma};
 use crate::statistics_file::Live;
 use coldpress_interface::control::{MAPPINGS, Request};
 use coldpress_interface::mappings::{Mapping, Mappings};
+use coldpress_interface::statistics::Statistics;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// How long a process is waited for to say what it remembers of each mapping.
@@ -21,8 +27,10 @@ pub struct Line {
     pub range: Option<(u64, u64)>,
     /// What it is.
     pub name: String,
-    /// Memory held in pages.
+    /// Memory of the program held in pages.
     pub committed_bytes: u64,
+    /// Memory that Coldpress holds: storage, or the pager.
+    pub own_bytes: u64,
     /// Content that is compressed.
     pub compressed_bytes: u64,
     /// Content held as markers.
@@ -30,7 +38,12 @@ pub struct Line {
 }
 
 impl Line {
-    /// Memory remembered in any form.
+    /// Memory held, of the program or for it.
+    pub fn held_bytes(&self) -> u64 {
+        self.committed_bytes + self.own_bytes
+    }
+
+    /// Memory of the program, remembered in any form.
     pub fn content_bytes(&self) -> u64 {
         self.committed_bytes + self.compressed_bytes + self.same_filled_bytes
     }
@@ -40,6 +53,7 @@ impl Line {
             range: Some((mapping.start, mapping.end)),
             name,
             committed_bytes,
+            own_bytes: 0,
             compressed_bytes: mapping.compressed_pages * PAGE_BYTES,
             same_filled_bytes: mapping.same_filled_pages * PAGE_BYTES,
         }
@@ -47,6 +61,7 @@ impl Line {
 
     fn add(&mut self, other: &Self) {
         self.committed_bytes += other.committed_bytes;
+        self.own_bytes += other.own_bytes;
         self.compressed_bytes += other.compressed_bytes;
         self.same_filled_bytes += other.same_filled_bytes;
     }
@@ -57,6 +72,7 @@ impl Line {
             "start": self.range.map(|(start, _)| address(start)),
             "end": self.range.map(|(_, end)| address(end)),
             "name": self.name,
+            "held_bytes": self.held_bytes(),
             "committed_bytes": self.committed_bytes,
             "compressed_bytes": self.compressed_bytes,
             "same_filled_bytes": self.same_filled_bytes,
@@ -74,14 +90,70 @@ pub fn ask(file: &Live) -> Result<Vec<Line>, String> {
     let answer = ask::ask(file, &request, PATIENCE).map_err(|why| why.in_one_line().to_string())?;
     let vmas = smaps::read(file.pid)
         .map_err(|error| format!("/proc/{}/smaps cannot be read: {error}", file.pid))?;
-    Ok(join(answer.after.mappings(), &vmas))
+    let statistics = answer.after.statistics(file.pid);
+    let statistics = statistics.map_err(|error| error.to_string())?;
+    Ok(join(answer.after.mappings(), &vmas, Own::of(statistics)))
+}
+
+/// Memory that Coldpress holds in a process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Own {
+    /// Compressed storage.
+    pub storage_bytes: u64,
+    /// Tables, staging and stacks of the pager.
+    pub pager_bytes: u64,
+}
+
+impl Own {
+    /// As the pager counts it.
+    pub fn of(s: &Statistics) -> Self {
+        Self {
+            storage_bytes: s.storage_bytes.load(Relaxed),
+            pager_bytes: s.overhead_bytes.load(Relaxed),
+        }
+    }
+
+    fn lines(self) -> [Line; 2] {
+        let line = |name: &str, own_bytes| Line {
+            name: name.to_owned(),
+            own_bytes,
+            ..Line::default()
+        };
+        [
+            line("compressed storage", self.storage_bytes),
+            line("the pager", self.pager_bytes),
+        ]
+    }
+}
+
+/// What is held where the mappings are not known: the program's pages in one line.
+pub fn unknown(s: &Statistics) -> Vec<Line> {
+    let get = |word: &AtomicU64| word.load(Relaxed);
+    let pages = Line {
+        name: "the program".to_owned(),
+        committed_bytes: get(&s.committed_bytes),
+        compressed_bytes: get(&s.stored_content_bytes),
+        same_filled_bytes: get(&s.same_filled_bytes),
+        ..Line::default()
+    };
+    [pages].into_iter().chain(Own::of(s).lines()).collect()
+}
+
+/// All lines together.
+pub fn total(lines: &[Line]) -> Line {
+    let mut total = Line {
+        name: "total".to_owned(),
+        ..Line::default()
+    };
+    lines.iter().for_each(|line| total.add(line));
+    total
 }
 
 /// Joins both: the mappings that the pager manages, those with the most content first; then all that
-/// have no line of their own; then what is not managed.
-pub fn join(managed: &Mappings, vmas: &[Vma]) -> Vec<Line> {
+/// have no line of their own; then what is not managed; then what Coldpress holds.
+pub fn join(managed: &Mappings, vmas: &[Vma], own: Own) -> Vec<Line> {
     let mut elsewhere = Line {
-        name: "compressed storage, the pager, and what is not managed".to_owned(),
+        name: "not managed".to_owned(),
         ..Line::default()
     };
     let mut used = vec![false; vmas.len()];
@@ -112,7 +184,11 @@ pub fn join(managed: &Mappings, vmas: &[Vma]) -> Vec<Line> {
         elsewhere.committed_bytes = elsewhere.committed_bytes.saturating_sub(committed);
         lines.push(rest);
     }
+    // Storage and the pager are in the kernel's mappings, too, in none that is managed.
+    let ours = own.storage_bytes + own.pager_bytes;
+    elsewhere.committed_bytes = elsewhere.committed_bytes.saturating_sub(ours);
     lines.push(elsewhere);
+    lines.extend(own.lines());
     lines
 }
 
@@ -171,18 +247,26 @@ mod tests {
             vma(40, 60, ""),
             vma(70, 80, "[stack]"),
         ];
-        let lines = join(&managed, &vmas);
-        assert_eq!(lines.len(), 3);
+        let own = Own {
+            storage_bytes: 400,
+            pager_bytes: 100,
+        };
+        let lines = join(&managed, &vmas, own);
+        assert_eq!(lines.len(), 5);
         assert_eq!(lines[0].range, Some((40, 60)), "the most content first");
         assert_eq!(lines[0].content_bytes(), 1000 + 5 * 4096);
         assert_eq!(
             (lines[1].committed_bytes, lines[1].name.as_str()),
             (2000, "[anon:x]")
         );
-        assert_eq!((lines[2].range, lines[2].committed_bytes), (None, 2000));
+        assert_eq!((lines[2].range, lines[2].committed_bytes), (None, 1500));
+        let sum = total(&lines);
+        assert_eq!(sum.held_bytes(), 5000, "all that the kernel counts");
+        assert_eq!(sum.content_bytes(), 4500 + 8 * 4096);
 
         let short = shortened(lines.clone(), 1);
-        assert_eq!(short.len(), 3);
+        assert_eq!(short.len(), 5);
+        assert_eq!(total(&short), sum);
         assert_eq!(short[1].name, "1 more, smaller");
         assert_eq!(short[1].content_bytes(), lines[1].content_bytes());
         assert_eq!(shortened(lines.clone(), 20), lines);

@@ -195,7 +195,7 @@ columns! {
     "MEM-USED" false "memory that storage takes for the compressed bytes" |s| Value::Bytes(get(&s.storage_bytes));
     "OVERHEAD" false "memory of the pager itself: tables, staging, stacks" |s| Value::Bytes(get(&s.overhead_bytes));
     "RATIO" true "STORED by MEM-USED" ratio;
-    "SAVED" true "CONTENT less TOTAL" |s| Value::Difference(get(&s.content_bytes).wrapping_sub(get(&s.total_bytes)) as i64);
+    "SAVED" true "CONTENT less TOTAL; below 0 the pager takes more than it saves" |s| Value::Difference(get(&s.content_bytes).wrapping_sub(get(&s.total_bytes)) as i64);
     "SAVED-MAX" false "the highest SAVED" |s| known(s, Value::Bytes(get(&s.peak_saved_bytes)));
     "EVICTIONS" false "pages taken out, ever" |s| Value::Count(get(&s.evictions));
     "EAGER" false "pages compressed for their age" |s| Value::Count(get(&s.eager_compressions));
@@ -244,7 +244,7 @@ pub fn help() -> String {
         let mark = if column.default { '*' } else { ' ' };
         text += &format!(" {mark}{:<10} {}\n", column.name, column.help);
     }
-    text + "\nExamples:\n  coldpress status\n  coldpress status -o PID,TOTAL,RATIO -b --noheadings\n  coldpress status -o +FAULTS,P99,RULE\n  coldpress status 4242\n  coldpress status redis-server python3"
+    text + "\nExamples:\n  coldpress status\n  coldpress status -o PID,TOTAL,RATIO -b --noheadings\n  coldpress status -o +FAULTS,P99,RULE\n  coldpress status 4242\n  coldpress status --all 4242\n  coldpress status redis-server python3"
 }
 
 #[cfg(test)]

@@ -4,21 +4,32 @@ use crate::by_mapping::{self, Line};
 use crate::closing;
 use crate::columns::Value;
 use crate::duration::format_nanoseconds;
-use crate::grid;
+use crate::grid::{self, left, right};
+use crate::memory_table::{self, Form};
 use crate::report::{self, PERCENTILES};
 use crate::rule;
 use crate::size::{format_budget, format_bytes, format_count};
+use crate::sums::pager_cpu_ns;
 use crate::tune;
 use coldpress_interface::figures::Figures;
 use coldpress_interface::statistics::{Failure, Rule, Statistics};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Mappings that have a line of their own.
-const MAPPINGS_SHOWN: usize = 20;
-
 fn get(word: &AtomicU64) -> u64 {
     word.load(Relaxed)
+}
+
+/// How much of a process is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Depth {
+    /// Settings in force, memory, ages.
+    #[default]
+    Glance,
+    /// What it costs, too: faults and waits, CPU time, what storage is made of.
+    Costs,
+    /// Every tunable and figure, under its name in `docs/metrics.md`.
+    All,
 }
 
 /// How a process is shown.
@@ -26,8 +37,10 @@ fn get(word: &AtomicU64) -> u64 {
 pub struct Style {
     /// Sizes in bytes.
     pub plain_bytes: bool,
-    /// Tunables, latencies and all figures too.
-    pub verbose: bool,
+    /// How much.
+    pub depth: Depth,
+    /// The width to keep to, if there is one.
+    pub width: Option<usize>,
 }
 
 /// What is known of a process. `mappings`: its memory by mapping, or why it is not known.
@@ -38,31 +51,43 @@ pub fn detail(
     mappings: Result<Vec<Line>, String>,
     style: Style,
 ) -> String {
+    let (lines, why) = match mappings {
+        Ok(lines) => (lines, None),
+        Err(why) => (by_mapping::unknown(s), Some(why)),
+    };
+    let form = Form {
+        plain_bytes: style.plain_bytes,
+        ranges: style.depth == Depth::All,
+        width: style.width,
+    };
     let mut parts = vec![
-        at_a_glance(program, s),
+        at_a_glance(program, s, &by_mapping::total(&lines)),
         in_force(s),
-        memory(s, mappings, style.plain_bytes),
-        ages(s, style.plain_bytes),
+        memory_table::table(&lines, why.as_deref(), form),
+        ages(s, style),
     ];
-    match style.verbose {
-        true => parts.extend([
-            tunables(figures),
-            latencies(s),
-            compressed_for(s),
-            counters(s, figures, style.plain_bytes),
-        ]),
-        false => parts.push("tunables, latencies and all figures: with -v\n".to_owned()),
+    if style.depth != Depth::Glance {
+        parts.extend([costs(s, style.plain_bytes), latencies(s), compressed_for(s)]);
     }
+    parts.push(match style.depth {
+        Depth::Glance => "what it costs: -v; every figure and tunable: --all\n".to_owned(),
+        Depth::Costs => "every figure and tunable: --all\n".to_owned(),
+        Depth::All => [tunables(figures), counters(s, figures, style.plain_bytes)].join("\n"),
+    });
     parts.join("\n")
 }
 
 /// What a person wants to know: memory now, and what `run` would say if the program ended here.
-fn at_a_glance(program: &str, s: &Statistics) -> String {
-    let (total, content) = (get(&s.total_bytes), get(&s.content_bytes));
+fn at_a_glance(program: &str, s: &Statistics, total: &Line) -> String {
+    let (held, content) = (total.held_bytes(), total.content_bytes());
+    let more = match held > content {
+        true => ": the pager takes more than it saves",
+        false => "",
+    };
     let mut text = format!(
-        "{program} ({}): {} now, natively {}\n",
+        "{program} ({}): {} now, natively {}{more}\n",
         get(&s.pid),
-        format_bytes(total),
+        format_bytes(held),
         format_bytes(content)
     );
     if get(&s.evictions) > 0 {
@@ -106,57 +131,13 @@ fn tunables(figures: &Figures) -> String {
     text
 }
 
-fn memory(s: &Statistics, mappings: Result<Vec<Line>, String>, plain_bytes: bool) -> String {
-    let bytes = |n: u64| Value::Bytes(n).text(plain_bytes);
-    let stored = get(&s.stored_content_bytes);
-    let same = get(&s.same_filled_bytes);
-    let mut rows = vec![vec![
-        "all".to_owned(),
-        bytes(get(&s.committed_bytes)),
-        bytes(stored),
-        bytes(same),
-        bytes(get(&s.content_bytes)),
-        String::new(),
-    ]];
-    let why = match mappings {
-        Ok(lines) => {
-            for line in by_mapping::shortened(lines, MAPPINGS_SHOWN) {
-                let range = line.range.map(|(start, end)| format!("{start:x}-{end:x}"));
-                rows.push(vec![
-                    range.unwrap_or_default(),
-                    bytes(line.committed_bytes),
-                    bytes(line.compressed_bytes),
-                    bytes(line.same_filled_bytes),
-                    bytes(line.content_bytes()),
-                    line.name,
-                ]);
-            }
-            None
-        }
-        Err(why) => Some(why),
-    };
-    let headings = [
-        ("MEMORY", true),
-        ("COMMITTED", false),
-        ("COMPRESSED", false),
-        ("SAME-FILLED", false),
-        ("CONTENT", false),
-        ("", true),
-    ];
-    let mut text = grid::aligned(&headings, true, rows);
-    if let Some(why) = why {
-        let _ = writeln!(text, " (not by mapping: {why})");
-    }
-    text
-}
-
 /// Pages in place by age.
-fn ages(s: &Statistics, plain_bytes: bool) -> String {
+fn ages(s: &Statistics, style: Style) -> String {
     if !s.answers() {
         return String::new();
     }
     let mut rows = Vec::new();
-    let bytes = |pages: u64| Value::Bytes(pages * 4096).text(plain_bytes);
+    let bytes = |pages: u64| Value::Bytes(pages * 4096).text(style.plain_bytes);
     let mut push = |age: String, pages: u64, more: &str| {
         rows.push(vec![
             age,
@@ -170,29 +151,55 @@ fn ages(s: &Statistics, plain_bytes: bool) -> String {
     for (generation, (pages, age_ms)) in generations.enumerate() {
         let age = format_nanoseconds(age_ms.saturating_mul(1_000_000));
         match generation {
-            0 => push("touched since".to_owned(), pages, "active: never chosen"),
-            1 => push(
-                age,
-                pages,
-                "active: near the budget taken along with older neighbours",
-            ),
+            0 => push("touched since".to_owned(), pages, "never evicted"),
+            1 => push(age, pages, "evicted only with older neighbours"),
             _ if pages > 0 || age_ms > 0 => push(age, pages, ""),
             _ => {}
         }
     }
     let failed = get(&s.failed_pages);
-    push(
-        "-".to_owned(),
-        failed,
-        "do not compress or cannot be taken; tried again later",
-    );
+    push("-".to_owned(), failed, "cannot be evicted now; tried again");
     let headings = [
-        ("UNTOUCHED FOR", false),
-        ("PAGES", false),
-        ("MEMORY", false),
-        ("", true),
+        right("UNTOUCHED FOR"),
+        right("PAGES"),
+        right("MEMORY"),
+        left("").cut_end(),
     ];
-    grid::aligned(&headings, true, rows)
+    grid::fitted(&headings, rows, style.width)
+}
+
+/// What compression costs the program, and where memory of storage goes.
+fn costs(s: &Statistics, plain_bytes: bool) -> String {
+    let mut text = String::new();
+    let bytes = |word: &AtomicU64| Value::Bytes(get(word)).text(plain_bytes);
+    let refaults = get(&s.faults_decompressed) + get(&s.faults_copied) + get(&s.faults_same_filled);
+    let mut add = |name: &str, value: String| row(&mut text, name, &value);
+    add("pages evicted", format_count(get(&s.evictions)));
+    add(
+        "pages that did not compress",
+        format_count(get(&s.failed_pages)),
+    );
+    add("faults", format_count(get(&s.faults)));
+    add("  on evicted pages", format_count(refaults));
+    add(
+        "  threads waited for them",
+        format_nanoseconds(get(&s.fault_wait_ns)),
+    );
+    add(
+        "  longest wait",
+        format_nanoseconds(get(&s.longest_fault_wait_ns)),
+    );
+    add("CPU time of the pager", format_nanoseconds(pager_cpu_ns(s)));
+    add(
+        "CPU time of the program",
+        format_nanoseconds(get(&s.program_cpu_ns)),
+    );
+    add("compressed storage", bytes(&s.storage_bytes));
+    add("  compressed pages", bytes(&s.payload_bytes));
+    add("  their headers", bytes(&s.object_header_bytes));
+    add("  gaps between them", bytes(&s.fragmentation_bytes));
+    add("  kept for what comes next", bytes(&s.idle_frames_bytes));
+    text
 }
 
 fn latencies(s: &Statistics) -> String {
@@ -293,7 +300,8 @@ mod tests {
 
     const ALL: Style = Style {
         plain_bytes: false,
-        verbose: true,
+        depth: Depth::All,
+        width: None,
     };
 
     fn sample() -> Statistics {
@@ -321,7 +329,7 @@ mod tests {
             name: "[heap]".to_owned(),
             committed_bytes: 1 << 20,
             compressed_bytes: 2 << 20,
-            same_filled_bytes: 0,
+            ..Line::default()
         }
     }
 
@@ -348,7 +356,7 @@ mod tests {
             let line = |line: &str| words.iter().all(|word| line.contains(word));
             assert!(text.lines().any(line), "{words:?}: {text}");
         };
-        has(&["prog (4242): 0 B now", "natively 0 B"]);
+        has(&["prog (4242): 1.0 MiB now, natively 3.0 MiB"]);
         has(&["rule in force", "the coldest: near budget"]);
         has(&[
             "7f000000-7f400000",
@@ -375,7 +383,13 @@ mod tests {
         assert!(plain.contains("67108864") && plain.contains("3145728"));
         let without = detail("prog", &s, &figures, Err("it is stopped".to_owned()), ALL);
         assert!(without.contains("(not by mapping: it is stopped)"));
-        let short = detail("prog", &s, &figures, Ok(vec![line]), Style::default());
+        let short = detail(
+            "prog",
+            &s,
+            &figures,
+            Ok(vec![line.clone()]),
+            Style::default(),
+        );
         for left_out in [
             "kernel.compression.threshold",
             "fault service",
@@ -387,9 +401,67 @@ mod tests {
             );
         }
         assert!(
-            short.contains("rule in force") && short.ends_with("with -v\n"),
+            short.contains("rule in force") && short.ends_with("tunable: --all\n"),
             "{short}"
         );
+        // What -v adds is in words, and no name of a figure.
+        let style = Style {
+            depth: Depth::Costs,
+            ..Style::default()
+        };
+        let costs = detail("prog", &s, &figures, Ok(vec![line]), style);
+        assert!(costs.contains("longest wait") && costs.contains("fault service"));
+        assert!(!costs.contains('_'), "{costs}");
+    }
+
+    #[test]
+    fn holding_more_than_natively_is_explained() {
+        let s = sample();
+        let own = Line {
+            own_bytes: 5 << 20,
+            ..Line::default()
+        };
+        let style = Style::default();
+        let text = detail(
+            "prog",
+            &s,
+            &Figures::default(),
+            Ok(vec![heap(), own]),
+            style,
+        );
+        let expected =
+            "prog (4242): 6.0 MiB now, natively 3.0 MiB: the pager takes more than it saves\n";
+        assert!(text.starts_with(expected), "{text}");
+    }
+
+    #[test]
+    fn it_fits_a_terminal() {
+        let s = sample();
+        for word in &s.generation_pages {
+            word.store(12_345_678, Relaxed);
+        }
+        let name = "/usr/lib/x86_64-linux-gnu/a/very/long/path/to/a/library.so";
+        let line = Line {
+            name: name.to_owned(),
+            range: Some((0x7fff_ffff_0000, 0x7fff_ffff_f000)),
+            ..heap()
+        };
+        for depth in [Depth::Glance, Depth::Costs] {
+            let style = Style {
+                depth,
+                width: Some(80),
+                ..Style::default()
+            };
+            let text = detail(
+                "prog",
+                &s,
+                &Figures::default(),
+                Ok(vec![line.clone()]),
+                style,
+            );
+            let widest = text.lines().max_by_key(|line| line.chars().count());
+            assert!(widest.unwrap().chars().count() <= 80, "{widest:?}");
+        }
     }
 
     #[test]

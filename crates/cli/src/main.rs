@@ -65,6 +65,7 @@ mod inherited;
 mod managed;
 mod manual;
 mod memory_limit;
+mod memory_table;
 mod mend;
 mod messages;
 mod metrics;

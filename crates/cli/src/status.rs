@@ -4,6 +4,7 @@ use crate::by_mapping;
 use crate::columns::{self, Column};
 use crate::detail;
 use crate::grid;
+use crate::help;
 use crate::managed;
 use crate::messages;
 use crate::own_name;
@@ -27,9 +28,12 @@ pub struct StatusArguments {
     /// Print sizes in bytes
     #[arg(short, long)]
     bytes: bool,
-    /// Print everything that is known of a single process
+    /// Print also what it costs a single process: faults, waits, CPU time, what storage is made of
     #[arg(short, long)]
     verbose: bool,
+    /// Print everything: of a single process each figure and tunable, of several all columns
+    #[arg(long, conflicts_with_all = ["output", "verbose"])]
+    all: bool,
     /// Print no headings
     #[arg(short, long)]
     noheadings: bool,
@@ -69,6 +73,15 @@ impl StatusArguments {
         match &self.output {
             Some(output) => Some(output.0.clone()),
             None => self.output_all.then(|| columns::COLUMNS.iter().collect()),
+        }
+    }
+
+    /// How much of a single process is shown.
+    fn depth(&self) -> detail::Depth {
+        match (self.all, self.verbose) {
+            (true, _) => detail::Depth::All,
+            (_, true) => detail::Depth::Costs,
+            _ => detail::Depth::Glance,
         }
     }
 }
@@ -146,7 +159,8 @@ fn one(file: &Live, arguments: &StatusArguments) -> Result<(), Refusal> {
             mappings,
             detail::Style {
                 plain_bytes: arguments.bytes,
-                verbose: arguments.verbose,
+                depth: arguments.depth(),
+                width: help::table_width(),
             },
         ))
     }
@@ -160,7 +174,10 @@ fn all(live: &[Live], arguments: &StatusArguments) -> Result<(), Refusal> {
             Err(error) => say!("{}: skipped: {error}", file.path.display()),
         }
     }
-    let columns = arguments.columns();
+    let columns = arguments.columns().or_else(|| {
+        let is_all = arguments.all && !arguments.json;
+        is_all.then(|| columns::COLUMNS.iter().collect())
+    });
     if arguments.json && columns.is_none() {
         let objects = live.iter().filter_map(|file| {
             let (seen, figures) = (statistics(file).ok()?, figures(file).ok()?);

@@ -85,7 +85,12 @@ fn a_live_process_is_shown() {
         short.contains("rule in force") && !short.contains("peak_total_bytes"),
         "{short}"
     );
-    let detail = status(&directory, &[&pid.to_string(), "-v"]);
+    let costs = stdout(&status(&directory, &[&pid.to_string(), "-v"]));
+    assert!(
+        costs.contains("longest wait") && !costs.contains("peak_total_bytes"),
+        "{costs}"
+    );
+    let detail = status(&directory, &[&pid.to_string(), "--all"]);
     assert_eq!(detail.status.code(), Some(0));
     assert!(
         stdout(&detail).contains("peak_total_bytes") && stdout(&detail).contains("incompressible")
@@ -199,7 +204,7 @@ fn pages_of_older_and_of_newer_pagers_are_read() {
     assert_eq!(row(), format!("{pid} sleep 67108864 62914560 0 - - -\n"));
     assert_eq!(objects(&directory, pid)[0].get("rule"), None);
     assert_eq!(objects(&directory, pid)[0].get("generations"), None);
-    let output = status(&directory, &[&pid.to_string(), "-v"]);
+    let output = status(&directory, &[&pid.to_string(), "--all"]);
     let text = stdout(&output);
     assert!(
         text.contains("peak_total_bytes") && !text.contains("UNTOUCHED"),
@@ -319,22 +324,46 @@ fn one_process_is_shown_by_mapping_and_by_age() {
     assert!(pages > 1000, "{now}");
     assert!(bytes(&now, "compression_p50_ns") <= bytes(&now, "compression_longest_ns"));
 
-    let text = stdout(&status(&directory, &[&pid, "-v"]));
+    adds_up(&stdout(&status(&directory, &[&pid, "-b"])));
+    let text = stdout(&status(&directory, &[&pid, "--all"]));
     for word in [
         "rule in force",
-        "COMMITTED",
+        "HELD",
         "UNTOUCHED FOR",
         "decompression",
         "P99.9",
-        "what is not managed",
+        "not managed",
     ] {
         assert!(text.contains(word), "{word}: {text}");
     }
     // A stopped one cannot be asked; the rest is shown all the same, and soon.
     program.stop();
-    let text = stdout(&status(&directory, &[&pid, "-v"]));
+    let text = stdout(&status(&directory, &[&pid, "--all"]));
     assert!(
         text.contains("(not by mapping:") && text.contains("peak_total_bytes"),
         "{text}"
     );
+}
+
+/// Each column of the table of memory has its sum in the last line. (It had the program's pages in its first line, above
+/// lines that counted storage and the pager, too.)
+fn adds_up(text: &str) {
+    let table = text.lines().skip_while(|line| !line.contains(" HELD "));
+    let numbers = |line: &str| -> Vec<u64> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let last = words[words.len().saturating_sub(4)..].iter();
+        last.filter_map(|word| word.parse().ok()).collect()
+    };
+    let rows: Vec<Vec<u64>> = table
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .map(numbers)
+        .collect();
+    let (total, parts) = rows.split_last().unwrap_or_else(|| panic!("{text}"));
+    assert!(parts.len() >= 4 && total.len() == 4, "{text}");
+    for (column, sum) in total.iter().enumerate() {
+        let added: u64 = parts.iter().map(|row| row[column]).sum();
+        assert_eq!(added, *sum, "{text}");
+    }
+    assert!(total[0] > 8 << 20 && total[3] > 64 << 20, "{text}");
 }

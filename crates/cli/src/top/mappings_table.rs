@@ -49,7 +49,7 @@ fn table<'a>(lines: &[Mapping], first: usize, area: Rect, theme: Theme) -> Table
         widths.push(Constraint::Length(RANGE));
     }
     let sizes: [Size; 4] = [
-        ("COMMITTED", |line| line.committed_bytes),
+        ("HELD", Mapping::held_bytes),
         ("COMPRESSED", |line| line.compressed_bytes),
         ("SAME", |line| line.same_filled_bytes),
         ("CONTENT", Mapping::content_bytes),

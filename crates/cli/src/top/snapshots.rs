@@ -114,6 +114,12 @@ fn mappings() {
         committed_bytes,
         compressed_bytes: 3 << 20,
         same_filled_bytes: 4096,
+        own_bytes: 0,
+    };
+    let own = |name: &str, own_bytes| Line {
+        name: name.to_owned(),
+        own_bytes,
+        ..Line::default()
     };
     let all = vec![
         line(
@@ -123,11 +129,9 @@ fn mappings() {
         ),
         line(Some((0x7f12_3456_7000, 0x7f12_4456_7000)), "", 1 << 20),
         line(None, "12 more, smaller", 1 << 16),
-        line(
-            None,
-            "compressed storage, the pager, and what is not managed",
-            5 << 20,
-        ),
+        line(None, "not managed", 5 << 20),
+        own("compressed storage", 11 << 20),
+        own("the pager", 2 << 20),
     ];
     model.view = View::Mappings(Mappings {
         of,
