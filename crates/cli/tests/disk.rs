@@ -372,9 +372,23 @@ fn orders_are_carried_out_and_told() {
     assert!(served.refused("recompress").contains("codec lz4:1"));
     let table = served.done("status");
     let mut lines = table.lines();
-    assert!(lines.next().unwrap().contains("NAME") && lines.next().unwrap().contains("lz4:1"));
+    let (headings, row) = (lines.next().unwrap(), lines.next().unwrap());
+    assert!(
+        headings.contains("NAME") && headings.contains("BEHIND"),
+        "{table}"
+    );
+    assert!(row.contains("disk") && row.contains("32.0M"), "{table}");
+    assert_eq!(
+        served.done("status disk"),
+        served.done("status --disk disk")
+    );
     let all = served.done("status -v");
-    assert!(all.contains("mm_stat") && all.contains("io_stat  ") && all.contains("written_bytes"));
+    assert!(
+        all.contains("mm_stat")
+            && all.contains("lz4:1")
+            && all.contains("io_stat  ")
+            && all.contains("written_bytes")
+    );
     assert!(
         served
             .refused("reset --disk other")
@@ -449,7 +463,8 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
         ),
         ("--size 8M --listen 0.0.0.0:10809", "loopback"),
         ("--size 8M --socket /proc/x", "/proc/x"),
-        ("--size 8M", "--socket"),
+        ("--size 8M", "where it is to be served is missing"),
+        ("--socket /tmp/x", "--size 4G --socket /tmp/x"),
     ] {
         let mut command = coldpress();
         command.args(["disk", "serve"]).args(line.split(' '));

@@ -244,11 +244,11 @@ fn a_file_that_cannot_be_cached_is_refused_with_the_reason() {
         ),
         (
             vec!["--size", "8M", "--accept-threshold", "50"],
-            "--backing <PATH>|--writeback <PATH>",
+            "for a disk with a file behind it",
         ),
         (
             vec!["--size", "8M", "--backing", file, "--writeback", new],
-            "cannot be used with",
+            "contradict each other",
         ),
         (
             vec!["--size", "8M", "--writeback-limit", "1G"],

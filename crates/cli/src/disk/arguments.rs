@@ -10,19 +10,35 @@ use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+/// The three kinds of disks, in the usage.
+const SERVE_USAGE: &str = "\
+coldpress disk serve --size <SIZE> <WHERE> [OPTIONS]
+       coldpress disk serve --size <SIZE> --writeback <PATH> <WHERE> [OPTIONS]
+       coldpress disk serve --backing <PATH> [--size <SIZE>] <WHERE> [OPTIONS]
+
+WHERE: --socket <PATH>, --listen <ADDRESS:PORT>, or both";
+
 const SERVE_HELP: &str = "\
+Three kinds of disks:
+  --size               A disk in memory. Its content ends with the command
+                       (SIGINT, SIGTERM). It can have snapshots. At --mem-limit,
+                       writes are refused.
+  --size, --writeback  A disk in memory, and a file for what memory shall not
+                       hold. Both end with the command. No snapshots.
+  --backing            A cache in compressed memory before a file or block
+                       device, which has the content. What a client has flushed
+                       is in the file; the rest follows when memory is wanted,
+                       and when the command ends. --size creates the file.
+
 Examples:
-  coldpress disk serve --size 4G --mem-limit 1G --socket /run/user/1000/disk.sock
-  qemu-img convert image.qcow2 'nbd+unix:///disk?socket=/run/user/1000/disk.sock'
-  qemu-io -f raw 'nbd+unix:///disk?socket=/run/user/1000/disk.sock' -c 'read 0 4k'
+  coldpress disk serve --size 4G --mem-limit 1G --socket disk.sock
+  coldpress disk serve --size 8G --mem-limit 1G --writeback tier --socket disk.sock
+  coldpress disk serve --backing image.raw --socket disk.sock
+  coldpress disk serve --backing new.raw --size 20G --socket disk.sock
 
-The disk is memory: what it holds ends with the command (SIGINT, SIGTERM). Its snapshots are exports of their own names.
-
-  coldpress disk serve --backing image.raw --socket /run/user/1000/disk.sock
-  coldpress disk serve --backing image.raw --size 20G --socket /run/user/1000/disk.sock
-
-With --writeback pages that are not used go to a file that ends with the command, too. With --backing it is a cache in compressed memory before a file or block device. What a client has flushed is there, in
-its place; the rest follows when the command ends, or memory is wanted for what is used more.";
+Clients:
+  qemu-img convert image.qcow2 'nbd+unix:///disk?socket=disk.sock'
+  qemu-io -f raw -c 'read 0 4k' 'nbd+unix:///disk?socket=disk.sock'";
 
 /// Arguments of `coldpress disk`.
 #[derive(Debug, Args)]
@@ -35,7 +51,7 @@ pub struct DiskArguments {
 #[derive(Debug, Subcommand)]
 pub enum DiskCommand {
     /// Serve a compressed RAM disk over NBD, until SIGINT or SIGTERM
-    #[command(after_help = SERVE_HELP)]
+    #[command(after_help = SERVE_HELP, override_usage = SERVE_USAGE)]
     Serve(ServeArguments),
     /// Show the disks that are served, or one of them
     Status(StatusArguments),
@@ -60,56 +76,61 @@ pub enum DiskCommand {
     Recompress(TargetArguments),
 }
 
-/// Arguments of `coldpress disk serve`.
+/// Arguments of `coldpress disk serve`. Which of them go together is checked by [`together`](super::together::check).
 #[derive(Debug, Args)]
 pub struct ServeArguments {
-    /// Size of the disk: 512M, 4G, a multiple of 4096. With --backing: that of the
-    /// file; one that does not exist is created
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, required_unless_present = "backing")]
+    /// Size of the disk: 512M, 4G, a multiple of 4096. With --backing: of the file that is
+    /// created; one that exists keeps its size
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = CONTENT)]
     pub size: Option<u64>,
     /// Be a write-back cache before this file or block device
-    #[arg(long, value_name = "PATH", group = "behind")]
+    #[arg(long, value_name = "PATH", help_heading = CONTENT)]
     pub backing: Option<PathBuf>,
     /// Keep pages that are not used, or do not compress, in this file, encrypted. It must
     /// not exist, and has no name while it is used. A block device is overwritten
-    #[arg(long, value_name = "PATH", group = "behind")]
+    #[arg(long, value_name = "PATH", help_heading = CONTENT)]
     pub writeback: Option<PathBuf>,
-    /// Write no more than this to the write-back file in a day: 10G [default: no limit]
-    #[arg(long, value_name = "SIZE", requires = "writeback", value_parser = parse_size)]
-    pub writeback_limit: Option<u64>,
-    /// The most memory that its content may take, tables included: 1G, 25%. What can
-    /// not be held is refused with "no space", or goes to the backing file
-    /// [default: none; with --backing 20%]
-    #[arg(long, value_name = "SIZE|PERCENT", value_parser = parse_memory)]
-    pub mem_limit: Option<Memory>,
-    /// After the limit was reached, hold new pages again when memory is down to this
-    /// share of it, in percent
-    #[arg(long, value_name = "PERCENT", default_value = "90", requires = "behind",
-        value_parser = clap::value_parser!(u64).range(1..=100))]
-    pub accept_threshold: u64,
-    /// How pages are compressed: lz4, zstd:1, …
-    /// [default: press where the processor has vectors for it, otherwise lz4]
-    #[arg(long, value_name = "NAME", value_parser = choice::parse_codec)]
-    pub codec: Option<CodecKind>,
-    /// How compressed pages are kept: two-slot, three-slot, size-class, press
-    #[arg(long, value_name = "NAME", value_parser = choice::parse_storage)]
-    pub storage: Option<StorageKind>,
-    /// Compress what was not written for this long: 100ms, 5s
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse_milliseconds)]
-    pub cold_after: u64,
     /// Refuse to be written
-    #[arg(long)]
+    #[arg(long, help_heading = CONTENT)]
     pub read_only: bool,
-    /// Name of the disk and of its export
-    #[arg(long, value_name = "NAME", default_value = "disk", value_parser = parse_name)]
-    pub name: String,
     /// Serve on this Unix socket, for its owner alone
-    #[arg(long, value_name = "PATH", required_unless_present = "listen")]
+    #[arg(long, value_name = "PATH", help_heading = PLACE)]
     pub socket: Option<PathBuf>,
     /// Serve on this loopback address, which every user of the machine can reach
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address, help_heading = PLACE)]
     pub listen: Option<SocketAddr>,
+    /// Name of the disk and of its export
+    #[arg(long, value_name = "NAME", default_value = "disk", value_parser = parse_name, help_heading = PLACE)]
+    pub name: String,
+    /// The most memory that its content may take, tables included: 1G, 25%. What can
+    /// not be held is refused with "no space", or goes to the file behind it
+    /// [default: none; with --backing 20%]
+    #[arg(long, value_name = "SIZE|PERCENT", value_parser = parse_memory, help_heading = MEMORY)]
+    pub mem_limit: Option<Memory>,
+    /// With --writeback: write no more than this to the file in a day: 10G
+    /// [default: no limit]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = MEMORY)]
+    pub writeback_limit: Option<u64>,
+    /// With --writeback or --backing: after the limit was reached, hold new pages again
+    /// when memory is down to this share of it, in percent [default: 90]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(1..=100), help_heading = MEMORY)]
+    pub accept_threshold: Option<u64>,
+    /// Compress what was not written for this long: 100ms, 5s
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse_milliseconds, help_heading = MEMORY)]
+    pub cold_after: u64,
+    /// How pages are compressed: lz4, zstd:1, …
+    /// [default: press where the processor has vectors for it, otherwise lz4]
+    #[arg(long, value_name = "NAME", value_parser = choice::parse_codec, help_heading = MEMORY)]
+    pub codec: Option<CodecKind>,
+    /// How compressed pages are kept: two-slot, three-slot, size-class, press
+    #[arg(long, value_name = "NAME", value_parser = choice::parse_storage, help_heading = MEMORY)]
+    pub storage: Option<StorageKind>,
 }
+
+/// Headings of the options.
+const CONTENT: &str = "What is served";
+const PLACE: &str = "Where it is served";
+const MEMORY: &str = "Memory that it takes";
 
 /// `127.0.0.1:10809`, or a port alone.
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
@@ -139,7 +160,10 @@ pub struct TargetArguments {
 /// Arguments of `coldpress disk status`.
 #[derive(Debug, Args)]
 pub struct StatusArguments {
-    /// The disk, by its name; all without one
+    /// The disk; all without one
+    #[arg(value_name = "NAME", value_parser = parse_name, conflicts_with = "disk")]
+    pub name: Option<String>,
+    /// The disk, as the other commands take it
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
     pub disk: Option<String>,
     /// Print JSON: everything

@@ -4,6 +4,7 @@ use super::arguments::{DiskCommand, StatusArguments, TargetArguments};
 use super::figures;
 use super::place::{self, Served};
 use super::protocol::{self, Answer, Request};
+use crate::help;
 use crate::own_name;
 use crate::refusal::Refusal;
 use crate::size::{format_bytes, format_count};
@@ -40,7 +41,8 @@ fn exchange(disk: &Served, request: &Request) -> io::Result<Answer> {
 
 /// Shows disks.
 pub fn status(arguments: &StatusArguments) -> Result<(), Refusal> {
-    let disks = match &arguments.disk {
+    let wanted = arguments.name.as_ref().or(arguments.disk.as_ref());
+    let disks = match wanted {
         Some(name) => vec![place::find(Some(name))?],
         None => place::all(),
     };
@@ -48,12 +50,12 @@ pub fn status(arguments: &StatusArguments) -> Result<(), Refusal> {
     for disk in &disks {
         match ask(disk, &Request::Status) {
             Ok(figures) => told.push(figures),
-            Err(refusal) if arguments.disk.is_some() => return Err(refusal),
+            Err(refusal) if wanted.is_some() => return Err(refusal),
             Err(refusal) => say!("{refusal}"),
         }
     }
     match told.as_slice() {
-        [one] if arguments.json && arguments.disk.is_some() => print(&format!("{one:#}\n")),
+        [one] if arguments.json && wanted.is_some() => print(&format!("{one:#}\n")),
         _ if arguments.json => print(&format!("{:#}\n", Value::from(told))),
         [] => {
             say!(
@@ -63,10 +65,12 @@ pub fn status(arguments: &StatusArguments) -> Result<(), Refusal> {
             Ok(())
         }
         _ if arguments.verbose => {
-            let all: Vec<String> = told.iter().map(figures::lines).collect();
+            let width = help::table_width();
+            let all = told.iter().map(|disk| figures::lines(disk, width));
+            let all: Vec<String> = all.collect();
             print(&all.join("\n"))
         }
-        _ => print(&figures::table(&told)),
+        _ => print(&figures::table(&told, help::table_width())),
     }
 }
 

@@ -65,7 +65,9 @@ impl Content {
             };
         let mut of_cache = CacheOptions::new(0);
         of_cache.pool = options;
-        of_cache.accept_threshold_percent = arguments.accept_threshold;
+        if let Some(percent) = arguments.accept_threshold {
+            of_cache.accept_threshold_percent = percent;
+        }
         of_cache.shortage = Some(Box::new(is_short_of_memory));
         let cache = Cache::new(backing, of_cache).map_err(refuse)?;
         Ok(Self::Cached(Arc::new(cache), behind))

@@ -1,8 +1,9 @@
 //! The figures of a disk: as JSON, as a line of a table, and one below the other.
 
 use super::content::Content;
-use crate::grid;
-use crate::size::{format_bytes, format_count};
+use crate::grid::{self, left, right};
+use crate::help;
+use crate::size::{format_count, format_short};
 use crate::streams::visible;
 use coldpress_disk::{CacheStatistics, Statistics, TierStore};
 use coldpress_nbd::ServerCounts;
@@ -144,49 +145,61 @@ fn mm_and_io_stat(s: &Statistics) -> Map<String, Value> {
     figures
 }
 
-/// A line for each disk.
-pub fn table(disks: &[Value]) -> String {
+/// A line for each disk, and one for each that has snapshots.
+pub fn table(disks: &[Value], width: Option<usize>) -> String {
     let headings = [
-        ("NAME", true),
-        ("CODEC", true),
-        ("DISKSIZE", false),
-        ("DATA", false),
-        ("COMPR", false),
-        ("TOTAL", false),
-        ("LIMIT", false),
-        ("PEAK", false),
-        ("DIRTY", false),
-        ("CLIENTS", false),
-        ("SNAPSHOTS", false),
+        left("NAME").cut_end(),
+        right("SIZE"),
+        right("DATA"),
+        right("COMPR"),
+        right("TOTAL"),
+        right("LIMIT"),
+        right("BEHIND"),
+        right("DIRTY"),
+        right("CLIENTS"),
     ];
-    let text = |disk: &Value, key: &str| visible(disk[key].as_str().unwrap_or("?"));
-    let bytes = |disk: &Value, key: &str| disk[key].as_u64().map_or("?".to_owned(), format_bytes);
-    let row = |disk: &Value| {
-        let limit = match disk["mem_limit"].as_u64() {
-            Some(0) => "none".to_owned(),
-            _ => bytes(disk, "mem_limit"),
-        };
-        vec![
-            text(disk, "name"),
-            text(disk, "codec"),
-            bytes(disk, "disksize"),
-            bytes(disk, "orig_data_size"),
-            bytes(disk, "compr_data_size"),
-            bytes(disk, "mem_used_total"),
-            limit,
-            bytes(disk, "mem_used_max"),
-            disk["dirty_pages"]
-                .as_u64()
-                .map_or("-".to_owned(), |pages| format_bytes(pages * 4096)),
-            disk["clients"].to_string(),
-            disk["snapshots"].as_array().map_or(0, Vec::len).to_string(),
-        ]
+    let mut text = grid::fitted(&headings, disks.iter().map(row).collect(), width);
+    for disk in disks {
+        let snapshots = disk["snapshots"].as_array().into_iter().flatten();
+        let names: Vec<String> = snapshots.map(shown).collect();
+        if !names.is_empty() {
+            let line = format!(" snapshots of {}: {}", name(disk), names.join(", "));
+            text += &width.map_or(line.clone(), |width| help::wrapped(&line, width));
+            text += "\n";
+        }
+    }
+    text
+}
+
+fn name(disk: &Value) -> String {
+    visible(disk["name"].as_str().unwrap_or("?"))
+}
+
+fn row(disk: &Value) -> Vec<String> {
+    let bytes = |value: &Value| value.as_u64().map_or("-".to_owned(), format_short);
+    let limit = match disk["mem_limit"].as_u64() {
+        Some(0) => "none".to_owned(),
+        _ => bytes(&disk["mem_limit"]),
     };
-    grid::aligned(&headings, true, disks.iter().map(row).collect())
+    let dirty = disk["dirty_pages"]
+        .as_u64()
+        .filter(|_| disk["backing"].is_string());
+    vec![
+        name(disk),
+        bytes(&disk["disksize"]),
+        bytes(&disk["orig_data_size"]),
+        bytes(&disk["compr_data_size"]),
+        bytes(&disk["mem_used_total"]),
+        limit,
+        // What a write-back file holds, in the form that it has there. A backing file holds all.
+        bytes(&disk["tier"]["live_bytes"]),
+        dirty.map_or("-".to_owned(), |pages| format_short(pages * 4096)),
+        disk["clients"].to_string(),
+    ]
 }
 
 /// Every figure of a disk, one below the other; `mm_stat` and `io_stat` in one line each, as zram has them.
-pub fn lines(disk: &Value) -> String {
+pub fn lines(disk: &Value, width: Option<usize>) -> String {
     let stat = |names: &[&str]| {
         let values = names.iter().map(|name| disk[*name].to_string());
         values.collect::<Vec<_>>().join(" ")
@@ -207,7 +220,8 @@ pub fn lines(disk: &Value) -> String {
         value => vec![(name.clone(), value)],
     });
     rows.extend(flat.map(|(name, value)| vec![name, shown(value)]));
-    grid::aligned(&[("", true), ("", true)], false, rows)
+    let text = grid::aligned(&[("", true), ("", true)], false, rows);
+    width.map_or(text.clone(), |width| help::wrapped(&text, width))
 }
 
 fn shown(value: &Value) -> String {
@@ -221,5 +235,56 @@ fn shown(value: &Value) -> String {
         value => value
             .as_u64()
             .map_or_else(|| value.to_string(), format_count),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk() -> Value {
+        json!({
+            "name": "x".repeat(48), "disksize": u64::MAX >> 10, "orig_data_size": 1023u64 << 30,
+            "compr_data_size": 1023u64 << 30, "mem_used_total": 1023u64 << 30, "mem_limit": 1023u64 << 30,
+            "dirty_pages": 1023u64 << 18, "clients": 64, "snapshots": [],
+        })
+    }
+
+    #[test]
+    fn it_fits_a_terminal() {
+        let mut disk = disk();
+        let snapshots = (0..20).map(|n| format!("{}{n}", "snapshot".repeat(3)));
+        disk["snapshots"] = snapshots.collect();
+        disk["tier"] = json!({ "live_bytes": 1023u64 << 30 });
+        disk["backing"] = json!("/x");
+        for name in MM_STAT.iter().chain(&IO_STAT).chain(&BD_STAT) {
+            disk[*name] = json!(1_099_511_627_775u64);
+        }
+        for text in [table(&[disk.clone()], Some(80)), lines(&disk, Some(80))] {
+            let widest = text.lines().max_by_key(|line| line.chars().count());
+            assert!(widest.unwrap().chars().count() <= 80, "{text}");
+            assert!(text.contains("snapshotsnapshotsnapshot19"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_lies_behind_a_disk_is_shown() {
+        let cells = |disk: &Value| {
+            let row = row(disk);
+            (row[6].clone(), row[7].clone())
+        };
+        let own = |behind: &str, dirty: &str| (behind.to_owned(), dirty.to_owned());
+        let mut disk = disk();
+        disk["dirty_pages"] = json!(512);
+        assert_eq!(cells(&disk), own("-", "-"), "a disk in memory");
+        disk["tier"] = json!({ "live_bytes": 3 << 20 });
+        assert_eq!(
+            cells(&disk),
+            own("3.0M", "-"),
+            "nothing has to reach a write-back file"
+        );
+        disk["tier"] = Value::Null;
+        disk["backing"] = json!("/a/file");
+        assert_eq!(cells(&disk), own("-", "2.0M"));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   coldpress disk serve ── clients: NBD on a Unix socket or a loopback address (exports: the disk, its snapshots)
-//!        ▲                     (`serve.rs`, `exports.rs`)
+//!        ▲                     (`serve.rs`, `together.rs`, `exports.rs`)
 //!        │ control socket: one line of JSON each way, one request a connection (`protocol.rs`, `control.rs`)
 //!   coldpress disk status, snapshot, drop, compact, reset, limit, idle, flush, recompress (`ask.rs`)
 //! ```
@@ -16,6 +16,7 @@ mod figures;
 mod place;
 mod protocol;
 mod serve;
+mod together;
 
 pub use arguments::DiskArguments;
 

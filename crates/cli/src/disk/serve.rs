@@ -7,7 +7,7 @@ use super::arguments::ServeArguments;
 use super::content::Content;
 use super::control::{self, Control, Socket};
 use super::exports::OfDisk;
-use super::place;
+use super::{place, together};
 use crate::disposition::disposition;
 use crate::refusal::Refusal;
 use crate::size::format_bytes;
@@ -19,6 +19,7 @@ const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
 /// Serves a disk.
 pub fn serve(arguments: &ServeArguments) -> Result<(), Refusal> {
+    together::check(arguments)?;
     let name = &arguments.name;
     let ending = block_signals();
     let content = Content::make(arguments)?;
