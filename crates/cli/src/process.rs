@@ -54,6 +54,23 @@ fn parse_stat(stat: &str) -> Option<Identity> {
     })
 }
 
+/// CPU time that a process has used, in seconds; `None`: it is gone.
+pub fn cpu_time_s(pid: u32) -> Option<f64> {
+    let ticks = parse_cpu_ticks(&read(format!("/proc/{pid}/stat")).ok()?)?;
+    // SAFETY: the call asks, and changes nothing.
+    let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    (a_second > 0).then(|| ticks as f64 / a_second as f64)
+}
+
+/// User and system time in `/proc/PID/stat`.
+fn parse_cpu_ticks(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ').skip(11); // field 14, counted from field 3
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(user + system)
+}
+
 /// Whether a process was started by `ancestor`, or by one that it has started, as far as those in between still run.
 pub fn descends_from(pid: u32, ancestor: u32) -> bool {
     let mut pid = pid;
@@ -112,6 +129,10 @@ mod tests {
         };
         assert!(zombie(2).is_alive() && !zombie(1).is_alive());
         assert_eq!(parse_stat("7 (a) S 1"), None);
+        let stat =
+            "7 (a) R 1 (b)) S 1 7 7 0 -1 4194560 1 0 0 0 31 11 0 0 20 0 1 0 123456 1000 1 2\n";
+        assert_eq!(parse_cpu_ticks(stat), Some(42));
+        assert!(cpu_time_s(std::process::id()).is_some() && cpu_time_s(u32::MAX).is_none());
         assert_eq!(parse_stat(""), None);
     }
 

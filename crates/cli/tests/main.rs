@@ -18,3 +18,4 @@ mod settings;
 mod status;
 #[cfg(feature = "top")]
 mod top;
+mod width;

@@ -5,13 +5,14 @@ use crate::estimate::assemble::Estimate;
 use crate::estimate::seen::Subject;
 use crate::estimate::watch;
 use crate::estimate::{json, text};
-use crate::grid;
+use crate::grid::{self, left, right};
+use crate::help;
 use crate::managed;
 use crate::own_name;
 use crate::process;
 use crate::progress::Bar;
 use crate::refusal::Refusal;
-use crate::size::{format_bytes, format_count};
+use crate::size::{format_bytes, format_short};
 use crate::streams::{print, say, visible};
 use crate::unmanaged;
 use serde_json::{Value, json};
@@ -60,10 +61,21 @@ pub fn estimate(arguments: &EstimateArguments) -> Result<u8, Refusal> {
             own_name::get()
         );
     } else {
-        print(&table(&estimates))?;
-        let unknown = estimates.iter().filter(|one| !one.knows_ages()).count();
-        if unknown > 0 {
-            say!("HOLDS with a < is the least possible: which pages are used is not known there");
+        print(&table(&estimates, help::table_width()))?;
+        let is_least = |one: &Estimate| !one.knows_ages() || one.model.by_default().is_bound;
+        if estimates.iter().any(is_least) {
+            say!(
+                "HOLDS with a ≥ is the least: which pages are used is not known, or not all of it"
+            );
+        }
+        for one in &estimates {
+            if let Some(why) = &one.unfit {
+                say!(
+                    "{} ({}): run would not manage it: it is {why}",
+                    one.name,
+                    one.pid
+                );
+            }
         }
     }
     Ok(0)
@@ -143,42 +155,56 @@ fn held(estimate: &Estimate) -> f64 {
     }
 }
 
-fn table(estimates: &[Estimate]) -> String {
+fn table(estimates: &[Estimate], width: Option<usize>) -> String {
     let rows = estimates.iter().map(|estimate| {
         let expected = estimate.model.by_default();
         let native = estimate.native_bytes();
         let saved = saving(estimate).max(0.0);
-        let least = if estimate.knows_ages() { "" } else { "<" };
-        let rest = match (&estimate.unfit, estimate.model.suggested_budget()) {
-            (Some(why), _) => format!("not managed: {why}"),
-            (None, Some(bytes)) if estimate.knows_ages() => {
-                format!("--budget {}", text::budget_argument(bytes))
-            }
-            _ => "–".to_owned(),
+        let least = match estimate.knows_ages() && !expected.is_bound {
+            true => "",
+            false => "≥",
         };
+        let budget = estimate.model.suggested_budget();
+        let budget = budget.filter(|_| estimate.knows_ages() && estimate.unfit.is_none());
         vec![
             estimate.pid.to_string(),
             visible(&estimate.name),
-            format_bytes(native as u64),
-            format!("{least}{}", format_bytes(held(estimate) as u64)),
-            format_bytes(saved as u64),
+            format_short(native as u64),
+            format!("{least}{}", format_short(held(estimate) as u64)),
+            format_short(saved as u64),
             format!("{:.0} %", saved * 100.0 / native.max(1.0)),
             match estimate.knows_ages() {
-                true => format_count(expected.refaults_s.round() as u64),
+                true => text::refaults(&expected),
                 false => "–".to_owned(),
             },
-            rest,
+            budget.map_or("–".to_owned(), text::budget_argument),
         ]
     });
     let headings = [
-        ("PID", false),
-        ("COMMAND", true),
-        ("NATIVE", false),
-        ("HOLDS", false),
-        ("SAVES", false),
-        ("SHARE", false),
-        ("BACK/S", false),
-        ("BUDGET TO TRY", true),
+        right("PID"),
+        left("COMMAND").cut_end(),
+        right("NATIVE"),
+        right("HOLDS"),
+        right("SAVES"),
+        right("SHARE"),
+        right("BACK/S"),
+        right("BUDGET"),
     ];
-    grid::aligned(&headings, true, rows.collect())
+    grid::fitted(&headings, rows.collect(), width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_fits_a_terminal() {
+        let all = [false, true].map(text::tests::largest);
+        let table = table(&all, Some(80));
+        assert_eq!(table.lines().count(), 3);
+        assert!(
+            table.lines().all(|line| line.chars().count() <= 80),
+            "{table}"
+        );
+    }
 }

@@ -32,8 +32,12 @@ Nothing is injected, and nothing in the program changes. To see which pages are 
 pages is cleared once (/proc/PID/clear_refs, the process's user); that changes only what the kernel knows of recent use. \
 --ages damon (root) changes nothing, --ages none does without.
 
-With -- PROGRAM the program runs natively to its end. The exit status is the program's, and the estimate goes to \
-standard error.";
+With -- PROGRAM the program runs natively, and the estimate goes to standard error when it ends, or after --for. It is \
+looked at in stretches of 1 s, 2 s, 4 s and so on, up to --watch, of whichever of its processes holds most. A program \
+that ends within a second has no estimate; the stretch that a program's end cuts off is lost, so use a small --watch for \
+a short one. The exit status is the program's.
+
+HOLDS ≥, BACK/S ≤: only bounds are known, because ever more was touched while it was watched. --watch 5m sees more.";
 
 /// Arguments of `coldpress estimate`. Their comments are the help text.
 #[derive(Debug, Args)]
@@ -49,7 +53,8 @@ pub struct EstimateArguments {
     /// Print one line for each process of yours (as root: anybody's) with 64 MiB or more that could be managed
     #[arg(long, conflicts_with = "program")]
     pub all: bool,
-    /// How long to watch: 500ms, 10s, 2m (a number is seconds) [default: 10s]
+    /// How long to watch: 500ms, 10s, 2m (a number is seconds). With a program: the longest
+    /// stretch [default: 10s]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_milliseconds)]
     pub watch: Option<u64>,
     /// How to find the pages in use
@@ -73,7 +78,7 @@ pub struct EstimateArguments {
     /// With a program: write the estimate to this file, as JSON
     #[arg(long, value_name = "FILE", requires = "program")]
     pub stats: Option<PathBuf>,
-    /// With a program: watch it for this long, then let it run on
+    /// With a program: report after this long, and let it run on [default: at its end]
     #[arg(long = "for", allow_hyphen_values = true, value_name = "DURATION", requires = "program", value_parser = duration::parse_milliseconds)]
     pub watch_for: Option<u64>,
     /// The program and its arguments

@@ -54,8 +54,12 @@ impl Estimate {
         let packing = storing.packing(&fates);
         let all = Content::of(fates.iter().copied(), packing);
         let groups = match &seen.touched {
-            Touched::Unknown(_) => by_mapping(&seen.survey, &[], &sample, &fates, packing, all),
-            Touched::ByMapping(readings) => {
+            Touched::Unknown(_) => {
+                let none = (&Reading::new(), &[][..]);
+                by_mapping(&seen.survey, none, &sample, &fates, packing, all)
+            }
+            Touched::ByMapping { before, after } => {
+                let readings = (before, &after[..]);
                 by_mapping(&seen.survey, readings, &sample, &fates, packing, all)
             }
             Touched::ByPage(idle) => by_age(&seen, idle, &sample, &fates, packing, all),
@@ -132,10 +136,10 @@ fn read(
     Ok((there, pages))
 }
 
-/// A group for each mapping.
+/// A group for each mapping. Of the readings the first is of the beginning.
 fn by_mapping(
     survey: &Survey,
-    readings: &[Reading],
+    (before, readings): (&Reading, &[Reading]),
     sample: &[Sampled],
     fates: &[Fate],
     packing: f64,
@@ -147,7 +151,15 @@ fn by_mapping(
     }
     let group = |(mapping, fates): (&crate::estimate::survey::Managed, Vec<Fate>)| {
         let bytes = (mapping.pages * PAGE_BYTES as u64).max(1) as f64;
-        let mut most = 0.0f64;
+        let (mut most, mut newest) = (0.0f64, 0.0f64);
+        let held = |reading: &Reading| referenced::held_in(reading, mapping.start, mapping.end);
+        let held_before = held(before);
+        // What has come since the beginning was touched for the first time, which is no refault.
+        let fresh = |reading: &Reading| {
+            let grown = held(reading).saturating_sub(held_before) as f64;
+            newest = newest.max((grown / bytes).min(1.0));
+            newest
+        };
         let share = |reading: &Reading| {
             let touched = referenced::touched_in(reading, mapping.start, mapping.end) as f64;
             // Memory that has come and gone, or was given back meanwhile.
@@ -157,6 +169,7 @@ fn by_mapping(
         Group {
             pages: mapping.pages as f64,
             touched: readings.iter().map(share).collect(),
+            fresh: readings.iter().map(fresh).collect(),
             content: Content::of(fates, packing).or(all),
         }
     };
@@ -190,6 +203,8 @@ fn by_age(
         touched: (0..times.len())
             .map(|time| f64::from(u8::from(time >= at)))
             .collect(),
+        // Only pages that were there at the beginning are asked for.
+        fresh: vec![0.0; times.len()],
         content: Content::of(fates, packing).or(all),
     };
     classes.into_iter().enumerate().map(group).collect()

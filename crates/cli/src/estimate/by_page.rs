@@ -98,6 +98,7 @@ impl Looks {
             touched: Touched::ByPage(ages.collect()),
             survey: Survey::take(subject.pid, &subject.process)?,
             watched_s: self.watched_s,
+            cpu_share: None,
             times: told.filter(|time| *time >= from).collect(),
         })
     }

@@ -12,6 +12,9 @@ pub const FAULT_WAIT_NS: f64 = 18_700.0;
 /// Processor time that a page which leaves and comes back costs, beyond what the program does natively.
 pub const CYCLE_CPU_NS: f64 = 52_800.0;
 
+/// Processor time that a page takes which leaves and does not come back: as the pager reckons for its pace.
+pub const EVICTION_CPU_NS: f64 = COLD_AGE_FAULT_NS;
+
 /// What the pager holds whatever the program: stacks, buffers, and frames of storage that are kept for what comes next.
 pub const OVERHEAD_BYTES: f64 = 1.0 * 1024.0 * 1024.0;
 /// What it holds for each page that it knows.
@@ -35,6 +38,10 @@ pub const COLD_AGE_REFAULTS: f64 = 0.002 / 60.0;
 pub const COLD_AGE_FAULT_NS: f64 = 10_000.0;
 /// What threads may wait for faults in the first minute, as a share of the time, for the age not to become longer.
 pub const EARLY_SHARE: f64 = 0.005;
+/// How long the first minute is.
+pub const EARLY_S: f64 = 60.0;
+/// Pages that may come back at first, before anything was earned.
+pub const FIRST_REFAULTS: f64 = 3_000.0;
 /// A page that comes back soon is passed over up to so many times: it stays if it is touched within so many cold ages.
 pub const SECOND_CHANCES: f64 = 15.0;
 

@@ -21,7 +21,7 @@ pub fn process(estimate: &Estimate, budget: Option<u64>) -> Value {
         .collect();
     let (means, why) = match &estimate.seen.touched {
         Touched::Unknown(why) => ("none", Some(why)),
-        Touched::ByMapping(_) => ("clear-refs", None),
+        Touched::ByMapping { .. } => ("clear-refs", None),
         Touched::ByPage(_) => ("damon", None),
     };
     let under = budgets(estimate, budget).into_iter().map(|bytes| {
@@ -47,6 +47,7 @@ pub fn process(estimate: &Estimate, budget: Option<u64>) -> Value {
             "means": means,
             "why_unknown": why,
             "watched_s": estimate.seen.watched_s,
+            "cpu_share": estimate.seen.cpu_share,
             "touched": curve.collect::<Vec<Value>>(),
             "rows": age_rows(estimate)
                 .into_iter()
@@ -96,6 +97,7 @@ fn json_of(estimate: &Estimate, expected: &Expected) -> Value {
         "resident_bytes": whole(expected.resident_bytes),
         "window_s": expected.window_s.is_finite().then_some(expected.window_s),
         "refaults_s": expected.refaults_s,
+        "is_bound": expected.is_bound,
         "processor_share": expected.processor_share(),
         "wait_share": expected.wait_share(),
     })

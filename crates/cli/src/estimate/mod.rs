@@ -36,6 +36,7 @@ mod survey;
 mod text;
 mod watch;
 
+use crate::help;
 use crate::managed;
 use crate::output_file;
 use crate::own_name;
@@ -74,7 +75,7 @@ pub fn estimate(arguments: &EstimateArguments) -> Result<u8, Refusal> {
             match arguments.json {
                 true => print(&format!("{:#}\n", json::process(&estimate, budget)))?,
                 false if drawn_on_output => {}
-                false => print(&text::detail(&estimate, budget))?,
+                false => print(&text::detail(&estimate, budget, help::table_width()))?,
             }
             Ok(0)
         }

@@ -7,9 +7,11 @@
 //! a process that has ended cannot be looked at. Standard output is the program's, so all goes to standard error, as
 //! the summary of `run` does.
 
+use crate::duration::format_nanoseconds;
 use crate::environment;
 use crate::estimate::arguments::EstimateArguments;
 use crate::estimate::assemble::{Estimate, SAMPLE_PAGES};
+use crate::estimate::costs;
 use crate::estimate::model::Expected;
 use crate::estimate::seen::Subject;
 use crate::estimate::watch::{Means, Readings};
@@ -65,6 +67,7 @@ pub fn estimate(arguments: &EstimateArguments, budget: Option<u64>) -> Result<u8
     let child = spawn::start(&launch, &signals, let_go);
     let child = child.map_err(|error| error.refusal(&program.path))?;
     let life = Life::new(child.pid, program.name.clone(), arguments, budget);
+    say!("{}", life.intent());
     let (ending, life) = supervise::supervise(child, &signals, life);
     life.write(arguments, ending);
     Ok(ending.end_as())
@@ -118,6 +121,8 @@ struct Life {
     current: Option<(Subject, Readings)>,
     looked_s: f64,
     stretches: Vec<Stretch>,
+    /// Something held enough to be looked at.
+    found: bool,
     /// Why something could not be looked at.
     why: Option<String>,
     told: bool,
@@ -178,9 +183,22 @@ impl Life {
             current: None,
             looked_s: 0.0,
             stretches: Vec::new(),
+            found: false,
             why: None,
             told: false,
         }
+    }
+
+    /// What is going to happen, for who waits.
+    fn intent(&self) -> String {
+        let when = match self.until {
+            Some(until) => format!(
+                "after {}, or when it ends",
+                format_nanoseconds(until.as_nanos() as u64)
+            ),
+            None => "when it ends (after a time: --for 1m)".to_owned(),
+        };
+        format!("{} runs natively; the estimate comes {when}", self.name)
     }
 
     /// Begins to watch the process that holds most.
@@ -190,6 +208,7 @@ impl Life {
         let Some((_, pid)) = sizes.filter(|(bytes, _)| *bytes >= LEAST_BYTES).max() else {
             return;
         };
+        self.found = true;
         match Subject::open(pid) {
             Ok(subject) => {
                 self.current = Some((subject, Readings::begin(pid, self.next, self.means)))
@@ -239,66 +258,128 @@ impl Life {
         budgets.max()?
     }
 
+    /// What compression costs of a CPU on average: what comes back in each stretch, and all that has left.
+    fn processor_share(&self) -> f64 {
+        let left = self.stretches.last().map_or(0.0, |last| {
+            last.expected.leaving_s * costs::EVICTION_CPU_NS / 1e9
+        });
+        self.average(|one| one.expected.refaults_s) * costs::CYCLE_CPU_NS / 1e9 + left
+    }
+
     /// Says what was found.
     fn tell(&mut self) {
         self.told = true;
-        let name = &self.name;
+        let elapsed_s = self.began.elapsed().as_secs_f64();
+        for line in self.lines(elapsed_s) {
+            say!("{line}");
+        }
+    }
+
+    fn lines(&self, elapsed_s: f64) -> Vec<String> {
         let Some(last) = self.stretches.last() else {
-            let seconds = self.began.elapsed().as_secs_f64();
-            match &self.why {
-                Some(why) => say!("{name}: nothing to tell after {seconds:.1} s: {why}"),
-                None => say!(
-                    "{name}: nothing to tell: after {seconds:.1} s it was too short, or too small, to be watched"
-                ),
-            }
-            return;
+            return vec![self.nothing(elapsed_s)];
         };
+        let mut lines = self.held(last);
+        lines.push(self.seen(last, elapsed_s));
+        lines.push(self.cost());
+        if let Some(bytes) = self.budget {
+            let budget = format_bytes(bytes);
+            lines.push(match last.estimate.model.under(bytes as f64) {
+                Some(expected) => format!(
+                    "with a budget of {budget}: about {} pages a second come back, {} of a CPU",
+                    text::refaults(&expected),
+                    text::processor(&expected)
+                ),
+                None => format!("a budget of {budget} would be out of reach"),
+            });
+        }
+        let command = text::quoted_line(&self.words);
+        let run = own_name::get();
+        lines.push(format!("to try: {run} run -- {command}"));
+        let budget = self.suggested_budget();
+        let budget = budget.filter(|_| self.means != Means::None);
+        lines.extend(budget.map(|bytes| {
+            let budget = text::budget_argument(bytes);
+            format!("or: {run} run --budget {budget} -- {command}")
+        }));
+        lines
+    }
+
+    /// Why there is nothing to tell.
+    fn nothing(&self, elapsed_s: f64) -> String {
+        let name = &self.name;
+        let first_s = self.next.as_secs_f64();
+        match &self.why {
+            None if !self.found => format!(
+                "{name}: nothing to tell: in {elapsed_s:.1} s it held less than {} of private anonymous memory",
+                format_bytes(LEAST_BYTES)
+            ),
+            _ if elapsed_s < 2.0 * first_s => format!(
+                "{name}: nothing to tell: it ended after {elapsed_s:.1} s, before the first look of {first_s:.1} s was \
+                 over; in so short a time run evicts nothing, but for a budget"
+            ),
+            Some(why) => format!("{name}: nothing to tell after {elapsed_s:.1} s: {why}"),
+            None => format!("{name}: nothing to tell after {elapsed_s:.1} s: no look was over"),
+        }
+    }
+
+    /// What would have been held.
+    fn held(&self, last: &Stretch) -> Vec<String> {
         let (native, held) = (
             self.average(|one| one.estimate.native_bytes()),
             self.average(|one| one.expected.held_bytes),
         );
-        let of = &last.estimate.name;
-        say!(
-            "{of}: would have held {} instead of {} on average, {:.0} % saved (estimate over {:.0} s)",
-            format_bytes(held as u64),
-            format_bytes(native as u64),
-            ((native - held) / native.max(1.0)).max(0.0) * 100.0,
-            self.looked_s
-        );
-        say!(
-            "when last seen: {} ({} to {}) instead of {}{}",
-            format_bytes(last.expected.held_bytes as u64),
-            format_bytes(last.expected.least_bytes.max(0.0) as u64),
-            format_bytes(last.expected.most_bytes as u64),
+        let is_bound = self.is_bound();
+        let (at_least, at_most) = if is_bound {
+            ("at least ", "at most ")
+        } else {
+            ("", "")
+        };
+        let now = format!(
+            "when last seen: {at_least}{} instead of {}{}",
+            format_bytes(last.expected.held_bytes.max(0.0) as u64),
             format_bytes(last.estimate.native_bytes() as u64),
             going_on(&last.estimate)
         );
-        let refaults = self.average(|one| one.expected.refaults_s);
-        let share = self.average(|one| one.expected.processor_share());
-        say!(
-            "cost: about {} pages a second come back, {:.1} % of a CPU",
-            format_count(refaults.round() as u64),
-            share * 100.0
+        let average = format!(
+            "{}: would have held {at_least}{} instead of {} on average, {at_most}{:.0} % saved",
+            last.estimate.name,
+            format_bytes(held as u64),
+            format_bytes(native as u64),
+            ((native - held) / native.max(1.0)).max(0.0) * 100.0,
         );
-        if let Some(bytes) = self.budget {
-            match last.estimate.model.under(bytes as f64) {
-                Some(expected) => say!(
-                    "with a budget of {}: about {} pages a second come back",
-                    format_bytes(bytes),
-                    format_count(expected.refaults_s.round() as u64)
-                ),
-                None => say!("a budget of {} would be out of reach", format_bytes(bytes)),
-            }
+        vec![average, now]
+    }
+
+    /// When it was looked at, and what it did meanwhile.
+    fn seen(&self, last: &Stretch, elapsed_s: f64) -> String {
+        let stretches = match self.stretches.len() {
+            1 => "one stretch".to_owned(),
+            count => format!("{count} stretches"),
+        };
+        let seen = format!(
+            "looked at for {:.0} s of its {elapsed_s:.0} s, in {stretches}",
+            self.looked_s
+        );
+        match text::load(&last.estimate.seen) {
+            Some(load) if self.stretches.len() == 1 => format!("{seen}, in which {load}"),
+            Some(load) => format!("{seen}; in the last {load}"),
+            None => seen,
         }
-        let command = text::quoted_line(&self.words);
-        say!("to try: {} run -- {command}", own_name::get());
-        if let Some(bytes) = self
-            .suggested_budget()
-            .filter(|_| self.means != Means::None)
-        {
-            let budget = text::budget_argument(bytes);
-            say!("or: {} run --budget {budget} -- {command}", own_name::get());
-        }
+    }
+
+    /// Only bounds are known of some of it.
+    fn is_bound(&self) -> bool {
+        self.stretches.iter().any(|one| one.expected.is_bound)
+    }
+
+    fn cost(&self) -> String {
+        let about = if self.is_bound() { "at most" } else { "about" };
+        format!(
+            "cost: {about} {} pages a second come back, {:.1} % of a CPU",
+            format_count(self.average(|one| one.expected.refaults_s).round() as u64),
+            self.processor_share() * 100.0
+        )
     }
 
     /// Writes the files that were asked for. Nothing here changes the exit status: it is the program's.
@@ -342,6 +423,9 @@ impl Life {
             "signal": signal,
             "watched_s": self.looked_s,
             "average_native_bytes": self.average(|one| one.estimate.native_bytes()) as u64,
+            "average_refaults_s": self.average(|one| one.expected.refaults_s),
+            "average_processor_share": self.processor_share(),
+            "is_bound": self.is_bound(),
             "average_held_bytes": self.average(|one| one.expected.held_bytes) as u64,
             "suggested_budget_bytes": self.suggested_budget(),
             "stretches": stretches.collect::<Vec<Value>>(),
@@ -355,11 +439,5 @@ fn going_on(estimate: &Estimate) -> String {
         return String::new();
     }
     let settled = format_bytes(estimate.model.by_default().held_bytes as u64);
-    match estimate.model.later() {
-        Some(later) => format!(
-            "; going on like this {settled}, all denser {}",
-            format_bytes(later.held_bytes as u64)
-        ),
-        None => format!("; going on like this {settled}"),
-    }
+    format!("; going on like this {settled}")
 }

@@ -15,8 +15,21 @@ use crate::smaps::{self, Vma};
 use std::fs;
 use std::io;
 
-/// What was touched of each mapping at one moment: start, end, bytes.
-pub type Reading = Vec<(u64, u64, u64)>;
+/// What each mapping held at one moment, and what of it was touched since the notes were cleared.
+pub type Reading = Vec<Mapping>;
+
+/// A mapping at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address.
+    pub start: u64,
+    /// First address behind it.
+    pub end: u64,
+    /// Private anonymous memory in it, in bytes.
+    pub held_bytes: u64,
+    /// Of that, what was touched.
+    pub touched_bytes: u64,
+}
 
 /// Whether this user may clear the notes of a process.
 pub fn may_clear(pid: u32) -> io::Result<()> {
@@ -37,17 +50,28 @@ pub fn read(pid: u32) -> io::Result<Reading> {
     Ok(touched.map(reading).collect())
 }
 
-fn reading(vma: &Vma) -> (u64, u64, u64) {
-    let bytes = vma.referenced_bytes.min(vma.anonymous_bytes);
-    (vma.start, vma.end, bytes)
+fn reading(vma: &Vma) -> Mapping {
+    Mapping {
+        start: vma.start,
+        end: vma.end,
+        held_bytes: vma.anonymous_bytes,
+        touched_bytes: vma.referenced_bytes.min(vma.anonymous_bytes),
+    }
 }
 
 /// Bytes touched in a range: of the mappings that lie in it, or begin or end in it.
 pub fn touched_in(reading: &Reading, start: u64, end: u64) -> u64 {
-    let inside = reading
-        .iter()
-        .filter(|(from, to, _)| *from < end && start < *to);
-    inside.map(|(_, _, bytes)| bytes).sum()
+    inside(reading, start, end).map(|m| m.touched_bytes).sum()
+}
+
+/// Bytes held in a range, of those mappings.
+pub fn held_in(reading: &Reading, start: u64, end: u64) -> u64 {
+    inside(reading, start, end).map(|m| m.held_bytes).sum()
+}
+
+fn inside(reading: &Reading, start: u64, end: u64) -> impl Iterator<Item = &Mapping> {
+    let overlaps = move |m: &&Mapping| m.start < end && start < m.end;
+    reading.iter().filter(overlaps)
 }
 
 #[cfg(test)]
@@ -73,9 +97,16 @@ mod tests {
 
     #[test]
     fn mappings_that_overlap_count() {
-        let reading = vec![(0, 10, 1), (10, 20, 2), (30, 40, 4)];
+        let mapping = |start, end, touched_bytes| Mapping {
+            start,
+            end,
+            held_bytes: 10 * touched_bytes,
+            touched_bytes,
+        };
+        let reading = vec![mapping(0, 10, 1), mapping(10, 20, 2), mapping(30, 40, 4)];
         assert_eq!(touched_in(&reading, 10, 20), 2);
         assert_eq!(touched_in(&reading, 5, 35), 7);
+        assert_eq!(held_in(&reading, 5, 35), 70);
         assert_eq!(touched_in(&reading, 20, 30), 0);
     }
 }

@@ -47,7 +47,12 @@ pub enum Touched {
     /// Nothing, and why.
     Unknown(String),
     /// What was touched of each mapping within each time.
-    ByMapping(Vec<Reading>),
+    ByMapping {
+        /// What there was when the notes were cleared.
+        before: Reading,
+        /// One for each time.
+        after: Vec<Reading>,
+    },
     /// For how many seconds single pages were left alone at the end; `None`: all the while.
     ByPage(HashMap<u64, Option<f64>>),
 }
@@ -59,6 +64,8 @@ pub struct Seen {
     pub survey: Survey,
     /// How long was looked, in seconds.
     pub watched_s: f64,
+    /// The share of a CPU that it used meanwhile, if that is known.
+    pub cpu_share: Option<f64>,
     /// The times of [`Touched::ByMapping`], or those to be told of [`Touched::ByPage`], in seconds.
     pub times: Vec<f64>,
     /// What was touched.

@@ -3,25 +3,33 @@
 use crate::estimate::assemble::Estimate;
 use crate::estimate::content::Content;
 use crate::estimate::model::Expected;
-use crate::estimate::seen::Touched;
-use crate::grid;
+use crate::estimate::seen::{Seen, Touched};
+use crate::grid::{self, left, right};
+use crate::help;
 use crate::own_name;
-use crate::size::{format_bytes, format_count};
+use crate::size::{format_bytes, format_count, format_short, short_count};
 use crate::streams::visible;
 
 const PAGE: f64 = 4096.0;
 
-/// Everything that is known.
-pub fn detail(estimate: &Estimate, budget: Option<u64>) -> String {
-    let mut text = head(estimate);
-    text += &ages(estimate);
+/// Everything that is known. `width`: that of the terminal, if there is one; commands are left whole, to be copied.
+pub fn detail(estimate: &Estimate, budget: Option<u64>, width: Option<usize>) -> String {
+    let mut text = in_lines(&head(estimate), width);
+    text += &ages(estimate, width);
     text += "\n";
-    text += &settings(estimate, budget);
+    text += &settings(estimate, budget, width);
     text += "\n";
-    for (name, what) in lines(estimate) {
-        text += &format!("{name:14}{what}\n");
+    for (name, what) in facts(estimate) {
+        text += &in_lines(&format!("{name:14}{what}\n"), width);
+    }
+    for (name, command) in commands(estimate) {
+        text += &format!("{name:14}{command}\n");
     }
     text
+}
+
+fn in_lines(text: &str, width: Option<usize>) -> String {
+    width.map_or_else(|| text.to_owned(), |width| help::wrapped(text, width))
 }
 
 fn head(estimate: &Estimate) -> String {
@@ -34,7 +42,7 @@ fn head(estimate: &Estimate) -> String {
     } = estimate;
     let how = match &seen.touched {
         Touched::Unknown(why) => format!("which pages are used is not known: {}", visible(why)),
-        Touched::ByMapping(_) => format!(
+        Touched::ByMapping { .. } => format!(
             "watched for {:.0} s by the kernel's notes of what was touched, which were cleared once (clear_refs); \
              nothing else was changed",
             seen.watched_s
@@ -45,20 +53,33 @@ fn head(estimate: &Estimate) -> String {
             format_count(idle.len() as u64)
         ),
     };
+    let load = load(seen).map_or(String::new(), |load| format!("meanwhile {load}\n"));
     format!(
-        "{} ({pid}): {} of private anonymous memory, {} of it manageable\n{how}\n",
+        "{} ({pid}): {} of private anonymous memory, {} of it manageable\n{how}\n{load}",
         visible(name),
         format_bytes(model.native_bytes() as u64),
         format_bytes((model.pages() * PAGE) as u64),
     )
 }
 
-/// How much was touched within which time.
-fn ages(estimate: &Estimate) -> String {
+/// How busy it was while it was watched, and what that means for the estimate.
+pub fn load(seen: &Seen) -> Option<String> {
+    let share = seen.cpu_share?;
+    Some(match share {
+        share if share < IDLE => "it was idle: what it touches under load was not seen".to_owned(),
+        share => format!("it used {:.0} % of a CPU", share * 100.0),
+    })
+}
+
+/// A program that uses less of a CPU does nothing.
+const IDLE: f64 = 0.005;
+
+/// For how long how much was left alone.
+fn ages(estimate: &Estimate, width: Option<usize>) -> String {
     let rows = age_rows(estimate).into_iter().map(|(what, bytes, share)| {
         vec![
             what,
-            format_bytes(bytes as u64),
+            format_short(bytes as u64),
             format!("{:.0} %", share * 100.0),
         ]
     });
@@ -66,8 +87,8 @@ fn ages(estimate: &Estimate) -> String {
     match rows.is_empty() {
         true => String::new(),
         false => {
-            let headings = [("TOUCHED", true), ("MEMORY", false), ("SHARE", false)];
-            format!("\n{}", grid::aligned(&headings, true, rows))
+            let headings = [left("UNTOUCHED FOR"), right("MEMORY"), right("SHARE")];
+            format!("\n{}", grid::fitted(&headings, rows, width))
         }
     }
 }
@@ -83,23 +104,21 @@ pub fn age_rows(estimate: &Estimate) -> Vec<(String, f64, f64)> {
         .into_iter()
         .filter(|time| *time < last * 0.9);
     let mut rows = Vec::new();
-    let mut before = 0.0;
+    let (mut before, mut from) = (0.0, String::new());
     for time in told.chain([last]) {
         let within = model.touched_pages(time);
-        let what = match before {
-            0.0 => format!("within {}", seconds(time)),
-            _ => format!("before that, within {}", seconds(time)),
+        let to = seconds(time);
+        let what = match from.is_empty() {
+            true => format!("less than {to}"),
+            false => format!("{from} to {to}"),
         };
-        rows.push((
-            what,
-            (within - before).max(0.0) * PAGE,
-            (within - before).max(0.0) / pages.max(1.0),
-        ));
-        before = within;
+        let pages_then = (within - before).max(0.0);
+        rows.push((what, pages_then * PAGE, pages_then / pages.max(1.0)));
+        (before, from) = (within, to);
     }
     let rest = (pages - before).max(0.0);
     rows.push((
-        "not while watched".to_owned(),
+        format!("{from} or more"),
         rest * PAGE,
         rest / pages.max(1.0),
     ));
@@ -115,34 +134,37 @@ fn seconds(seconds: f64) -> String {
 }
 
 /// What would be held with which settings.
-fn settings(estimate: &Estimate, budget: Option<u64>) -> String {
+fn settings(estimate: &Estimate, budget: Option<u64>, width: Option<usize>) -> String {
     let model = &estimate.model;
     let mut rows = Vec::new();
     if estimate.knows_ages() {
         rows.push(row(estimate, "default", &model.by_default()));
         if let Some(later) = model.later() {
-            rows.push(row(estimate, "default, all denser", &later));
+            rows.push(row(estimate, "default, denser", &later));
         }
     }
     for bytes in budgets(estimate, budget) {
         let name = format!("--budget {}", budget_argument(bytes));
         rows.push(match model.under(bytes as f64) {
             Some(expected) => row(estimate, &name, &expected),
-            None => vec![name, "out of reach".to_owned()],
+            None => [&*name, "out of", "reach"].map(str::to_owned).to_vec(),
         });
     }
-    rows.push(row(estimate, "least possible", &model.least()));
+    rows.push(row(estimate, LEAST, &model.least()));
     let headings = [
-        ("SETTINGS", true),
-        ("HOLDS", false),
-        ("95 % BETWEEN", false),
-        ("SAVES", false),
-        ("SHARE", false),
-        ("BACK/S", false),
-        ("CPU", false),
+        left("SETTINGS"),
+        right("HOLDS"),
+        right("BETWEEN"),
+        right("SAVES"),
+        right("SHARE"),
+        right("BACK/S"),
+        right("CPU"),
     ];
-    grid::aligned(&headings, true, rows)
+    grid::fitted(&headings, rows, width)
 }
+
+/// The row of what would be held if everything were compressed.
+const LEAST: &str = "least possible";
 
 /// The budgets to be told of: that which was asked for, and the one to try.
 pub fn budgets(estimate: &Estimate, asked: Option<u64>) -> Vec<u64> {
@@ -155,33 +177,52 @@ pub fn budgets(estimate: &Estimate, asked: Option<u64>) -> Vec<u64> {
 fn row(estimate: &Estimate, name: &str, expected: &Expected) -> Vec<String> {
     let native = estimate.native_bytes();
     let saved = native - expected.held_bytes;
-    let is_least = name == "least possible";
-    let mib = |bytes: f64| format!("{:.1}", bytes.max(0.0) / (1 << 20) as f64);
+    let short = |bytes: f64| format_short(bytes.max(0.0) as u64);
+    let (refaults, processor) = match name {
+        LEAST => ("–".to_owned(), "–".to_owned()),
+        _ => (refaults(expected), processor(expected)),
+    };
     vec![
         name.to_owned(),
-        format_bytes(expected.held_bytes.max(0.0) as u64),
+        match expected.is_bound {
+            true => format!("≥{}", short(expected.held_bytes)),
+            false => short(expected.held_bytes),
+        },
         match expected.most_bytes > expected.least_bytes {
             true => format!(
-                "{}–{} MiB",
-                mib(expected.least_bytes),
-                mib(expected.most_bytes)
+                "{}–{}",
+                short(expected.least_bytes),
+                short(expected.most_bytes)
             ),
             false => "–".to_owned(),
         },
-        match saved > 0.0 {
-            true => format_bytes(saved as u64),
-            false => "nothing".to_owned(),
+        match (saved > 0.0, expected.is_bound) {
+            (true, true) => format!("≤{}", short(saved)),
+            (true, false) => short(saved),
+            (false, _) => "nothing".to_owned(),
         },
         format!("{:.0} %", (saved / native.max(1.0)).max(0.0) * 100.0),
-        match is_least {
-            true => "–".to_owned(),
-            false => format_count(expected.refaults_s.round() as u64),
-        },
-        match is_least {
-            true => "–".to_owned(),
-            false => format!("{:.1} %", expected.processor_share() * 100.0),
-        },
+        refaults,
+        processor,
     ]
+}
+
+/// Pages that come back in a second, or that it is no more.
+pub fn refaults(expected: &Expected) -> String {
+    let count = short_count(expected.refaults_s.round() as u64);
+    match expected.is_bound {
+        true => format!("≤{count}"),
+        false => count,
+    }
+}
+
+/// The share of a CPU that compression costs, or that it is no more.
+pub fn processor(expected: &Expected) -> String {
+    match (expected.processor_share() * 100.0, expected.is_bound) {
+        (share, _) if share >= 99.95 => ">100 %".to_owned(),
+        (share, true) => format!("≤{share:.1} %"),
+        (share, false) => format!("{share:.1} %"),
+    }
 }
 
 /// A budget as the option takes it.
@@ -192,7 +233,7 @@ pub fn budget_argument(bytes: u64) -> String {
     }
 }
 
-fn lines(estimate: &Estimate) -> Vec<(&'static str, String)> {
+fn facts(estimate: &Estimate) -> Vec<(&'static str, String)> {
     let model = &estimate.model;
     let mut lines = vec![
         ("content", content(&estimate.content, estimate)),
@@ -203,6 +244,21 @@ fn lines(estimate: &Estimate) -> Vec<(&'static str, String)> {
         ),
     ];
     if estimate.knows_ages() {
+        let watched = seconds(estimate.seen.watched_s);
+        let longer = seconds(estimate.seen.watched_s * 6.0);
+        lines.push((
+            "not seen",
+            match model.by_default().is_bound {
+                true => format!(
+                    "ever more was touched in {watched}, so ≥ and ≤ are bounds; to see more: --watch {}",
+                    longer.replace(' ', "").replace("min", "m")
+                ),
+                false => format!(
+                    "what is used less often than every {watched}: it would come back; to see more: --watch {}",
+                    longer.replace(' ', "").replace("min", "m")
+                ),
+            },
+        ));
         lines.push((
             "reached",
             match model.settles_quickly() {
@@ -216,22 +272,25 @@ fn lines(estimate: &Estimate) -> Vec<(&'static str, String)> {
     }
     if let Some(why) = &estimate.unfit {
         lines.push(("but", format!("run would not manage it: it is {why}")));
-        return lines;
-    }
-    let command = quoted_line(&estimate.command_line);
-    let budget = model.suggested_budget().filter(|_| estimate.knows_ages());
-    lines.push(("to try", format!("{} run -- {command}", own_name::get())));
-    if let Some(bytes) = budget {
-        lines.push((
-            "or",
-            format!(
-                "{} run --budget {} -- {command}",
-                own_name::get(),
-                budget_argument(bytes)
-            ),
-        ));
     }
     lines
+}
+
+/// What to type.
+fn commands(estimate: &Estimate) -> Vec<(&'static str, String)> {
+    if estimate.unfit.is_some() {
+        return Vec::new();
+    }
+    let command = quoted_line(&estimate.command_line);
+    let run = own_name::get();
+    let budget = estimate.model.suggested_budget();
+    let budget = budget.filter(|_| estimate.knows_ages());
+    let with_budget = budget.map(|bytes| {
+        let budget = budget_argument(bytes);
+        ("or", format!("{run} run --budget {budget} -- {command}"))
+    });
+    let first = ("to try", format!("{run} run -- {command}"));
+    [first].into_iter().chain(with_budget).collect()
 }
 
 fn content(content: &Content, estimate: &Estimate) -> String {
@@ -298,8 +357,13 @@ fn quoted(word: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+    use crate::estimate::model::{Group, Model};
+    use crate::estimate::survey::Survey;
+    use coldpress_codec::CodecKind;
+    use coldpress_eval::Fate;
+    use coldpress_storage::StorageKind;
 
     #[test]
     fn words_are_quoted_where_a_shell_would_take_them_apart() {
@@ -319,5 +383,78 @@ mod tests {
         assert_eq!(seconds(0.25), "250 ms");
         assert_eq!(seconds(60.2), "1 min");
         assert_eq!(seconds(10.0), "10 s");
+    }
+
+    /// As large as it may be, and a process of a long name.
+    pub fn largest(is_bound: bool) -> Estimate {
+        let content = Content::of((0..1000).map(|n| Fate::Stored(500 + n % 2000)), 1.0);
+        let growth = if is_bound { 1.0 } else { 0.0 };
+        let group = Group {
+            pages: 200e9 / 4096.0 * 5.0,
+            touched: vec![0.01, 0.01 + growth * 0.2, 0.01 + growth * 0.7],
+            fresh: vec![0.0; 3],
+            content,
+        };
+        let model = Model {
+            unmanaged_bytes: 1e9,
+            times: vec![1.0, 5.0, 10.0],
+            groups: vec![group],
+            windows: 4.0,
+            aged_sample: None,
+            anew: Some(0.5),
+        };
+        Estimate {
+            pid: 4_194_304,
+            name: "a-program-of-15".to_owned(),
+            command_line: vec!["x".repeat(400)],
+            unfit: None,
+            seen: Seen {
+                survey: Survey::default(),
+                watched_s: 10.0,
+                cpu_share: Some(0.0),
+                times: model.times.clone(),
+                touched: Touched::ByMapping {
+                    before: Vec::new(),
+                    after: Vec::new(),
+                },
+            },
+            storing: crate::estimate::content::storing(CodecKind::best(), StorageKind::default()),
+            content,
+            packing: 1.0,
+            model,
+        }
+    }
+
+    #[test]
+    fn it_fits_a_terminal() {
+        for is_bound in [false, true] {
+            let text = detail(&largest(is_bound), Some(800 << 30), Some(80));
+            let is_command = |line: &&str| line.starts_with("to try ") || line.starts_with("or  ");
+            let lines = text.lines().filter(|line| !is_command(line));
+            let widest = lines.max_by_key(|line| line.chars().count());
+            assert!(widest.unwrap().chars().count() <= 80, "{text}");
+            assert_eq!(text.contains(" ≥"), is_bound, "{text}");
+            for words in ["it was idle", "1 s to 10 s", "10 s or more", "--watch 1m"] {
+                assert!(text.contains(words), "{words}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_would_be_more_than_a_cpu_is_no_number() {
+        let expected = Expected {
+            refaults_s: 26_000.0,
+            ..Expected::default()
+        };
+        assert_eq!(processor(&expected), ">100 %");
+        let bound = Expected {
+            refaults_s: 100.0,
+            is_bound: true,
+            ..Expected::default()
+        };
+        assert_eq!(
+            (refaults(&bound), processor(&bound)),
+            ("≤100".to_owned(), "≤0.5 %".to_owned())
+        );
     }
 }

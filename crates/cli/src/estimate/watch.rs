@@ -13,6 +13,7 @@ use crate::estimate::by_page::by_page;
 use crate::estimate::referenced::{self, Reading};
 use crate::estimate::seen::{Seen, Subject, Touched, pause, times};
 use crate::estimate::survey::Survey;
+use crate::process;
 use crate::progress::Bar;
 use crate::refusal::Refusal;
 use std::time::{Duration, Instant};
@@ -53,6 +54,7 @@ pub fn watch(
                 Ok(Seen {
                     survey: Survey::take(subject.pid, &subject.process)?,
                     watched_s: 0.0,
+                    cpu_share: None,
                     times: Vec::new(),
                     touched: Touched::Unknown(UNWANTED.to_owned()),
                 })
@@ -66,6 +68,10 @@ pub fn watch(
 pub struct Readings {
     times: Vec<Duration>,
     began: Instant,
+    /// CPU time that the process had used by then, in seconds.
+    cpu_before_s: Option<f64>,
+    /// What each mapping held by then.
+    before: Reading,
     taken: Vec<(f64, Reading)>,
     /// Why there are none.
     why: Option<String>,
@@ -84,6 +90,8 @@ impl Readings {
         Self {
             times: times(watch),
             began: Instant::now(),
+            cpu_before_s: process::cpu_time_s(pid),
+            before: referenced::read(pid).unwrap_or_default(),
             taken: Vec::new(),
             why,
         }
@@ -108,19 +116,26 @@ impl Readings {
     pub fn finish(self, subject: &Subject) -> Result<Seen, Refusal> {
         let survey = Survey::take(subject.pid, &subject.process)?;
         let watched_s = self.began.elapsed().as_secs_f64();
-        let (times, readings) = self.taken.into_iter().unzip();
+        let used_s = self.cpu_before_s.zip(process::cpu_time_s(subject.pid));
+        let cpu_share = used_s.map(|(before, now)| (now - before).max(0.0) / watched_s.max(0.01));
+        let (times, after) = self.taken.into_iter().unzip();
         Ok(match self.why {
             Some(why) => Seen {
                 survey,
                 watched_s: 0.0,
+                cpu_share: None,
                 times: Vec::new(),
                 touched: Touched::Unknown(why),
             },
             None => Seen {
                 survey,
                 watched_s,
+                cpu_share,
                 times,
-                touched: Touched::ByMapping(readings),
+                touched: Touched::ByMapping {
+                    before: self.before,
+                    after,
+                },
             },
         })
     }
