@@ -18,6 +18,7 @@ use clap::Args;
 use coldpress_interface::figures::Figures;
 use coldpress_interface::statistics::Statistics;
 use serde_json::{Map, Value, json};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Arguments of `coldpress status`.
 #[derive(Debug, Args)]
@@ -226,8 +227,18 @@ fn print_table(
             false => print(&format!("{:#}\n", json!(objects))),
         }
     } else {
-        print(&table(seen, &columns, arguments))
+        print(&table(seen, &columns, arguments))?;
+        let is_read = help::table_width().is_some() && !arguments.raw;
+        if is_read && columns.iter().any(|c| c.name == "SAVED") && seen.iter().any(takes_more) {
+            say!("SAVED below 0: the pager takes more than it saves, so far");
+        }
+        Ok(())
     }
+}
+
+/// Whether a program holds more than it would natively.
+fn takes_more(s: &&Statistics) -> bool {
+    s.total_bytes.load(Relaxed) > s.content_bytes.load(Relaxed)
 }
 
 fn object(s: &Statistics, columns: &[&'static Column]) -> Value {

@@ -100,6 +100,31 @@ fn a_live_process_is_shown() {
     assert_eq!(one["pid"], pid);
 }
 
+/// A program that was started a moment ago had a negative SAVED, and nobody said what that is.
+#[test]
+fn a_negative_saving_is_explained_where_somebody_reads_it() {
+    let directory = directory("negative");
+    let process = Sleeper::new();
+    let pid = process.pid();
+    // It holds 60 MiB, and would natively hold nothing.
+    let page = statistics_page(VERSION, pid, start_time(pid));
+    run_file(&directory, pid, &page);
+    let told = |columns: Option<&str>, arguments: &[&str]| {
+        let mut command = coldpress();
+        command.arg("status").args(arguments);
+        command.env("COLDPRESS_STATISTICS_DIR", directory.path("s"));
+        columns.map(|columns| command.env("COLUMNS", columns));
+        let output = command.output().unwrap();
+        assert!(stdout(&output).contains("60.0"), "{}", stdout(&output));
+        stderr(&output).contains("SAVED below 0: the pager takes more than it saves")
+    };
+    let pid = pid.to_string();
+    let table = [&*pid, "-o", "TOTAL,SAVED"];
+    assert!(told(Some("80"), &table));
+    assert!(!told(None, &table), "a program reads it");
+    assert!(!told(Some("80"), &[&pid, "-o", "TOTAL"]));
+}
+
 #[test]
 fn slots_that_do_not_fit_their_process_are_not_believed() {
     let directory = directory("bad");
