@@ -62,10 +62,14 @@ pub fn estimate(arguments: &EstimateArguments) -> Result<u8, Refusal> {
         );
     } else {
         print(&table(&estimates, help::table_width()))?;
-        let is_least = |one: &Estimate| !one.knows_ages() || one.model.by_default().is_bound;
-        if estimates.iter().any(is_least) {
+        if estimates.iter().any(|one| !one.knows_ages()) {
+            say!("HOLDS with a ≥ is the least possible: which pages are used is not known there");
+        }
+        let is_guess = |one: &Estimate| one.knows_ages() && one.model.by_default().is_bound;
+        if estimates.iter().any(is_guess) {
             say!(
-                "HOLDS with a ≥ is the least: which pages are used is not known, or not all of it"
+                "HOLDS with a ~ is a guess: not seen for long enough; its bounds: {} estimate PID",
+                own_name::get()
             );
         }
         for one in &estimates {
@@ -160,9 +164,10 @@ fn table(estimates: &[Estimate], width: Option<usize>) -> String {
         let expected = estimate.model.by_default();
         let native = estimate.native_bytes();
         let saved = saving(estimate).max(0.0);
-        let least = match estimate.knows_ages() && !expected.is_bound {
-            true => "",
-            false => "≥",
+        let least = match (estimate.knows_ages(), expected.is_bound) {
+            (false, _) => "≥",
+            (true, true) => "~",
+            (true, false) => "",
         };
         let budget = estimate.model.suggested_budget();
         let budget = budget.filter(|_| estimate.knows_ages() && estimate.unfit.is_none());

@@ -37,7 +37,8 @@ looked at in stretches of 1 s, 2 s, 4 s and so on, up to --watch, of whichever o
 that ends within a second has no estimate; the stretch that a program's end cuts off is lost, so use a small --watch for \
 a short one. The exit status is the program's.
 
-HOLDS ≥, BACK/S ≤: only bounds are known, because ever more was touched while it was watched. --watch 5m sees more.";
+HOLDS ~, BACK/S ≤: much was touched that had been idle; how often that happens was not seen. HOLDS is then a guess, \
+BETWEEN has its bounds, and no more comes back than BACK/S. --watch 5m sees more.";
 
 /// Arguments of `coldpress estimate`. Their comments are the help text.
 #[derive(Debug, Args)]

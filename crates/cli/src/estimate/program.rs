@@ -329,20 +329,24 @@ impl Life {
             self.average(|one| one.estimate.native_bytes()),
             self.average(|one| one.expected.held_bytes),
         );
-        let is_bound = self.is_bound();
-        let (at_least, at_most) = if is_bound {
-            ("at least ", "at most ")
-        } else {
-            ("", "")
+        let about = if self.is_bound() { "about " } else { "" };
+        let expected = &last.expected;
+        let between = match expected.is_bound {
+            true => format!(
+                " ({} to {})",
+                format_bytes(expected.least_bytes.max(0.0) as u64),
+                format_bytes(expected.most_bytes.max(0.0) as u64)
+            ),
+            false => String::new(),
         };
         let now = format!(
-            "when last seen: {at_least}{} instead of {}{}",
-            format_bytes(last.expected.held_bytes.max(0.0) as u64),
+            "when last seen: {}{between} instead of {}{}",
+            format_bytes(expected.held_bytes.max(0.0) as u64),
             format_bytes(last.estimate.native_bytes() as u64),
             going_on(&last.estimate)
         );
         let average = format!(
-            "{}: would have held {at_least}{} instead of {} on average, {at_most}{:.0} % saved",
+            "{}: would have held {about}{} instead of {} on average, {about}{:.0} % saved",
             last.estimate.name,
             format_bytes(held as u64),
             format_bytes(native as u64),

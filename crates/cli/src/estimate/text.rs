@@ -185,7 +185,7 @@ fn row(estimate: &Estimate, name: &str, expected: &Expected) -> Vec<String> {
     vec![
         name.to_owned(),
         match expected.is_bound {
-            true => format!("≥{}", short(expected.held_bytes)),
+            true => format!("~{}", short(expected.held_bytes)),
             false => short(expected.held_bytes),
         },
         match expected.most_bytes > expected.least_bytes {
@@ -197,7 +197,7 @@ fn row(estimate: &Estimate, name: &str, expected: &Expected) -> Vec<String> {
             false => "–".to_owned(),
         },
         match (saved > 0.0, expected.is_bound) {
-            (true, true) => format!("≤{}", short(saved)),
+            (true, true) => format!("~{}", short(saved)),
             (true, false) => short(saved),
             (false, _) => "nothing".to_owned(),
         },
@@ -250,7 +250,7 @@ fn facts(estimate: &Estimate) -> Vec<(&'static str, String)> {
             "not seen",
             match model.by_default().is_bound {
                 true => format!(
-                    "ever more was touched in {watched}, so ≥ and ≤ are bounds; to see more: --watch {}",
+                    "how often what was touched in {watched} is touched again: ~ is a guess between bounds, ≤ a bound; to see more: --watch {}",
                     longer.replace(' ', "").replace("min", "m")
                 ),
                 false => format!(
@@ -433,7 +433,7 @@ pub mod tests {
             let lines = text.lines().filter(|line| !is_command(line));
             let widest = lines.max_by_key(|line| line.chars().count());
             assert!(widest.unwrap().chars().count() <= 80, "{text}");
-            assert_eq!(text.contains(" ≥"), is_bound, "{text}");
+            assert_eq!(text.contains(" ~"), is_bound, "{text}");
             for words in ["it was idle", "1 s to 10 s", "10 s or more", "--watch 1m"] {
                 assert!(text.contains(words), "{words}: {text}");
             }
