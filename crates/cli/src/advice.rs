@@ -1,12 +1,13 @@
 //! The budget to try, where the one in force is too small or keeps the program waiting.
 //!
-//! The messages of a running program (`notices`), `status` and the summary of `run` (`closing`) all take it from here, so
-//! that at one time there is one number. It is the larger of two:
+//! The messages of a running program (`notices`), `status` and the summary of `run` (`closing`) all take it from
+//! here, so that at one time there is one number. It is the larger of two:
 //!
-//! * What was held above the budget in force, and a thirty-second more, since the pager begins to evict that far below a
-//!   budget. A peak from before the budget was lowered says nothing of it and does not count.
-//! * The middle between the budget and what the program holds natively. Where everything is compressed that can be, the
-//!   memory held is the least that is possible, and a program that holds the least waits for its pages most of the time.
+//! * What was held above the budget in force, and a thirty-second more, since the pager begins to evict that far
+//!   below a budget. A peak from before the budget was lowered says nothing of it and does not count.
+//! * The middle between the budget and what the program holds natively. Where everything is compressed that can be,
+//!   the memory held is the least that is possible, and a program that holds the least waits for its pages most of
+//!   the time.
 //!
 //! The least budget that works well is known only after a try.
 
@@ -71,8 +72,8 @@ impl Advice {
     }
 }
 
-/// A budget as it is typed, of at least so much and less than the native size: in round numbers, where there is room for
-/// them.
+/// A budget as it is typed, of at least so much and less than the native size: in round numbers, where there is room
+/// for them.
 fn typed(bytes: u64, native_bytes: u64) -> Option<String> {
     let exact = || format!("{}M", bytes.div_ceil(1 << 20));
     let is_less = |text: &String| parse_bytes(text).is_some_and(|bytes| bytes < native_bytes);

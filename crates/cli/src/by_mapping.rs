@@ -1,9 +1,9 @@
 //! A process's memory, held and content, by mapping: what the kernel says is in place, joined with what the pager
 //! remembers.
 //!
-//! Every page that the process holds is in one line: of a mapping that the pager manages, of what it does not manage, of
-//! compressed storage, or of the pager itself. So the lines add up to what is held in all, which the budget limits, and
-//! to the content, which is what the process would hold natively.
+//! Every page that the process holds is in one line: of a mapping that the pager manages, of what it does not manage,
+//! of compressed storage, or of the pager itself. So the lines add up to what is held in all, which the budget
+//! limits, and to the content, which is what the process would hold natively.
 
 use crate::ask;
 use crate::smaps::{self, Vma};

@@ -343,8 +343,8 @@ mod tests {
         );
     }
 
-    /// Messages took what was held at the moment, `status` and the summary what had been held at most, and a program that
-    /// was asked for its status had no suggestion in its summary: up to three numbers in one run.
+    /// Messages took what was held at the moment, `status` and the summary what had been held at most, and a program
+    /// that was asked for its status had no suggestion in its summary: up to three numbers in one run.
     #[test]
     fn messages_status_and_summary_suggest_one_budget() {
         let number = |lines: &[String]| -> Vec<String> {

@@ -491,8 +491,8 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// A program that reads its data was foretold 139 % of a CPU, where a run took 6 %: pages that it filled for the first time
-/// were taken for ones that come back.
+/// A program that reads its data was foretold 139 % of a CPU, where a run took 6 %: pages that it filled for the
+/// first time were taken for ones that come back.
 #[test]
 fn a_program_that_fills_memory_is_not_taken_for_one_that_refaults() {
     let directory = Directory::new("estimate-growing");

@@ -370,8 +370,8 @@ fn one_process_is_shown_by_mapping_and_by_age() {
     );
 }
 
-/// Each column of the table of memory has its sum in the last line. (It had the program's pages in its first line, above
-/// lines that counted storage and the pager, too.)
+/// Each column of the table of memory has its sum in the last line. (It had the program's pages in its first line,
+/// above lines that counted storage and the pager, too.)
 fn adds_up(text: &str) {
     let table = text.lines().skip_while(|line| !line.contains(" HELD "));
     let numbers = |line: &str| -> Vec<u64> {

@@ -89,8 +89,8 @@ fn tables(size: &Size, scale: &Scale, width: Option<usize>) -> String {
     in_parts(&rows, &PARTS, width)
 }
 
-/// Tables of the same rows, one for each part, each row with its first cell. What is printed with a figure for each column
-/// of all parts is in the order of them.
+/// Tables of the same rows, one for each part, each row with its first cell. What is printed with a figure for each
+/// column of all parts is in the order of them.
 fn in_parts(rows: &[Vec<String>], parts: &[Part], width: Option<usize>) -> String {
     let mut text = String::new();
     let mut from = 1;

@@ -12,11 +12,12 @@
 //! (P. J. Denning, "The working set model for program behavior", 1968: the miss rate is the derivative of the working
 //! set's size). Both hold for a program that goes on as it did while it was watched, and for no other.
 //!
-//! What is touched for the first time is no refault: pages that have come while the program was watched do not count for
-//! the slope. And two things bound it, whatever was seen. Without a budget the pager makes the cold age longer when more
-//! come back than it allows, so no more do for long. Where no age that was watched is long enough, nobody knows which it
-//! chooses: as much is held as at the shortest, or everything, and only these bounds are told. The wake of a set that was
-//! idle for long is seen once in a watch, and whether it wakes each minute or each day is not. Under a budget a program that waits for pages touches fewer.
+//! What is touched for the first time is no refault: pages that have come while the program was watched do not count
+//! for the slope. And two things bound it, whatever was seen. Without a budget the pager makes the cold age longer
+//! when more come back than it allows, so no more do for long. Where no age that was watched is long enough, nobody
+//! knows which it chooses: as much is held as at the shortest, or everything, and only these bounds are told. The
+//! wake of a set that was idle for long is seen once in a watch, and whether it wakes each minute or each day is not.
+//! Under a budget a program that waits for pages touches fewer.
 
 use crate::anonymous_pages::PAGE_BYTES;
 use crate::estimate::content::Content;
@@ -467,8 +468,8 @@ mod tests {
         );
     }
 
-    /// A program that read its data was foretold 139 % of a CPU, where a run took 6 %: each page that it filled was taken
-    /// for one that comes back.
+    /// A program that read its data was foretold 139 % of a CPU, where a run took 6 %: each page that it filled was
+    /// taken for one that comes back.
     #[test]
     fn what_is_filled_for_the_first_time_comes_not_back() {
         let mut growing = model(0.0, &[0.25, 0.5, 1.0, 2.0]);
