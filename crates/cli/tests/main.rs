@@ -6,6 +6,7 @@ mod bench_cache;
 mod capture;
 mod disk;
 mod disk_backing;
+mod disk_info;
 mod doctor;
 mod estimate;
 mod eval;

@@ -124,7 +124,7 @@ impl Disk {
         })
     }
 
-    fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Shared {
         &self.volume.shared
     }
 

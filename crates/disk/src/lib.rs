@@ -43,6 +43,7 @@ mod dense_tables;
 mod disk;
 mod error;
 mod frames;
+mod info;
 mod io_counts;
 mod lock;
 mod machine;
@@ -64,6 +65,7 @@ pub use cache::{
 };
 pub use disk::{Disk, LEAST_LIMIT_BYTES, Options};
 pub use error::{CreateError, IoError, SnapshotError};
+pub use info::ProcessTimes;
 pub use recompress::Recompressed;
 pub use statistics::Statistics;
 pub use volume::{Extent, Volume};

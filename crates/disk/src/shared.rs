@@ -14,6 +14,7 @@ use crate::machine::Machine;
 use crate::wake_up::WakeUp;
 use coldpress_codec::{AnyCodec, CodecKind};
 use coldpress_engine::evictor::{EngineSource, Level, Source};
+use coldpress_engine::metrics::TaskTimes;
 use coldpress_engine::queues::ACTIVE_GENERATIONS;
 use coldpress_engine::vmo::Vmos;
 use coldpress_engine::{Engine, Place, Reclaimer, Trigger, Tunables};
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     /// After `vmos`, whose codec refers to them.
     pub(crate) tables: Tables,
     pub(crate) io: IoCounts,
+    /// What clients' reads and writes of parts of pages took, and decompressing within.
+    pub(crate) times: TaskTimes,
     /// Tells the scanner that there is something to do.
     pub(crate) wake_up: WakeUp,
     backlog_pages: u64,
@@ -84,6 +87,7 @@ impl Shared {
             machine,
             tables: Tables::default(),
             io: IoCounts::default(),
+            times: TaskTimes::new(),
             wake_up: WakeUp::default(),
             backlog_pages: (ways.backlog_bytes / 4096).max(STEP_PAGES),
             written: AtomicU64::new(0),

@@ -53,10 +53,10 @@ impl Volume {
         self.check(offset, buffer.len() as u64)?;
         let shared = &*self.shared;
         let mut context = shared.contexts.borrow();
-        let done =
-            shared
-                .vmos
-                .read_stored(&shared.machine, context.worker(), self.vmo, offset, buffer);
+        let (machine, vmos) = (&shared.machine, &shared.vmos);
+        let done = context.worker().timed(machine, &shared.times, |worker| {
+            vmos.read_stored(machine, worker, self.vmo, offset, buffer)
+        });
         if done.is_err() {
             count(&shared.io.failed_reads, 1);
         }
@@ -97,9 +97,12 @@ impl Volume {
                 Some(content) => shared
                     .vmos
                     .overwrite(&shared.machine, self.vmo, page, content),
-                None => shared
-                    .vmos
-                    .write(&shared.machine, context.worker(), self.vmo, at, piece),
+                None => {
+                    let (machine, vmos) = (&shared.machine, &shared.vmos);
+                    context.worker().timed(machine, &shared.times, |worker| {
+                        vmos.write(machine, worker, self.vmo, at, piece)
+                    })
+                }
             };
             match written {
                 Ok(()) => break,

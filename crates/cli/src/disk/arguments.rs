@@ -55,6 +55,9 @@ pub enum DiskCommand {
     Serve(ServeArguments),
     /// Show the disks that are served, or one of them
     Status(StatusArguments),
+    /// Show how compression is doing (zx_info_kmem_stats_compression of RFC-0219), and what clients
+    /// waited for it
+    Info(TargetArguments),
     /// Make a snapshot, served read-only at once as an export of this name
     Snapshot(NamedArguments),
     /// Drop a snapshot; clients that read it get errors from then on

@@ -2,6 +2,7 @@
 
 use super::arguments::{DiskCommand, StatusArguments, TargetArguments};
 use super::figures;
+use super::info;
 use super::place::{self, Served};
 use super::protocol::{self, Answer, Request};
 use crate::help;
@@ -81,12 +82,14 @@ pub fn order(command: &DiskCommand) -> Result<(), Refusal> {
     let told = ask(&disk, &request)?;
     match target.json {
         true => print(&format!("{told:#}\n")),
+        false if request == Request::Info => print(&info::lines(&told)),
         false => print(&format!("{}: {}\n", disk.name, told_of(&request, &told))),
     }
 }
 
 fn request_of(command: &DiskCommand) -> (&TargetArguments, Request) {
     match command {
+        DiskCommand::Info(target) => (target, Request::Info),
         DiskCommand::Snapshot(of) => {
             let name = of.name.clone();
             (&of.target, Request::Snapshot { name })
@@ -110,7 +113,7 @@ fn request_of(command: &DiskCommand) -> (&TargetArguments, Request) {
 fn told_of(request: &Request, told: &Value) -> String {
     let number = |key: &str| told[key].as_u64().unwrap_or(0);
     match request {
-        Request::Status => String::new(),
+        Request::Status | Request::Info | Request::GetInfo { .. } => String::new(),
         Request::Snapshot { name } => format!("snapshot {name} is served"),
         Request::Drop { name } => format!("snapshot {name} is dropped"),
         Request::Compact => format!("{} frames fewer", format_count(number("pages_compacted"))),

@@ -5,6 +5,7 @@
 
 use super::content::Content;
 use super::figures;
+use super::info;
 use super::protocol::{self, Answer, Request};
 use crate::refusal::Refusal;
 use coldpress_disk::Recompressed;
@@ -93,6 +94,8 @@ impl Control {
         let disk = self.content.disk();
         let done = match request {
             Request::Status => Ok(self.status()),
+            Request::Info => Ok(info::to_json(&self.name, disk)),
+            Request::GetInfo { topic, room } => info::answer(disk, *topic, *room),
             Request::Snapshot { name } => self.snapshot(name),
             Request::Drop { name } => {
                 let dropped = disk.drop_snapshot(name);

@@ -4,7 +4,7 @@
 //!   coldpress disk serve ── clients: NBD on a Unix socket or a loopback address (exports: the disk, its snapshots)
 //!        ▲                     (`serve.rs`, `together.rs`, `exports.rs`)
 //!        │ control socket: one line of JSON each way, one request a connection (`protocol.rs`, `control.rs`)
-//!   coldpress disk status, snapshot, drop, compact, reset, limit, idle, flush, recompress (`ask.rs`)
+//!   coldpress disk status, info, snapshot, drop, compact, reset, limit, idle, flush, recompress (`ask.rs`)
 //! ```
 
 mod arguments;
@@ -13,6 +13,7 @@ mod content;
 mod control;
 mod exports;
 mod figures;
+mod info;
 mod place;
 mod protocol;
 mod serve;

@@ -15,17 +15,33 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is asked of a disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
+#[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     Status,
-    Snapshot { name: String },
-    Drop { name: String },
+    Info,
+    /// A query of `coldpress_info.h`: its topic, and how many bytes there is room for.
+    GetInfo {
+        topic: u32,
+        room: u32,
+    },
+    Snapshot {
+        name: String,
+    },
+    Drop {
+        name: String,
+    },
     Compact,
-    Reset { force: bool },
-    Limit { bytes: Option<u64> },
+    Reset {
+        force: bool,
+    },
+    Limit {
+        bytes: Option<u64>,
+    },
     Idle,
     Flush,
-    Writeback { which: Pages },
+    Writeback {
+        which: Pages,
+    },
     Recompress,
 }
 
@@ -67,6 +83,10 @@ mod tests {
             (
                 Request::Snapshot { name: "a".into() },
                 r#"{"command":"snapshot","name":"a"}"#,
+            ),
+            (
+                Request::GetInfo { topic: 7, room: 8 },
+                r#"{"command":"get_info","topic":7,"room":8}"#,
             ),
             (
                 Request::Limit { bytes: None },
