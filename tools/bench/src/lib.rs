@@ -13,11 +13,12 @@
 //! | `group` | a job that needs more than its memory group allows |
 //! | `estimate` | whether `coldpress estimate` foretells what `coldpress run` then holds |
 //! | `watch` | a compiler that waits for files to change |
+//! | `disk` | the compressed RAM disk beside kernel zram, nbdkit and a plain file |
 //! | `stepwise`, `machine` | their programs, steered and watched from outside; what they ran on |
 //! | `run` | real programs: coldpress and kernel zram in turns, at the same memory |
 //! | `calibrate` | the limit at which zram holds as much as coldpress |
 //! | `pages` | the measured program, steered step by step |
-//! | `zram`, [`cgroup`](coldpress_harness::cgroup) | the kernel's side: a swap device and a memory limit of our own |
+//! | `zram`, [`cgroup`](coldpress_harness::cgroup) | the kernel's side: a device, swap on one, a memory limit of our own |
 //! | `report` | the table and the JSON |
 //! | [`security`] | `cargo xtask security`: what one security domain can time of another, and what remains |
 //! | [`lazyfree`] | `cargo xtask lazyfree`: LazyFree's own test program on our cache |
@@ -25,6 +26,7 @@
 mod budget;
 mod calibrate;
 mod deadline;
+mod disk;
 mod empty;
 mod estimate;
 mod fault;
@@ -68,6 +70,8 @@ pub enum Which {
     Estimate(estimate::Options),
     /// What a compiler holds that waits for files to change.
     Watch(watch::Options),
+    /// The compressed RAM disk beside kernel zram, nbdkit and a plain file.
+    Disk(disk::Options),
 }
 
 /// Runs a measurement; 1 if it found wrong content.
@@ -84,5 +88,6 @@ pub fn run(which: &Which) -> anyhow::Result<u8> {
         Which::Group(options) => group::run(options),
         Which::Estimate(options) => estimate::run(options),
         Which::Watch(options) => watch::run(options),
+        Which::Disk(options) => disk::run(options),
     }
 }

@@ -1,7 +1,7 @@
-//! Swap on a compressed RAM disk of the kernel: a zram device of our own.
+//! A compressed RAM disk of the kernel, and swap on one: a zram device of our own.
 //!
 //! The device is added by `/sys/class/zram-control/hot_add`, which tells its number; no other
-//! device is ever touched. It compresses with lz4, is the swap space of highest priority, and
+//! device is ever touched. As swap it compresses with lz4, is the swap space of highest priority, and
 //! `vm.page-cluster` is 0 for as long as it exists (no read-ahead: the touches are random). All
 //! of it is undone in reverse order, see [`coldpress_harness::cleanup`]: swapoff, reset, hot_remove, and
 //! `vm.page-cluster` as it was.
@@ -18,12 +18,17 @@ const PAGE_CLUSTER: &str = "/proc/sys/vm/page-cluster";
 /// `SWAP_FLAG_PREFER` with the highest priority.
 const HIGHEST_PRIORITY: libc::c_int = 0x8000 | 0x7fff;
 
+/// A zram device, removed when dropped.
+pub struct Device {
+    number: u32,
+    _guard: Guard,
+}
+
 /// Swap on zram.
 pub struct Zram {
-    number: u32,
     // Fields are dropped in this order: swap first, page cluster last.
     _swap: Guard,
-    _device: Guard,
+    device: Device,
     _page_cluster: Guard,
 }
 
@@ -47,12 +52,60 @@ pub struct Swapped {
     pub pages_out: u64,
 }
 
-impl Zram {
-    /// Adds a device of `bytes` and swaps on it.
-    pub fn swap(bytes: u64) -> Result<Zram> {
+impl Device {
+    /// Adds a device of `bytes` that compresses with `algorithm`.
+    pub fn add(bytes: u64, algorithm: &str) -> Result<Device> {
         if !Path::new(CONTROL).join("hot_add").exists() {
             bail!("no {CONTROL}/hot_add (load the module: modprobe zram)");
         }
+        let (number, guard) = cleanup::acquire(
+            "zram device",
+            || {
+                let text = std::fs::read_to_string(format!("{CONTROL}/hot_add"))
+                    .context("cannot add a zram device")?;
+                text.trim().parse::<u32>().context("hot_add told no number")
+            },
+            remove,
+        )?;
+        let device = Device {
+            number,
+            _guard: guard,
+        };
+        device.set("comp_algorithm", algorithm)?;
+        device.set("disksize", &bytes.to_string())?;
+        let node = device.node();
+        let until = Instant::now() + Duration::from_secs(5);
+        while !node.exists() {
+            if Instant::now() > until {
+                bail!("{} does not appear", node.display());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(device)
+    }
+
+    /// The device's file.
+    pub fn node(&self) -> PathBuf {
+        PathBuf::from(format!("/dev/zram{}", self.number))
+    }
+
+    fn set(&self, name: &str, value: &str) -> Result<()> {
+        write(format!("/sys/block/zram{}/{name}", self.number), value)
+    }
+
+    /// Something that tells what the device holds, for another thread.
+    pub fn meter(&self) -> impl Fn() -> Pool + Clone + Send + 'static {
+        let path = format!("/sys/block/zram{}/mm_stat", self.number);
+        move || {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            parse_pool(&text).unwrap_or_default()
+        }
+    }
+}
+
+impl Zram {
+    /// Adds a device of `bytes` and swaps on it.
+    pub fn swap(bytes: u64) -> Result<Zram> {
         let (_, page_cluster) = cleanup::acquire(
             "vm.page-cluster",
             || {
@@ -62,26 +115,8 @@ impl Zram {
             },
             |before| write(PAGE_CLUSTER, before.trim()),
         )?;
-        let (number, device) = cleanup::acquire(
-            "zram device",
-            || {
-                let text = std::fs::read_to_string(format!("{CONTROL}/hot_add"))
-                    .context("cannot add a zram device")?;
-                text.trim().parse::<u32>().context("hot_add told no number")
-            },
-            remove,
-        )?;
-        let sys = format!("/sys/block/zram{number}");
-        write(format!("{sys}/comp_algorithm"), "lz4")?;
-        write(format!("{sys}/disksize"), &bytes.to_string())?;
-        let node = PathBuf::from(format!("/dev/zram{number}"));
-        let until = Instant::now() + Duration::from_secs(5);
-        while !node.exists() {
-            if Instant::now() > until {
-                bail!("{} does not appear", node.display());
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let device = Device::add(bytes, "lz4")?;
+        let node = device.node();
         make_swap(&node)?;
         let (_, swap) = cleanup::acquire(
             format!("swap on {}", node.display()),
@@ -97,9 +132,8 @@ impl Zram {
             },
         )?;
         Ok(Zram {
-            number,
             _swap: swap,
-            _device: device,
+            device,
             _page_cluster: page_cluster,
         })
     }
@@ -107,16 +141,12 @@ impl Zram {
     /// Lets the pool take so many bytes and no more (`mem_limit`); what does not fit is not written.
     pub fn limit_pool(&self, bytes: Option<u64>) -> Result<()> {
         let limit = bytes.unwrap_or(0).to_string();
-        write(format!("/sys/block/zram{}/mem_limit", self.number), &limit)
+        self.device.set("mem_limit", &limit)
     }
 
     /// Something that tells what the device holds, for another thread.
     pub fn meter(&self) -> impl Fn() -> Pool + Clone + Send + 'static {
-        let path = format!("/sys/block/zram{}/mm_stat", self.number);
-        move || {
-            let text = std::fs::read_to_string(&path).unwrap_or_default();
-            parse_pool(&text).unwrap_or_default()
-        }
+        self.device.meter()
     }
 }
 

@@ -22,10 +22,11 @@
 //! | `by_default` | instead of all that: what the default saves and costs |
 //!
 //! Two more tasks run programs both ways: [`suites`] the test suites of other projects, [`verify`] one of our own that
-//! knows what each of its pages must hold.
+//! knows what each of its pages must hold. [`disk`] has disks over NBD, and fio on them.
 
 mod by_default;
 mod chaos;
+pub mod disk;
 mod need;
 pub mod place;
 mod postgres;
