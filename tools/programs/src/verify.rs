@@ -5,7 +5,10 @@
 //! `coldpress_promises::verify`, which the tests run too, for a million cycles. A page that is
 //! wrong, a thread that is stuck, a program that does not end: each stops the task with a report,
 //! and with exit status 1. `COLDPRESS_BIN` names another command than the one that is built.
+//!
+//! With `--disk` it is a disk instead, and fio that knows its blocks: [`crate::disk::verify`].
 
+use crate::disk;
 use anyhow::{Result, bail};
 use coldpress_harness::progress::Progress;
 use coldpress_harness::text::{Table, thousands};
@@ -40,6 +43,13 @@ pub struct Options {
     /// Stop after this many seconds, however many cycles there were
     #[arg(long)]
     seconds: Option<u64>,
+    /// Instead: blocks of a disk that is served, with a CRC each, behind --writeback and --backing; the
+    /// server of the second is killed again and again
+    #[arg(long, conflicts_with_all = ["cycles", "seconds"])]
+    disk: bool,
+    /// With --disk: minutes, of each of the two
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
+    minutes: u64,
 }
 
 /// All rounds of a kind.
@@ -51,6 +61,10 @@ struct Sum {
 
 /// Runs rounds until there were enough cycles, or time is over; 1 if something was wrong.
 pub fn run(options: &Options) -> Result<u8> {
+    if options.disk {
+        let time = Duration::from_secs(options.minutes * 60);
+        return disk::verify::run(time, options.seed);
+    }
     if !skip::is_root() {
         bail!(
             "verifying needs the tier in which faults of the kernel are served: run it as root, or see coldpress doctor"
