@@ -12,6 +12,7 @@
 //! | `fork` | what it costs that memory is shared with a child |
 //! | `group` | a job that needs more than its memory group allows |
 //! | `estimate` | whether `coldpress estimate` foretells what `coldpress run` then holds |
+//! | `victims` | refaults of the engine and of published policies, on traces of touched pages |
 //! | `watch` | a compiler that waits for files to change |
 //! | `disk` | the compressed RAM disk beside kernel zram, nbdkit and a plain file |
 //! | `stepwise`, `machine` | their programs, steered and watched from outside; what they ran on |
@@ -42,6 +43,7 @@ mod report;
 mod run;
 pub mod security;
 mod stepwise;
+mod victims;
 mod watch;
 mod zram;
 
@@ -72,6 +74,8 @@ pub enum Which {
     Watch(watch::Options),
     /// The compressed RAM disk beside kernel zram, nbdkit and a plain file.
     Disk(disk::Options),
+    /// Refaults of the engine and of published policies, on traces of touched pages.
+    Victims(victims::Options),
 }
 
 /// Runs a measurement; 1 if it found wrong content.
@@ -89,5 +93,6 @@ pub fn run(which: &Which) -> anyhow::Result<u8> {
         Which::Estimate(options) => estimate::run(options),
         Which::Watch(options) => watch::run(options),
         Which::Disk(options) => disk::run(options),
+        Which::Victims(options) => victims::run(options),
     }
 }

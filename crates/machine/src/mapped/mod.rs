@@ -89,6 +89,8 @@ pub struct Machine {
     /// The next takes move at most so many pages and say nothing of the rest.
     pub take_limit: AtomicU32,
     pub takes: AtomicU64,
+    /// Contiguous stretches of pages in these takes: on Linux a call each.
+    pub stretches: AtomicU64,
     pub let_in: AtomicU64,
     pub on_take: Hook,
     /// Before a stable section is opened.
@@ -124,6 +126,7 @@ impl Machine {
             changing: AtomicU32::new(0),
             take_limit: AtomicU32::new(u32::MAX),
             takes: AtomicU64::new(0),
+            stretches: AtomicU64::new(0),
             let_in: AtomicU64::new(0),
             on_take: Hook::default(),
             on_stable: Hook::default(),
@@ -265,6 +268,8 @@ unsafe impl Host for Machine {
         assert!(STABLE.get() > 0, "taken outside a stable section");
         assert_eq!(wanted & 1, 1, "the lowest bit is set");
         self.takes.fetch_add(1, Relaxed);
+        let stretches = (wanted & !(wanted << 1)).count_ones();
+        self.stretches.fetch_add(stretches.into(), Relaxed);
         self.on_take.run();
         let mut taken = Taken::default();
         let limit = self.take_limit.load(Relaxed);

@@ -74,6 +74,11 @@ pub fn system(segments: usize, pages: usize) -> &'static System {
 
 /// The same with another storage.
 pub fn system_with(storage: StorageKind, segments: usize, pages: usize) -> &'static System {
+    Box::leak(Box::new(owned_system(storage, segments, pages)))
+}
+
+/// The same for a caller that makes one after the other, and sets no hooks.
+pub fn owned_system(storage: StorageKind, segments: usize, pages: usize) -> System {
     let storage = AnyStorage::new(storage);
     let codec = Arc::new(CodecHooks::default());
     let system = System {
@@ -89,7 +94,7 @@ pub fn system_with(storage: StorageKind, segments: usize, pages: usize) -> &'sta
         .engine
         .prepare_for(&system.machine, leaves, leaves * 64);
     assert!(ready);
-    Box::leak(Box::new(system))
+    system
 }
 
 /// Who compresses, with all staging slots.
