@@ -467,11 +467,11 @@ impl Pager {
         if let Some(fd) = device {
             sys::close_range(fd as u32, fd as u32);
         }
-        visit::start();
         self.handler_count.store(0, Relaxed);
         self.duty.reset();
         // SAFETY: this is the first thread of the pager, the others do not exist yet, and the program waits.
         unsafe {
+            visit::start();
             self.leaving.reset();
             register_once_free::<Linux>(&uffd, self.host.memory.staging())
                 .map_err(|_| StartError::Userfaultfd)?;
@@ -513,6 +513,9 @@ impl Pager {
             sys::set_thread_name(c"coldpress/watch");
             let started = self.start_thread(sys::Role::Watchdog, watchdog::run, 0);
             sys::set_thread_name(c"coldpress/main");
+            if let Ok(thread) = started {
+                visit::follow(thread);
+            }
             watched.store(started.is_ok(), Relaxed);
         }
         watched.load(Relaxed)
@@ -538,9 +541,11 @@ impl Pager {
             }
             uffd
         };
-        visit::start();
         // SAFETY: this is the first thread of the pager.
-        unsafe { self.leaving.reset() };
+        unsafe {
+            visit::start();
+            self.leaving.reset();
+        }
         let pagemap = Pagemap::open().map_err(|_| StartError::Proc)?;
         let statm = Statm::open().ok_or(StartError::Proc)?;
         // SAFETY: the other pager threads do not exist yet, and the program waits.

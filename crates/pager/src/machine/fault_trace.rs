@@ -7,6 +7,7 @@
 //! The file is an array of numbers of 64 bits, eight to a record. The first record is the header: how many faults were traced
 //! ever. The others are what [`Record`] says, in its order. `cargo xtask bench fault` makes the file and reads it.
 
+use crate::machine::message;
 use coldpress_linux::sys;
 use coldpress_linux::text::Text;
 use core::ptr::null_mut;
@@ -84,35 +85,47 @@ impl Answering {
     }
 }
 
-/// Switches tracing on, if a file is named that can be mapped.
+/// Switches tracing on, if a file is named; one that cannot be used is said.
 ///
 /// # Safety
 /// The program has one thread, and the pager has not started.
 pub unsafe fn configure(file: Option<&[u8]>) {
-    let mut path = Text::<272>::default();
-    path.push(file.unwrap_or_default());
-    let Some(file) = path.as_c_str().filter(|file| !file.is_empty()) else {
+    let Some(file) = file.filter(|file| !file.is_empty()) else {
         return;
     };
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(file) = rustix::fs::open(file, flags, Mode::empty()) else {
-        return;
-    };
-    let bytes = rustix::fs::fstat(&file).map_or(0, |stat| stat.st_size.max(0) as usize);
-    let room = (bytes / size_of::<[u64; WORDS]>()).saturating_sub(1);
-    // A store to what the disk has no room for would be SIGBUS.
-    let backed = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes as u64);
-    if room == 0 || backed.is_err() {
-        return;
+    match map(file) {
+        Some((mapped, room)) => {
+            ROOM.store(room, Relaxed);
+            RECORDS.store(mapped, Release);
+        }
+        None => message::say(format_args!(
+            "faults are not traced: COLDPRESS_TRACE_FAULTS wants a file of zeros, as long as all records shall be (make \
+             one: truncate -s 16M FILE)"
+        )),
     }
+}
+
+/// Maps the file, and says how many records it has room for.
+fn map(file: &[u8]) -> Option<(*mut AtomicU64, usize)> {
+    let mut path = Text::<272>::default();
+    path.push(file);
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path.as_c_str()?, flags, Mode::empty()).ok()?;
+    let bytes = usize::try_from(rustix::fs::fstat(&file).ok()?.st_size).ok()?;
+    let room = (bytes / size_of::<[u64; WORDS]>()).checked_sub(1)?;
+    // What is there already may be somebody's.
+    let mut header = [1u8; size_of::<[u64; WORDS]>()];
+    let read = rustix::io::pread(&file, &mut header, 0).ok()?;
+    if room == 0 || read < header.len() || header.iter().any(|&byte| byte != 0) {
+        return None;
+    }
+    // A store to what the disk has no room for would be SIGBUS.
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes as u64).ok()?;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     let flags = MapFlags::SHARED | MapFlags::POPULATE;
-    // SAFETY: a new mapping, of which nothing is a reference but the atomics made of it below.
+    // SAFETY: a new mapping, of which nothing is a reference but the atomics made of it in `note`.
     let mapped = unsafe { rustix::mm::mmap(null_mut(), bytes, protection, flags, &file, 0) };
-    if let Ok(mapped) = mapped {
-        ROOM.store(room, Relaxed);
-        RECORDS.store(mapped.cast(), Release);
-    }
+    Some((mapped.ok()?.cast(), room))
 }
 
 /// Switches it off: in the child of a fork.
@@ -180,9 +193,15 @@ mod tests {
                 .map(|n| u64::from_le_bytes(n.try_into().expect("eight")));
             numbers.collect::<Vec<u64>>()
         };
+        let name = path.as_os_str().as_bytes();
+        for content in [&[][..], &[0; 64], &[7; 192], b"short"] {
+            std::fs::write(&path, content).expect("a file");
+            assert!(map(name).is_none(), "{} bytes", content.len());
+            assert_eq!(std::fs::read(&path).expect("the file"), content);
+        }
+        assert!(map(b"/dev/zero").is_none() && map(b"/nowhere/at/all").is_none());
         std::fs::write(&path, std::vec![0; 3 * 64]).expect("a file");
         assert_eq!(now_ns(), 0, "nothing is traced yet");
-        let name = path.as_os_str().as_bytes();
         // SAFETY: nothing else of this process configures it.
         unsafe { configure(Some(name)) };
         let answering = Answering::new();

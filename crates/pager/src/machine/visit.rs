@@ -8,17 +8,20 @@
 //! * V1: nobody is held to one processor by us for longer than a visit. A visitor that does not get the processor (a
 //!   real-time thread has it) may have entered the gate: a handler that waits for a lock for [`RESCUE_NS`] lets it go
 //!   everywhere again.
-//! * V2: where the thread may run is the owner's business. What was found when the visit began is put back, unless it was
-//!   changed meanwhile by somebody else; then nothing is.
+//! * V2: where the pager's threads may run is the owner's business, and he may say so in the middle of a visit: for all threads
+//!   (`taskset -ap`) or by a cpuset. So what counts at the end, and before the next visit, is where the watchdog may run: it is
+//!   as free as the program, and goes on no visits.
 //! * V3: nothing is called for a visit under a seccomp filter that was not there when the pager started, since it could kill
-//!   for the calls: the number of filters is looked at before. One that the pager sees coming waits for a visit to end
-//!   ([`forbid`]); one that it does not see may leave the visitor where it is.
+//!   for the calls: the number of filters is looked at before, in a file that is open since then. One that the pager sees coming
+//!   waits for a visit to end ([`forbid`]); one that it does not see may leave the visitor where it is.
 
 use coldpress_linux::sys::{self, Processors};
+use core::cell::UnsafeCell;
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 
 /// How long a handler waits for a lock before it rescues the visitor.
@@ -30,49 +33,81 @@ static VISITOR: AtomicU32 = AtomicU32::new(0);
 static VISITED: AtomicU32 = AtomicU32::new(0);
 /// Where it may run otherwise.
 static HOME: [AtomicU64; Processors::WORDS] = [const { AtomicU64::new(0) }; Processors::WORDS];
+/// A thread that may run wherever the visitor may, and goes on no visits; 0: there is none, and so no visit.
+static SIBLING: AtomicU32 = AtomicU32::new(0);
 /// Threads that rescue it.
 static RESCUERS: AtomicU32 = AtomicU32::new(0);
 /// No visit begins any more.
 static FORBIDDEN: AtomicBool = AtomicBool::new(true);
 /// Seccomp filters of the reclaim thread when the pager started.
 static FILTERS: AtomicU32 = AtomicU32::new(0);
+/// What the kernel says of the reclaim thread.
+static STATUS: Status = Status(UnsafeCell::new(None));
 
-/// The pager starts in the calling thread: nobody visits, and from now on somebody may.
-pub(crate) fn start() {
+struct Status(UnsafeCell<Option<OwnedFd>>);
+
+// SAFETY: written by `start`, while the pager has one thread; then only read.
+unsafe impl Sync for Status {}
+
+impl Status {
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        // SAFETY: as above.
+        unsafe { (*self.0.get()).as_ref().map(AsFd::as_fd) }
+    }
+}
+
+/// The pager starts in the calling thread: nobody visits, and once there is a sibling somebody may.
+///
+/// # Safety
+/// The pager has no other thread.
+pub(crate) unsafe fn start() {
     VISITOR.store(0, SeqCst);
     RESCUERS.store(0, SeqCst);
+    SIBLING.store(0, SeqCst);
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(c"/proc/thread-self/status", flags, Mode::empty()).ok();
+    // SAFETY: as the caller promises. A file that was open before is in a table that is gone, or was closed with all others.
+    unsafe { core::mem::forget((*STATUS.0.get()).take()) };
+    // SAFETY: as above.
+    unsafe { *STATUS.0.get() = file };
     let filters = filters();
     FILTERS.store(filters.unwrap_or(0), SeqCst);
     FORBIDDEN.store(filters.is_none(), SeqCst);
+}
+
+/// Where `thread` may run is where the reclaim thread may.
+pub(crate) fn follow(thread: u32) {
+    SIBLING.store(thread, SeqCst);
 }
 
 /// No visit is under way when this returns, and none begins: a filter comes that may kill for the calls.
 pub(crate) fn forbid() {
     FORBIDDEN.store(true, SeqCst);
     while VISITOR.load(SeqCst) != 0 || RESCUERS.load(SeqCst) != 0 {
-        rescue();
         sys::sleep_ns(50_000);
     }
 }
 
-/// Seccomp filters of the calling thread. `None`: the kernel does not tell.
+/// Seccomp filters of the reclaim thread. `None`: the kernel does not tell.
 fn filters() -> Option<u32> {
     const NAME: &[u8] = b"\nSeccomp_filters:\t";
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::open(c"/proc/thread-self/status", flags, Mode::empty()).ok()?;
     let mut text = [0; 4096];
-    let len = rustix::io::read(&file, &mut text).ok()?;
+    let len = rustix::io::pread(STATUS.file()?, &mut text, 0).ok()?;
     let text = text.get(..len)?;
     let at = text.windows(NAME.len()).position(|name| name == NAME)?;
-    let digits = text[at + NAME.len()..]
-        .iter()
-        .take_while(|c| c.is_ascii_digit());
+    let digits = text[at + NAME.len()..].iter();
+    let digits = digits.take_while(|c| c.is_ascii_digit());
     Some(digits.fold(0, |number, c| number * 10 + u32::from(c - b'0')))
+}
+
+/// Whether a filter has come since the start (V3).
+fn is_filtered() -> bool {
+    filters().is_some_and(|filters| filters != FILTERS.load(Relaxed))
 }
 
 /// Takes the calling thread to `processor`, if it may go there and somewhere else.
 pub(crate) fn begin(processor: u32) {
-    if FORBIDDEN.load(Relaxed) || !may_call() {
+    if FORBIDDEN.load(Relaxed) || SIBLING.load(Relaxed) == 0 || is_filtered() {
         return;
     }
     VISITOR.store(sys::thread_id(), SeqCst);
@@ -81,21 +116,22 @@ pub(crate) fn begin(processor: u32) {
     }
 }
 
-/// V3.
-fn may_call() -> bool {
-    filters() == Some(FILTERS.load(Relaxed))
-}
-
 fn go(processor: u32) -> bool {
-    let Some(home) = sys::processors(0) else {
+    let (Some(own), Some(home)) = (sys::processors(0), siblings()) else {
         return false;
     };
+    if own != home {
+        // Somebody has moved one of the two. If it was not this thread, it follows (V2).
+        if own == self::home() {
+            sys::set_processors(0, &home);
+            remember(&home);
+        }
+        return false;
+    }
     if !home.contains(processor) || home.count() < 2 {
         return false;
     }
-    for (word, home) in HOME.iter().zip(home.0) {
-        word.store(home, Relaxed);
-    }
+    remember(&home);
     VISITED.store(processor, SeqCst);
     sys::set_processors(0, &Processors::only(processor))
 }
@@ -105,14 +141,30 @@ pub(crate) fn end() {
     if VISITOR.load(Relaxed) == 0 {
         return;
     }
-    let here = VISITED.load(Relaxed);
-    let home = home();
-    let is_ours = |now: Processors| now == Processors::only(here) || now == home;
-    if may_call() && sys::processors(0).is_some_and(is_ours) {
-        sys::set_processors(0, &home.without(here));
-        sys::set_processors(0, &home);
+    if !is_filtered() {
+        let mut home = home();
+        sys::set_processors(0, &home.without(VISITED.load(Relaxed)));
+        // A cpuset that has changed leaves the same of both; who has moved the sibling meant this thread as well.
+        for _ in 0..2 {
+            sys::set_processors(0, &home);
+            match siblings() {
+                Some(theirs) if sys::processors(0) != Some(theirs) => home = theirs,
+                _ => break,
+            }
+        }
+        remember(&home);
     }
     VISITOR.store(0, SeqCst);
+}
+
+fn siblings() -> Option<Processors> {
+    sys::processors(SIBLING.load(Relaxed))
+}
+
+fn remember(home: &Processors) {
+    for (word, home) in HOME.iter().zip(home.0) {
+        word.store(home, Relaxed);
+    }
 }
 
 fn home() -> Processors {
@@ -130,7 +182,7 @@ pub(crate) fn rescue() {
     RESCUERS.fetch_add(1, SeqCst);
     let visitor = VISITOR.load(SeqCst);
     let held = |now: Processors| now == Processors::only(VISITED.load(SeqCst));
-    if visitor != 0 && may_call() && sys::processors(visitor).is_some_and(held) {
+    if visitor != 0 && !is_filtered() && sys::processors(visitor).is_some_and(held) {
         sys::set_processors(visitor, &home());
     }
     RESCUERS.fetch_sub(1, SeqCst);
@@ -149,6 +201,18 @@ mod tests {
         sys::processors(0).expect("asked for itself")
     }
 
+    /// A thread that stands by, as the watchdog does, until the test is through.
+    fn sibling() -> u32 {
+        let (tell, told) = channel();
+        thread::spawn(move || {
+            tell.send(sys::thread_id()).expect("somebody listens");
+            loop {
+                thread::park();
+            }
+        });
+        told.recv().expect("its number")
+    }
+
     /// One test, since there is one visitor in a process.
     #[test]
     fn a_visitor_goes_there_and_comes_back_whatever_happens() {
@@ -158,7 +222,12 @@ mod tests {
             let processor = all.next().expect("one");
             begin(processor);
             assert!(!is_under_way(), "the pager has not started");
-            start();
+            // SAFETY: no thread but this one knows of visits.
+            unsafe { start() };
+            begin(processor);
+            assert!(!is_under_way(), "there is no sibling");
+            let sibling = sibling();
+            follow(sibling);
             let Some(other) = all.next() else {
                 std::eprintln!("SKIPPED: one processor");
                 begin(processor);
@@ -167,9 +236,9 @@ mod tests {
             };
             goes_and_comes(home, processor);
             is_rescued(home, processor);
-            is_left_where_somebody_else_puts_it(processor, other);
-            sys::set_processors(0, &home);
-            waits_for_filters(processor);
+            goes_where_its_sibling_goes(home, sibling, (processor, other));
+            stays_where_it_alone_is_put(home, (processor, other));
+            waits_for_filters(sibling, processor);
         };
         thread::spawn(visits).join().expect("as described");
     }
@@ -205,26 +274,54 @@ mod tests {
         assert_eq!(now(), home);
     }
 
-    /// V2.
-    fn is_left_where_somebody_else_puts_it(processor: u32, other: u32) {
-        begin(processor);
+    /// V2: `taskset -ap` in the middle of a visit, in either order, and between visits.
+    fn goes_where_its_sibling_goes(home: Processors, sibling: u32, (here, other): (u32, u32)) {
+        for to in [here, other].map(Processors::only) {
+            for visitor_first in [true, false] {
+                begin(here);
+                assert!(is_under_way());
+                let order = if visitor_first {
+                    [0, sibling]
+                } else {
+                    [sibling, 0]
+                };
+                for thread in order {
+                    assert!(sys::set_processors(thread, &to));
+                }
+                end();
+                assert_eq!(now(), to);
+                begin(here);
+                assert!(!is_under_way(), "there is nowhere else");
+                assert!(sys::set_processors(sibling, &home));
+                begin(here);
+                assert_eq!(now(), home, "it follows before the next visit");
+                begin(here);
+                assert!(is_under_way());
+                end();
+            }
+        }
+    }
+
+    /// V2: between visits, which there are no more then.
+    fn stays_where_it_alone_is_put(home: Processors, (here, other): (u32, u32)) {
         assert!(sys::set_processors(0, &Processors::only(other)));
-        rescue();
-        end();
+        begin(here);
+        assert!(!is_under_way());
         assert_eq!(now(), Processors::only(other));
-        begin(processor);
-        assert!(!is_under_way(), "it may not go there");
+        assert!(sys::set_processors(0, &home));
     }
 
     /// V3: a filter that allows everything.
-    fn waits_for_filters(processor: u32) {
+    fn waits_for_filters(sibling: u32, processor: u32) {
         begin(processor);
         assert!(is_under_way());
         end();
         assert!(install_a_filter());
         begin(processor);
         assert!(!is_under_way(), "there is a filter more");
-        start();
+        // SAFETY: as before.
+        unsafe { start() };
+        follow(sibling);
         begin(processor);
         assert!(is_under_way(), "it was there at the start");
         let forbids = thread::spawn(forbid);
