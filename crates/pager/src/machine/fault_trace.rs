@@ -5,7 +5,7 @@
 //! records are kept, and it is mapped, so that a record is eight stores. What comes when it is full is counted only.
 //!
 //! The file is an array of numbers of 64 bits, eight to a record. The first record is the header: how many faults were traced
-//! ever. The others are what [`Record`] says, in its order. `cargo xtask bench fault` makes the file and reads it.
+//! ever. The others are what `Record` says, in its order. `cargo xtask bench fault` makes the file and reads it.
 
 use crate::machine::message;
 use coldpress_linux::sys;
