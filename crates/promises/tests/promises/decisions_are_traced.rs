@@ -83,7 +83,7 @@ fn each_followed_program_has_a_trace_of_its_own() {
     let place = Workplace::new("trace-follow");
     let larger = place.compile("larger_than_limit");
     let file = place.path("t");
-    let script = format!("{0} 7 40 1 & {0} 8 40 1; wait", larger.display());
+    let script = format!("{0} 7 40 12 & {0} 8 40 12; wait", larger.display());
     let outcome = Managed::new(&place).call(&[
         "run",
         "--follow",
