@@ -77,7 +77,7 @@ pub fn system_with(storage: StorageKind, segments: usize, pages: usize) -> &'sta
     Box::leak(Box::new(owned_system(storage, segments, pages)))
 }
 
-/// The same for a caller that makes one after the other, and sets no hooks.
+/// As above, for a caller that makes one after the other, and sets no hooks.
 pub fn owned_system(storage: StorageKind, segments: usize, pages: usize) -> System {
     let storage = AnyStorage::new(storage);
     let codec = Arc::new(CodecHooks::default());
