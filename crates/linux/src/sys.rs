@@ -459,14 +459,6 @@ pub fn set_thread_name(name: &core::ffi::CStr) {
     let _ = rustix::thread::set_name(name);
 }
 
-/// Pins a thread of this process to one processor. `false`: not allowed.
-pub fn pin(thread: u32, cpu: usize) -> bool {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(cpu);
-    let thread = rustix::thread::Pid::from_raw(thread as i32);
-    thread.is_some() && rustix::thread::sched_setaffinity(thread, &set).is_ok()
-}
-
 /// A set of processors, a bit each: as many as the C library's sets have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Processors(pub [u64; Processors::WORDS]);
@@ -498,6 +490,11 @@ impl Processors {
         self
     }
 
+    /// One after the other.
+    pub fn iter(self) -> impl Iterator<Item = u32> {
+        (0..64 * Self::WORDS as u32).filter(move |&processor| self.contains(processor))
+    }
+
     /// How many they are.
     pub fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
@@ -512,6 +509,11 @@ pub fn processors(thread: u32) -> Option<Processors> {
     // SAFETY: the kernel writes so many bytes at most.
     let result = unsafe { syscall(nr::__NR_sched_getaffinity, args) };
     (result > 0).then_some(set)
+}
+
+/// Pins a thread of this process to one processor; 0: the calling thread. `false`: not allowed.
+pub fn pin(thread: u32, processor: u32) -> bool {
+    set_processors(thread, &Processors::only(processor))
 }
 
 /// Has a thread of this process run there only; 0: the calling thread. `false`: not allowed.

@@ -30,7 +30,7 @@ use crate::{Codec, Pager};
 use coldpress_engine::Reclaimer;
 use coldpress_interface::PAGE_SIZE;
 use coldpress_linux::proc_stat;
-use coldpress_linux::sys;
+use coldpress_linux::sys::{self, Processors};
 use coldpress_uffd::{Errno, Features, Pagemap, Userfaultfd};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize,
@@ -629,16 +629,12 @@ impl Pager {
     /// by a pager thread, whose descriptor table they share, before the first page is taken out. `false`: there is none,
     /// since no thread could be made, and nothing may be registered.
     pub(crate) fn start_pinned_handlers(&'static self, most: usize) -> bool {
-        let allowed = rustix::thread::sched_getaffinity(None);
+        let allowed = sys::processors(0).unwrap_or(Processors::only(0));
         // A new thread has its maker's name.
         sys::set_thread_name(c"coldpress/fault");
         let there = self.handler_count.load(Relaxed);
         let mut number = 0;
-        for cpu in 0..rustix::thread::CpuSet::MAX_CPU {
-            let usable = allowed.as_ref().map_or(cpu == 0, |set| set.is_set(cpu));
-            if !usable || number >= most.min(MAX_HANDLERS) {
-                continue;
-            }
+        for cpu in allowed.iter().take(most.min(MAX_HANDLERS)) {
             if !self.workplace.has_room_for(number + 1, &self.host.memory) {
                 break;
             }
@@ -654,7 +650,7 @@ impl Pager {
             if most > 1 {
                 sys::pin(thread, cpu);
             }
-            let processor = (most > 1).then_some(cpu as u32);
+            let processor = (most > 1).then_some(cpu);
             self.duty.begins(number, processor);
             number += 1;
         }
