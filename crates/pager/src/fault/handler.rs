@@ -71,7 +71,7 @@ impl HandlerState {
 
     /// Notes the stages of a fault that was answered, where faults are traced.
     fn trace(&self, fault: Fault, stages: Stages) {
-        if let Some((decoded_ns, copied_ns)) = self.answering.times() {
+        if let Some((decoded_ns, copied_ns)) = self.answering.take() {
             fault_trace::note(Record {
                 page: fault.address,
                 thread: fault.thread,
@@ -112,11 +112,12 @@ pub fn run<O: Os>(pager: &'static Pager<O>, number: usize) -> ! {
         // there already.
         match pager.read_one(state) {
             Got::Fault(fault, stages) => {
-                state.answering.begin();
                 pager.serve(&mut worker, state, &mut sightings, fault);
                 state.trace(fault, stages);
                 while let Some(fault) = pager.deferred.pop() {
                     pager.serve(&mut worker, state, &mut sightings, fault);
+                    // It was read at another time, by whomever.
+                    state.answering.take();
                 }
                 state.busy.store(false, Release);
                 was_woken = false;

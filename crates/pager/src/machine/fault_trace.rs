@@ -65,11 +65,6 @@ impl Answering {
         }
     }
 
-    pub(crate) fn begin(&self) {
-        self.decoded_ns.store(0, Relaxed);
-        self.copied_ns.store(0, Relaxed);
-    }
-
     /// The page that a thread waits for was put in place by a call that began then; the first counts.
     pub(crate) fn copied(&self, began_ns: u64) {
         if self.copied_ns.load(Relaxed) == 0 {
@@ -78,10 +73,14 @@ impl Answering {
         }
     }
 
-    /// When it was put in place, if it was: the call and its return.
-    pub(crate) fn times(&self) -> Option<(u64, u64)> {
+    /// When it was put in place, if it was: the call and its return. For the next one nothing is reached.
+    pub(crate) fn take(&self) -> Option<(u64, u64)> {
         let copied_ns = self.copied_ns.load(Relaxed);
-        (copied_ns != 0).then(|| (self.decoded_ns.load(Relaxed), copied_ns))
+        if copied_ns == 0 {
+            return None;
+        }
+        self.copied_ns.store(0, Relaxed);
+        Some((self.decoded_ns.load(Relaxed), copied_ns))
     }
 }
 
@@ -205,11 +204,10 @@ mod tests {
         // SAFETY: nothing else of this process configures it.
         unsafe { configure(Some(name)) };
         let answering = Answering::new();
-        answering.begin();
-        assert!(answering.times().is_none());
+        assert!(answering.take().is_none());
         answering.copied(now_ns());
         answering.copied(now_ns());
-        let (decoded_ns, copied_ns) = answering.times().expect("both");
+        let (decoded_ns, copied_ns) = answering.take().expect("both");
         assert!(0 < decoded_ns && decoded_ns <= copied_ns);
         for page in [1, 2, 3] {
             let stages = Stages {
