@@ -172,7 +172,7 @@ fn measure(job: &Job, how: &Wrapper, rounds: &mut Rounds) -> Result<()> {
 }
 
 fn sides(options: &Options, dir: &Path) -> Result<[Wrapper; 3]> {
-    let binary = stepwise::coldpress()?;
+    let binary = workspace::coldpress()?;
     let managed = |budget_bytes| Wrapper::Managed {
         binary: binary.clone(),
         budget_bytes,

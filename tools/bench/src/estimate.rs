@@ -5,7 +5,6 @@
 //! compared, which hardly depend on how busy the machine is. How soon they are reached does: of that nothing is claimed.
 
 use crate::machine::Machine;
-use crate::stepwise::coldpress;
 use crate::watch;
 use anyhow::{Context, Result, bail};
 use coldpress_corpus as corpus;
@@ -302,7 +301,7 @@ pub fn run(options: &Options) -> Result<u8> {
     }
     install::packages(&needs)?;
     let machine = Machine::now();
-    let coldpress = coldpress()?;
+    let coldpress = workspace::coldpress()?;
     let found: Vec<Result<Found>> = thread::scope(|scope| {
         let threads: Vec<_> = wanted
             .into_iter()

@@ -349,7 +349,7 @@ pub fn run(options: &Options) -> Result<u8> {
     let machine = Machine::now();
     install::packages(&[install::GCC])?;
     let (dir, _guard) = workspace::temporary_dir("idle")?;
-    let coldpress = stepwise::coldpress()?;
+    let coldpress = workspace::coldpress()?;
     let program = stepwise::compile("bench_idle", &dir)?;
     let files = Files {
         coldpress: &coldpress,

@@ -21,14 +21,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Builds the command, or takes that which `COLDPRESS_BIN` names.
-pub fn coldpress() -> Result<PathBuf> {
-    match std::env::var_os("COLDPRESS_BIN") {
-        Some(named) => Ok(named.into()),
-        None => workspace::build_release(),
-    }
-}
-
 /// What a measuring verb with these options works with.
 pub struct Bench<'a, Options> {
     pub options: &'a Options,
@@ -45,7 +37,7 @@ impl<'a, Options> Bench<'a, Options> {
     pub fn new(options: &'a Options, program: &str, dir: &'a Path) -> Result<Self> {
         Ok(Self {
             options,
-            coldpress: coldpress()?,
+            coldpress: workspace::coldpress()?,
             program: compile(program, dir)?,
             dir,
         })

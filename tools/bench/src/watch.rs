@@ -5,7 +5,6 @@
 //! changes, and it is measured how long the compiler takes to say that all is well again.
 
 use crate::machine::Machine;
-use crate::stepwise::coldpress;
 use anyhow::{Context, Result, bail};
 use coldpress_harness::child::Running;
 use coldpress_harness::figures::median;
@@ -62,7 +61,7 @@ pub fn run(options: &Options) -> Result<u8> {
     install::packages(&PACKAGES)?;
     let machine = Machine::now();
     let (dir, _guard) = workspace::temporary_dir("watch")?;
-    let coldpress = coldpress()?;
+    let coldpress = workspace::coldpress()?;
     write_project(&dir, options.files)?;
     let mut seen: [Vec<Seen>; 2] = Default::default();
     for round in 1..=options.rounds {

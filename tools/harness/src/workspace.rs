@@ -56,6 +56,14 @@ pub fn target_dir_of(manifest: &str) -> Result<PathBuf> {
     Ok(root().join(path))
 }
 
+/// The command: that which `COLDPRESS_BIN` names, or [`build_release`].
+pub fn coldpress() -> Result<PathBuf> {
+    match std::env::var_os("COLDPRESS_BIN") {
+        Some(named) => Ok(named.into()),
+        None => build_release(),
+    }
+}
+
 /// Builds the command and the preload library in release, and returns the command's path.
 pub fn build_release() -> Result<PathBuf> {
     let arguments = [

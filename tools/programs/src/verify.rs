@@ -15,7 +15,7 @@ use coldpress_harness::text::{Table, thousands};
 use coldpress_harness::{install, workspace};
 use coldpress_promises::verify::{Figures, ROUNDS, Round};
 use coldpress_promises::{Workplace, skip};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Cycles where neither these nor a time are asked for: those of the tests.
@@ -71,10 +71,7 @@ pub fn run(options: &Options) -> Result<u8> {
         );
     }
     install::packages(&[install::GCC])?;
-    let binary: PathBuf = match std::env::var_os("COLDPRESS_BIN") {
-        Some(named) => named.into(),
-        None => workspace::build_release()?,
-    };
+    let binary = workspace::coldpress()?;
     let place = Workplace::new("verify");
     let program = place.compile("verify");
 

@@ -46,6 +46,11 @@ impl Kind {
         }
     }
 
+    /// The same for files.
+    pub fn file_name(&self) -> String {
+        self.name().replace([' ', ':'], "-")
+    }
+
     /// Whether it is ours.
     pub fn is_ours(&self) -> bool {
         matches!(self, Kind::Ours { .. })
@@ -81,7 +86,7 @@ pub struct Holder {
 impl Holder {
     /// Starts one of so many bytes, with its files in `dir`.
     pub fn start(kind: &Kind, coldpress: &Path, dir: &Path, bytes: u64) -> Result<Holder> {
-        let name = kind.name().replace([' ', ':'], "-");
+        let name = kind.file_name();
         let size = bytes.to_string();
         let base = match kind {
             Kind::Ours { codec, storage } => {

@@ -71,10 +71,7 @@ pub fn run(options: &Options) -> Result<u8> {
         program("e2fsprogs", "mke2fs"),
     ])?;
     let machine = Machine::now();
-    let coldpress = match std::env::var_os("COLDPRESS_BIN") {
-        Some(named) => named.into(),
-        None => workspace::build_release()?,
-    };
+    let coldpress = workspace::coldpress()?;
     let (dir, _guard) = workspace::temporary_dir("disk")?;
     match options.iops {
         true => requests(options, &coldpress, &dir, &machine),

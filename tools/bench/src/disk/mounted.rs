@@ -65,7 +65,7 @@ impl Device {
 impl Mounted {
     /// Makes a file system on a disk, and mounts it below `dir`.
     pub fn make(holder: &Holder, dir: &Path) -> Result<Mounted> {
-        let name = holder.kind.name().replace([' ', ':'], "-");
+        let name = holder.kind.file_name();
         let device = Device::of(holder, dir, &name)?;
         run("mkfs.ext4", &|command| {
             let now = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";

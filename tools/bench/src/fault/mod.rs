@@ -207,7 +207,7 @@ pub fn run(options: &Options) -> Result<u8> {
     let (dir, _guard) = workspace::temporary_dir("fault")?;
     let bench = Bench {
         options,
-        coldpress: stepwise::coldpress()?,
+        coldpress: workspace::coldpress()?,
         program: stepwise::compile("bench_fault", &dir)?,
         dir: &dir,
         zram: match options.without_zram {

@@ -17,7 +17,7 @@ use coldpress_harness::text::{Table, thousands};
 use coldpress_harness::{install, workspace};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Clients at a time, each with a part of its own.
@@ -62,10 +62,7 @@ impl Done {
 /// Verifies both for so long each; 1 if something was wrong.
 pub fn run(time: Duration, seed: u64) -> Result<u8> {
     install::packages(&[FIO])?;
-    let coldpress: PathBuf = match std::env::var_os("COLDPRESS_BIN") {
-        Some(named) => named.into(),
-        None => workspace::build_release()?,
-    };
+    let coldpress = workspace::coldpress()?;
     let (dir, _guard) = workspace::temporary_dir("verify-disk")?;
     let parts: [(&str, Part); 2] = [("--writeback", write_back), ("--backing, killed", backing)];
     let mut table = Table::new(&[
