@@ -459,8 +459,7 @@ mod tests {
                 Ok(vec![line.clone()]),
                 style,
             );
-            let widest = text.lines().max_by_key(|line| line.chars().count());
-            assert!(widest.unwrap().chars().count() <= 80, "{widest:?}");
+            grid::assert_fits(&text, 80);
         }
     }
 

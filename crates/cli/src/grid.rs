@@ -136,6 +136,14 @@ fn lines<T: AsRef<str>>(all: impl Iterator<Item = T>) -> String {
     all.map(|line| line.as_ref().to_owned() + "\n").collect()
 }
 
+/// Checks that no line of a text is wider than that.
+#[cfg(test)]
+pub fn assert_fits(text: &str, width: usize) {
+    let is_wide = |line: &&str| line.chars().count() > width;
+    let wide = text.lines().find(is_wide);
+    assert!(wide.is_none(), "wider than {width}: {wide:?} of\n{text}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,10 +180,7 @@ mod tests {
         assert!(whole.contains(&"a".repeat(20)) && whole.contains("/a/long/path/name"));
         for width in [30, 40, 50] {
             let text = fitted(&headings, rows(), Some(width));
-            assert!(
-                text.lines().all(|line| line.chars().count() <= width),
-                "{text}"
-            );
+            assert_fits(&text, width);
             assert!(
                 text.contains("1,234,567") && text.contains("…") && text.contains("name\n"),
                 "{text}"

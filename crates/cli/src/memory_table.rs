@@ -120,10 +120,7 @@ mod tests {
             ..Form::default()
         };
         let text = table(&lines(), None, form);
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 80),
-            "{text}"
-        );
+        grid::assert_fits(&text, 80);
         assert!(text.contains("…") && text.contains(".so.6"), "{text}");
     }
 }

@@ -57,9 +57,14 @@ fn parse_stat(stat: &str) -> Option<Identity> {
 /// CPU time that a process has used, in seconds; `None`: it is gone.
 pub fn cpu_time_s(pid: u32) -> Option<f64> {
     let ticks = parse_cpu_ticks(&read(format!("/proc/{pid}/stat")).ok()?)?;
+    Some(ticks as f64 / ticks_per_second() as f64)
+}
+
+/// What the kernel counts times of processes in.
+pub fn ticks_per_second() -> u64 {
     // SAFETY: the call asks, and changes nothing.
-    let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    (a_second > 0).then(|| ticks as f64 / a_second as f64)
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    u64::try_from(ticks).unwrap_or(100).max(1)
 }
 
 /// User and system time in `/proc/PID/stat`.

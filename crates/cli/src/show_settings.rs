@@ -182,10 +182,7 @@ mod tests {
             from: "/home/joe/.config/coldpress/coldpress.toml.d/50-age.conf:123".to_owned(),
         };
         let text = to_text([rows, vec![long]].concat(), &["/etc/x".into()], Some(80));
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 80),
-            "{text}"
-        );
+        grid::assert_fits(&text, 80);
         assert!(
             text.contains(".conf:123") && text.ends_with(":\n  /etc/x\n"),
             "{text}"

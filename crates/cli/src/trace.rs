@@ -280,11 +280,7 @@ mod tests {
                 .insert("cold_after_ms".to_owned(), json!(3_599_123));
         }
         let table = table(&trace, false, Some(80));
-        let widest = table
-            .lines()
-            .max_by_key(|line| line.chars().count())
-            .unwrap();
-        assert!(widest.chars().count() <= 80, "{table}");
+        grid::assert_fits(&table, 80);
         assert!(table.contains("EVICTED") && table.contains("…"), "{table}");
     }
 

@@ -202,8 +202,7 @@ mod tests {
         let mut row = vec!["lazyfree-plain (killed 12 times)".to_owned()];
         row.resize(15, "1234567890".to_owned());
         let text = in_parts(&[row], &PARTS, Some(80)) + &printed(Some(80));
-        let widest = text.lines().max_by_key(|line| line.chars().count());
-        assert!(widest.unwrap().chars().count() <= 80, "{text}");
+        grid::assert_fits(&text, 80);
         assert_eq!(text.matches("1234567890").count(), 14, "{text}");
     }
 }

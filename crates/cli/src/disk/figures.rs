@@ -261,8 +261,7 @@ mod tests {
             disk[*name] = json!(1_099_511_627_775u64);
         }
         for text in [table(&[disk.clone()], Some(80)), lines(&disk, Some(80))] {
-            let widest = text.lines().max_by_key(|line| line.chars().count());
-            assert!(widest.unwrap().chars().count() <= 80, "{text}");
+            grid::assert_fits(&text, 80);
             assert!(text.contains("snapshotsnapshotsnapshot19"), "{text}");
         }
     }

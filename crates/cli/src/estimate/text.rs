@@ -431,8 +431,7 @@ pub mod tests {
             let text = detail(&largest(is_bound), Some(800 << 30), Some(80));
             let is_command = |line: &&str| line.starts_with("to try ") || line.starts_with("or  ");
             let lines = text.lines().filter(|line| !is_command(line));
-            let widest = lines.max_by_key(|line| line.chars().count());
-            assert!(widest.unwrap().chars().count() <= 80, "{text}");
+            grid::assert_fits(&lines.collect::<Vec<_>>().join("\n"), 80);
             assert_eq!(text.contains(" ~"), is_bound, "{text}");
             for words in ["it was idle", "1 s to 10 s", "10 s or more", "--watch 1m"] {
                 assert!(text.contains(words), "{words}: {text}");

@@ -118,12 +118,10 @@ impl Clock {
         let day = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        // SAFETY: the call asks, and changes nothing.
-        let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
         Self {
             monotonic_zero: day.saturating_sub(read(libc::CLOCK_MONOTONIC)),
             boot_seconds: boot_seconds().unwrap_or(0),
-            ticks_per_second: u64::try_from(ticks).unwrap_or(100).max(1),
+            ticks_per_second: process::ticks_per_second(),
         }
     }
 
