@@ -7,6 +7,10 @@ use coldpress_promises::{Managed, Outcome, Statistics, Workplace, skip};
 
 const BUDGET: u64 = 24 << 20;
 
+/// Milliseconds for each MiB of the first content: what a program touches before the pager's first look cannot be
+/// held, and as fast as it can it touches 24 MiB in the time that a busy machine takes to start a thread.
+const PACE_MS: &str = "4";
+
 /// 64 MiB under 24, started by a wrapper.
 fn wrapped(
     place: &Workplace,
@@ -16,12 +20,12 @@ fn wrapped(
 ) -> (Outcome, Statistics) {
     let program = place.compile("larger_than_limit");
     let program = program.to_str().unwrap();
-    let script = format!("{program} 7 64 {passes}; exit $?");
+    let script = format!("{program} 7 64 {passes} {PACE_MS}; exit $?");
     let words: Vec<&str> = words
         .iter()
         .flat_map(|word| match *word {
             "SCRIPT" => vec![script.as_str()],
-            "PROGRAM" => vec![program, "7", "64", passes],
+            "PROGRAM" => vec![program, "7", "64", passes, PACE_MS],
             word => vec![word],
         })
         .collect();
