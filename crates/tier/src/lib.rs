@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   put ─▶ sealed in the buffer ── full ──▶ ┌ segment 0 ┬ segment 1 ┬ segment 2 ┬ …
-//!   get ◀── opened ◀── read ─────────────── │ rec rec … │   free    │ rec … rec │    log-structured (`log.rs`)
+//!   get ◀── opened ◀── read ─────────────── │ rec rec … │   free    │ rec … rec │    log-structured (`writer.rs`)
 //!   remove: the record's row is free        └───────────┴───────────┴───────────┴ …
 //! ```
 //!
@@ -20,11 +20,14 @@
 //!   written. Lengths of records cannot be seen, but how much is written, and when.
 //! * **A budget.** No more bytes are written in a day than were allowed, cleaning included.
 //!
+//! A [`Tier`] is one thread's. Where several threads read, its parts stand by themselves: the tables ([`Records`]) behind a
+//! lock of the caller's, one [`Writer`], and [`read`] for everybody. No lock is held while a device works, or a cipher.
+//!
 //! It allocates nothing, knows no clock, file or thread: the [`Device`] is the caller's, and so is all [`Memory`].
 //! Nothing outlives the tier: without its tables no record can be found.
 //!
 //! Invariants, beside those of `seal.rs`:
-//! * L1 A segment is written if and only if one of its records is live.
+//! * L1 A segment is written if and only if one of its records is live, unless it is kept for others.
 //! * L2 A live record is in the buffer, in a written segment, or lost.
 //! * L3 Records lie in a segment in the order of its ring, and do not overlap.
 //! * L4 After each call a segment is free: cleaning needs one.
@@ -40,13 +43,23 @@ struct Readme;
 mod budget;
 mod counts;
 mod device;
-mod log;
+mod handle;
 mod memory;
+mod reader;
+mod records;
 mod seal;
 mod tier;
+mod writer;
 
 pub use counts::Counts;
 pub use device::{Device, DeviceError};
+pub use handle::{Handle, Refused, Unreadable};
 pub use memory::{Memory, Segment, Slot};
-pub use seal::Key;
-pub use tier::{Handle, Refused, Tier, Unreadable};
+pub use reader::read;
+pub use records::{Access, Records};
+pub use seal::{Key, Opener};
+pub use tier::Tier;
+pub use writer::{Writer, discard_freed};
+
+/// Bytes that a record is longer by where it is sealed.
+pub const SEAL_BYTES: usize = seal::TAG_BYTES;

@@ -35,6 +35,10 @@ pub(crate) enum State {
     #[default]
     Free = 0,
     Written = 1,
+    /// Free, and its space was not given up yet.
+    Freed = 2,
+    /// Written, and to stay as it is even if none of its records is live: others read it.
+    Kept = 3,
 }
 
 /// A row of the table of segments. [`Segment::default`] is a free one, and is all zero bytes.
@@ -52,7 +56,7 @@ pub struct Segment {
 pub struct Memory<'m> {
     /// As many records as there can be, and one more. 40 bytes each.
     pub slots: &'m mut [Slot],
-    /// One for each segment of the device. 20 bytes each.
+    /// One for each segment of the device. 16 bytes each.
     pub segments: &'m mut [Segment],
     /// Records that were not written yet. Its length is that of a segment.
     pub buffer: &'m mut [u8],

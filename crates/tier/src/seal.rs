@@ -3,8 +3,8 @@
 //! Invariants:
 //! * N1 No nonce is used twice with a key. A nonce is a number that rises by one with each record that is sealed, in
 //!   this run; a record that is moved is sealed anew. The number is checked not to wrap.
-//! * N2 A key is used by one [`Sealer`]: it is moved into it, and cannot be copied. It comes from the caller, fresh in
-//!   each run, and is wiped when the sealer is dropped.
+//! * N2 A key is used by one [`Sealer`]: it is moved into it. Copies of it are in [`Opener`]s only, which seal nothing. It
+//!   comes from the caller, fresh in each run, and is wiped when it is dropped.
 //!
 //! What is authenticated besides the bytes: whose record it is, and its length. The number is the nonce, so a record
 //! that is another's, or an older one of the same owner at the same place, does not open.
@@ -25,16 +25,27 @@ impl Key {
     }
 }
 
+/// Opens records that one sealer has sealed, and seals none.
+#[derive(Clone)]
+pub struct Opener(ChaCha20Poly1305);
+
 /// Seals and opens records.
 pub(crate) struct Sealer {
-    key: Key,
+    opener: Opener,
     /// The number of the last record that was sealed.
     last: u64,
 }
 
 impl Sealer {
     pub(crate) fn new(key: Key) -> Self {
-        Self { key, last: 0 }
+        Self {
+            opener: Opener(key.0),
+            last: 0,
+        }
+    }
+
+    pub(crate) fn opener(&self) -> &Opener {
+        &self.opener
     }
 
     /// Encrypts a record in place, whose last [`TAG_BYTES`] become its tag. Its number.
@@ -49,19 +60,21 @@ impl Sealer {
         self.last = number;
         let length = record.len() - TAG_BYTES;
         let (bytes, room) = record.split_at_mut(length);
-        let tag =
-            self.key
-                .0
-                .encrypt_inout_detached(&nonce(number), &about(owner, length), bytes.into());
+        let tag = self.opener.0.encrypt_inout_detached(
+            &nonce(number),
+            &about(owner, length),
+            bytes.into(),
+        );
         // Only a record of 256 GiB is refused.
         room.copy_from_slice(&tag.expect("a record is short"));
         number
     }
+}
 
+impl Opener {
     /// Decrypts a record in place. `false`: it is not the one that was sealed under this number for this owner, in
     /// this length.
     pub(crate) fn open(&self, number: u64, owner: u64, record: &mut [u8]) -> bool {
-        debug_assert!(number <= self.last, "never sealed");
         let Some(length) = record.len().checked_sub(TAG_BYTES) else {
             return false;
         };
@@ -69,7 +82,7 @@ impl Sealer {
         let Ok(tag) = Tag::try_from(&*tag) else {
             return false;
         };
-        let opened = self.key.0.decrypt_inout_detached(
+        let opened = self.0.decrypt_inout_detached(
             &nonce(number),
             &about(owner, length),
             bytes.into(),

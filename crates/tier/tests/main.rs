@@ -6,3 +6,4 @@ mod budget;
 mod canary;
 mod faults;
 mod model;
+mod shared;

@@ -1,0 +1,269 @@
+//! The log: records are sealed and put into the buffer, which is written to a free segment; segments are cleaned, so that
+//! there is always a free one.
+//!
+//! ```text
+//!   buffer ──full──▶ free segment ──written──▶ records are removed ──none left──▶ free, discarded
+//!     ▲                                              │ some left, and no segment is free
+//!     ╰─────────── read, opened, sealed anew ────────╯ (the one with the least left)
+//! ```
+//!
+//! One thread writes. The tables are asked for and told between its steps ([`Access`]): sealing, reading and writing go on
+//! without them, and others remove records meanwhile.
+
+use crate::budget::Budget;
+use crate::device::{Device, DeviceError};
+use crate::handle::{Handle, Refused, Unreadable};
+use crate::reader;
+use crate::records::{Access, Records};
+use crate::seal::{Key, Opener, Sealer, TAG_BYTES};
+
+/// Segments that are tried when writing fails.
+const ATTEMPTS: u32 = 3;
+
+/// Writes a log.
+pub struct Writer<'m> {
+    sealer: Sealer,
+    pub(crate) budget: Budget,
+    /// Room for the longest record and its tag; more of it saves calls of the device where the tables are shared.
+    pub(crate) scratch: &'m mut [u8],
+}
+
+impl<'m> Writer<'m> {
+    /// One that seals with this key. `daily_bytes`: what may be written in a day.
+    ///
+    /// # Panics
+    /// If there is no room for a record in `scratch`.
+    pub fn new(
+        key: Key,
+        scratch: &'m mut [u8],
+        daily_bytes: Option<u64>,
+        now_seconds: u64,
+    ) -> Self {
+        assert!(scratch.len() > TAG_BYTES);
+        Self {
+            sealer: Sealer::new(key),
+            budget: Budget::new(daily_bytes, now_seconds),
+            scratch,
+        }
+    }
+
+    /// What opens the records of this writer.
+    pub fn opener(&self) -> &Opener {
+        self.sealer.opener()
+    }
+
+    /// Says what time it is: with a new day comes a new budget.
+    pub fn tick(&mut self, now_seconds: u64) {
+        self.budget.look(now_seconds);
+    }
+
+    /// Bytes that may still be written today; `None`: as many as wanted.
+    pub fn budget_left(&self) -> Option<u64> {
+        self.budget.left()
+    }
+
+    /// The longest record that is taken.
+    pub fn longest(&self, records: &mut impl Access<'m>) -> usize {
+        // After a cleaning there is room for a quarter of a buffer: a record always fits then.
+        let most = records.with(|records| records.buffer.len() / 8);
+        most.min(self.scratch.len()) - TAG_BYTES
+    }
+
+    /// Takes a record of `owner`. It is written to the device with others, when a segment is full; until then it is
+    /// read from memory.
+    ///
+    /// # Errors
+    /// See [`Refused`]. Whatever the reason, no record that was taken before is lost.
+    pub fn put<D: Device>(
+        &mut self,
+        records: &mut impl Access<'m>,
+        device: &mut D,
+        owner: u64,
+        bytes: &[u8],
+    ) -> Result<Handle, Refused> {
+        if bytes.is_empty() || bytes.len() > self.longest(records) {
+            return Err(Refused::Length);
+        }
+        let has_row = |records: &mut Records<'m>| {
+            let has_row = records.has_row();
+            records.counts.refused_full += u64::from(!has_row);
+            has_row
+        };
+        if !records.with(has_row) {
+            return Err(Refused::Full);
+        }
+        let length = bytes.len() + TAG_BYTES;
+        while !records.with(|records| records.has_room(length)) {
+            // Cleaning fills a part of the buffer again, and gives a segment for it.
+            self.write_out(records, device)?;
+        }
+        let sealed = &mut self.scratch[..length];
+        sealed[..bytes.len()].copy_from_slice(bytes);
+        let number = self.sealer.seal(owner, sealed);
+        Ok(records.with(|records| records.append_new(owner, number, sealed)))
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// As [`read`](crate::read).
+    pub fn read<D: Device>(
+        &mut self,
+        records: &mut impl Access<'m>,
+        device: &mut D,
+        record: (Handle, u64),
+    ) -> Result<&[u8], Unreadable> {
+        let opener = self.sealer.opener();
+        let length = reader::read(records, device, opener, record, self.scratch)?;
+        Ok(&self.scratch[..length])
+    }
+
+    /// Writes the buffer to a free segment, and cleans one where that was the last. With an error all is as it was.
+    fn write_out<D: Device>(
+        &mut self,
+        records: &mut impl Access<'m>,
+        device: &mut D,
+    ) -> Result<(), Refused> {
+        match records.with(Records::compact_buffer) {
+            true => Ok(()),
+            false => self.write_now(records, device),
+        }
+    }
+
+    fn write_now<D: Device>(
+        &mut self,
+        records: &mut impl Access<'m>,
+        device: &mut D,
+    ) -> Result<(), Refused> {
+        if !records.with(Records::may_write) {
+            return Err(Refused::Full);
+        }
+        let number = self.write_somewhere(records, device)?;
+        let victim = records.with(|records| {
+            records.hand_over(number);
+            let is_last = records.free_segments == 0;
+            is_last.then(|| records.least_filled()).flatten()
+        });
+        if let Some(victim) = victim {
+            self.clean(records, device, victim);
+        }
+        discard_freed(records, device);
+        Ok(())
+    }
+
+    /// Writes what is in the buffer, full or not, and syncs the device.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put). All records can be read still.
+    pub fn sync<D: Device>(
+        &mut self,
+        records: &mut impl Access<'m>,
+        device: &mut D,
+    ) -> Result<(), Refused> {
+        let is_empty = records.with(|records| {
+            records.compact_buffer();
+            records.open.live_records == 0
+        });
+        if !is_empty {
+            self.write_now(records, device)?;
+        }
+        device.sync().map_err(|error| {
+            records.with(|records| records.counts.sync_errors += 1);
+            Refused::Device(error)
+        })
+    }
+
+    /// Writes the buffer to one of the next free segments.
+    fn write_somewhere<D: Device>(
+        &mut self,
+        records: &mut impl Access<'m>,
+        device: &mut D,
+    ) -> Result<u32, Refused> {
+        let mut failed = DeviceError::Io;
+        for _ in 0..ATTEMPTS {
+            let filled = records.with(|records| records.filled);
+            if !self.budget.allows(filled) {
+                records.with(|records| records.counts.refused_budget += 1);
+                return Err(Refused::Budget);
+            }
+            let Some(number) = records.with(Records::next_free) else {
+                break;
+            };
+            match self.write_buffer(records, device, number, filled) {
+                Ok(()) => return Ok(number),
+                Err(error) => failed = error,
+            }
+        }
+        Err(Refused::Device(failed))
+    }
+
+    fn write_buffer<D: Device>(
+        &mut self,
+        records: &mut impl Access<'m>,
+        device: &mut D,
+        number: u32,
+        filled: usize,
+    ) -> Result<(), DeviceError> {
+        let start = records.with(|records| u64::from(number) * records.buffer.len() as u64);
+        self.budget.spend(filled);
+        let mut done = 0;
+        while done < filled {
+            let piece = (done, filled - done);
+            let wrote = records.write(device, start + done as u64, piece, self.scratch);
+            let (given, taken) = match wrote {
+                Ok((given, taken)) => (given, taken.min(given)),
+                Err(DeviceError::NoSpace) => {
+                    records.with(|records| records.counts.no_space_errors += 1);
+                    return Err(DeviceError::NoSpace);
+                }
+                Err(error) => {
+                    records.with(|records| records.counts.write_errors += 1);
+                    return Err(error);
+                }
+            };
+            if taken < given {
+                records.with(|records| records.counts.short_writes += 1);
+                if taken == 0 {
+                    return Err(DeviceError::Io);
+                }
+            }
+            records.with(|records| records.counts.written_bytes += taken as u64);
+            done += taken;
+        }
+        Ok(())
+    }
+
+    /// Moves what is left in a segment to the buffer, which is empty. What cannot be read is lost, and it alone.
+    fn clean<D: Device>(&mut self, records: &mut impl Access<'m>, device: &mut D, number: u32) {
+        records.with(|records| {
+            debug_assert_eq!(records.filled, 0, "a segment's worth of room");
+            records.counts.cleaned_segments += 1;
+        });
+        while let Some((at, slot)) = records.with(|records| records.first_of(number)) {
+            let opener = self.sealer.opener();
+            match reader::load(records, device, opener, &slot, self.scratch) {
+                Ok(()) => {
+                    let sealed = &mut self.scratch[..slot.length as usize];
+                    let again = self.sealer.seal(slot.owner, sealed);
+                    records.with(|records| records.move_to_buffer(at, &slot, again, sealed));
+                }
+                Err(_) => records.with(|records| records.lose(at, &slot)),
+            }
+        }
+    }
+}
+
+/// Gives up the space of segments that are free. By the writer.
+pub fn discard_freed<'m, D: Device>(records: &mut impl Access<'m>, device: &mut D) {
+    let freed = |records: &mut Records<'m>| {
+        let bytes = records.buffer.len() as u64;
+        records
+            .take_freed()
+            .map(|number| (u64::from(number) * bytes, bytes))
+    };
+    while let Some((offset, bytes)) = records.with(freed) {
+        if device.discard(offset, bytes).is_err() {
+            records.with(|records| records.counts.discard_errors += 1);
+        }
+    }
+}
