@@ -1,16 +1,27 @@
 //! What a tier asks of the device below it.
 
+use core::fmt;
+
 /// Why a device refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeviceError {
     /// Reading or writing failed.
-    #[error("reading or writing the device failed")]
     Io,
     /// There is no room for what was written.
-    #[error("no space is left on the device")]
     NoSpace,
 }
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Io => "reading or writing the device failed",
+            Self::NoSpace => "no space is left on the device",
+        })
+    }
+}
+
+impl core::error::Error for DeviceError {}
 
 /// A file, or a block device, that a tier has for itself.
 ///

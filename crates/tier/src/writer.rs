@@ -1,5 +1,5 @@
-//! The log: records are sealed and put into the buffer, which is written to a free segment; segments are cleaned, so that
-//! there is always a free one.
+//! The log: records are sealed and put into the buffer, which is written to a free segment; segments are cleaned, so
+//! that there is always a free one.
 //!
 //! ```text
 //!   buffer ──full──▶ free segment ──written──▶ records are removed ──none left──▶ free, discarded
@@ -7,8 +7,8 @@
 //!     ╰─────────── read, opened, sealed anew ────────╯ (the one with the least left)
 //! ```
 //!
-//! One thread writes. The tables are asked for and told between its steps ([`Access`]): sealing, reading and writing go on
-//! without them, and others remove records meanwhile.
+//! One thread writes. The tables are asked for and told between its steps ([`Access`]): sealing, reading and writing go
+//! on without them, and others remove records meanwhile.
 
 use crate::budget::Budget;
 use crate::device::{Device, DeviceError};
