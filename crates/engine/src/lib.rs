@@ -75,6 +75,7 @@ pub use compression::recode::{Recoded, Recoder, RecoderRoom, Search};
 pub use compression::stored::HEADER_BYTES;
 pub use compression::tunables::{TunableError, Tunables};
 pub use compression::worker::{Worker, Workspace};
+pub use compression::write_back::WrittenBack;
 pub use figures::cause::Trigger;
 pub use figures::counters::Counters;
 pub use machine::host::{Doubt, Host, Installed, StagingSlot, Taken};

@@ -39,6 +39,11 @@ pub struct Gather([u8; FRAME_BYTES]);
 unsafe impl Zeroable for Gather {}
 
 impl Gather {
+    /// The memory itself, for other work between two reads.
+    pub fn room(&mut self) -> &mut [u8; FRAME_BYTES] {
+        &mut self.0
+    }
+
     /// Fresh memory, for a `static` or a test. Zeroed memory does as well.
     pub const fn new() -> Self {
         Self([0; FRAME_BYTES])

@@ -7,7 +7,8 @@
 //! | the two ways to change memory and page list together | `drivers` |
 //! | pages begin and end without content | `track` |
 //! | the program changes its address space | [`change`], [`fork`] |
-//! | what is stored is moved, and stored anew | `compaction`, `recode` |
+//! | what is stored is moved, stored anew, and written back | `compaction`, `recode`, [`write_back`](mod@write_back) |
+//! | what stands in storage for a page that was written back | `stub` |
 //! | what each trigger may do, by which values | [`trigger`], [`tunables`] |
 
 pub mod change;
@@ -23,7 +24,9 @@ pub mod read_ahead;
 pub mod recode;
 mod restore;
 pub mod stored;
+pub(crate) mod stub;
 pub(crate) mod track;
 pub mod trigger;
 pub mod tunables;
 pub mod worker;
+pub mod write_back;

@@ -71,10 +71,10 @@ pub struct Recoder<C: PageCodec + 'static, D: PageCodec + 'static> {
 
 /// A copied object.
 #[derive(Clone, Copy)]
-struct Found {
+pub(crate) struct Found {
     place: Place,
     reference: Reference,
-    header: Header,
+    pub(crate) header: Header,
     len: usize,
 }
 
@@ -124,6 +124,23 @@ impl<C: PageCodec, D: PageCodec> Recoder<C, D> {
         let (segment, index) = self.at;
         let index = index + entries;
         self.at = (segment + index / SEGMENT_PAGES, index % SEGMENT_PAGES);
+    }
+
+    /// Where the next search begins.
+    pub fn position(&self) -> Place {
+        self.at
+    }
+
+    /// The next search begins there.
+    pub fn go_to(&mut self, at: Place) {
+        self.at = at;
+    }
+
+    /// What was found last, the copy of it, and memory to work with.
+    pub(crate) fn take_found(&mut self) -> Option<(Found, &[u8], &mut Gather)> {
+        let found = self.found.take()?;
+        let RecoderRoom { object, gather, .. } = &mut *self.room;
+        Some((found, &object[..found.len], gather))
     }
 
     /// The page that was found last, and the denser codec's memory: to learn from.
@@ -271,18 +288,29 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         if self.codec.decompress(scratch, payload, again).is_err() || again != page {
             return Recoded::Wrong;
         }
+        match self.replace_found(host, (found, object, gather), found.header, payload) {
+            Some(true) => Recoded::Kept(payload_bytes - len),
+            Some(false) => Recoded::Overtaken,
+            None => Recoded::NoStorage,
+        }
+    }
+
+    /// Stores a payload in place of the object that was found and copied, if that still stands. Whether it does;
+    /// `None`: there is no place.
+    pub(crate) fn replace_found(
+        &self,
+        host: &H,
+        (found, object, gather): (Found, &[u8], &mut Gather),
+        header: Header,
+        payload: &[u8],
+    ) -> Option<bool> {
         let (segment, index) = found.place;
         let owner = self.tables.segment(segment).owner(index);
-        let header = Header {
-            owner,
-            ..found.header
-        };
+        let header = Header { owner, ..header };
         if !self.storage.lock().reserve(host, 1) {
-            return Recoded::NoStorage;
+            return None;
         }
-        let Some(reference) = self.store_object(host, header, payload) else {
-            return Recoded::NoStorage;
-        };
+        let reference = self.store_object(host, header, payload)?;
         let is_replaced = self.page_list_if_there(segment).is_some_and(|list| {
             let stands = list.get(index) == Entry::Compressed(found.reference)
                 && is_same(host, gather, found.reference, object);
@@ -299,16 +327,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         } else {
             reference
         };
-        self.storage.lock().free(host.frames(), useless);
+        self.free_object(host, useless);
         self.published(Entry::Compressed(reference));
-        match is_replaced {
-            true => Recoded::Kept(payload_bytes - len),
-            false => Recoded::Overtaken,
-        }
+        Some(is_replaced)
     }
 }
 
-/// Copies an object, whose entry's lock is held. `None`: it is damaged, or nothing for a codec.
+/// Copies an object, whose entry's lock is held. `None`: it is damaged, or nothing for a codec, as a stub is.
 fn copy<H: Host, C: PageCodec, D: PageCodec>(
     host: &H,
     room: &mut RecoderRoom<C, D>,

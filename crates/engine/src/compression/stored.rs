@@ -7,10 +7,11 @@
 //!
 //! The checksum is that of the whole uncompressed page (law L1: it covers storage, codec and
 //! every copy between); the time is the host's clock in units of 8 ms, modulo 2^27. P is the page's
-//! [patience](crate::pages::patience), four bits. F, the highest bit of the word, tells that what follows is the word of a same-filled page which no entry can
-//! hold, and not bytes of the codec (which may well be eight, too). The owner is where the entry
-//! stands: it lets storage be compacted. It is the only part that is written again, when the entry
-//! moves: under the storage lock, so that no compaction copies it meanwhile.
+//! [patience](crate::pages::patience), four bits. F, the highest bit of the word, tells that what follows is the word
+//! of a same-filled page which no entry can hold, and not bytes of the codec (which may well be eight, too); or, if it
+//! is four bytes long, the number of the record that has the payload below memory: a stub (`stub.rs`).
+//! The owner is where the entry stands: it lets storage be compacted. It is the only part that is written again, when
+//! the entry moves: under the storage lock, so that no compaction copies it meanwhile.
 
 use crate::pages::patience::MOST;
 use crate::pages::segment::Owner;
@@ -18,6 +19,9 @@ use coldpress_storage::{FrameSource, Reference, read_at};
 
 /// Bytes that stand before the compressed bytes of a page: checksum, time, owner.
 pub const HEADER_BYTES: usize = 12;
+
+/// Bytes of a payload that names a record.
+pub(crate) const RECORD_BYTES: usize = 4;
 
 /// Where the time stands.
 const TIME_AT: usize = 4;
@@ -38,6 +42,7 @@ pub(crate) struct Header {
     /// In units of the header.
     pub stored: u32,
     pub patience: u8,
+    /// The payload is a word that fills the page, or names a record; else it is the codec's.
     pub same_filled: bool,
     pub owner: Owner,
 }
@@ -69,6 +74,12 @@ impl Header {
             same_filled: time & SAME_FILLED != 0,
         };
         Some((header, rest))
+    }
+
+    /// The record that a payload names; `None`: it is the payload itself.
+    pub(crate) fn record(&self, payload: &[u8]) -> Option<u32> {
+        let number: [u8; RECORD_BYTES] = payload.try_into().ok()?;
+        self.same_filled.then(|| u32::from_le_bytes(number))
     }
 }
 
@@ -123,6 +134,20 @@ mod tests {
             }
         }
         assert_eq!(Header::read(&[0; HEADER_BYTES - 1]), None);
+    }
+
+    #[test]
+    fn a_record_is_told_from_a_word_and_from_what_a_codec_made() {
+        let header = |same_filled| Header {
+            checksum: 1,
+            stored: 2,
+            patience: 3,
+            same_filled,
+            owner: Owner(4),
+        };
+        assert_eq!(header(true).record(&7u32.to_le_bytes()), Some(7));
+        assert_eq!(header(true).record(&7u64.to_le_bytes()), None);
+        assert_eq!(header(false).record(&7u32.to_le_bytes()), None);
     }
 
     #[test]

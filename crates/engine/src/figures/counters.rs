@@ -191,6 +191,14 @@ counters! {
     recode_failures: counter pages,
     /// Bytes by which these objects became smaller, ever.
     recode_saved_bytes: counter bytes,
+    /// Stored pages whose payload is below memory now: storage holds their stubs.
+    written_back_pages: gauge pages,
+    /// Pages whose payload was written back, ever.
+    write_backs: counter pages,
+    /// Pages whose payload was read back, ever.
+    read_backs: counter pages,
+    /// Reads of a payload that failed; the page is poisoned.
+    failed_read_backs: counter pages,
     /// Generations opened because it was time.
     aged_by_time: counter times,
     /// Generations opened because too many pages were active.

@@ -162,6 +162,31 @@ pub unsafe trait Host: ChunkSource + Sync {
     /// not even that can be had, the host stops whoever could touch the page.
     fn poison(&self, segment: SegmentId, index: PageIndex, doubt: Doubt) -> Installed;
 
+    /// Whether compressed pages may be written to a place below memory, in this moment.
+    fn writes_back(&self) -> bool {
+        false
+    }
+
+    /// Takes the payload of a page to a place below memory, for `owner`. The number of the record, by which it is
+    /// [read back](Host::read_back); `None`: it is not taken. May wait for a device: no lock is held. One thread at a
+    /// time.
+    fn write_back(&self, owner: u64, payload: &[u8]) -> Option<u32> {
+        let _ = (owner, payload);
+        None
+    }
+
+    /// Reads a record back, as often as it is wanted. Its length; `None`: it cannot be read. May wait for a device: no
+    /// lock is held but by a host that keeps stable sections closed (see [`fork`](crate::compression::fork)).
+    fn read_back(&self, record: u32, owner: u64, into: &mut Page) -> Option<usize> {
+        let _ = (record, owner, into);
+        None
+    }
+
+    /// A record is not needed any more. The lock of a VMO may be held.
+    fn give_up_record(&self, record: u32, owner: u64) {
+        let _ = (record, owner);
+    }
+
     /// The address space is changing and the worker cannot go on before the change is
     /// delivered: deliver what is pending or wait a little. No stable section is open in the
     /// calling thread.

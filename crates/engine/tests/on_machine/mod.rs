@@ -18,5 +18,6 @@ mod read_ahead;
 mod recode;
 mod stress;
 mod triggers;
+mod write_back;
 mod zircon_evictor;
 mod zircon_queues;

@@ -12,10 +12,12 @@
 //! tests want to go wrong they set: pinned pages, memory that is gone, a changing address space,
 //! takes that stop early, frames or chunks that run out. Hooks let a test act in the middle of
 //! the engine's work.
+mod below;
 mod contents;
 mod system;
 
 pub use crate::kit::*;
+pub use below::*;
 pub use contents::*;
 pub use system::*;
 
@@ -78,6 +80,8 @@ pub struct Machine {
     /// Pages of memory that nobody uses.
     spare: Mutex<Vec<Box<Page>>>,
     pub frames: Frames,
+    /// What is written back.
+    pub below: Below,
     clock_ns: AtomicU64,
     gate: RwLock<()>,
     /// Chunks that may still be had.
@@ -119,6 +123,7 @@ impl Machine {
                 .collect(),
             spare: Mutex::new(Vec::with_capacity(segments * pages)),
             frames: Frames::new(segments * pages),
+            below: Below::default(),
             clock_ns: AtomicU64::new(1_000 * SECOND),
             gate: RwLock::new(()),
             chunks: AtomicUsize::new(1000),
@@ -348,6 +353,25 @@ unsafe impl Host for Machine {
         }
         place.poisoned = true;
         Installed::Done
+    }
+
+    fn writes_back(&self) -> bool {
+        self.below.takes.load(Relaxed)
+    }
+
+    fn write_back(&self, owner: u64, payload: &[u8]) -> Option<u32> {
+        assert_eq!(STABLE.get(), 0, "written back in a stable section");
+        coldpress_engine::lock::assert_none_held::<SpinLock>();
+        self.below.put(owner, payload)
+    }
+
+    fn read_back(&self, record: u32, owner: u64, into: &mut Page) -> Option<usize> {
+        assert_eq!(STABLE.get(), 0, "read back in a stable section");
+        self.below.get(record, owner, into)
+    }
+
+    fn give_up_record(&self, record: u32, owner: u64) {
+        self.below.remove(record, owner);
     }
 
     fn let_changes_in(&self) {

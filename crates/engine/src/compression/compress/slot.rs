@@ -13,7 +13,7 @@ use crate::pages::entry::Entry;
 use crate::pages::page_list::PageList;
 use crate::pages::patience::Returning;
 use crate::pages::segment::Owner;
-use coldpress_codec::{Compressed, PageCodec, checksum};
+use coldpress_codec::{Compressed, Page, PageCodec, checksum};
 use coldpress_storage::{CompressedStorage, Reference};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -52,7 +52,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             Compressed::Stored(len) => self
                 .store(host, owner, leaving, checksum(page), false, &out[..len])
                 .ok_or(&c.no_storage),
-            Compressed::Incompressible => Err(&c.incompressible),
+            Compressed::Incompressible => self
+                .write_back_whole(host, owner, leaving, page, trigger)
+                .ok_or(&c.incompressible),
         };
         c.tried(host.now_ns().saturating_sub(started));
         let entry = match stored {
@@ -65,7 +67,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         };
         let finalized = self.finalize(host, slot, entry, owner);
         if !finalized && let Entry::Compressed(reference) = entry {
-            self.storage.lock().free(host.frames(), reference);
+            self.free_object(host, reference);
         }
         self.published(entry);
         if !finalized {
@@ -96,6 +98,29 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         };
         self.store_object(host, header, payload)
             .map(Entry::Compressed)
+    }
+
+    /// Has the host take a page that does not compress below memory, if pages must go, and stores its stub. `None`: it
+    /// is not taken.
+    fn write_back_whole(
+        &self,
+        host: &H,
+        owner: Owner,
+        leaving: Leaving,
+        page: &Page,
+        trigger: Trigger,
+    ) -> Option<Entry> {
+        if trigger == Trigger::Eager || !host.writes_back() {
+            return None;
+        }
+        let checksum = checksum(page);
+        let record = self.make_record(host, checksum, page)?;
+        let number = record.to_le_bytes();
+        let stub = self.store(host, owner, leaving, checksum, true, &number);
+        if stub.is_none() {
+            self.give_up_record(host, checksum, record);
+        }
+        stub
     }
 
     /// Stores an object, which is unpublished.

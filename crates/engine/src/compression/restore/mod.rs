@@ -22,6 +22,7 @@ mod commit;
 use crate::compression::drivers::{self, Committed, Into, Source};
 use crate::compression::fault::FaultOutcome;
 use crate::compression::stored::{Header, milliseconds_since, residency_bucket, stored_at};
+use crate::compression::stub::may_be_stub;
 use crate::compression::worker::{Worker, Workspace};
 use crate::figures::counters::{add, sub};
 use crate::machine::host::{Host, StagingSlot};
@@ -192,8 +193,11 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 let header = self.load(host, worker.workspace, reference);
                 let now_ns = host.now_ns();
                 let ns = now_ns.saturating_sub(started);
-                self.counters.decompressed(ns);
-                worker.decompression_ns += ns;
+                // What waited for a device is no decompression; the host knows how long that took.
+                if !may_be_stub(reference) {
+                    self.counters.decompressed(ns);
+                    worker.decompression_ns += ns;
+                }
                 let returning = header.map(|header| {
                     Some(Returning {
                         patience: header.patience,
@@ -256,12 +260,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let bytes = unsafe { coldpress_storage::data(host.frames(), reference, gather) };
         let bytes = bytes.ok_or(Damage::Place)?;
         let (header, payload) = Header::read(bytes).ok_or(Damage::Content)?;
-        let decoded = match header.same_filled {
-            true => payload.try_into().is_ok_and(|word| {
+        let decoded = match (header.record(payload), header.same_filled) {
+            (Some(record), _) => self.fetch(host, (&header, record), gather.room(), scratch, spare),
+            (None, true) => payload.try_into().is_ok_and(|word| {
                 same_filled::fill(spare, u64::from_le_bytes(word));
                 true
             }),
-            false => self.codec.decompress(scratch, payload, spare).is_ok(),
+            (None, false) => self.codec.decompress(scratch, payload, spare).is_ok(),
         };
         match decoded && checksum(spare) == header.checksum {
             true => Ok(header),
@@ -293,7 +298,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             let bucket = stored.map_or(0, |stored| residency_bucket(stored, now_ns));
             add(&self.counters.decompressed_within_log_seconds[bucket], 1);
         }
-        self.storage.lock().free(host.frames(), reference);
+        self.free_object(host, reference);
         sub(&self.counters.compressed_pages, 1);
         match restored {
             true => add(&self.counters.decompressions, 1),
