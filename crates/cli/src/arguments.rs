@@ -18,7 +18,7 @@ use crate::refusal::{EXIT_REFUSED, Refusal};
 use crate::set::SetArguments;
 use crate::settings::Settings;
 use crate::show_settings::SettingsArguments;
-use crate::size::Budget;
+use crate::size::{self, Budget};
 use crate::status::StatusArguments;
 use crate::streams;
 use crate::trace::TraceArguments;
@@ -191,6 +191,18 @@ pub struct RunArguments {
     /// Show it with: coldpress trace FILE
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Write cold compressed pages back to this file, encrypted, if the program does not fit into its
+    /// budget compressed. It must not exist, and has no name while it is used. A block device is
+    /// overwritten
+    #[arg(long, value_name = "PATH", conflicts_with = "raw_clones")]
+    pub writeback: Option<PathBuf>,
+    /// Use no more than this of the write-back file: 10G [default: the machine's memory, or
+    /// the whole device]
+    #[arg(long, value_name = "SIZE", requires = "writeback", value_parser = size::parse_size)]
+    pub writeback_size: Option<u64>,
+    /// Write no more than this to the write-back file in a day: 10G [default: no limit]
+    #[arg(long, value_name = "SIZE", requires = "writeback", value_parser = size::parse_size)]
+    pub writeback_limit: Option<u64>,
     /// For tests: evict pages at random, hot or cold, whatever the budget
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true, value_parser = chaos::parse_seed)]
     pub chaos: Option<Option<u64>>,
@@ -332,7 +344,7 @@ mod tests {
             assert!(options.into_iter().any(|option| option == setting.name));
             assert!(help.contains(&setting.variable()), "{}", setting.name);
         }
-        // Chaos, and with whom the program ends, are for one run.
+        // Chaos, a file to write back to, and with whom the program ends, are for one run.
         let others = [
             "config",
             "help",
@@ -341,6 +353,9 @@ mod tests {
             "die-with-coldpress",
             "raw-clones",
             "no-follow",
+            "writeback",
+            "writeback-size",
+            "writeback-limit",
         ];
         let positional = |a: &&clap::Arg| a.get_long().is_some_and(|l| !others.contains(&l));
         let options = run.get_arguments().filter(positional).count();

@@ -73,6 +73,14 @@ fn lines_of(
             ));
         }
     }
+    let now = get(&s.written_back_pages);
+    if now > 0 {
+        lines.push(format!(
+            "{} pages are written back ({} in the file)",
+            format_count(now),
+            format_bytes(get(&s.written_back_bytes))
+        ));
+    }
     lines.extend(warnings(
         get(&s.stalled_faults),
         s.failed(Failure::Corrupt) + s.failed(Failure::InstallRefused),
@@ -352,9 +360,33 @@ pub fn details(s: &Statistics, budget: &BudgetInForce) -> Vec<String> {
             format_bytes(get(&s.recode_saved_bytes))
         ));
     }
+    lines.extend(written_back(s));
     let (codec, storage) = report::names(s);
     lines.push(format!("codec {codec}, storage {storage}"));
     lines.push(limits(s, budget));
+    lines
+}
+
+/// What was written back, if anything was.
+fn written_back(s: &Statistics) -> Vec<String> {
+    let (written, read) = (get(&s.write_backs), get(&s.read_backs));
+    if written == 0 {
+        return Vec::new();
+    }
+    let mut lines = vec![format!(
+        "written back: {} pages ({} to the file), {} read back",
+        format_count(written),
+        format_bytes(get(&s.write_back_file_bytes)),
+        format_count(read)
+    )];
+    if read > 0 {
+        lines.push(format!(
+            "reading a page back: p50 {}, p99 {}, longest {}",
+            format_nanoseconds(get(&s.read_back_p50_ns)),
+            format_nanoseconds(get(&s.read_back_p99_ns)),
+            format_nanoseconds(get(&s.read_back_longest_ns))
+        ));
+    }
     lines
 }
 

@@ -211,6 +211,7 @@ columns! {
     "RULE" false "which pages go in this moment, and why" rule_in_force;
     "TRIGGERS" false "what may compress pages" triggers;
     "CODEC" false "how pages are compressed" |s| Value::Text(report::names(s).0);
+    "WRITTEN-BACK" false "content in the file of --writeback, at its full size" |s| known(s, Value::Bytes(get(&s.written_back_pages) * 4096));
     "STORAGE" false "how compressed pages are kept" |s| Value::Text(report::names(s).1);
 }
 

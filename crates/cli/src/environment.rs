@@ -50,6 +50,8 @@ pub struct Settings<'a> {
     pub run_file: &'a Path,
     /// Descriptor of `/dev/userfaultfd`, if the system call cannot be used.
     pub device: Option<RawFd>,
+    /// Where pages are written back to, as [`handed::WRITE_BACK`] says it.
+    pub write_back: Option<String>,
     /// The pager's library.
     pub library: &'a Path,
 }
@@ -107,6 +109,9 @@ impl Settings<'_> {
         set(handed::RUN_FILE, self.run_file.as_os_str());
         if let Some(descriptor) = self.device {
             set(handed::DEVICE_FD, &OsString::from(descriptor.to_string()));
+        }
+        if let Some(file) = &self.write_back {
+            set(handed::WRITE_BACK, file.as_ref());
         }
         set(handed::PRELOAD_PATH, self.library.as_os_str());
         set(
@@ -203,6 +208,7 @@ mod tests {
             ("_COLDPRESS_ROOT_PID", "1"),
             ("_COLDPRESS_COLD_AFTER_MS", "1"),
             ("_COLDPRESS_DEVICE_FD", "1"),
+            ("_COLDPRESS_WRITE_BACK", "1"),
             ("_COLDPRESS_CHAOS", "2"),
             ("_COLDPRESS_CHAOS_REST_MS", "9"),
             ("_COLDPRESS_RECODE_AFTER_MS", "1"),
@@ -231,6 +237,7 @@ mod tests {
             storage: StorageKind::SizeClass,
             run_file: Path::new("/s/1.run"),
             device: Some(9),
+            write_back: Some("900 64 7 4096 none".to_owned()),
             library: Path::new("/l.so"),
         };
         let mut entries: Vec<String> = settings
@@ -256,6 +263,7 @@ mod tests {
             "_COLDPRESS_RUN_FILE=/s/1.run",
             "_COLDPRESS_STORAGE=size-class",
             "_COLDPRESS_TRIGGER=eager,pressure,critical",
+            "_COLDPRESS_WRITE_BACK=900 64 7 4096 none",
         ];
         assert_eq!(entries, expected);
         let follows = Settings {

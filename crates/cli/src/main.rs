@@ -116,6 +116,7 @@ mod tune;
 mod unmanaged;
 mod userfaultfd;
 mod version;
+mod write_back_file;
 
 use arguments::Command;
 use refusal::Refusal;

@@ -24,6 +24,7 @@ use crate::summary;
 use crate::supervise::{self, Ending};
 use crate::trace_target::TraceTarget;
 use crate::unmanaged::Unmanaged;
+use crate::write_back_file::WriteBackFile;
 use coldpress_codec::CodecKind;
 use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
 use coldpress_interface::statistics::Statistics;
@@ -87,6 +88,7 @@ struct Prepared {
     trace: Option<TraceTarget>,
     /// Pages are evicted at random: the seed.
     chaos: Option<u64>,
+    write_back: Option<WriteBackFile>,
     run_file: RunFile,
 }
 
@@ -107,6 +109,8 @@ impl Prepared {
         let trace = chosen.trace.as_deref();
         let trace = trace.map(TraceTarget::prepare).transpose()?;
         let chaos = chaos::seed(arguments.chaos);
+        let storage = chosen.storage.unwrap_or_default();
+        let write_back = WriteBackFile::of_run(arguments, storage)?;
         let run_file = RunFile::create(&ready.statistics_dir)?;
         Ok(Self {
             chosen,
@@ -116,6 +120,7 @@ impl Prepared {
             ready,
             trace,
             chaos,
+            write_back,
             run_file,
         })
     }
@@ -149,6 +154,7 @@ impl Prepared {
             trace: self.trace.as_ref().map(TraceTarget::path),
             run_file: self.run_file.path(),
             device: self.ready.device,
+            write_back: self.write_back.as_ref().map(WriteBackFile::for_the_pager),
             library: &self.ready.library,
         }
     }
@@ -168,6 +174,7 @@ impl Prepared {
                 .collect::<Result<_, _>>()?,
             environment: settings.environment(),
             device: self.ready.device,
+            write_back: self.write_back.as_ref().map(WriteBackFile::descriptor),
             ends_with_us: arguments.die_with_coldpress,
             tells_root: true,
         })

@@ -25,6 +25,18 @@ pub fn refuse_ambiguous(text: &str) -> Option<String> {
     })
 }
 
+/// Reads `512M`, `4G` or `1048576`, as the value of an option.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    parse_bytes(text).ok_or_else(|| {
+        refuse_ambiguous(text).unwrap_or_else(|| {
+            format!(
+                "cannot read {text:?} as a size: write for example 512M, 4G or 1048576 (bytes); \
+                 K, M, G and T are powers of 1024"
+            )
+        })
+    })
+}
+
 /// A memory budget as given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Budget {

@@ -28,6 +28,8 @@ pub struct Launch {
     pub environment: Vec<CString>,
     /// Descriptor that the program inherits.
     pub device: Option<RawFd>,
+    /// Descriptor of the file that pages are written back to.
+    pub write_back: Option<RawFd>,
     /// Whether the program is killed when this process is.
     pub ends_with_us: bool,
     /// Whether its environment tells the program that it is the first of a run.
@@ -162,6 +164,9 @@ unsafe fn execute(
         }
         if let Some(device) = launch.device {
             libc::fcntl(device, libc::F_SETFD, 0);
+        }
+        if let Some(file) = launch.write_back {
+            libc::fcntl(file, libc::F_SETFD, 0);
         }
         signals.restore();
         libc::close(hold);

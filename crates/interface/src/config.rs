@@ -81,6 +81,10 @@ pub mod handed {
     /// the `userfaultfd` system call.
     pub const DEVICE_FD: &str = "_COLDPRESS_DEVICE_FD";
 
+    /// Where pages are written back to: an inherited descriptor, device and inode of its file, its size in bytes, and the
+    /// bytes that may be written in a day, or `none`. Absent: pages are not written back.
+    pub const WRITE_BACK: &str = "_COLDPRESS_WRITE_BACK";
+
     /// Path of the preload library exactly as it stands in `LD_PRELOAD`, so that it can be removed
     /// there before the program starts children.
     pub const PRELOAD_PATH: &str = "_COLDPRESS_PRELOAD_PATH";

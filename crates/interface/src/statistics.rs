@@ -502,6 +502,30 @@ appended {
     unregistrations,
     /// Pages of memory that was unregistered since it held nothing of the pager's, ever.
     unregistered_pages,
+    /// Pages whose content is in the file of `--writeback` now (zram: `bd_count`).
+    written_back_pages,
+    /// Pages written back, ever (zram: `bd_writes`).
+    write_backs,
+    /// Pages read back, ever (zram: `bd_reads`).
+    read_backs,
+    /// Bytes of the file of `--writeback` that hold pages now.
+    written_back_bytes,
+    /// Bytes written to the file of `--writeback`, ever, with those that cleaning moved.
+    write_back_file_bytes,
+    /// Writes that the file of `--writeback` refused, for want of space or by an error; the pages stayed in memory.
+    write_back_errors,
+    /// Pages that were not written back because the file of `--writeback` was full or the limit of the day was reached.
+    write_back_refusals,
+    /// Reads of the file of `--writeback` that failed or returned wrong bytes; each is tried twice.
+    read_back_errors,
+    /// Pages that could not be read back, and are poisoned (SIGBUS on touch).
+    failed_read_backs,
+    /// Half of all reads of a page from the file of `--writeback` took at most so long, in nanoseconds.
+    read_back_p50_ns,
+    /// 99 % of all reads of a page from the file of `--writeback` took at most so long, in nanoseconds.
+    read_back_p99_ns,
+    /// The longest read of a page from the file of `--writeback`, in nanoseconds.
+    read_back_longest_ns,
 }
 }
 
@@ -610,6 +634,6 @@ mod tests {
         assert_eq!(names(&page), Some("rule"));
         page.filled_bytes.store(u64::MAX, Relaxed);
         // What is appended has its name here: figures stand in the order in which they came.
-        assert!(names(&page) == Some("unregistered_pages") && page.answers());
+        assert!(names(&page) == Some("read_back_longest_ns") && page.answers());
     }
 }

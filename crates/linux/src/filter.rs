@@ -165,6 +165,14 @@ pub const AT_START: &[Call] = &[
     (nr::__NR_sysinfo, ANY),
 ];
 
+/// What threads of the pager do besides where pages are written back, and what a fork asks then. Each may be refused.
+pub const BY_WRITING_BACK: &[Call] = &[
+    (nr::__NR_pwrite64, ANY),
+    (nr::__NR_fallocate, ANY),
+    (nr::__NR_fcntl, ANY),
+    (nr::__NR_fstat, ANY),
+];
+
 /// What threads of the program do in wrappers.
 pub const BY_WRAPPERS: &[Call] = &[
     (nr::__NR_rt_sigprocmask, ANY),
@@ -214,6 +222,14 @@ pub fn judge(filter: &[Instruction], all_threads: bool, waits: bool) -> Verdict 
     forbidden
         .next()
         .map_or(Verdict::Bearable, |&(number, _)| Verdict::Forbids(number))
+}
+
+/// What `filter`, which the pager lives with otherwise, does to it where it writes pages back.
+pub fn judge_writing_back(filter: &[Instruction]) -> Verdict {
+    let action = |call: &Call| run(filter, call) & ACTION;
+    let spares = |call: &&Call| matches!(action(call), ALLOW | LOG | ERRNO);
+    let forbidden = BY_WRITING_BACK.iter().find(|call| !spares(call));
+    forbidden.map_or(Verdict::Bearable, |&(number, _)| Verdict::Forbids(number))
 }
 
 /// Whether the program may execute another one under `filter`, and a pager that starts in that would be killed.
@@ -371,6 +387,15 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn writing_back_asks_for_more() {
+        let numbers = numbers(&[NEEDED, WANTED, BY_WRAPPERS]);
+        let without = filter(&numbers, ALLOW, KILL);
+        assert!(matches!(judge_writing_back(&without), Verdict::Forbids(_)));
+        let refused = filter(&numbers, ALLOW, ERRNO | 1);
+        assert_eq!(judge_writing_back(&refused), Verdict::Bearable);
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! | [`machine`] | what the pager asks of the machine (`os`), and Linux as one (`linux`, `sys`, `maps`, `proc_stat`); locks and the gate (`futex`), how long they are held (`lock_trace`); this process's slot of the run file, messages; seccomp filters of the program (`filter`) |
 //! | [`memory`] | address space that grows (`areas`); tables, stacks, staging (`own`); what is stored (`frames`) |
 //! | [`settings`] | configuration, what of it may change while the program runs (`control`), between which amounts of memory a budget is kept (`watermarks`) |
-//! | [`space`] | which memory is managed (`discovery`, `exclusions`, `not_inherited`), from an address to its segment (`windows`), how much is registered at once (`mapping_count`); the pager as [`coldpress_engine::Host`], and why there is a gate (`paging`); what threads work with (`workplace`) |
+//! | [`space`] | which memory is managed (`discovery`, `exclusions`, `not_inherited`), from an address to its segment (`windows`), how much is registered at once (`mapping_count`); the pager as [`coldpress_engine::Host`], and why there is a gate (`paging`); what threads work with (`workplace`); pages written back (`tier`) |
 //! | [`report`] | figures, averages over time (`account`), a trace of decisions, a page in words (`describe`) |
 //! | [`fork`] | stillness and journal (`protocol`), the child's own pager (`child`), content without one (`put_back`) |
 //! | [`fault`] | fault handlers and which of them look (`handler`, `duty`, `deferred`), changes of the address space (`changes`), holding faults back (`back_pressure`), what the program's threads ask for (`requests`) |
@@ -120,6 +120,8 @@ pub struct Pager<O: Os = Linux> {
     config: UnsafeCell<Config>,
     /// What the threads work with.
     pub workplace: space::workplace::Workplace,
+    /// What is written back.
+    pub tier: space::tier::Tier<O>,
     touch_before_fork: AtomicPtr<()>,
     /// A trace of what reclaim decided when.
     pub decisions: report::decision_trace::Trace,
@@ -169,6 +171,7 @@ impl<O: Os> Pager<O> {
                 tunables: settings::config::TUNABLES,
                 unknown_name: None,
                 device: None,
+                write_back: None,
                 root_pid: 0,
                 first: false,
                 follow: false,
@@ -178,6 +181,7 @@ impl<O: Os> Pager<O> {
                 stall_first_fault_ms: 0,
             }),
             workplace: space::workplace::Workplace::new(),
+            tier: space::tier::Tier::new(),
             touch_before_fork: AtomicPtr::new(core::ptr::null_mut()),
             decisions: report::decision_trace::Trace::new(core::ptr::null_mut()),
             figures: report::statistics::Figures::new(),
@@ -256,7 +260,8 @@ impl<O: Os> Pager<O> {
     fn fixed_overhead_bytes(&self) -> u64 {
         let threads = self.threads.ids().count() * 3 * PAGE_SIZE;
         let staging = self.host.staged_pages.load(Relaxed) as usize * PAGE_SIZE;
-        (threads + staging) as u64 + self.workplace.backed_bytes()
+        let tier = self.tier.memory_bytes();
+        (threads + staging + tier) as u64 + self.workplace.backed_bytes()
     }
 
     /// Gives free frames back to the kernel where there are too many, a few at a time: compression and the end of a

@@ -84,7 +84,7 @@ pub enum DiskCommand {
 pub struct ServeArguments {
     /// Size of the disk: 512M, 4G, a multiple of 4096. With --backing: of the file that is
     /// created; one that exists keeps its size
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = CONTENT)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_size, help_heading = CONTENT)]
     pub size: Option<u64>,
     /// Be a write-back cache before this file or block device
     #[arg(long, value_name = "PATH", help_heading = CONTENT)]
@@ -112,7 +112,7 @@ pub struct ServeArguments {
     pub mem_limit: Option<Memory>,
     /// With --writeback: write no more than this to the file in a day: 10G
     /// [default: no limit]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = MEMORY)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_size, help_heading = MEMORY)]
     pub writeback_limit: Option<u64>,
     /// With --writeback or --backing: after the limit was reached, hold new pages again
     /// when memory is down to this share of it, in percent [default: 90]
@@ -244,7 +244,7 @@ pub enum Memory {
 
 fn parse_memory(text: &str) -> Result<Memory, String> {
     match text.strip_suffix('%') {
-        None => parse_size(text).map(Memory::Bytes),
+        None => size::parse_size(text).map(Memory::Bytes),
         Some(share) => match share.parse() {
             Ok(share @ 1..=100) => Ok(Memory::Percent(share)),
             _ => Err(format!(
@@ -254,21 +254,10 @@ fn parse_memory(text: &str) -> Result<Memory, String> {
     }
 }
 
-fn parse_size(text: &str) -> Result<u64, String> {
-    size::parse_bytes(text).ok_or_else(|| {
-        size::refuse_ambiguous(text).unwrap_or_else(|| {
-            format!(
-                "cannot read {text:?} as a size: write for example 512M, 4G or 1048576 (bytes); \
-                 K, M, G and T are powers of 1024"
-            )
-        })
-    })
-}
-
 fn parse_limit(text: &str) -> Result<Limit, String> {
     match text {
         "none" | "0" => Ok(Limit(None)),
-        text => parse_size(text).map(|bytes| Limit(Some(bytes))),
+        text => size::parse_size(text).map(|bytes| Limit(Some(bytes))),
     }
 }
 

@@ -91,6 +91,7 @@ fn launch(program: &Program, arguments: &EstimateArguments) -> Result<Launch, Re
             .map(|argument| text(argument))
             .collect::<Result<_, _>>()?,
         environment: variables.collect(),
+        write_back: None,
         device: None,
         ends_with_us: false,
         tells_root: false,

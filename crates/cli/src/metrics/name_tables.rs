@@ -187,6 +187,14 @@ pub const PAGE: &[(&str, Kind)] = &[
     ("handlers_called", Kind::Counter),
     ("unregistrations", Kind::Counter),
     ("unregistered_pages", Kind::Counter),
+    ("written_back_bytes", Kind::Gauge),
+    ("write_back_file_bytes", Kind::Counter),
+    ("write_back_errors", Kind::Counter),
+    ("write_back_refusals", Kind::Counter),
+    ("read_back_errors", Kind::Counter),
+    ("read_back_p50_ns", Kind::Gauge),
+    ("read_back_p99_ns", Kind::Gauge),
+    ("read_back_longest_ns", Kind::Gauge),
 ];
 
 /// Words of the statistics page that are told in another form (`collector`): as labels, as one of several, or converted.

@@ -55,6 +55,7 @@ impl Pager {
             self.new_windows.raw().reset();
             self.registering.raw().reset();
             self.request.reset();
+            self.tier.begin_in_child();
         }
         for handler in &self.handlers {
             handler.busy.store(false, Relaxed);
@@ -86,11 +87,15 @@ impl Pager {
         self.control.leave_page();
         if !self.is_anything_away() {
             self.stop();
+            self.tier.end_in_child();
             self.wait_in_child();
         } else if self.start_in_child().is_err() {
             self.stop();
             self.put_everything_back();
+            self.tier.end_in_child();
             self.host.memory.drop_storage();
+        } else {
+            self.tier.has_begun_to_read();
         }
         self.fork.let_huge_pages_in();
         sys::set_signals(signals);

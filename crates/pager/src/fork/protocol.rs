@@ -111,6 +111,8 @@ pub struct Fork<O: Os = Linux> {
     journal: Journal,
     /// Whether this is the child of a fork that has inherited what is stored.
     pub(crate) inherited: AtomicBool,
+    /// What is written back is to be brought back before reclaim rests: the child could not read it.
+    pub(crate) reads_back: AtomicBool,
     /// Whether huge pages are kept out of the process for the fork. Guarded by `lock`.
     no_huge_pages: AtomicBool,
     /// What the parent has seen of code that it made (see `put_back`).
@@ -136,6 +138,7 @@ impl<O: Os> Fork<O> {
                 overflow: AtomicBool::new(false),
             },
             inherited: AtomicBool::new(false),
+            reads_back: AtomicBool::new(false),
             no_huge_pages: AtomicBool::new(false),
             code: Code::new(),
             appending: lock_api::Mutex::const_new(RawMutex::INIT, ()),
@@ -422,6 +425,10 @@ impl<O: Os> Pager<O> {
             O::set_signals(signals);
             return;
         }
+        if self.tier.is_used() && !self.tier.can_be_inherited() {
+            self.tier.stop_writing();
+            self.fork.reads_back.store(true, Relaxed);
+        }
         self.fork.signals.store(signals, Relaxed);
         // Nothing moves from here on: what is moved takes its mark along, to where `inherit` may have been already.
         // SAFETY: unlocked in `fork_parent` by this thread, or made anew in the child.
@@ -444,6 +451,7 @@ impl<O: Os> Pager<O> {
             touch();
         }
         self.with_idle_handlers(|| {
+            self.tier.keep_for_child();
             self.fork.begin_journal();
             self.fork.still.store(true, Release);
         });

@@ -142,7 +142,7 @@ extern "C" fn wait(pager: &'static Pager, _: usize) -> ! {
         dormant.end();
         sys::exit_thread();
     }
-    start::close_descriptors(pager.inherited_device());
+    start::close_descriptors([pager.inherited_device(), None]);
     start::stay_out_of_the_way();
     // SAFETY: this is the only thread of the pager.
     unsafe { pager.leaving.reset() };

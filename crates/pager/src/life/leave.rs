@@ -219,7 +219,10 @@ impl Pager {
     /// made under the filter.
     pub fn judge_filter(&self, filter: &[Instruction], all_threads: bool) -> Verdict {
         let waits = self.dormant.is_waiting();
-        let verdict = filter::judge(filter, all_threads, waits);
+        let verdict = match filter::judge(filter, all_threads, waits) {
+            Verdict::Bearable if self.tier.is_used() => filter::judge_writing_back(filter),
+            verdict => verdict,
+        };
         if verdict == Verdict::Bearable && all_threads && !waits {
             self.ask_for_handlers();
             visit::forbid();

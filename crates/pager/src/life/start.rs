@@ -25,7 +25,7 @@ use crate::machine::run_file;
 use crate::machine::visit;
 use crate::reclaim::turns as reclaim;
 use crate::report::statistics;
-use crate::settings::config::MAX_HANDLERS;
+use crate::settings::config::{MAX_HANDLERS, WriteBackFile};
 use crate::{Codec, Pager};
 use coldpress_engine::Reclaimer;
 use coldpress_interface::PAGE_SIZE;
@@ -396,18 +396,18 @@ impl Pager {
     }
 }
 
-/// Closes all descriptors but that of the device, in a table of the calling thread's own: what the
+/// Closes all descriptors but those that are kept, in a table of the calling thread's own: what the
 /// program has open must not be kept open here.
-pub(crate) fn close_descriptors(device: Option<i32>) {
-    match device {
-        Some(fd) => {
-            if fd > 0 {
-                sys::close_range(0, fd as u32 - 1);
-            }
-            sys::close_range(fd as u32 + 1, u32::MAX);
+pub(crate) fn close_descriptors(mut kept: [Option<i32>; 2]) {
+    kept.sort_unstable();
+    let mut from = 0;
+    for fd in kept.into_iter().flatten().map(|fd| fd as u32) {
+        if fd > from {
+            sys::close_range(from, fd - 1);
         }
-        None => sys::close_range(0, u32::MAX),
+        from = fd + 1;
     }
+    sys::close_range(from, u32::MAX);
 }
 
 extern "C" fn handler_thread(pager: &'static Pager, number: usize) -> ! {
@@ -460,7 +460,7 @@ impl Pager {
     fn open_young(&'static self) -> Result<(), StartError> {
         stay_out_of_the_way();
         let device = self.inherited_device();
-        close_descriptors(device);
+        close_descriptors([device, self.tier.descriptor()]);
         let uffd = self
             .open_userfaultfd(device)
             .map_err(|_| StartError::Userfaultfd)?;
@@ -473,6 +473,7 @@ impl Pager {
         unsafe {
             visit::start();
             self.leaving.reset();
+            self.tier.begin_to_read();
             register_once_free::<Linux>(&uffd, self.host.memory.staging())
                 .map_err(|_| StartError::Userfaultfd)?;
             self.host.staging_is_registered.store(true, Relaxed);
@@ -527,12 +528,12 @@ impl Pager {
     ) -> Result<(Reclaimer<Codec>, Statm, bool), StartError> {
         stay_out_of_the_way();
         let uffd = if let Start::Again(fd) = start {
-            close_descriptors(Some(fd));
+            close_descriptors([Some(fd), self.write_back_descriptor()]);
             // SAFETY: a userfaultfd, opened for this pager, in a table that is this thread's own.
             Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(fd) })
         } else {
             let device = self.inherited_device();
-            close_descriptors(device);
+            close_descriptors([device, self.write_back_descriptor()]);
             let uffd = self
                 .open_userfaultfd(device)
                 .map_err(|_| StartError::Userfaultfd)?;
@@ -545,6 +546,7 @@ impl Pager {
         unsafe {
             visit::start();
             self.leaving.reset();
+            self.begin_to_write_back();
         }
         let pagemap = Pagemap::open().map_err(|_| StartError::Proc)?;
         let statm = Statm::open().ok_or(StartError::Proc)?;
@@ -559,6 +561,37 @@ impl Pager {
         // SAFETY: this thread is the only reclaimer; its part of the workplace is its own.
         let reclaimer = unsafe { self.workplace.reclaimer() };
         Ok((reclaimer, statm, handlers_started))
+    }
+}
+
+impl Pager {
+    /// The file that this process writes pages back to: the first of a run, and what it becomes.
+    fn write_back_file(&self) -> Option<WriteBackFile> {
+        let config = self.config();
+        let is_first = config.root_pid == sys::process_id();
+        config.write_back.filter(|_| is_first)
+    }
+
+    /// Its descriptor, if the program has it still.
+    fn write_back_descriptor(&self) -> Option<i32> {
+        let file = self.write_back_file()?;
+        let is_there = Linux::identity_of_file(file.descriptor) == Some(file.identity);
+        is_there.then_some(file.descriptor)
+    }
+
+    /// # Safety
+    /// By the pager's first thread, which has a table of descriptors of its own, before there is another.
+    unsafe fn begin_to_write_back(&self) {
+        let Some(file) = self.write_back_file() else {
+            return;
+        };
+        // SAFETY: as the caller promises.
+        if !unsafe { self.tier.begin(file, &self.host.memory) } {
+            message::say(format_args!(
+                "no memory for the tables of --writeback: nothing is written back (a smaller --writeback-size \
+                 takes less)"
+            ));
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Linux as the pager's [`Os`]: every call is the system call itself.
 
-use crate::machine::os::{Alarm, Meter, Os, PopulatedPages, ProcessFiles, Userfaults};
+use crate::machine::os::{Alarm, FileError, Meter, Os, PopulatedPages, ProcessFiles, Userfaults};
 use crate::machine::visit;
 use crate::{Codec, Pager};
 use coldpress_engine::Worker;
@@ -16,8 +16,8 @@ use core::fmt::Write;
 use core::mem::MaybeUninit;
 use core::sync::atomic::AtomicU32;
 use linux_raw_sys::general as nr;
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, RawDir};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FallocateFlags, Mode, OFlags, RawDir};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::futex;
 
@@ -32,6 +32,50 @@ impl Linux {
         if word.load(core::sync::atomic::Ordering::Relaxed) == value {
             visit::rescue();
         }
+    }
+}
+
+/// Makes a call of a file again where it was interrupted.
+fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, FileError> {
+    loop {
+        match call() {
+            Ok(done) => return Ok(done),
+            Err(Errno::INTR) => {}
+            Err(Errno::NOSPC | Errno::DQUOT) => return Err(FileError::NoSpace),
+            Err(_) => return Err(FileError::Io),
+        }
+    }
+}
+
+/// Sets a record lock of one byte, or asks for one that is in its way: the kind that the kernel answers with. `None`: it
+/// fails.
+fn record_lock(command: u32, file: c_int, byte: u64, alone: bool) -> Option<i16> {
+    let kind = if alone { nr::F_WRLCK } else { nr::F_RDLCK };
+    let mut lock = nr::flock {
+        l_type: kind as i16,
+        l_whence: nr::SEEK_SET as i16,
+        l_start: byte.cast_signed(),
+        l_len: 1,
+        l_pid: 0,
+    };
+    let args = [
+        file as usize,
+        command as usize,
+        (&raw mut lock) as usize,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the pager's own descriptor, and a structure that the kernel may write.
+    let done = unsafe { sys::syscall(nr::__NR_fcntl, args) } == 0;
+    done.then_some(lock.l_type)
+}
+
+/// A file system or device without holes is none that fails.
+fn keeps_its_space(error: Errno) -> Result<(), Errno> {
+    match error {
+        Errno::OPNOTSUPP => Ok(()),
+        error => Err(error),
     }
 }
 
@@ -210,6 +254,74 @@ impl Os for Linux {
 
     fn exit_thread() -> ! {
         sys::exit_thread()
+    }
+
+    fn read_file(file: c_int, at: u64, into: &mut [u8]) -> Result<usize, FileError> {
+        // SAFETY: whatever the number stands for, the call reads only.
+        let file = unsafe { BorrowedFd::borrow_raw(file) };
+        again(|| rustix::io::pread(file, &mut *into, at))
+    }
+
+    fn write_file(file: c_int, at: u64, bytes: &[u8]) -> Result<usize, FileError> {
+        // SAFETY: the pager's own descriptor, in a table that its threads have for themselves.
+        let file = unsafe { BorrowedFd::borrow_raw(file) };
+        again(|| rustix::io::pwrite(file, bytes, at))
+    }
+
+    fn discard_of_file(file: c_int, at: u64, bytes: u64) -> Result<(), FileError> {
+        // SAFETY: as above.
+        let file = unsafe { BorrowedFd::borrow_raw(file) };
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        again(|| rustix::fs::fallocate(file, how, at, bytes).or_else(keeps_its_space))
+    }
+
+    fn identity_of_file(file: c_int) -> Option<(u64, u64)> {
+        if file < 0 {
+            return None;
+        }
+        // SAFETY: whatever the number stands for, it is only asked what it is.
+        let stat = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(file) }).ok()?;
+        Some((stat.st_dev, stat.st_ino))
+    }
+
+    /// A record lock: it belongs to the table of descriptors, which the pager's threads have for themselves.
+    fn lock_file(file: c_int, byte: u64, alone: bool) -> bool {
+        record_lock(nr::F_SETLK, file, byte, alone).is_some()
+    }
+
+    fn is_file_locked(file: c_int, byte: u64) -> bool {
+        let found = record_lock(nr::F_GETLK, file, byte, true);
+        found.is_none_or(|kind| kind as u32 != nr::F_UNLCK)
+    }
+
+    fn has_children() -> bool {
+        const ALL: usize = 0;
+        const HOW: u32 = nr::WEXITED | nr::WNOHANG | nr::WNOWAIT | nr::__WALL;
+        const CHILD: isize = -10;
+        // SAFETY: it only asks, and nothing is written.
+        let answer = unsafe { sys::syscall(nr::__NR_waitid, [ALL, 0, 0, HOW as usize, 0, 0]) };
+        answer != CHILD
+    }
+
+    fn fill_random(key: &mut [u8; 32]) -> bool {
+        let args = [key.as_mut_ptr() as usize, key.len(), 0, 0, 0, 0];
+        // SAFETY: the kernel fills the key.
+        unsafe { sys::syscall(nr::__NR_getrandom, args) == key.len() as isize }
+    }
+
+    fn shared_word() -> *mut AtomicU32 {
+        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: fresh memory.
+        let mapped = unsafe {
+            mmap_anonymous(
+                core::ptr::null_mut(),
+                PAGE_SIZE,
+                protection,
+                MapFlags::SHARED,
+            )
+        };
+        mapped.map_or(core::ptr::null_mut(), |at| at.cast())
     }
 
     fn start_handlers(pager: &'static Pager, most: usize) -> bool {

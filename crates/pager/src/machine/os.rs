@@ -120,6 +120,60 @@ pub trait Os: Sized + Send + Sync + 'static {
     /// Ends the program: going on would lose what is its.
     fn abort() -> !;
 
+    /// Reads of the file of pages that are written back. How many bytes. By default there is none.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn read_file(file: c_int, at: u64, into: &mut [u8]) -> Result<usize, FileError> {
+        let _ = (file, at, into);
+        Err(FileError::Io)
+    }
+    /// Writes to it. How many bytes.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn write_file(file: c_int, at: u64, bytes: &[u8]) -> Result<usize, FileError> {
+        let _ = (file, at, bytes);
+        Err(FileError::Io)
+    }
+    /// Gives up space of it, if it can.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn discard_of_file(file: c_int, at: u64, bytes: u64) -> Result<(), FileError> {
+        let _ = (file, at, bytes);
+        Err(FileError::Io)
+    }
+    /// Which file a descriptor of the calling thread stands for: device and inode. `None`: for none.
+    fn identity_of_file(file: c_int) -> Option<(u64, u64)> {
+        let _ = file;
+        None
+    }
+    /// Locks one byte of the file for this process, for it alone or with others that share it, as long as its pager has
+    /// a descriptor of the file. `false`: another has it.
+    fn lock_file(file: c_int, byte: u64, alone: bool) -> bool {
+        let _ = (file, byte, alone);
+        false
+    }
+    /// Whether another process has locked a byte of the file, or that cannot be known.
+    fn is_file_locked(file: c_int, byte: u64) -> bool {
+        let _ = (file, byte);
+        true
+    }
+    /// Whether the process has children that it has not waited for, or that cannot be known.
+    fn has_children() -> bool {
+        true
+    }
+    /// Fills a key with the kernel's random numbers. `false`: there are none.
+    fn fill_random(key: &mut [u8; 32]) -> bool {
+        let _ = key;
+        false
+    }
+    /// A word that this process shares with all copies that are made of it, 0 at first. Null: there is no memory.
+    fn shared_word() -> *mut AtomicU32 {
+        core::ptr::null_mut()
+    }
+
     /// Which of the first 64 pages of a range are resident, as far as it is mapped.
     fn resident(range: AddressRange) -> u64 {
         Self::resident_if_mapped(range).unwrap_or_else(|pages| pages)
@@ -129,6 +183,15 @@ pub trait Os: Sized + Send + Sync + 'static {
     fn is_resident(address: usize) -> bool {
         Self::resident(AddressRange::new(address, PAGE_SIZE)) != 0
     }
+}
+
+/// Why a file refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileError {
+    /// No space is left, or not for this user.
+    NoSpace,
+    /// Anything else.
+    Io,
 }
 
 /// A userfaultfd. What the calls do, and answer, is told at [`coldpress_uffd::Userfaultfd`].

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  home                                                                     home + its size
-//! │ stacks ▒▒▒▒│      │ staging │   │ bitmaps ▒▒│   │ workplace ▒│  │ tables ▒▒▒│   │ frames ▒▒▒▒▒▒  │
+//! │ stacks ▒▒▒▒│   │ staging │   │ bitmaps ▒▒│  │ workplace ▒│  │ tier ▒│ │ tables ▒▒▒│  │ frames ▒▒▒▒▒▒ │
 //! ```
 //!
 //! Only what is drawn solid is mapped; the rest is a part of the address space in which nobody else maps anything of
@@ -43,13 +43,15 @@ pub(crate) enum Area {
     Released,
     /// What the threads work with.
     Workplace,
+    /// Tables and buffers of what is written back.
+    WriteBack,
     /// Chunks for tables.
     Tables,
     /// Frames for what is stored.
     Frames,
 }
 
-const AREAS: usize = 7;
+const AREAS: usize = 8;
 /// Where each area begins in the home, and what it may grow to.
 const PLACES: [(usize, usize); AREAS] = [
     (0, 16 * MIB),
@@ -57,6 +59,7 @@ const PLACES: [(usize, usize); AREAS] = [
     (64 * MIB, 32 * MIB),
     (128 * MIB, 32 * MIB),
     (256 * MIB, 256 * MIB),
+    (512 * MIB, 512 * MIB),
     (GIB, 15 * GIB),
     (16 * GIB, 1024 * GIB),
 ];
@@ -155,6 +158,11 @@ impl<O: Os> Areas<O> {
     /// Where an area begins.
     pub(crate) fn start(&self, area: Area) -> usize {
         self.home.load(Relaxed) + PLACES[area as usize].0
+    }
+
+    /// What an area may grow to.
+    pub(crate) fn most(&self, area: Area) -> usize {
+        PLACES[area as usize].1
     }
 
     /// Bytes of an area that are mapped.

@@ -10,3 +10,4 @@ pub(crate) mod recode;
 pub(crate) mod shortage;
 pub(crate) mod squeeze;
 pub mod turns;
+pub(crate) mod write_back;

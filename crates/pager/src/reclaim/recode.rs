@@ -205,6 +205,11 @@ impl<O: Os> Recode<O> {
         }
     }
 
+    /// The search through what is stored, for others between two turns.
+    pub(crate) fn recoder(&mut self) -> &mut Recoder<Codec, Dense> {
+        &mut self.recoder
+    }
+
     /// Says whether what leaves is compressed by press-dense from now on: as soon as there are tables.
     pub(crate) fn compress_densely(&mut self, config: &Config, densely: bool) {
         let densely = densely && age_ms(config, &self.pager.control).is_some();

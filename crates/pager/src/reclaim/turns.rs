@@ -26,11 +26,12 @@ use crate::reclaim::hope::Hope;
 use crate::reclaim::recode::{Need, Recode};
 use crate::reclaim::shortage::Shortage;
 use crate::reclaim::squeeze::Squeeze;
+use crate::reclaim::write_back::WriteBack;
 use crate::settings::config::Config;
 use crate::settings::config::MAX_HANDLERS;
 use crate::settings::watermarks::Watermarks;
 use crate::{Codec, Pager};
-use coldpress_engine::{Ageing, LEAF_PAGES, Reclaimer, Trigger};
+use coldpress_engine::{Ageing, LEAF_PAGES, Reclaimer, Trigger, Worker};
 use coldpress_interface::control::COLD_AFTER_AUTO;
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -98,6 +99,7 @@ struct Reclaim<O: Os = Linux> {
     passes: Passes,
     recode: Recode<O>,
     squeeze: Squeeze,
+    write_back: WriteBack,
     chaos: Chaos,
     cold_age: ColdAge,
     /// No batch is taken for its age before this time: the last one found nothing old enough.
@@ -123,7 +125,7 @@ impl<O: Os> Pager<O> {
         loop {
             let bell = &self.bell;
             let rung = bell.load(Acquire);
-            self.stop_for_fork();
+            self.stop_for_fork(reclaimer.worker());
             self.serve_request();
             self.serve_leave(reclaimer.worker());
             let lived = O::now_ns() - began_ns;
@@ -175,6 +177,7 @@ pub fn run<O: Os>(
         // SAFETY: this is the one reclaim thread.
         recode: unsafe { Recode::new(pager) },
         squeeze: Squeeze::default(),
+        write_back: WriteBack::new(),
         chaos: Chaos::in_this_process::<O>(&pager.config()),
         cold_age: ColdAge::new(),
         eager_again_ns: 0,
@@ -186,7 +189,7 @@ pub fn run<O: Os>(
         let pause = reclaim.round();
         let bell = &pager.bell;
         let rung = bell.load(Acquire);
-        pager.stop_for_fork();
+        pager.stop_for_fork(reclaim.reclaimer.worker());
         pager.serve_request();
         pager.serve_handlers(|| {
             reclaim.start_handlers();
@@ -198,9 +201,12 @@ pub fn run<O: Os>(
 
 impl<O: Os> Pager<O> {
     /// Rests while a fork is under way.
-    fn stop_for_fork(&self) {
+    fn stop_for_fork(&self, worker: &mut Worker<Codec>) {
         let fork = &self.fork;
         if fork.pause.load(Acquire) == 1 {
+            if fork.reads_back.swap(false, Relaxed) {
+                self.bring_back_what_is_written_back(worker);
+            }
             self.inherit();
             set_and_wake::<O>(&fork.paused, 1);
             wait_while::<O>(&fork.paused, 1);
@@ -517,6 +523,9 @@ impl<O: Os> Reclaim<O> {
             if need == Need::Squeezed {
                 self.recode.turn(config, need);
             }
+            let written_back =
+                self.write_back
+                    .turn(self.pager, &mut self.recode, watermarks.budget());
             let hurry = watermarks.hurry_ns(total, self.pager.pressure.waiting.load(Relaxed) > 0);
             let ageing = self.ageing(100_000_000, hurry);
             let mut inactive = self.pager.engine.age(self.pager, &ageing, true);
@@ -535,11 +544,13 @@ impl<O: Os> Reclaim<O> {
             let gained = before.saturating_sub(total);
             self.watch_hope(
                 total > watermarks.wait,
-                (inactive > 0).then_some(batch.kept >= PROGRESS_PAGES || batch.spared > 0),
+                (inactive > 0 || written_back > 0)
+                    .then_some(batch.kept.max(written_back) >= PROGRESS_PAGES || batch.spared > 0),
             );
             // Pages that were spared are older than they were: they go when their chances are used up.
-            let fruitless = batch.taken == 0 && batch.spared == 0
-                || batch.kept * 4 < batch.taken && gained == 0;
+            let fruitless = written_back < PROGRESS_PAGES
+                && (batch.taken == 0 && batch.spared == 0
+                    || batch.kept * 4 < batch.taken && gained == 0);
             if fruitless {
                 hopeless += 1;
                 if hopeless >= 4 {

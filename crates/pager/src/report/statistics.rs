@@ -238,6 +238,10 @@ fn copy_counters(s: &Statistics, c: &Counters) {
         (&s.second_chances, &c.second_chances),
         (&s.read_ahead, &c.read_ahead),
         (&s.recode_attempts, &c.recode_attempts),
+        (&s.written_back_pages, &c.written_back_pages),
+        (&s.write_backs, &c.write_backs),
+        (&s.read_backs, &c.read_backs),
+        (&s.failed_read_backs, &c.failed_read_backs),
         (&s.recoded_pages, &c.recoded),
         (&s.recode_saved_bytes, &c.recode_saved_bytes),
         (&s.compression_attempts, &c.compression_attempts),
@@ -378,6 +382,7 @@ impl<O: Os> Pager<O> {
         set(&s.decompression_p99_ns, p.p99_ns);
         set(&s.decompression_p999_ns, p.p999_ns);
         set(&s.decompression_longest_ns, p.longest_ns);
+        self.publish_tier();
         let counts = engine.queue_counts();
         set(&s.failed_pages, u64::from(counts.failed));
         for (to, pages) in s.generation_pages.iter().zip(counts.generations) {
@@ -390,6 +395,27 @@ impl<O: Os> Pager<O> {
         {
             set(to, ns / 1_000_000);
         }
+    }
+
+    /// What the file of `--writeback` holds, and did.
+    fn publish_tier(&self) {
+        let Some(counts) = self.tier.counts() else {
+            return;
+        };
+        let s = self.host.statistics();
+        let set = |field: &AtomicU64, value: u64| field.store(value, Relaxed);
+        set(&s.written_back_bytes, counts.live_bytes);
+        set(&s.write_back_file_bytes, counts.written_bytes);
+        let errors = counts.write_errors + counts.no_space_errors + counts.short_writes;
+        set(&s.write_back_errors, errors);
+        let refusals = counts.refused_full + counts.refused_budget;
+        set(&s.write_back_refusals, refusals);
+        let errors = counts.read_errors + counts.short_reads + counts.damaged_reads;
+        set(&s.read_back_errors, errors);
+        let p = self.tier.latency.percentiles();
+        set(&s.read_back_p50_ns, p.p50_ns);
+        set(&s.read_back_p99_ns, p.p99_ns);
+        set(&s.read_back_longest_ns, p.longest_ns);
     }
 
     /// How long threads of the program have waited for faults, in all and at most; those that wait now included.

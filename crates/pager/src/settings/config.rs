@@ -10,6 +10,41 @@ use coldpress_storage::StorageKind;
 /// Most handlers.
 pub const MAX_HANDLERS: usize = 64;
 
+/// Where pages are written back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteBackFile {
+    /// A descriptor that the program has inherited.
+    pub descriptor: i32,
+    /// Which file it must stand for: device and inode.
+    pub identity: (u64, u64),
+    /// Bytes that may be used of it.
+    pub bytes: u64,
+    /// Bytes that may be written in a day.
+    pub daily_bytes: Option<u64>,
+}
+
+impl WriteBackFile {
+    /// Reads descriptor, device, inode, size and limit, with blanks between them; no limit: `none`.
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split_ascii_whitespace();
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let file = Self {
+            descriptor: i32::try_from(number()?).ok()?,
+            identity: (number()?, number()?),
+            bytes: number()?,
+            daily_bytes: None,
+        };
+        let daily_bytes = match words.next()? {
+            "none" => None,
+            limit => Some(limit.parse().ok()?),
+        };
+        Some(Self {
+            daily_bytes,
+            ..file
+        })
+    }
+}
+
 /// What `coldpress run` asked for. Of budget, cold age and triggers [`Pager::config`](crate::Pager::config) tells
 /// what is in force now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +69,8 @@ pub struct Config {
     pub unknown_name: Option<&'static str>,
     /// Open `/dev/userfaultfd`, if inherited.
     pub device: Option<i32>,
+    /// Where pages are written back to.
+    pub write_back: Option<WriteBackFile>,
     /// Process that `run` started.
     pub root_pid: u32,
     /// Whether this is the program that `run` was asked for, and not one that it has become since.
@@ -148,11 +185,42 @@ impl Config {
             tunables: tunables.unwrap_or(base),
             unknown_name,
             device: get(names::DEVICE_FD).map(|fd| fd as i32),
+            write_back: name(names::WRITE_BACK).and_then(WriteBackFile::parse),
             chaos,
             chaos_rest_ns: get(names::CHAOS_REST_MS)
                 .unwrap_or(0)
                 .saturating_mul(1_000_000),
             stall_first_fault_ms: get(STALL_FIRST_FAULT_MS).unwrap_or(0),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_to_write_back_to_is_read_or_refused() {
+        let file = WriteBackFile {
+            descriptor: 900,
+            identity: (64, 7),
+            bytes: 1 << 30,
+            daily_bytes: Some(5),
+        };
+        assert_eq!(WriteBackFile::parse("900 64 7 1073741824 5"), Some(file));
+        let unlimited = WriteBackFile {
+            daily_bytes: None,
+            ..file
+        };
+        let text = "900 64 7 1073741824 none";
+        assert_eq!(WriteBackFile::parse(text), Some(unlimited));
+        for wrong in [
+            "",
+            "900 64 7 1073741824",
+            "900 64 7 x none",
+            "-1 64 7 1 none",
+        ] {
+            assert_eq!(WriteBackFile::parse(wrong), None, "{wrong}");
+        }
     }
 }

@@ -7,5 +7,6 @@ pub(crate) mod mapping_content;
 pub(crate) mod mapping_count;
 pub mod not_inherited;
 pub mod paging;
+pub mod tier;
 pub mod windows;
 pub mod workplace;

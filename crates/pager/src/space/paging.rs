@@ -717,6 +717,23 @@ unsafe impl<O: Os> Host for Pager<O> {
         installed
     }
 
+    fn writes_back(&self) -> bool {
+        self.tier.may_write()
+    }
+
+    fn write_back(&self, owner: u64, payload: &[u8]) -> Option<u32> {
+        // SAFETY: only the reclaim thread compresses, recompresses and writes back.
+        unsafe { self.tier.put(owner, payload) }
+    }
+
+    fn read_back(&self, record: u32, owner: u64, into: &mut Page) -> Option<usize> {
+        self.tier.get(record, owner, into)
+    }
+
+    fn give_up_record(&self, record: u32, owner: u64) {
+        self.tier.remove(record, owner);
+    }
+
     fn let_changes_in(&self) {
         self.host.statistics().fail(Failure::CopyAgain);
         if O::is_handler() {

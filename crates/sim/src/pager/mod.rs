@@ -100,6 +100,7 @@ fn config(pages: u64, settings: &Settings) -> Config {
         tunables: TUNABLES,
         unknown_name: None,
         device: None,
+        write_back: None,
         root_pid: 0,
         first: true,
         follow: false,

@@ -1,0 +1,170 @@
+//! The file of `coldpress run --writeback`: opened here, without a name from then on, and inherited by the program, whose
+//! pager alone knows the key to what is in it.
+
+use crate::arguments::RunArguments;
+use crate::refusal::Refusal;
+use crate::size::format_bytes;
+use coldpress_storage::StorageKind;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Seek, SeekFrom};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Programs and libraries use low numbers of their own.
+const HIGH_DESCRIPTOR: RawFd = 900;
+
+/// The least that is of use: the pager writes 128 KiB at once.
+const SMALLEST_BYTES: u64 = 1 << 20;
+
+/// A file without a name, or a block device.
+#[derive(Debug)]
+pub struct WriteBackFile {
+    file: File,
+    bytes: u64,
+    daily_bytes: Option<u64>,
+}
+
+impl WriteBackFile {
+    /// That of a run, if it is to have one.
+    pub fn of_run(arguments: &RunArguments, storage: StorageKind) -> Result<Option<Self>, Refusal> {
+        let Some(path) = &arguments.writeback else {
+            return Ok(None);
+        };
+        if matches!(storage, StorageKind::TwoSlot | StorageKind::ThreeSlot) {
+            return Err(Refusal::new(format!(
+                "--writeback: what stays in memory of a page is 16 bytes, for which storage {storage} takes a third of a \
+                 frame or more: use --storage press or size-class"
+            )));
+        }
+        let (size, limit) = (arguments.writeback_size, arguments.writeback_limit);
+        let opened = Self::open(path, size, limit);
+        opened
+            .map(Some)
+            .map_err(|why| Refusal::new(format!("--writeback {}: {why}", path.display())))
+    }
+
+    fn open(path: &Path, size: Option<u64>, daily_bytes: Option<u64>) -> Result<Self, String> {
+        let told = |error: io::Error| error.to_string();
+        if let Some(size) = size.filter(|&size| size < SMALLEST_BYTES) {
+            return Err(format!(
+                "{} are too few to write back to (--writeback-size 1M or more)",
+                format_bytes(size)
+            ));
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let kind = std::fs::metadata(path).map(|metadata| metadata.file_type());
+        let (file, bytes) = match kind {
+            Ok(kind) if kind.is_block_device() => {
+                let exclusively = options.custom_flags(libc::O_EXCL);
+                let mut file = exclusively.open(path).map_err(told)?;
+                let there = file.seek(SeekFrom::End(0)).map_err(told)?;
+                if there < SMALLEST_BYTES {
+                    return Err(format!("{} are too few", format_bytes(there)));
+                }
+                (file, size.unwrap_or(there).min(there))
+            }
+            Ok(_) => {
+                return Err(
+                    "it exists already, and is left alone: name a file that does not, or a block device"
+                        .to_owned(),
+                );
+            }
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(told(error)),
+            Err(_) => {
+                let bytes = size.unwrap_or_else(machine_bytes);
+                let file = options.create_new(true).mode(0o600).open(path);
+                let file = file.map_err(told)?;
+                std::fs::remove_file(path).map_err(told)?;
+                file.set_len(bytes).map_err(told)?;
+                (file, bytes)
+            }
+        };
+        Ok(Self {
+            file: out_of_the_way(file),
+            bytes,
+            daily_bytes,
+        })
+    }
+
+    /// Its descriptor, which the program inherits.
+    pub fn descriptor(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// What the pager is told of it.
+    pub fn for_the_pager(&self) -> String {
+        let identity = self.file.metadata().map(|file| (file.dev(), file.ino()));
+        let (device, inode) = identity.unwrap_or_default();
+        let limit = self.daily_bytes.map(|bytes| bytes.to_string());
+        let limit = limit.as_deref().unwrap_or("none");
+        format!(
+            "{} {device} {inode} {} {limit}",
+            self.descriptor(),
+            self.bytes
+        )
+    }
+}
+
+/// Memory of the machine.
+fn machine_bytes() -> u64 {
+    // SAFETY: both only ask.
+    let (pages, bytes) = unsafe {
+        (
+            libc::sysconf(libc::_SC_PHYS_PAGES),
+            libc::sysconf(libc::_SC_PAGESIZE),
+        )
+    };
+    let product = u64::try_from(pages).unwrap_or(0) * u64::try_from(bytes).unwrap_or(0);
+    product.max(SMALLEST_BYTES)
+}
+
+/// The file under a high number, if there is one for it.
+fn out_of_the_way(file: File) -> File {
+    // SAFETY: a descriptor of ours; the call makes another.
+    let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR) };
+    match high {
+        // SAFETY: just made, and nobody else's.
+        0.. => File::from(unsafe { OwnedFd::from_raw_fd(high) }),
+        _ => file,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_no_name_and_one_that_exists_is_left_alone() {
+        let directory = std::env::temp_dir().join(format!("coldpress-wb-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("tier");
+        let file = WriteBackFile::open(&path, Some(8 << 20), Some(7)).unwrap();
+        assert!(!path.exists());
+        assert_eq!(file.file.metadata().unwrap().len(), 8 << 20);
+        let words: Vec<u64> = file
+            .for_the_pager()
+            .split(' ')
+            .map(|word| word.parse().unwrap())
+            .collect();
+        let metadata = file.file.metadata().unwrap();
+        let expected = [
+            file.descriptor() as u64,
+            metadata.dev(),
+            metadata.ino(),
+            8 << 20,
+            7,
+        ];
+        assert_eq!(words, expected);
+        std::fs::write(&path, b"precious").unwrap();
+        assert!(
+            WriteBackFile::open(&path, None, None)
+                .unwrap_err()
+                .contains("exists")
+        );
+        assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+        assert!(WriteBackFile::open(&directory.join("x"), Some(4096), None).is_err());
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}
