@@ -20,6 +20,8 @@ use coldpress_engine::queues::random::RandomPick;
 const SCATTERED_PERCENT: u64 = 25;
 /// Of the pages that a round of runs can pick, in percent: some eight, of which each brings up to 64.
 const RUNS_PERCENT: u64 = 3;
+/// A page that did not compress is tried again after this long: its content may be another one.
+pub(crate) const RETRY_NS: u64 = 1_000_000_000;
 /// Ageing so often makes every page inactive: two generations are active, one is being filled.
 const AGEINGS: usize = 3;
 

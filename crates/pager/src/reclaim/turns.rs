@@ -17,7 +17,7 @@
 use crate::machine::futex::{set_and_wake, wait_for, wait_while};
 use crate::machine::linux::Linux;
 use crate::machine::os::{Meter, Os};
-use crate::reclaim::chaos::Chaos;
+use crate::reclaim::chaos::{self, Chaos};
 use crate::reclaim::cold_age::{ColdAge, Counts, Verdict};
 use crate::reclaim::compaction::Passes;
 use crate::reclaim::fence::{Fence, GROWTH_BYTES};
@@ -580,7 +580,11 @@ impl<O: Os> Reclaim<O> {
     /// A round of chaos ([`chaos`](crate::reclaim::chaos)).
     fn chaos(&mut self) -> u64 {
         self.discover(DISCOVER_PRESSED_NS);
-        let touched_before_ns = self.chaos.prepare(self.pager, &self.ageing(1, 1));
+        let ageing = Ageing {
+            retry_failed_ns: chaos::RETRY_NS,
+            ..self.ageing(1, 1)
+        };
+        let touched_before_ns = self.chaos.prepare(self.pager, &ageing);
         let batch = self.batch(touched_before_ns, Trigger::Pressure);
         let rest_ns = match batch.taken > BATCH_PAGES / 2 {
             true => 100_000,

@@ -22,17 +22,17 @@ fn memtester_passes() {
         .chaos()
         .within(150)
         .without_locking()
-        .run(Path::new(MEMTESTER), ["16M", "5"]);
+        .run(Path::new(MEMTESTER), ["8M", "2"]);
     assert!(outcome.status.success(), "{outcome}");
     let said = format!("{}{}", outcome.stdout, outcome.stderr);
     assert!(said.contains("unlocked"), "memory was locked: {outcome}");
     let statistics = statistics.unwrap_or_else(|| panic!("no statistics: {outcome}"));
     let least = statistics.get("least_evictions_of_a_page");
     eprintln!(
-        "memtester 16 MiB: {:.1} s, least evictions of a page {least}, {}",
+        "memtester 8 MiB: {:.1} s, least evictions of a page {least}, {}",
         outcome.wall.as_secs_f64(),
         statistics.summary()
     );
-    statistics.at_least("evictions", 10 * (16 << 20) / 4096);
+    statistics.at_least("evictions", 10 * (8 << 20) / 4096);
     statistics.at_least("least_evictions_of_a_page", 10);
 }
