@@ -111,6 +111,9 @@ impl Prepared {
         let chaos = chaos::seed(arguments.chaos);
         let storage = chosen.storage.unwrap_or_default();
         let write_back = WriteBackFile::of_run(arguments, storage)?;
+        if let Some(doubt) = write_back.as_ref().and_then(WriteBackFile::doubt) {
+            say!("{doubt}");
+        }
         let run_file = RunFile::create(&ready.statistics_dir)?;
         Ok(Self {
             chosen,

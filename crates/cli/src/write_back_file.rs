@@ -4,11 +4,12 @@
 use crate::arguments::RunArguments;
 use crate::refusal::Refusal;
 use crate::size::format_bytes;
+use coldpress_interface::PAGE_SIZE;
 use coldpress_storage::StorageKind;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Programs and libraries use low numbers of their own.
@@ -16,6 +17,9 @@ const HIGH_DESCRIPTOR: RawFd = 900;
 
 /// The least that is of use: the pager writes 128 KiB at once.
 const SMALLEST_BYTES: u64 = 1 << 20;
+
+/// `linux/magic.h`.
+const RAMFS_MAGIC: libc::__fsword_t = 0x8584_58f6;
 
 /// A file without a name, or a block device.
 #[derive(Debug)]
@@ -77,15 +81,28 @@ impl WriteBackFile {
                 let file = options.create_new(true).mode(0o600).open(path);
                 let file = file.map_err(told)?;
                 std::fs::remove_file(path).map_err(told)?;
-                file.set_len(bytes).map_err(told)?;
+                file.set_len(bytes).map_err(|error| {
+                    format!(
+                        "{} are more than it may have: {error} (allow less: --writeback-size)",
+                        format_bytes(bytes)
+                    )
+                })?;
                 (file, bytes)
             }
         };
+        try_out(&file)?;
         Ok(Self {
             file: out_of_the_way(file),
             bytes,
             daily_bytes,
         })
+    }
+
+    /// What is to be said of it before the program starts.
+    pub fn doubt(&self) -> Option<&'static str> {
+        is_in_memory(&self.file).then_some(
+            "the file of --writeback is on a tmpfs, which is memory: nothing is saved by it (name one on a disk)",
+        )
     }
 
     /// Its descriptor, which the program inherits.
@@ -104,6 +121,35 @@ impl WriteBackFile {
             self.descriptor(),
             self.bytes
         )
+    }
+}
+
+/// Makes each call that the pager makes on the file: what is wrong with it shows before the program runs, a seccomp
+/// filter that kills for one of them included.
+fn try_out(file: &File) -> Result<(), String> {
+    let told = |error: io::Error| format!("it cannot be written: {error} (name one that can)");
+    file.write_all_at(&[0; PAGE_SIZE], 0).map_err(told)?;
+    file.read_exact_at(&mut [0; PAGE_SIZE], 0).map_err(told)?;
+    // Without either of these the file takes more space, or none is given back after a fork.
+    // SAFETY: the calls take numbers and a structure of ours.
+    unsafe {
+        let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        libc::fallocate(file.as_raw_fd(), hole, 0, PAGE_SIZE as libc::off_t);
+        let mut lock: libc::flock = std::mem::zeroed();
+        lock.l_type = libc::F_WRLCK as libc::c_short;
+        lock.l_len = 1;
+        libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock);
+    }
+    Ok(())
+}
+
+/// Whether what is written to the file stays in memory.
+fn is_in_memory(file: &File) -> bool {
+    // SAFETY: zeros are a valid answer to be overwritten.
+    unsafe {
+        let mut found: libc::statfs = std::mem::zeroed();
+        libc::fstatfs(file.as_raw_fd(), &raw mut found) == 0
+            && matches!(found.f_type, libc::TMPFS_MAGIC | RAMFS_MAGIC)
     }
 }
 
@@ -136,6 +182,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_file_in_memory_is_told() {
+        let name = std::ffi::CString::new("coldpress-wb").unwrap();
+        // SAFETY: the name is terminated; the descriptor is nobody else's.
+        let file = unsafe { OwnedFd::from_raw_fd(libc::memfd_create(name.as_ptr(), 0)) };
+        assert!(is_in_memory(&File::from(file)));
+        assert!(!is_in_memory(&File::open("/proc/self/exe").unwrap()));
+    }
+
+    #[test]
     fn a_file_has_no_name_and_one_that_exists_is_left_alone() {
         let directory = std::env::temp_dir().join(format!("coldpress-wb-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
@@ -165,6 +220,8 @@ mod tests {
         );
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
         assert!(WriteBackFile::open(&directory.join("x"), Some(4096), None).is_err());
+        let refused = WriteBackFile::open(&directory.join("x"), Some(u64::MAX / 2), None);
+        assert!(refused.unwrap_err().contains("--writeback-size"));
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }

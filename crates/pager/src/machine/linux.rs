@@ -41,7 +41,7 @@ fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, FileError> 
         match call() {
             Ok(done) => return Ok(done),
             Err(Errno::INTR) => {}
-            Err(Errno::NOSPC | Errno::DQUOT) => return Err(FileError::NoSpace),
+            Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => return Err(FileError::NoSpace),
             Err(_) => return Err(FileError::Io),
         }
     }

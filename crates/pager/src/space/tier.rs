@@ -502,7 +502,8 @@ const UNREADABLE: u32 = 6;
 const REASONS: [&str; 6] = [
     "the file of --writeback is full: pages stay in memory until others leave it (allow more: --writeback-size)",
     "as much was written back in a day as --writeback-limit allows: pages stay in memory until the next",
-    "no space is left for the file of --writeback: pages stay in memory (make room on its file system)",
+    "no space is left for the file of --writeback: pages stay in memory (make room on its file system; the program's \
+     limit of file sizes counts, too: ulimit -f)",
     "the file of --writeback cannot be written: pages stay in memory (the kernel's log may say why: dmesg)",
     "nothing is written back: this program was executed by one that has children, which may still read the file",
     "the program has closed the descriptor of --writeback, which its children would need: nothing is written back any \

@@ -9,7 +9,7 @@ const BUDGET: u64 = 24 << 20;
 
 /// Milliseconds for each MiB of the first content: what a program touches before the pager's first look cannot be
 /// held, and as fast as it can it touches 24 MiB in the time that a busy machine takes to start a thread.
-const PACE_MS: &str = "4";
+const PACE_MS: &str = "8";
 
 /// 64 MiB under 24, started by a wrapper.
 fn wrapped(
