@@ -128,13 +128,19 @@ impl WriteBackFile {
 /// filter that kills for one of them included.
 fn try_out(file: &File) -> Result<(), String> {
     let told = |error: io::Error| format!("it cannot be written: {error} (name one that can)");
-    file.write_all_at(&[0; PAGE_SIZE], 0).map_err(told)?;
-    file.read_exact_at(&mut [0; PAGE_SIZE], 0).map_err(told)?;
+    // A device keeps what it holds until the program runs.
+    let mut content = [0; PAGE_SIZE];
+    file.read_exact_at(&mut content, 0).map_err(told)?;
+    file.write_all_at(&content, 0).map_err(told)?;
     // Without either of these the file takes more space, or none is given back after a fork.
     // SAFETY: the calls take numbers and a structure of ours.
     unsafe {
-        let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        libc::fallocate(file.as_raw_fd(), hole, 0, PAGE_SIZE as libc::off_t);
+        let page = PAGE_SIZE as libc::off_t;
+        libc::sync_file_range(file.as_raw_fd(), 0, page, libc::SYNC_FILE_RANGE_WRITE);
+        if content == [0; PAGE_SIZE] {
+            let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            libc::fallocate(file.as_raw_fd(), hole, 0, page);
+        }
         let mut lock: libc::flock = std::mem::zeroed();
         lock.l_type = libc::F_WRLCK as libc::c_short;
         lock.l_len = 1;
@@ -168,8 +174,16 @@ fn machine_bytes() -> u64 {
 
 /// The file under a high number, if there is one for it.
 fn out_of_the_way(file: File) -> File {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the call fills a structure of ours.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let last = RawFd::try_from(limit.rlim_cur).unwrap_or(RawFd::MAX);
+    let high = HIGH_DESCRIPTOR.min(last.saturating_sub(8)).max(0);
     // SAFETY: a descriptor of ours; the call makes another.
-    let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR) };
+    let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, high) };
     match high {
         // SAFETY: just made, and nobody else's.
         0.. => File::from(unsafe { OwnedFd::from_raw_fd(high) }),

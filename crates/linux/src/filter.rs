@@ -165,13 +165,15 @@ pub const AT_START: &[Call] = &[
     (nr::__NR_sysinfo, ANY),
 ];
 
-/// What threads of the pager do besides where pages are written back, and what a fork asks then. Each may be refused.
+/// What threads of the pager do besides where pages are written back. Each may be refused.
 pub const BY_WRITING_BACK: &[Call] = &[
     (nr::__NR_pwrite64, ANY),
+    (nr::__NR_sync_file_range, ANY),
     (nr::__NR_fallocate, ANY),
-    (nr::__NR_fcntl, ANY),
-    (nr::__NR_fstat, ANY),
 ];
+
+/// What they do to read it, and what a fork asks then. Each may be refused.
+pub const BY_READING_BACK: &[Call] = &[(nr::__NR_fcntl, ANY), (nr::__NR_fstat, ANY)];
 
 /// What threads of the program do in wrappers.
 pub const BY_WRAPPERS: &[Call] = &[
@@ -224,20 +226,32 @@ pub fn judge(filter: &[Instruction], all_threads: bool, waits: bool) -> Verdict 
         .map_or(Verdict::Bearable, |&(number, _)| Verdict::Forbids(number))
 }
 
-/// What `filter`, which the pager lives with otherwise, does to it where it writes pages back.
-pub fn judge_writing_back(filter: &[Instruction]) -> Verdict {
+/// What `filter`, which the pager lives with otherwise, does to it where it writes pages back, or only reads such.
+pub fn judge_writing_back(filter: &[Instruction], writes: bool) -> Verdict {
     let action = |call: &Call| run(filter, call) & ACTION;
     let spares = |call: &&Call| matches!(action(call), ALLOW | LOG | ERRNO);
-    let forbidden = BY_WRITING_BACK.iter().find(|call| !spares(call));
+    let written = BY_WRITING_BACK.iter().filter(|_| writes);
+    let forbidden = BY_READING_BACK
+        .iter()
+        .chain(written)
+        .find(|call| !spares(call));
     forbidden.map_or(Verdict::Bearable, |&(number, _)| Verdict::Forbids(number))
 }
 
+/// What a pager that writes back does once, when it starts.
+const TO_BEGIN_WRITING_BACK: &[Call] = &[(nr::__NR_waitid, ANY), (nr::__NR_getrandom, ANY)];
+
 /// Whether the program may execute another one under `filter`, and a pager that starts in that would be killed.
-pub fn kills_after_exec(filter: &[Instruction]) -> bool {
+pub fn kills_after_exec(filter: &[Instruction], writes_back: bool) -> bool {
     let action = |call: &Call| run(filter, call) & ACTION;
     let spares = |call: &Call| matches!(action(call), ALLOW | LOG | ERRNO);
-    let lists = [NEEDED, WANTED, AT_START];
-    spares(&(nr::__NR_execve, ANY)) && !lists.iter().all(|list| list.iter().all(spares))
+    let always: &[_] = &[NEEDED, WANTED, AT_START];
+    let then: &[_] = match writes_back {
+        true => &[BY_WRITING_BACK, BY_READING_BACK, TO_BEGIN_WRITING_BACK],
+        false => &[],
+    };
+    let mut lists = always.iter().chain(then);
+    spares(&(nr::__NR_execve, ANY)) && !lists.all(|list| list.iter().all(spares))
 }
 
 /// The kernel's most instructions of a filter.
@@ -393,9 +407,16 @@ mod tests {
     fn writing_back_asks_for_more() {
         let numbers = numbers(&[NEEDED, WANTED, BY_WRAPPERS]);
         let without = filter(&numbers, ALLOW, KILL);
-        assert!(matches!(judge_writing_back(&without), Verdict::Forbids(_)));
+        let forbids = |writes| matches!(judge_writing_back(&without, writes), Verdict::Forbids(_));
+        assert!(forbids(true) && forbids(false));
+        let no_holes = filter(&[nr::__NR_fallocate], KILL, ALLOW);
+        assert_eq!(judge_writing_back(&no_holes, false), Verdict::Bearable);
+        assert_ne!(judge_writing_back(&no_holes, true), Verdict::Bearable);
         let refused = filter(&numbers, ALLOW, ERRNO | 1);
-        assert_eq!(judge_writing_back(&refused), Verdict::Bearable);
+        assert_eq!(judge_writing_back(&refused, true), Verdict::Bearable);
+        let no_waitid = filter(&[nr::__NR_waitid], KILL, ALLOW);
+        assert!(kills_after_exec(&no_waitid, true));
+        assert!(!kills_after_exec(&no_waitid, false));
     }
 
     #[test]
@@ -425,11 +446,11 @@ mod tests {
     #[test]
     fn a_pager_after_exec_is_killed_where_it_may_not_start() {
         let start = filter(&[nr::__NR_userfaultfd, nr::__NR_clone], KILL, ALLOW);
-        assert!(kills_after_exec(&start));
+        assert!(kills_after_exec(&start, false));
         let no_exec = filter(&[nr::__NR_userfaultfd, nr::__NR_execve], KILL, ALLOW);
-        assert!(!kills_after_exec(&no_exec));
+        assert!(!kills_after_exec(&no_exec, false));
         let refuses = filter(&[nr::__NR_userfaultfd], ERRNO | 1, ALLOW);
-        assert!(!kills_after_exec(&refuses));
+        assert!(!kills_after_exec(&refuses, false));
     }
 
     /// Arguments are looked at, with masks and jumps over several instructions.

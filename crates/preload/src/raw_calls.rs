@@ -246,7 +246,7 @@ unsafe fn install(program: usize, all_threads: bool, call: impl FnOnce() -> isiz
         }
     };
     let block = libc_symbols::environment();
-    if !block.is_null() && filter::kills_after_exec(filter) {
+    if !block.is_null() && filter::kills_after_exec(filter, pager().tier.is_used()) {
         // SAFETY: the program is in this call. Where other threads of it look a variable up meanwhile they see each
         // entry or the one behind it.
         unsafe { environment::leave(block) };

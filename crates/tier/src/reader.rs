@@ -23,16 +23,17 @@ pub fn read<'m, D: Device>(
 ) -> Result<usize, Unreadable> {
     let mut slot = locate(records, (handle, owner), room)?;
     loop {
-        let loaded = load(records, device, opener, &slot, room);
-        if loaded.is_ok() {
-            records.with(|records| records.counts.reads += 1);
-            return Ok(slot.length as usize - TAG_BYTES);
+        let mut loaded = load(records, device, opener, &slot, room);
+        if loaded.is_err() {
+            let now = locate(records, (handle, owner), room)?;
+            if now.number != slot.number || now.segment != slot.segment {
+                slot = now;
+                continue;
+            }
+            loaded = load_again(records, device, opener, &slot, room, loaded);
         }
-        let now = locate(records, (handle, owner), room)?;
-        if now.number == slot.number && now.segment == slot.segment {
-            return loaded.map(|()| 0);
-        }
-        slot = now;
+        records.with(|records| records.counts.reads += u64::from(loaded.is_ok()));
+        return loaded.map(|()| slot.length as usize - TAG_BYTES);
     }
 }
 
@@ -54,8 +55,56 @@ fn locate<'m>(
     })
 }
 
-/// Has the content of a record in `room`, where it is sealed already if it was in the buffer.
-pub(crate) fn load<'m, D: Device>(
+/// As [`load`], and once more if it fails. What fails is counted.
+pub(crate) fn load_twice<'m, D: Device>(
+    records: &mut impl Access<'m>,
+    device: &mut D,
+    opener: &Opener,
+    slot: &Slot,
+    room: &mut [u8],
+) -> Result<(), Unreadable> {
+    let first = load(records, device, opener, slot, room);
+    load_again(records, device, opener, slot, room, first)
+}
+
+/// The second attempt, if the first has failed. Both are counted.
+fn load_again<'m, D: Device>(
+    records: &mut impl Access<'m>,
+    device: &mut D,
+    opener: &Opener,
+    slot: &Slot,
+    room: &mut [u8],
+    first: Result<(), Unreadable>,
+) -> Result<(), Unreadable> {
+    let Err(error) = first else {
+        return first;
+    };
+    if slot.segment == LOST {
+        return first;
+    }
+    records.with(|records| count(records, &error));
+    if slot.segment == OPEN {
+        return first;
+    }
+    let second = load(records, device, opener, slot, room);
+    records.with(|records| match &second {
+        Ok(()) => records.counts.reread_records += 1,
+        Err(error) => count(records, error),
+    });
+    second
+}
+
+fn count(records: &mut Records<'_>, error: &Unreadable) {
+    match error {
+        Unreadable::Device(_) => records.counts.read_errors += 1,
+        Unreadable::Damaged => records.counts.damaged_reads += 1,
+        Unreadable::Unknown | Unreadable::TooLong => {}
+    }
+}
+
+/// Has the content of a record in `room`, where it is sealed already if it was in the buffer. An error is not counted:
+/// the record may have been moved meanwhile.
+fn load<'m, D: Device>(
     records: &mut impl Access<'m>,
     device: &mut D,
     opener: &Opener,
@@ -64,22 +113,14 @@ pub(crate) fn load<'m, D: Device>(
 ) -> Result<(), Unreadable> {
     match slot.segment {
         LOST => return Err(Unreadable::Damaged),
-        OPEN => return open(records, opener, slot, room),
-        _ => {}
+        OPEN => {}
+        _ => load_from_device(records, device, slot, room)?,
     }
-    let mut from_device = || {
-        load_from_device(records, device, slot, room)?;
-        open(records, opener, slot, room)
-    };
-    let first = from_device();
-    if first.is_ok() {
-        return first;
+    let sealed = &mut room[..slot.length as usize];
+    match opener.open(slot.number, slot.owner, sealed) {
+        true => Ok(()),
+        false => Err(Unreadable::Damaged),
     }
-    let second = from_device();
-    if second.is_ok() {
-        records.with(|records| records.counts.reread_records += 1);
-    }
-    second
 }
 
 fn load_from_device<'m, D: Device>(
@@ -93,10 +134,7 @@ fn load_from_device<'m, D: Device>(
     while !room.is_empty() {
         let read = match device.read_at(at, room) {
             Ok(read) => read.min(room.len()),
-            Err(error) => {
-                records.with(|records| records.counts.read_errors += 1);
-                return Err(Unreadable::Device(error));
-            }
+            Err(error) => return Err(Unreadable::Device(error)),
         };
         if read < room.len() {
             records.with(|records| records.counts.short_reads += 1);
@@ -108,18 +146,4 @@ fn load_from_device<'m, D: Device>(
         room = &mut room[read..];
     }
     Ok(())
-}
-
-fn open<'m>(
-    records: &mut impl Access<'m>,
-    opener: &Opener,
-    slot: &Slot,
-    room: &mut [u8],
-) -> Result<(), Unreadable> {
-    let sealed = &mut room[..slot.length as usize];
-    if opener.open(slot.number, slot.owner, sealed) {
-        return Ok(());
-    }
-    records.with(|records: &mut Records<'m>| records.counts.damaged_reads += 1);
-    Err(Unreadable::Damaged)
 }

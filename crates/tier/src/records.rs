@@ -78,7 +78,7 @@ pub struct Records<'m> {
     first_freed: u32,
     kept_segments: u32,
     /// Where the search for a free segment begins.
-    next_segment: u32,
+    pub(crate) next_segment: u32,
     pub(crate) counts: Counts,
 }
 

@@ -194,6 +194,10 @@ impl<'m> Writer<'m> {
                 Err(error) => failed = error,
             }
         }
+        if failed == DeviceError::NoSpace {
+            // Where files may not grow, or nothing is left, those at the start are the ones that have had space.
+            records.with(|records| records.next_segment = 0);
+        }
         Err(Refused::Device(failed))
     }
 
@@ -205,7 +209,6 @@ impl<'m> Writer<'m> {
         filled: usize,
     ) -> Result<(), DeviceError> {
         let start = records.with(|records| u64::from(number) * records.buffer.len() as u64);
-        self.budget.spend(filled);
         let mut done = 0;
         while done < filled {
             let piece = (done, filled - done);
@@ -228,6 +231,7 @@ impl<'m> Writer<'m> {
                 }
             }
             records.with(|records| records.counts.written_bytes += taken as u64);
+            self.budget.spend(taken);
             done += taken;
         }
         Ok(())
@@ -241,7 +245,7 @@ impl<'m> Writer<'m> {
         });
         while let Some((at, slot)) = records.with(|records| records.first_of(number)) {
             let opener = self.sealer.opener();
-            match reader::load(records, device, opener, &slot, self.scratch) {
+            match reader::load_twice(records, device, opener, &slot, self.scratch) {
                 Ok(()) => {
                     let sealed = &mut self.scratch[..slot.length as usize];
                     let again = self.sealer.seal(slot.owner, sealed);

@@ -20,11 +20,16 @@ use crate::machine::host::Host;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
 
+/// Payloads of fewer bytes stay: a stub, and what the host has to know of the record, take a good part of them.
+pub const LEAST_BYTES: usize = 256;
+
 /// What became of a page that was to be written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrittenBack {
     /// It is held by so many bytes less of storage.
     Done(usize),
+    /// It takes less than [`LEAST_BYTES`].
+    TooSmall,
     /// The host does not take it.
     Refused,
     /// There is no place for the stub.
@@ -40,10 +45,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             return WrittenBack::Overtaken;
         };
         let (checksum, payload) = (found.header.checksum, &object[HEADER_BYTES..]);
-        let saved = payload.len().saturating_sub(RECORD_BYTES);
-        if saved == 0 {
-            return WrittenBack::Refused;
+        if payload.len() < LEAST_BYTES {
+            return WrittenBack::TooSmall;
         }
+        let saved = payload.len() - RECORD_BYTES;
         let Some(record) = self.make_record(host, checksum, payload) else {
             return WrittenBack::Refused;
         };

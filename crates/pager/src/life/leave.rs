@@ -220,7 +220,9 @@ impl Pager {
     pub fn judge_filter(&self, filter: &[Instruction], all_threads: bool) -> Verdict {
         let waits = self.dormant.is_waiting();
         let verdict = match filter::judge(filter, all_threads, waits) {
-            Verdict::Bearable if self.tier.is_used() => filter::judge_writing_back(filter),
+            Verdict::Bearable if self.tier.is_used() => {
+                filter::judge_writing_back(filter, self.tier.writes())
+            }
             verdict => verdict,
         };
         if verdict == Verdict::Bearable && all_threads && !waits {

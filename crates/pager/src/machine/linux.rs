@@ -16,7 +16,7 @@ use core::fmt::Write;
 use core::mem::MaybeUninit;
 use core::sync::atomic::AtomicU32;
 use linux_raw_sys::general as nr;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, Mode, OFlags, RawDir};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::futex;
@@ -32,6 +32,14 @@ impl Linux {
         if word.load(core::sync::atomic::Ordering::Relaxed) == value {
             visit::rescue();
         }
+    }
+}
+
+/// A kernel or filter without the call says nothing about the file; neither does a file that has no ranges.
+fn knows_no_such_call(error: Errno) -> Result<(), Errno> {
+    match error {
+        Errno::NOSYS | Errno::PERM | Errno::SPIPE | Errno::INVAL => Ok(()),
+        error => Err(error),
     }
 }
 
@@ -265,7 +273,31 @@ impl Os for Linux {
     fn write_file(file: c_int, at: u64, bytes: &[u8]) -> Result<usize, FileError> {
         // SAFETY: the pager's own descriptor, in a table that its threads have for themselves.
         let file = unsafe { BorrowedFd::borrow_raw(file) };
-        again(|| rustix::io::pwrite(file, bytes, at))
+        let written = again(|| rustix::io::pwrite(file, bytes, at))?;
+        // So far it is in the page cache. What the device, or a file system that finds room late, says of it comes with
+        // this; where there is no such call, with nothing.
+        let (from, bytes) = (at as usize, written);
+        let how = (nr::SYNC_FILE_RANGE_WAIT_BEFORE
+            | nr::SYNC_FILE_RANGE_WRITE
+            | nr::SYNC_FILE_RANGE_WAIT_AFTER) as usize;
+        let write_out = || {
+            let args = [file.as_raw_fd() as usize, from, bytes, how, 0, 0];
+            // SAFETY: a descriptor and numbers.
+            match unsafe { sys::syscall(nr::__NR_sync_file_range, args) } {
+                0 => Ok(()),
+                error => Err(Errno::from_raw_os_error(-error as i32)),
+            }
+        };
+        match again(|| write_out().or_else(knows_no_such_call)) {
+            Ok(()) => Ok(written),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn has_content(file: c_int) -> bool {
+        // SAFETY: whatever the number stands for, it is only asked what it is.
+        let stat = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(file) });
+        stat.is_ok_and(|stat| stat.st_blocks > 0)
     }
 
     fn discard_of_file(file: c_int, at: u64, bytes: u64) -> Result<(), FileError> {
@@ -309,7 +341,7 @@ impl Os for Linux {
         unsafe { sys::syscall(nr::__NR_getrandom, args) == key.len() as isize }
     }
 
-    fn shared_word() -> *mut AtomicU32 {
+    fn shared_words() -> *mut [AtomicU32; 2] {
         use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: fresh memory.

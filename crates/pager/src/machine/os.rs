@@ -169,8 +169,13 @@ pub trait Os: Sized + Send + Sync + 'static {
         let _ = key;
         false
     }
-    /// A word that this process shares with all copies that are made of it, 0 at first. Null: there is no memory.
-    fn shared_word() -> *mut AtomicU32 {
+    /// Whether anything is stored for a file; of a device nothing is known.
+    fn has_content(file: c_int) -> bool {
+        let _ = file;
+        false
+    }
+    /// Words that this process shares with all copies that are made of it, 0 at first. Null: there is no memory.
+    fn shared_words() -> *mut [AtomicU32; 2] {
         core::ptr::null_mut()
     }
 

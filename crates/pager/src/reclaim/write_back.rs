@@ -88,7 +88,7 @@ impl WriteBack {
                         pages += 1;
                         self.of_round += 1;
                     }
-                    WrittenBack::Overtaken => {}
+                    WrittenBack::Overtaken | WrittenBack::TooSmall => {}
                     WrittenBack::Refused | WrittenBack::NoStorage => break,
                 },
                 Search::Unfinished => {}
@@ -109,7 +109,8 @@ impl WriteBack {
     /// Chooses the age for the next round. Whether it may find more.
     fn round_ended<O: Os>(&mut self, pager: &Pager<O>) -> bool {
         let c = pager.engine.counters();
-        let left = c.compressed_pages.load(Relaxed) - c.written_back_pages.load(Relaxed);
+        let stored = c.compressed_pages.load(Relaxed);
+        let left = stored.saturating_sub(c.written_back_pages.load(Relaxed));
         let found = core::mem::take(&mut self.of_round);
         let may_be_shorter = self.age_ms > LEAST_AGE_MS;
         if found < left / FEW_PART && may_be_shorter {
@@ -142,6 +143,7 @@ impl<O: Os> Pager<O> {
             }
             let is_under_way = self.engine.counters().written_back_pages.load(Relaxed) > 0;
             if left == 0 && !is_under_way {
+                self.tier.end();
                 return;
             }
             O::sleep_ns(100_000 << attempt.min(6));

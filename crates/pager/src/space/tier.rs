@@ -16,8 +16,10 @@
 //! * T1 The key is made from the kernel's random numbers once in a process's life, and seals in that process alone: a
 //!   child has left `WRITES` before its code runs, and nothing brings it back there. So no nonce is used twice.
 //! * T2 What a child may read is not written again: before a fork all that is on the device is *kept*, until no copy of
-//!   this process reads. Each that does has a lock on `READERS`, which ends with its pager; a copy that is on its way
-//!   to that is counted in a word that all share, from before it is made.
+//!   this process reads. Each that does has a lock on `READERS`, which ends with its pager. A copy that is on its way
+//!   to that is counted in words that all share: as begun, before it is made, and as locked, when it has its lock. Both
+//!   only rise, so that one that was locked, looked at and ended cannot hide another that began meanwhile. After an
+//!   `exec` the words are gone: a file that holds anything then is not written to.
 //! * T3 The lock guards the tables for a few stores, or the copying of one record, a leaf. It is not held across input,
 //!   output, a cipher or a codec.
 //! * T4 A fault reads with memory of its own thread's stack.
@@ -43,7 +45,7 @@ use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
 /// There is no file, or it is not used any more: nothing is written back.
@@ -81,8 +83,9 @@ pub struct Tier<O: Os = Linux> {
     opener: Late<Opener>,
     /// The reclaim thread's (T1).
     writer: UnsafeCell<Option<Writer<'static>>>,
-    /// A word that this process and all copies of it share: how many copies are being made that will read.
-    shared: AtomicPtr<AtomicU32>,
+    /// Words that this process and all copies of it share: how many copies were begun that will read, and how many of
+    /// them have had their lock, or did without.
+    shared: AtomicPtr<[AtomicU32; 2]>,
     /// Whether this process, a copy, has its lock.
     locked: AtomicBool,
     /// Nothing is written before this time.
@@ -213,7 +216,9 @@ impl<O: Os> Tier<O> {
         if !is_there || self.opener.get().is_some() {
             return true;
         }
-        let is_read = O::has_children() || O::is_file_locked(file.descriptor, READERS);
+        let is_read = O::has_children()
+            || O::is_file_locked(file.descriptor, READERS)
+            || O::has_content(file.descriptor);
         if is_read || !O::lock_file(file.descriptor, WRITER, true) {
             self.say_once(NOT_ALONE);
             return true;
@@ -222,7 +227,7 @@ impl<O: Os> Tier<O> {
             return false;
         };
         let mut random = [0; 32];
-        let shared = O::shared_word();
+        let shared = O::shared_words();
         if shared.is_null()
             || !memory.areas.grow(Area::WriteBack, layout.bytes)
             || !O::fill_random(&mut random)
@@ -266,9 +271,10 @@ impl<O: Os> Tier<O> {
         true
     }
 
-    /// The descriptor that the pager needs, if any.
+    /// The descriptor that the pager needs, if any, and if the program has it still.
     pub(crate) fn descriptor(&self) -> Option<i32> {
-        self.is_used().then(|| self.file.load(Relaxed))
+        let is_needed = self.is_used() && self.can_be_inherited();
+        is_needed.then(|| self.file.load(Relaxed))
     }
 
     fn device(&self) -> File<O> {
@@ -380,14 +386,18 @@ impl<O: Os> Tier<O> {
         }
         self.looked_ns.store(now_ns, Relaxed);
         let is_read = || O::is_file_locked(self.file.load(Relaxed), READERS);
-        // In this order: a copy is counted until it has locked.
-        if self.shared().is_some_and(|word| word.load(Acquire) == 0) && !is_read() {
+        let Some([begun, locked]) = self.shared() else {
+            return;
+        };
+        // In this order (T2): who locks, ends, and has begun another before, has risen `begun`.
+        let had_locked = locked.load(SeqCst);
+        if !is_read() && begun.load(SeqCst) == had_locked {
             self.tables().with(Records::end_keeping);
         }
     }
 
-    fn shared(&self) -> Option<&AtomicU32> {
-        // SAFETY: null, or a word in a mapping that stays.
+    fn shared(&self) -> Option<&[AtomicU32; 2]> {
+        // SAFETY: null, or words in a mapping that stays.
         unsafe { self.shared.load(Relaxed).as_ref() }
     }
 
@@ -400,8 +410,8 @@ impl<O: Os> Tier<O> {
     /// A fork is about to be made. The reclaim thread rests, and nobody removes anything until it is over. (A fork that
     /// fails is counted for good: what is kept then, stays.)
     pub(crate) fn keep_for_child(&self) {
-        if let Some(word) = self.shared().filter(|_| self.is_used()) {
-            word.fetch_add(1, Release);
+        if let Some([begun, _]) = self.shared().filter(|_| self.is_used()) {
+            begun.fetch_add(1, SeqCst);
         }
         if self.writes() {
             self.tables().with(Records::keep_all);
@@ -413,7 +423,15 @@ impl<O: Os> Tier<O> {
     /// # Safety
     /// By the pager's first thread, in whose table of descriptors the file is.
     pub(crate) unsafe fn begin_to_read(&self) {
-        let locked = self.is_used() && O::lock_file(self.file.load(Relaxed), READERS, false);
+        let locked = match self.descriptor() {
+            Some(file) => O::lock_file(file, READERS, false),
+            None => {
+                if self.is_used() {
+                    self.say_once(GONE);
+                }
+                false
+            }
+        };
         self.locked.store(locked, Relaxed);
     }
 
@@ -425,8 +443,8 @@ impl<O: Os> Tier<O> {
     }
 
     fn is_counted_no_more(&self) {
-        if let Some(word) = self.shared() {
-            word.fetch_sub(1, Release);
+        if let Some([_, locked]) = self.shared() {
+            locked.fetch_add(1, SeqCst);
         }
     }
 
@@ -439,7 +457,7 @@ impl<O: Os> Tier<O> {
     }
 
     /// Nothing is written any more, and there is nothing to read.
-    fn end(&self) {
+    pub(crate) fn end(&self) {
         self.state.store(OFF, Release);
     }
 
@@ -497,17 +515,21 @@ const FAILED: u32 = 3;
 const NOT_ALONE: u32 = 4;
 const CLOSED: u32 = 5;
 /// Each page has a message of its own.
-const UNREADABLE: u32 = 6;
+const UNREADABLE: u32 = 7;
+const GONE: u32 = 6;
 
-const REASONS: [&str; 6] = [
+const REASONS: [&str; 7] = [
     "the file of --writeback is full: pages stay in memory until others leave it (allow more: --writeback-size)",
     "as much was written back in a day as --writeback-limit allows: pages stay in memory until the next",
     "no space is left for the file of --writeback: pages stay in memory (make room on its file system; the program's \
      limit of file sizes counts, too: ulimit -f)",
     "the file of --writeback cannot be written: pages stay in memory (the kernel's log may say why: dmesg)",
-    "nothing is written back: this program was executed by one that has children, which may still read the file",
+    "nothing is written back: this program was executed by one that has written back, or has children that may read the \
+     file",
     "the program has closed the descriptor of --writeback, which its children would need: nothing is written back any \
      more, and what was is read into memory before a child is made",
+    "the program has closed the descriptor of --writeback while it made this child: pages that were written back cannot \
+     be read here",
 ];
 
 #[cfg(test)]
