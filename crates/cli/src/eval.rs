@@ -1,6 +1,7 @@
 //! `coldpress eval`: measures codecs and storages on captured pages.
 
 use crate::eval_arguments::EvalArguments;
+use crate::help::table_width;
 use crate::output_file;
 use crate::progress::Bar;
 use crate::refusal::Refusal;
@@ -31,10 +32,10 @@ pub fn eval(arguments: &EvalArguments) -> Result<u8, Refusal> {
     }
     match (arguments.table, arguments.json) {
         (Some(table), true) => print(&format!("{:#}\n", table.json(&report)))?,
-        (Some(table), false) => print(&table.text(&report))?,
+        (Some(table), false) => print(&table.text(&report, table_width()))?,
         (None, true) => print(&format!("{:#}\n", serde_json::json!(report)))?,
         (None, false) if plot_on_output => {}
-        (None, false) => print(&tables(&report))?,
+        (None, false) => print(&tables(&report, table_width()))?,
     }
     Ok(0)
 }

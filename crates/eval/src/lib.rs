@@ -21,7 +21,7 @@
 //! | storages behind one object-safe trait; one line each | `dyn_storage.rs`, `storages.rs`, `host.rs` |
 //! | packing under churn | `churn.rs` |
 //! | what sampled pages would take, for an estimate | `stored.rs` |
-//! | what is printed | `report.rs`, `tables.rs`, `seed_tables.rs`, `plot.rs` |
+//! | what is printed | `report.rs`, `tables.rs`, `seed_tables.rs`, `grid.rs`, `plot.rs` |
 //!
 //! Invariants:
 //! * I1 Every codec sees the same pages, in the same order, in the same caches: block by block,
@@ -49,6 +49,7 @@ mod corpus;
 mod dyn_codec;
 mod dyn_storage;
 mod error;
+mod grid;
 mod host;
 mod measure;
 mod options;

@@ -6,9 +6,10 @@
 //! | `rfc2` | the same, "Compressed storage": two and three slots with what lz4(11) makes, failed pages as 4 KiB |
 //! | `same-filled` | "zswap: same-filled pages handling": kinds of such pages; storing and loading them with the test and without |
 
+use crate::grid::{Grid, wrapped};
 use crate::report::{CorpusRow, Report, SameFilledGain};
 use crate::rows::POOLED;
-use crate::tables::{mib, table};
+use crate::tables::mib;
 use crate::{Options, SameFilledRow};
 use coldpress_codec::PAGE_SIZE;
 use serde::Serialize;
@@ -87,19 +88,20 @@ impl SeedTable {
         }
     }
 
-    /// The table as text.
-    pub fn text(self, report: &Report) -> String {
+    /// The table as text, in lines of `width` at most; `None`: as wide as it is.
+    pub fn text(self, report: &Report, width: Option<usize>) -> String {
         let pages = pooled_pages(report);
         let of = format!(
-            "{} pages ({} MiB) {}\n",
+            "{} pages ({} MiB) {}",
             pages,
             mib(pages * PAGE_SIZE),
             age(&report.corpora)
         );
+        let of = wrapped(&of, width);
         match self {
-            Self::Rfc1 => format!("{of}\n{}\n", rfc1_text(report)),
-            Self::Rfc2 => format!("{of}{}\n", rfc2_text(report)),
-            Self::SameFilled => same_filled_text(report),
+            Self::Rfc1 => format!("{of}\n\n{}\n", rfc1_text(report, width)),
+            Self::Rfc2 => format!("{of}\n{}\n", rfc2_text(report, width)),
+            Self::SameFilled => same_filled_text(report, width),
         }
     }
 
@@ -154,17 +156,18 @@ fn rfc1(report: &Report) -> Vec<Rfc1Row> {
     RFC1.into_iter().filter_map(row).collect()
 }
 
-fn rfc1_text(report: &Report) -> String {
-    let headings = [
-        "Algorithm",
-        "Compression (MiB/s)",
-        "Decompression (MiB/s)",
-        "Decompression Worst latency (ns)",
-        "Total Size (MiB)",
-    ];
-    let mut table = table(&headings, 1);
+fn rfc1_text(report: &Report, width: Option<usize>) -> String {
+    let mut table = Grid::new(
+        &["Algorithm"],
+        &[
+            &["Compression (MiB/s)"],
+            &["Decompression (MiB/s)"],
+            &["Decompression Worst latency (ns)"],
+            &["Total Size (MiB)"],
+        ],
+    );
     for row in rfc1(report) {
-        table.add_row([
+        table.add([
             row.algorithm.to_owned(),
             format!("{:.1}", row.compress_mib_s),
             format!("{:.1}", row.decompress_mib_s),
@@ -172,7 +175,7 @@ fn rfc1_text(report: &Report) -> String {
             format!("{:.2}", row.total_bytes as f64 / f64::from(1 << 20)),
         ]);
     }
-    table.to_string()
+    table.text(width)
 }
 
 /// Pages that lz4(11) left as they are.
@@ -202,18 +205,18 @@ fn rfc2(report: &Report) -> Vec<Rfc2Row> {
     RFC2.into_iter().filter_map(row).collect()
 }
 
-fn rfc2_text(report: &Report) -> String {
+fn rfc2_text(report: &Report, width: Option<usize>) -> String {
     let failed = left_uncompressed(report);
-    let headings = [
-        "Slots",
-        "Pages for storage",
-        "Total MiB",
-        "Savings MiB",
-        "Compression ratio",
-    ];
-    let mut table = table(&headings, 1);
+    let mut table = Grid::new(
+        &["Slots"],
+        &[
+            &["Pages for storage"],
+            &["Total MiB", "Savings MiB"],
+            &["Compression ratio"],
+        ],
+    );
     for row in rfc2(report) {
-        table.add_row([
+        table.add([
             row.slots.to_owned(),
             row.storage_pages.to_string(),
             mib(row.total_bytes),
@@ -221,28 +224,26 @@ fn rfc2_text(report: &Report) -> String {
             format!("{:.2}", row.ratio),
         ]);
     }
-    format!(
-        "lz4(11): {} pages to be stored, {failed} left uncompressed\n\n{table}",
-        pooled_pages(report) - failed
-    )
+    let stored = pooled_pages(report) - failed;
+    let stored = format!("lz4(11): {stored} pages to be stored, {failed} left uncompressed");
+    format!("{}\n\n{}", wrapped(&stored, width), table.text(width))
 }
 
-fn same_filled_text(report: &Report) -> String {
-    let headings = [
-        "corpus",
-        "pages",
-        "zero",
-        "%",
-        "same-filled non-zero",
-        "%",
-        "both %",
-    ];
-    let mut kinds = table(&headings, 1);
+fn same_filled_text(report: &Report, width: Option<usize>) -> String {
+    let mut kinds = Grid::new(
+        &["corpus"],
+        &[
+            &["pages"],
+            &["zero", "%"],
+            &["same-filled non-zero", "%"],
+            &["both %"],
+        ],
+    );
     let share = |part: usize, row: &SameFilledRow| {
         format!("{:.2}", 100.0 * part as f64 / row.file_pages.max(1) as f64)
     };
     for row in &report.same_filled {
-        kinds.add_row([
+        kinds.add([
             row.corpus.clone(),
             row.file_pages.to_string(),
             row.zero_pages.to_string(),
@@ -252,20 +253,16 @@ fn same_filled_text(report: &Report) -> String {
             format!("{:.2}", row.share_percent),
         ]);
     }
-    let headings = [
-        "codec",
-        "pages of",
-        "store ns",
-        "with the test",
-        "gain %",
-        "load ns",
-        "with the test",
-        "gain %",
-    ];
-    let mut gains = table(&headings, 2);
+    let mut gains = Grid::new(
+        &["codec", "pages of"],
+        &[
+            &["store ns", "with the test", "gain %"],
+            &["load ns", "with the test", "gain %"],
+        ],
+    );
     for row in &report.same_filled_gain {
         let SameFilledGain { codec, kind, .. } = row;
-        gains.add_row([
+        gains.add([
             codec.clone(),
             (*kind).to_owned(),
             format!("{:.0}", row.store_without_ns),
@@ -278,14 +275,33 @@ fn same_filled_text(report: &Report) -> String {
     }
     let test = &report.same_filled_test;
     let mut text = format!(
-        "{kinds}\n\nStoring and loading such a page, without the test for it and with it\n{gains}\n\n"
+        "{}\n\nStoring and loading such a page, without the test for it and with it\n{}\n\n",
+        kinds.text(width),
+        gains.text(width)
     );
-    text += &format!(
-        "The test on a page that differs in its last word only: {:.0} ns; in the last but one: {:.0} ns\n",
+    let cost = format!(
+        "The test on a page that differs in its last word only: {:.0} ns; in the last but one: {:.0} ns",
         test.all_but_last_word_ns, test.worst_case_ns
     );
+    text += &(wrapped(&cost, width) + "\n");
     if report.corpora.iter().any(|corpus| !corpus.captured) {
-        text += "Files without the note of coldpress capture (FILE.json) were taken as they are\n";
+        let unknown =
+            "Files without the note of coldpress capture (FILE.json) were taken as they are";
+        text += &(wrapped(unknown, width) + "\n");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid::assert_fits;
+    use crate::tables::tests::report;
+
+    #[test]
+    fn every_table_fits_a_terminal() {
+        for table in SeedTable::ALL {
+            assert_fits(&table.text(&report(), Some(80)), 80);
+        }
+    }
 }
