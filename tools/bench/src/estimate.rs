@@ -1,8 +1,15 @@
 //! `cargo xtask bench estimate`: whether `coldpress estimate` foretells what `coldpress run` then holds.
 //!
-//! Each program runs twice: as it is, where it is estimated after it has rested, and under `coldpress run --` without an
-//! option, where it is looked at after it has rested longer. All run side by side, since it is their sizes that are
-//! compared, which hardly depend on how busy the machine is. How soon they are reached does: of that nothing is claimed.
+//! Each program runs twice: as it is, where it is estimated, and under `coldpress run --` without an option. Each is
+//! looked at when it is at rest, or at a limit, which the table tells. At rest natively: its private memory has not
+//! changed for [`REST_S`]. At rest under the pager: what is in place has not changed, hardly anything was evicted and
+//! hardly anything refaulted for [`REST_S`], and the native one is at rest too.
+//!
+//! That time is longer than the 100 s after which V8 collects its heap once more (its memory reducer's watchdog), so
+//! that a program that still waits for its collection does not pass for one at rest.
+//!
+//! All run side by side, since it is their sizes that are compared, which hardly depend on how busy the machine is. How
+//! soon they are reached does: of that nothing is claimed.
 
 use crate::machine::Machine;
 use crate::watch;
@@ -12,7 +19,7 @@ use coldpress_harness::child::Running;
 use coldpress_harness::install::{self, PYTHON, Package, REDIS, find_program, program};
 use coldpress_harness::managed::Statistics;
 use coldpress_harness::output;
-use coldpress_harness::process::largest;
+use coldpress_harness::process::{largest, resident};
 use coldpress_harness::text::{Table, mib};
 use coldpress_harness::workspace;
 use serde_json::{Value, json};
@@ -28,9 +35,12 @@ pub struct Options {
     /// Only this program (can be repeated)
     #[arg(long = "only", value_name = "NAME")]
     only: Vec<String>,
-    /// Seconds that a program rests before it is estimated
-    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..))]
-    rest: u64,
+    /// The most seconds after which a program is estimated, at rest or not
+    #[arg(long, default_value_t = 480, value_parser = clap::value_parser!(u64).range(1..))]
+    rest_limit: u64,
+    /// The most seconds after which what is held is looked at, at rest or not
+    #[arg(long, default_value_t = 900, value_parser = clap::value_parser!(u64).range(1..))]
+    limit: u64,
     /// Seconds that it is watched
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
     watch: u64,
@@ -233,15 +243,48 @@ fn service(place: &Place<'_>) -> Result<Job> {
     place.until_filled(&mut command, "the service")
 }
 
-/// What is held is looked at when no more goes, and after so many seconds at the latest.
-const LATEST: u64 = 600;
+/// For so many seconds nothing may have changed of a program that is at rest.
+const REST_S: u64 = 120;
+/// The share of its memory that may have changed, left or come back within that time all the same.
+const REST_SHARE: f64 = 0.01;
+
+/// What was seen of a process, at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moment {
+    at_s: u64,
+    /// Private memory in place.
+    bytes: u64,
+    /// Pages that were evicted, or came back, by then.
+    moved_pages: u64,
+}
+
+/// Whether hardly anything changed for [`REST_S`].
+fn is_at_rest(moments: &[Moment]) -> bool {
+    let Some(last) = moments.last() else {
+        return false;
+    };
+    let Some(since) = moments
+        .iter()
+        .rposition(|moment| moment.at_s + REST_S <= last.at_s)
+    else {
+        return false;
+    };
+    let within = &moments[since..];
+    let bytes = || within.iter().map(|moment| moment.bytes);
+    let most = bytes().max().unwrap_or(0) as f64;
+    let changed = most - bytes().min().unwrap_or(0) as f64;
+    let moved = (last.moved_pages - within[0].moved_pages) as f64 * 4096.0;
+    changed <= most * REST_SHARE && moved <= most * REST_SHARE
+}
 
 /// What came of one program.
 struct Found {
     name: &'static str,
     estimate: Value,
-    /// When no more went, in seconds after it was filled.
-    after_s: u64,
+    /// When it was at rest natively, in seconds after it was filled.
+    rested: Reached,
+    /// When it was at rest under the pager.
+    settled: Reached,
     status: Statistics,
 }
 
@@ -266,23 +309,43 @@ impl Found {
     }
 }
 
-/// Waits until no more of a program's memory goes: it had time to become as old as it must be, and what is in place has
-/// not become less for a while. How many seconds after `filled` that was.
-fn settled(coldpress: &Path, pid: u32, filled: Instant) -> Result<(u64, Statistics)> {
-    const FLAT: usize = 6;
-    let mut in_place: Vec<u64> = Vec::new();
+/// After how many seconds a program was looked at, and whether it was at rest by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reached {
+    after_s: u64,
+    is_at_rest: bool,
+}
+
+impl std::fmt::Display for Reached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let at = match self.is_at_rest {
+            true => "",
+            false => ", not at rest",
+        };
+        write!(f, "{} s{at}", self.after_s)
+    }
+}
+
+/// Looks at a process every five seconds until it is at rest, for `limit_s` at most.
+fn until_at_rest(
+    filled: Instant,
+    limit_s: u64,
+    mut look: impl FnMut() -> Result<Moment>,
+) -> Result<Reached> {
+    let mut moments = Vec::new();
     loop {
         sleep(Duration::from_secs(5));
-        let status = Statistics::live(coldpress, pid)?;
-        in_place.push(status.get("committed_bytes").context("nothing in place")?);
-        let passed = filled.elapsed().as_secs();
-        let old_enough = 20 + status.get("cold_after_ms").unwrap_or(0) * 3 / 2000;
-        let is_flat = match in_place.rchunks(FLAT).next() {
-            Some(last) if last.len() == FLAT => last[FLAT - 1] * 100 >= last[0] * 99,
-            _ => false,
-        };
-        if passed >= LATEST || (is_flat && passed >= old_enough.max(60)) {
-            return Ok((passed, status));
+        let after_s = filled.elapsed().as_secs();
+        moments.push(Moment {
+            at_s: after_s,
+            ..look()?
+        });
+        let is_at_rest = is_at_rest(&moments);
+        if is_at_rest || after_s >= limit_s {
+            return Ok(Reached {
+                after_s,
+                is_at_rest,
+            });
         }
     }
 }
@@ -316,15 +379,18 @@ pub fn run(options: &Options) -> Result<u8> {
     let all = found.into_iter().collect::<Result<Vec<Found>>>()?;
     println!("\n{}", table(&all));
     println!(
-        "\nwatched for {} s after {} s of rest; held: what run holds when no more goes, as if nothing had been stored \
-         anew. Sizes only: the machine need not be quiet.\n{machine}",
-        options.watch, options.rest
+        "\nwatched for {} s when at rest; held: what run holds when at rest, as if nothing had been stored anew. At rest: \
+         less than {:.0} % changed, left or came back within {REST_S} s. Sizes only: the machine need not be \
+         quiet.\n{machine}",
+        options.watch,
+        REST_SHARE * 100.0
     );
     if let Some(path) = &options.json {
         let found = all.iter().map(|found| {
             json!({
                 "program": found.name, "estimate": found.estimate, "held_bytes": found.held(),
-                "error": found.error(), "after_s": found.after_s, "status": found.status.0,
+                "error": found.error(), "rested_s": found.rested.after_s, "settled_s": found.settled.after_s,
+                "is_at_rest": found.rested.is_at_rest && found.settled.is_at_rest, "status": found.status.0,
             })
         });
         let found: Vec<Value> = found.collect();
@@ -360,8 +426,43 @@ fn one(subject: &Subject, coldpress: &Path, options: &Options) -> Result<Found> 
         before: &[],
         dir: native_dir,
     })?;
-    sleep(Duration::from_secs(options.rest));
+    let (rested, estimate) = estimated(coldpress, &native, options)?;
+    drop(native);
+    let pid = largest(managed.running.id())?;
+    let settled = until_at_rest(filled, options.limit, || {
+        let status = Statistics::live(coldpress, pid)?;
+        let count = |name| status.get(name).with_context(|| format!("no {name}"));
+        Ok(Moment {
+            bytes: count("committed_bytes")?,
+            moved_pages: count("evictions")? + count("decompressions")?,
+            at_s: 0,
+        })
+    })?;
+    let found = Found {
+        name: subject.name,
+        estimate,
+        rested,
+        settled,
+        status: Statistics::live(coldpress, pid)?,
+    };
+    eprintln!(
+        "{}: estimated {} after {rested}, held {} after {settled}",
+        found.name,
+        mib(found.expected("held_bytes") as u64),
+        mib(found.held()),
+    );
+    Ok(found)
+}
+
+/// Estimates a program that was started natively, once it is at rest.
+fn estimated(coldpress: &Path, native: &Job, options: &Options) -> Result<(Reached, Value)> {
     let pid = largest(native.running.id())?;
+    let rested = until_at_rest(Instant::now(), options.rest_limit, || {
+        Ok(Moment {
+            bytes: resident(pid).context("it has ended")?.anonymous,
+            ..Moment::default()
+        })
+    })?;
     let estimate = Command::new(coldpress)
         .args(["estimate", "--json", "--ages", &options.ages, "--watch"])
         .arg(format!("{}s", options.watch))
@@ -371,23 +472,7 @@ fn one(subject: &Subject, coldpress: &Path, options: &Options) -> Result<Found> 
     if !estimate.status.success() {
         bail!("coldpress estimate ended with {}", estimate.status);
     }
-    let estimate = serde_json::from_slice(&estimate.stdout)?;
-    drop(native);
-    let pid = largest(managed.running.id())?;
-    let (after_s, status) = settled(coldpress, pid, filled)?;
-    let found = Found {
-        name: subject.name,
-        estimate,
-        after_s,
-        status,
-    };
-    eprintln!(
-        "{}: estimated {}, held {} after {after_s} s",
-        found.name,
-        mib(found.expected("held_bytes") as u64),
-        mib(found.held()),
-    );
-    Ok(found)
+    Ok((rested, serde_json::from_slice(&estimate.stdout)?))
 }
 
 fn table(all: &[Found]) -> Table {
@@ -398,7 +483,8 @@ fn table(all: &[Found]) -> Table {
         "estimated",
         "held",
         "error",
-        "after",
+        "watched after",
+        "held after",
         "in place: estimated",
         "held",
         "pager: estimated",
@@ -417,7 +503,8 @@ fn table(all: &[Found]) -> Table {
             mib(found.expected("held_bytes") as u64),
             mib(found.held()),
             format!("{:+.1} %", found.error() * 100.0),
-            format!("{} s", found.after_s),
+            found.rested.to_string(),
+            found.settled.to_string(),
             mib((found.expected("resident_bytes") + unmanaged) as u64),
             mib(found.status("committed_bytes")),
             number(&estimate["overhead_bytes"]),
@@ -434,13 +521,53 @@ mod tests {
 
     #[test]
     fn the_error_is_that_of_what_was_held() {
+        let reached = |after_s, is_at_rest| Reached {
+            after_s,
+            is_at_rest,
+        };
         let found = Found {
             name: "x",
             estimate: json!({"native_bytes": 400, "by_default": {"held_bytes": 110.0}}),
-            after_s: 70,
+            rested: reached(125, true),
+            settled: reached(900, false),
             status: Statistics(json!({"total_bytes": 90, "recode_saved_bytes": 10})),
         };
         assert!((found.error() - 0.1).abs() < 1e-9);
-        assert!(table(&[found]).to_string().contains("+10.0 %"));
+        let table = table(&[found]).to_string();
+        assert!(
+            table.contains("+10.0 %") && table.contains("125 s"),
+            "{table}"
+        );
+        assert!(table.contains("900 s, not at rest"), "{table}");
+    }
+
+    /// What was in place had not become less for 30 s: so V8 passed for settled in the middle of its collection, while
+    /// its pages came back, and before it.
+    #[test]
+    fn a_program_rests_when_nothing_comes_and_nothing_goes() {
+        let moments = |seconds: u64, bytes: fn(u64) -> u64, moved: fn(u64) -> u64| {
+            let moment = |at_s| Moment {
+                at_s,
+                bytes: bytes(at_s),
+                moved_pages: moved(at_s),
+            };
+            (0..=seconds).step_by(5).map(moment).collect::<Vec<_>>()
+        };
+        const SIZE: u64 = 400 << 20;
+        assert!(!is_at_rest(&[]));
+        assert!(!is_at_rest(&moments(115, |_| SIZE, |_| 0)));
+        assert!(is_at_rest(&moments(120, |_| SIZE, |_| 0)));
+        assert!(
+            !is_at_rest(&moments(300, |at| SIZE + (at << 17), |_| 0)),
+            "it comes"
+        );
+        assert!(
+            !is_at_rest(&moments(300, |at| SIZE - (at << 17), |_| 0)),
+            "it goes"
+        );
+        assert!(!is_at_rest(&moments(300, |_| SIZE, |at| at * 20)), "both");
+        let jump = |at| SIZE >> u32::from(at >= 200);
+        assert!(!is_at_rest(&moments(315, jump, |_| 0)));
+        assert!(is_at_rest(&moments(320, jump, |_| 0)));
     }
 }
