@@ -89,7 +89,10 @@ pub fn owner(pid: u32) -> Option<u32> {
 
 fn not_managed(pid: u32) -> String {
     if !Identity::of(pid).is_some_and(|process| process.is_alive()) {
-        return format!("there is no process {pid}");
+        return format!(
+            "there is no process {pid}; those under Coldpress: {} status",
+            own_name::get()
+        );
     }
     // SAFETY: the call takes nothing and cannot fail.
     let own = unsafe { libc::geteuid() };
@@ -111,7 +114,11 @@ mod tests {
 
     #[test]
     fn what_is_no_managed_process_is_called_what_it_is() {
-        assert_eq!(not_managed(4_194_305), "there is no process 4194305");
+        let none = not_managed(4_194_305);
+        assert!(
+            none.starts_with("there is no process 4194305; ") && none.ends_with(" status"),
+            "{none}"
+        );
         let refusal = named("no-such-program-xyz").unwrap_err().to_string();
         assert!(
             refusal.starts_with("no program \"no-such-program-xyz\" runs"),
