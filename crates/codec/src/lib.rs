@@ -57,6 +57,8 @@ pub mod same_filled;
 mod wkdm;
 #[cfg(feature = "zstd")]
 mod zstd;
+#[cfg(feature = "zstd")]
+pub mod zstd_dictionary;
 
 pub use any::{AlreadyChosen, AnyCodec, AnyScratch, AnyState, CodecKind, NameError};
 pub use checksum::checksum;

@@ -38,7 +38,7 @@
 //! libzstd cannot stop early: it finds what matches in all of the page before it writes the
 //! first byte, and fails at the end if there is no room.
 //!
-//! What is not here: dictionaries, streams, threads.
+//! What is not here: dictionaries (`zstd_dictionary.rs`), streams, threads.
 
 use core::ffi::c_int;
 
@@ -63,7 +63,7 @@ const DECOMPRESSION_BYTES: usize = 96 << 10;
 const HEADER_BYTES: usize = 5;
 
 /// The header of every frame: no flags, and a window of 4 KiB.
-const FRAME_HEADER: [u8; 2] = [0, 0x10];
+pub(crate) const FRAME_HEADER: [u8; 2] = [0, 0x10];
 
 /// zstd with its parameters.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
@@ -203,7 +203,7 @@ impl ZstdScratch {
 
     /// The context.
     #[inline]
-    fn context(&mut self) -> *mut ZSTD_DCtx {
+    pub(crate) fn context(&mut self) -> *mut ZSTD_DCtx {
         let context = self.context.as_mut_ptr();
         if self.made_at != context.addr() {
             self.made_at = 0;
@@ -317,7 +317,7 @@ impl PageCodec for Zstd {
 }
 
 /// Whether a size is none.
-fn is_error(size: usize) -> bool {
+pub(crate) fn is_error(size: usize) -> bool {
     // SAFETY: compares.
     unsafe { ZSTD_isError(size) != 0 }
 }

@@ -10,4 +10,5 @@ mod lzo_streams;
 mod press_format;
 mod round_trip;
 mod wkdm_format;
+mod zstd_dictionary;
 mod zstd_frames;

@@ -3,9 +3,10 @@
 //! A thread that reads or writes borrows a context for the call, so that a disk needs as many as threads are inside
 //! at a time, and no thread has to say when it ends. Beyond [`MOST`] they wait.
 
+use crate::codec::DiskCodec;
 use crate::mapping::Mapping;
 use coldpress_arena::Zeroable;
-use coldpress_codec::{AnyCodec, AnyState, PAGE_SIZE};
+use coldpress_codec::{AnyState, PAGE_SIZE};
 use coldpress_engine::{Reclaimer, Worker, Workspace};
 use parking_lot::{Condvar, Mutex};
 use std::ops::{Deref, DerefMut};
@@ -17,7 +18,7 @@ pub(crate) const MOST: u16 = 12;
 /// The memory of a context. Zeroed memory is one.
 #[repr(C, align(4096))]
 struct Room {
-    workspace: Workspace<AnyCodec>,
+    workspace: Workspace<DiskCodec>,
     buffer: [u8; PAGE_SIZE],
     state: AnyState,
 }
@@ -27,7 +28,7 @@ unsafe impl Zeroable for Room {}
 
 pub(crate) struct Context {
     /// Refers to `_room`, and goes before it: fields are dropped in their order.
-    reclaimer: Reclaimer<AnyCodec>,
+    reclaimer: Reclaimer<DiskCodec>,
     _room: Mapping,
 }
 
@@ -46,11 +47,11 @@ impl Context {
         })
     }
 
-    pub(crate) fn worker(&mut self) -> &mut Worker<AnyCodec> {
+    pub(crate) fn worker(&mut self) -> &mut Worker<DiskCodec> {
         self.reclaimer.worker()
     }
 
-    pub(crate) fn reclaimer(&mut self) -> &mut Reclaimer<AnyCodec> {
+    pub(crate) fn reclaimer(&mut self) -> &mut Reclaimer<DiskCodec> {
         &mut self.reclaimer
     }
 }

@@ -1,6 +1,6 @@
 //! Damaged stored bytes fail their page alone.
 
-use crate::{Disk, IoError, Options, Volume};
+use crate::{Disk, IoError, Options, Recompressed, Volume};
 use coldpress_engine::Entry;
 use coldpress_storage::{read_at, write_at};
 
@@ -97,4 +97,59 @@ fn a_damaged_page_of_a_snapshot_is_damaged_there_and_where_it_is_shared() {
     disk.volume().trim(0, 1 << 20).unwrap();
     disk.settle();
     assert_eq!(disk.statistics().orig_data_size, 0);
+}
+
+/// Where the dictionary's memory goes bad, pages made with it fail, and none has wrong bytes.
+#[test]
+fn pages_of_a_damaged_dictionary_fail() {
+    const MORE_PAGES: u64 = 2048;
+    let content = |page: u64| {
+        let line = |n: u64| {
+            format!(
+                "{n} of a page: {:x}\n",
+                (page << 8 | n) * 0x9E37_79B9 % 65521
+            )
+        };
+        let mut bytes: Vec<u8> = (0..250).flat_map(|n| line(n).into_bytes()).collect();
+        bytes.truncate(4096);
+        bytes
+    };
+    let disk = Disk::new(&Options::new(16 << 20)).unwrap();
+    for page in 0..MORE_PAGES {
+        disk.volume().write(page * 4096, &content(page)).unwrap();
+    }
+    disk.settle();
+    let recompressed = disk.recompress();
+    let Recompressed::Done { pages, .. } = recompressed else {
+        panic!("{recompressed}");
+    };
+    assert!(pages > MORE_PAGES / 2, "{pages}");
+    let dictionary = disk.shared().engine().codec().dictionary(0).unwrap();
+    let (start, length) = (
+        dictionary.content().as_ptr().cast_mut(),
+        dictionary.content().len(),
+    );
+    for at in (length / 2..length).step_by(3) {
+        // SAFETY: inside the content, in mapped memory of the disk, and nobody else is at work.
+        unsafe {
+            start
+                .add(at)
+                .write_volatile(start.add(at).read_volatile() ^ 1)
+        };
+    }
+    let mut failed = 0;
+    for page in 0..MORE_PAGES {
+        let mut bytes = [0; 4096];
+        match disk.volume().read(page * 4096, &mut bytes) {
+            Ok(()) => assert!(bytes[..] == content(page)[..], "wrong bytes of page {page}"),
+            Err(error) => {
+                assert_eq!(error, IoError::Damaged);
+                failed += 1;
+            }
+        }
+    }
+    assert!(failed > pages / 2, "{failed} of {pages}");
+    assert_eq!(disk.recompress(), Recompressed::Damaged);
+    disk.volume().write(0, &content(0)).unwrap();
+    assert!(disk.volume().read(0, &mut [0; 4096]).is_ok());
 }

@@ -233,7 +233,8 @@ impl Disk {
         self.shared().compact_all()
     }
 
-    /// Stores all that is stored anew, denser, in this thread (zram's `recompress`). Only where the codec is press.
+    /// Stores all that is stored anew, denser, in this thread (zram's `recompress`): by zstd with a dictionary that is
+    /// trained from the disk's own pages. Only where the codec is press or zstd.
     pub fn recompress(&self) -> Recompressed {
         self.shared().recompress()
     }

@@ -7,12 +7,13 @@
 //! * more pages wait to be compressed than the *backlog* allows: [`Shared::wrote`]. So what a fast writer leaves
 //!   uncompressed is bounded, with a limit or without.
 
+use crate::codec::DiskCodec;
 use crate::context::{Context, Contexts};
-use crate::dense_tables::Tables;
+use crate::dictionaries::Dictionaries;
 use crate::io_counts::IoCounts;
 use crate::machine::Machine;
 use crate::wake_up::WakeUp;
-use coldpress_codec::{AnyCodec, CodecKind};
+use coldpress_codec::CodecKind;
 use coldpress_engine::evictor::{EngineSource, Level, Source};
 use coldpress_engine::metrics::TaskTimes;
 use coldpress_engine::queues::ACTIVE_GENERATIONS;
@@ -22,8 +23,8 @@ use coldpress_storage::{AnyStorage, CompressedStorage, StorageKind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-pub(crate) type DiskVmos = Vmos<Machine, AnyCodec, AnyStorage>;
-pub(crate) type DiskEngine = Engine<Machine, AnyCodec, AnyStorage>;
+pub(crate) type DiskVmos = Vmos<Machine, DiskCodec, AnyStorage>;
+pub(crate) type DiskEngine = Engine<Machine, DiskCodec, AnyStorage>;
 
 /// Pages that a step compresses at most.
 pub(crate) const STEP_PAGES: u64 = 64;
@@ -46,7 +47,7 @@ pub(crate) struct Shared {
     pub(crate) vmos: Box<DiskVmos>,
     pub(crate) machine: Machine,
     /// After `vmos`, whose codec refers to them.
-    pub(crate) tables: Tables,
+    pub(crate) dictionaries: Dictionaries,
     pub(crate) io: IoCounts,
     /// What clients' reads and writes of parts of pages took, and decompressing within.
     pub(crate) times: TaskTimes,
@@ -75,7 +76,7 @@ impl Shared {
         let (codec, storage) = (ways.codec, ways.storage);
         let make = move || {
             Box::new(DiskVmos::new(
-                AnyCodec::of(codec, true),
+                DiskCodec::new(codec),
                 AnyStorage::new(storage),
             ))
         };
@@ -85,7 +86,7 @@ impl Shared {
             contexts: Contexts::default(),
             vmos,
             machine,
-            tables: Tables::default(),
+            dictionaries: Dictionaries::default(),
             io: IoCounts::default(),
             times: TaskTimes::new(),
             wake_up: WakeUp::default(),
@@ -140,12 +141,12 @@ impl Shared {
     /// What the queues offer, for a compressor.
     pub(crate) fn source<'a>(
         &'a self,
-        reclaimer: &'a mut Reclaimer<AnyCodec>,
+        reclaimer: &'a mut Reclaimer<DiskCodec>,
         trigger: Trigger,
     ) -> EngineSource<
         'a,
         Machine,
-        AnyCodec,
+        DiskCodec,
         AnyStorage,
         impl FnMut(Place) -> bool + use<>,
         impl Fn() -> u64 + use<'a>,
@@ -174,7 +175,7 @@ impl Shared {
     /// Bytes of all tables.
     pub(crate) fn table_bytes(&self) -> u64 {
         let bytes = self.vmos.metadata_bytes() + self.machine.table_bytes();
-        bytes as u64 + self.more_tables.load(Relaxed)
+        bytes as u64 + self.dictionaries.bytes() + self.more_tables.load(Relaxed)
     }
 
     /// A page was written: the scanner has something to do, and where too much waits for it the writer helps.

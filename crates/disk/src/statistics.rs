@@ -50,6 +50,8 @@ pub struct Statistics {
     pub storage_bytes: u64,
     /// Bytes of tables.
     pub table_bytes: u64,
+    /// Of these: of the dictionaries of recompression.
+    pub dictionary_bytes: u64,
     /// Compressions, ever.
     pub compressions: u64,
     /// Pages that were stored anew by recompression, ever.
@@ -103,6 +105,7 @@ impl Shared {
             compressed_pages: stored,
             storage_bytes: usage.storage_bytes as u64,
             table_bytes: self.table_bytes(),
+            dictionary_bytes: self.dictionaries.bytes(),
             compressions: value(&c.compression_attempts),
             recompressed_pages: value(&c.recoded),
             damaged_pages: value(&c.corrupt),

@@ -6,6 +6,7 @@ mod common;
 mod accounting;
 mod limits;
 mod model;
+mod recompression;
 mod snapshots;
 mod threads;
 mod volumes;

@@ -2,7 +2,7 @@
 
 use crate::common::{PAGE, disk, eager, noise, read, text};
 use coldpress_codec::CodecKind;
-use coldpress_disk::{CreateError, Disk, Extent, IoError, Options, Recompressed};
+use coldpress_disk::{CreateError, Disk, Extent, IoError, Options};
 use coldpress_storage::StorageKind;
 
 #[test]
@@ -151,36 +151,4 @@ fn trims_forget_whole_pages_and_zeroes_all() {
     }
     assert_eq!(volume.extent(7 * 4096, 4096).unwrap().1, Extent::Hole);
     assert_eq!(disk.statistics().notify_free, 3);
-}
-
-/// What is stored twice is what was written, and takes less.
-#[test]
-fn recompressed_pages_are_what_they_were() {
-    let disk = disk(32 << 20);
-    assert_eq!(disk.recompress(), Recompressed::TooLittle);
-    // Words with few different high bytes, as numbers have them.
-    let data: Vec<u8> = (0..1u64 << 20)
-        .flat_map(|n| (n * n % 1_000_003).to_le_bytes())
-        .collect();
-    disk.volume().write(0, &data).unwrap();
-    disk.settle();
-    let before = disk.statistics();
-    match disk.recompress() {
-        Recompressed::Done { pages, saved_bytes } => {
-            assert!(
-                pages > 500 && saved_bytes > 100_000,
-                "{pages} {saved_bytes}"
-            );
-            let after = disk.statistics();
-            assert_eq!(after.recompressed_pages, pages);
-            assert_eq!(before.compr_data_size - after.compr_data_size, saved_bytes);
-            disk.compact();
-            assert!(disk.statistics().storage_bytes < before.storage_bytes);
-        }
-        refused => eprintln!("SKIPPED: recompression: {refused}"),
-    }
-    assert!(read(disk.volume(), 0, data.len()) == data);
-    disk.volume().write(100, b"another").unwrap();
-    assert_eq!(read(disk.volume(), 98, 11)[2..9], *b"another");
-    disk.check_invariants();
 }

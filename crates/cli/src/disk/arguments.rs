@@ -75,7 +75,8 @@ pub enum DiskCommand {
     Writeback(WritebackArguments),
     /// Compress all that is not compressed yet, however young, and mark it as idle
     Idle(TargetArguments),
-    /// Store what is compressed anew, denser (codec press)
+    /// Store what is compressed anew, denser: by zstd with a dictionary made from the disk itself
+    /// (codec press or zstd)
     Recompress(TargetArguments),
 }
 

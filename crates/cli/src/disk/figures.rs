@@ -45,6 +45,7 @@ pub fn to_json(name: &str, content: &Content, server: &ServerCounts, listens: &[
         "compressed_pages": s.compressed_pages,
         "storage_bytes": s.storage_bytes,
         "table_bytes": s.table_bytes,
+        "dictionary_bytes": s.dictionary_bytes,
         "compressions": s.compressions,
         "recompressed_pages": s.recompressed_pages,
         "damaged_pages": s.damaged_pages,

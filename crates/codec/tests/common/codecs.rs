@@ -4,6 +4,8 @@
 use coldpress_codec::Lz4;
 #[cfg(feature = "zstd")]
 use coldpress_codec::Zstd;
+#[cfg(feature = "zstd")]
+use coldpress_codec::zstd_dictionary::{Dictionary, ZstdDictionary};
 use std::sync::OnceLock;
 
 use super::tables;
@@ -87,6 +89,22 @@ fn dense(simd: Simd, detect_same_filled: bool) -> PressDense<'static> {
     dense
 }
 
+/// zstd with a dictionary: one that libzstd's command made from the tests' own pages.
+#[cfg(feature = "zstd")]
+fn with_dictionary(level: i32, detect_same_filled: bool) -> ZstdDictionary<'static> {
+    static MADE: OnceLock<Box<Dictionary>> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let mut dictionary: Box<Dictionary> = super::zeroed();
+        let content = super::dictionary_content();
+        dictionary.room()[..content.len()].copy_from_slice(&content);
+        assert!(dictionary.make(5, content.len()));
+        dictionary
+    });
+    let mut codec = ZstdDictionary::new(made, level).expect("made");
+    codec.detect_same_filled = detect_same_filled;
+    codec
+}
+
 /// Every codec, each with and without telling same-filled pages. Under Miri, which has
 /// the portable path only, each once.
 #[rustfmt::skip]
@@ -107,6 +125,8 @@ pub fn codecs() -> Vec<Subject> {
         of("zstd:5", |detect_same_filled| Zstd { level: 5, detect_same_filled }),
         #[cfg(feature = "zstd")]
         of("zstd:19", |detect_same_filled| Zstd { level: 19, detect_same_filled }),
+        #[cfg(feature = "zstd")]
+        of("zstd:9 with a dictionary", |detect_same_filled| with_dictionary(9, detect_same_filled)),
         of("lzo", |detect_same_filled| Lzo { detect_same_filled }),
         of("wkdm", |detect_same_filled| Wkdm { detect_same_filled }),
         // Under Miri by the choice of any codec, below.

@@ -41,3 +41,22 @@ pub fn zeroed<T: coldpress_arena::Zeroable>() -> Box<T> {
         Box::from_raw(memory.cast())
     }
 }
+
+/// A dictionary of zstd, trained from pages of all kinds.
+#[cfg(feature = "zstd")]
+pub fn dictionary_content() -> Vec<u8> {
+    let pages: Vec<_> = (100..150)
+        .flat_map(|seed| KINDS.map(|kind| page(kind, seed)))
+        .collect();
+    let sizes = vec![coldpress_codec::PAGE_SIZE; pages.len()];
+    let mut content = vec![0; 16 << 10];
+    // SAFETY: the lengths are those of the buffers.
+    let length = unsafe {
+        let (to, room) = (content.as_mut_ptr().cast(), content.len());
+        let from = pages.as_ptr().cast();
+        zstd_sys::ZDICT_trainFromBuffer(to, room, from, sizes.as_ptr(), sizes.len() as u32)
+    };
+    assert!(length <= content.len(), "libzstd trains");
+    content.truncate(length);
+    content
+}
