@@ -35,10 +35,10 @@ pub fn decompress_block(stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
         return Err(Corrupt);
     }
     let source = stored.as_ptr();
-    let target = page.as_mut_ptr();
     let mut read = 0;
     let mut written = 0;
     loop {
+        let target = page.as_mut_ptr();
         let token = *stored.get(read).ok_or(Corrupt)?;
         read += 1;
         let mut literals = usize::from(token >> 4);
@@ -57,20 +57,7 @@ pub fn decompress_block(stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
             if literals == 15 {
                 literals += long_length(stored, &mut read)?;
             }
-            if literals > stored.len() - read || literals > PAGE_SIZE - written {
-                return Err(Corrupt);
-            }
-            let left = (stored.len() - read).min(PAGE_SIZE - written);
-            // SAFETY: I5: as many bytes were just found on either side; they are different
-            // memory, one of which is borrowed mutably.
-            unsafe {
-                let (from, to) = (source.add(read), target.add(written));
-                if literals + SLACK_BYTES <= left {
-                    copy_by_16(from, to, literals);
-                } else {
-                    from.copy_to_nonoverlapping(to, literals);
-                }
-            }
+            copy_literals(stored, read, page, written, literals)?;
             read += literals;
             written += literals;
             if read == stored.len() {
@@ -92,15 +79,7 @@ pub fn decompress_block(stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
         {
             // SAFETY: I5: 18 bytes are left, and `distance` bytes lie before them. I6: a step of 8
             // bytes reads bytes that are at least 8 behind.
-            unsafe {
-                let to = target.add(written);
-                let from = to.sub(distance);
-                copy_8(from, to);
-                copy_8(from.add(8), to.add(8));
-                to.add(16)
-                    .cast::<[u8; 2]>()
-                    .write(from.add(16).cast::<[u8; 2]>().read());
-            }
+            unsafe { copy_18(target.add(written), distance) };
             written += length;
             continue;
         }
@@ -113,6 +92,49 @@ pub fn decompress_block(stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
         // SAFETY: I5, I6: as just compared.
         unsafe { copy_match(target, written, distance, length) };
         written += length;
+    }
+}
+
+/// Copies literals of any number, which may end with the block or with the page.
+#[inline(always)]
+fn copy_literals(
+    stored: &[u8],
+    read: usize,
+    page: &mut Page,
+    written: usize,
+    literals: usize,
+) -> Result<(), Corrupt> {
+    if literals > stored.len() - read || literals > PAGE_SIZE - written {
+        return Err(Corrupt);
+    }
+    let left = (stored.len() - read).min(PAGE_SIZE - written);
+    // SAFETY: I5: as many bytes were just found on either side; they are different
+    // memory, one of which is borrowed mutably.
+    unsafe {
+        let (from, to) = (stored.as_ptr().add(read), page.as_mut_ptr().add(written));
+        if literals + SLACK_BYTES <= left {
+            copy_by_16(from, to, literals);
+        } else {
+            from.copy_to_nonoverlapping(to, literals);
+        }
+    }
+    Ok(())
+}
+
+/// Copies 18 bytes from `distance` before `to`, in steps of 8.
+///
+/// # Safety
+/// 18 bytes can be written at `to`, and as many read `distance` bytes before it, which is at least 8.
+#[inline(always)]
+unsafe fn copy_18(to: *mut u8, distance: usize) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let from = to.sub(distance);
+        copy_8(from, to);
+        copy_8(from.add(8), to.add(8));
+        to.add(16)
+            .cast::<[u8; 2]>()
+            .write(from.add(16).cast::<[u8; 2]>().read());
     }
 }
 

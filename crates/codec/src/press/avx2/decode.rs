@@ -89,6 +89,74 @@ const FIXED_DISTANCE: [u8; 64] = {
     table
 };
 
+/// Reads the masks that are listed, and enters what they deposit and replace. `None`: the stream ends.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn read_masks(
+    input: &mut Input,
+    masks: &[u8; MASK_SPACE],
+    next_mask: &mut usize,
+    lanes: &mut DecodeLanes,
+    listed: u64,
+) -> Option<()> {
+    // The masks of eight words at a time, without a branch: those listed among the implied ones,
+    // which are zero there.
+    let mut next = *next_mask;
+    input.masks.split_off(..listed.count_ones() as usize)?;
+    let deposited = lanes.deposited.as_chunks_mut::<8>().0.iter_mut();
+    let replaced = lanes.replaced.as_chunks_mut::<8>().0.iter_mut();
+    for ((bits, deposited), replaced) in listed.to_le_bytes().iter().zip(deposited).zip(replaced) {
+        let bytes = masks[next..].first_chunk().expect("A1");
+        let here = _pdep_u64(u64::from_le_bytes(*bytes), EXPANDED[*bits as usize]);
+        let masks = u64::from_le_bytes(*deposited) | here;
+        *deposited = masks.to_le_bytes();
+        *replaced = (u64::from_le_bytes(*replaced) | masks).to_le_bytes();
+        next += bits.count_ones() as usize;
+    }
+    *next_mask = next;
+    Some(())
+}
+
+/// Reads the distances that the words of `left` name, of two bytes those of `wide`, and enters each for its word and all
+/// that follow. `None`: the stream ends.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn read_distances(
+    input: &mut Input,
+    lanes: &mut DecodeLanes,
+    mut left: u64,
+    wide: u64,
+    distance_in_force: &mut usize,
+) -> Option<()> {
+    let bytes = (left.count_ones() + wide.count_ones()) as usize;
+    let mut next = input.distances.split_off(..bytes)?.as_ptr();
+    let mut distance = *distance_in_force;
+    let everywhere = _mm256_set1_epi16(distance as i16);
+    for n in 0..4 {
+        store(&mut lanes.distance, 16 * n, everywhere);
+    }
+    while left != 0 {
+        let k = left.trailing_zeros() as usize;
+        let is_wide = wide >> k & 1 == 1;
+        left &= left - 1;
+        // SAFETY: one or two bytes, in all those just taken.
+        unsafe {
+            let narrow = usize::from(*next) << 3;
+            let both = usize::from(*next.add(usize::from(is_wide))) << 8 | usize::from(*next);
+            distance = select_unpredictable(is_wide, both, narrow);
+            next = next.add(1 + usize::from(is_wide));
+        }
+        // All that follow: what is written too much is written again, by the next one that is
+        // named or by the next block. No end of a loop is there to be guessed.
+        let everywhere = _mm256_set1_epi16(distance as i16);
+        for n in 0..4 {
+            store(&mut lanes.distance, k + 16 * n, everywhere);
+        }
+    }
+    *distance_in_force = distance;
+    Some(())
+}
+
 /// Reads masks and distances of a block. Each distance is at least 8 and at most the word's
 /// position, or 0 for a word that is replaced whole. `None`: a distance is not one, or the
 /// streams end.
@@ -119,53 +187,14 @@ fn prepare(
         store(&mut lanes.deposited, 32 * half, implied[half]);
         store(&mut lanes.replaced, 32 * half, is_zero[half]);
     }
-    // The masks of eight words at a time, without a branch: those listed among the implied ones,
-    // which are zero there.
-    let mut next = *next_mask;
-    input.masks.split_off(..listed.count_ones() as usize)?;
-    let deposited = lanes.deposited.as_chunks_mut::<8>().0.iter_mut();
-    let replaced = lanes.replaced.as_chunks_mut::<8>().0.iter_mut();
-    for ((bits, deposited), replaced) in listed.to_le_bytes().iter().zip(deposited).zip(replaced) {
-        let bytes = masks[next..].first_chunk().expect("A1");
-        let here = _pdep_u64(u64::from_le_bytes(*bytes), EXPANDED[*bits as usize]);
-        let masks = u64::from_le_bytes(*deposited) | here;
-        *deposited = masks.to_le_bytes();
-        *replaced = (u64::from_le_bytes(*replaced) | masks).to_le_bytes();
-        next += bits.count_ones() as usize;
-    }
-    *next_mask = next;
+    read_masks(input, masks, next_mask, lanes, listed)?;
 
     let above = |least: Candidate| {
         candidate.map(|candidate| _mm256_cmpgt_epi8(candidate, byte(least as u8 - 1)))
     };
     let wide = all_bits(above(Candidate::ByteDistance));
-    let mut left = all_bits(above(Candidate::WordDistance));
-    let bytes = (left.count_ones() + wide.count_ones()) as usize;
-    let mut next = input.distances.split_off(..bytes)?.as_ptr();
-    let mut distance = *distance_in_force;
-    let everywhere = _mm256_set1_epi16(distance as i16);
-    for n in 0..4 {
-        store(&mut lanes.distance, 16 * n, everywhere);
-    }
-    while left != 0 {
-        let k = left.trailing_zeros() as usize;
-        let is_wide = wide >> k & 1 == 1;
-        left &= left - 1;
-        // SAFETY: one or two bytes, in all those just taken.
-        unsafe {
-            let narrow = usize::from(*next) << 3;
-            let both = usize::from(*next.add(usize::from(is_wide))) << 8 | usize::from(*next);
-            distance = select_unpredictable(is_wide, both, narrow);
-            next = next.add(1 + usize::from(is_wide));
-        }
-        // All that follow: what is written too much is written again, by the next one that is
-        // named or by the next block. No end of a loop is there to be guessed.
-        let everywhere = _mm256_set1_epi16(distance as i16);
-        for n in 0..4 {
-            store(&mut lanes.distance, k + 16 * n, everywhere);
-        }
-    }
-    *distance_in_force = distance;
+    let left = all_bits(above(Candidate::WordDistance));
+    read_distances(input, lanes, left, wide, distance_in_force)?;
 
     let in_force = above(Candidate::Continued);
     let counting = _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

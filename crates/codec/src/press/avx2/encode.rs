@@ -217,10 +217,10 @@ fn set_masks(lanes: &mut Lanes, candidate: usize, four: usize, masks: u32) {
     };
 }
 
-/// Stage 2.
+/// Stage 2, what each candidate would leave: the bytes in which it differs.
 #[inline]
 #[target_feature(enable = "avx2,popcnt")]
-fn choose(page: &Margined, lanes: &mut Lanes, block: usize, text: bool) -> Choice {
+fn compare(page: &Margined, lanes: &mut Lanes, block: usize, text: bool) {
     let zero = _mm256_setzero_si256();
     for four in 0..BLOCK_WORDS / 4 {
         let at = 8 * (block + 4 * four) as isize;
@@ -236,6 +236,13 @@ fn choose(page: &Margined, lanes: &mut Lanes, block: usize, text: bool) -> Choic
             set_masks(lanes, 5, four, differing(words, found[1]));
         }
     }
+}
+
+/// Stage 2.
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+fn choose(page: &Margined, lanes: &mut Lanes, block: usize, text: bool) -> Choice {
+    compare(page, lanes, block, text);
     let never = everywhere(NEVER as u8);
     let add = |a: Bytes, n: u8| a.map(|half| _mm256_add_epi8(half, _mm256_set1_epi8(n as i8)));
 

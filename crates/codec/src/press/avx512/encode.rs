@@ -198,10 +198,10 @@ struct Choice {
     distance_mask: __m512i,
 }
 
-/// Stage 2.
+/// Stage 2, what each candidate would leave: the bytes in which it differs.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg")]
-fn choose(page: &Margined, lanes: &mut Lanes, block: usize, text: bool) -> Choice {
+fn compare(page: &Margined, lanes: &mut Lanes, block: usize, text: bool) {
     for k in 0..BLOCK_WORDS / 8 {
         let at = 8 * (block + 8 * k) as isize;
         let words = load_page(page, at);
@@ -215,6 +215,13 @@ fn choose(page: &Margined, lanes: &mut Lanes, block: usize, text: bool) -> Choic
             lanes.masks[5][k] = _mm512_cmpneq_epi8_mask(words, load(second, 8 * k));
         }
     }
+}
+
+/// Stage 2.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg")]
+fn choose(page: &Margined, lanes: &mut Lanes, block: usize, text: bool) -> Choice {
+    compare(page, lanes, block, text);
     let never = _mm512_set1_epi8(NEVER as i8);
     let one = _mm512_set1_epi8(1);
 
