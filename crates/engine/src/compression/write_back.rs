@@ -20,15 +20,12 @@ use crate::machine::host::Host;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
 
-/// Payloads of fewer bytes stay: a stub, and what the host has to know of the record, take a good part of them.
-pub const LEAST_BYTES: usize = 256;
-
 /// What became of a page that was to be written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrittenBack {
     /// It is held by so many bytes less of storage.
     Done(usize),
-    /// It takes less than [`LEAST_BYTES`].
+    /// It takes fewer bytes than asked for.
     TooSmall,
     /// The host does not take it.
     Refused,
@@ -39,13 +36,19 @@ pub enum WrittenBack {
 }
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
-    /// Writes back the page that was found last.
-    pub fn write_back<D: PageCodec>(&self, host: &H, recoder: &mut Recoder<C, D>) -> WrittenBack {
+    /// Writes back the page that was found last, if its payload has at least so many bytes: of a small one, a stub and
+    /// what the host has to know of the record are a good part.
+    pub fn write_back<D: PageCodec>(
+        &self,
+        host: &H,
+        recoder: &mut Recoder<C, D>,
+        least_bytes: usize,
+    ) -> WrittenBack {
         let Some((found, object, gather)) = recoder.take_found() else {
             return WrittenBack::Overtaken;
         };
         let (checksum, payload) = (found.header.checksum, &object[HEADER_BYTES..]);
-        if payload.len() < LEAST_BYTES {
+        if payload.len() < least_bytes.max(RECORD_BYTES + 1) {
             return WrittenBack::TooSmall;
         }
         let saved = payload.len() - RECORD_BYTES;

@@ -32,7 +32,7 @@ fn write_all_back(s: &System, recoder: &mut TestRecoder) -> Vec<WrittenBack> {
     recoder.begin();
     loop {
         match s.engine.find_stored(&s.machine, recoder, ANY_AGE, 100) {
-            Search::Found => results.push(s.engine.write_back(&s.machine, recoder)),
+            Search::Found => results.push(s.engine.write_back(&s.machine, recoder, 0)),
             Search::Unfinished => {}
             Search::PassEnded => return results,
         }

@@ -22,6 +22,8 @@ const ENOUGH_EIGHTHS: u64 = 3;
 const TURN_NS: u64 = 10_000_000;
 /// Entries looked at between two looks at the clock.
 const ENTRIES: u32 = 256;
+/// Payloads of fewer bytes stay: a stub and a row of the tables take 56.
+const LEAST_BYTES: usize = 256;
 /// The age begins with this, is never more, and never less.
 const FIRST_AGE_MS: u32 = 8192;
 const MOST_AGE_MS: u32 = 1 << 16;
@@ -82,7 +84,7 @@ impl WriteBack {
         while saved < excess && O::now_ns() - began_ns < TURN_NS && !pager.bell_rung() {
             let age = self.age_ms..u32::MAX;
             match pager.engine.find_stored(pager, recoder, age, ENTRIES) {
-                Search::Found => match pager.engine.write_back(pager, recoder) {
+                Search::Found => match pager.engine.write_back(pager, recoder, LEAST_BYTES) {
                     WrittenBack::Done(bytes) => {
                         saved += bytes as u64;
                         pages += 1;
