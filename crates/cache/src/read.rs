@@ -134,12 +134,16 @@ impl Cache {
     }
 
     /// Takes the page of `key` as the kernel does when memory is short. For tests.
+    ///
+    /// The kernel takes no page that is being written: such a one is dirty. So the room is locked, in which a page
+    /// cannot become another key's, or be locked for write.
     #[doc(hidden)]
     pub fn take_as_the_kernel(&self, key: u64) -> bool {
-        let Some((slot, _)) = self.look_up(key) else {
+        let Some((slot, state)) = self.look_up(key) else {
             return false;
         };
-        self.region.advise(slot, 1, crate::region::Advice::DontNeed)
+        let _room = self.lock_room();
+        self.state(slot) == state && self.region.advise(slot, 1, crate::region::Advice::DontNeed)
     }
 }
 

@@ -34,6 +34,10 @@ pub struct Volume {
     pub(crate) read_only: bool,
 }
 
+/// How often room is made for one write. A part of a page that a snapshot shares needs two frames: its stored content is
+/// brought back, and copied. At the limit, room for the second may be made by compressing the first again, for ever.
+const MOST_ATTEMPTS: u32 = 64;
+
 impl Volume {
     /// Size in bytes.
     pub fn size_bytes(&self) -> u64 {
@@ -89,6 +93,7 @@ impl Volume {
     fn write_piece(&self, context: &mut Context, at: u64, piece: &[u8]) -> Result<(), IoError> {
         let (shared, page) = (&*self.shared, at / PAGE_BYTES);
         let whole: Option<&Page> = piece.try_into().ok();
+        let mut attempts = 0;
         loop {
             let written = match whole {
                 Some(content) if is_zero(content) => {
@@ -106,7 +111,11 @@ impl Volume {
             };
             match written {
                 Ok(()) => break,
-                Err(VmoError::NoMemory) if shared.make_room(context) => {}
+                Err(VmoError::NoMemory)
+                    if attempts < MOST_ATTEMPTS && shared.make_room(context) =>
+                {
+                    attempts += 1;
+                }
                 Err(error) => {
                     count(&shared.io.failed_writes, 1);
                     return Err(IoError::of(error));
