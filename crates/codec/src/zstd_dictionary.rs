@@ -334,7 +334,7 @@ impl PageCodec for ZstdDictionary<'_> {
     ) -> Result<(), Corrupt> {
         let body = stored.get(1..).unwrap_or_default();
         let is_ours = number(stored) == Some(self.dictionary.number);
-        if !is_ours || body.is_empty() || body.len() >= PAGE_SIZE {
+        if !is_ours || body.len() < LEAST_BODY || body.len() >= PAGE_SIZE {
             return Err(Corrupt);
         }
         let frame = &mut scratch.frame[..FRAME_BYTES + body.len()];
@@ -356,22 +356,22 @@ impl PageCodec for ZstdDictionary<'_> {
     }
 }
 
-/// Kinds of blocks: one byte, repeated; and entropy coded, which is longer.
-const REPEATED: u32 = 1;
+/// The kind of block that is entropy coded. There is no other: a block of one byte, repeated, would be what a truncated
+/// page looks like, and is the same-filled test's.
 const CODED: u32 = 2;
+
+/// A coded block is not shorter.
+const LEAST_BODY: usize = 2;
 
 /// The body of the one block of a frame; `None`: it is of another form.
 fn body_of(frame: &[u8]) -> Option<&[u8]> {
     let (headers, body) = frame.split_first_chunk()?;
-    (*headers == headers_of(body)).then_some(body)
+    let is_coded = body.len() >= LEAST_BODY && *headers == headers_of(body);
+    is_coded.then_some(body)
 }
 
 /// What stands before a body in a frame (I7).
 fn headers_of(body: &[u8]) -> [u8; FRAME_BYTES] {
-    let (kind, size) = match body.len() {
-        1 => (REPEATED, PAGE_SIZE),
-        bytes => (CODED, bytes),
-    };
-    let [a, b, c, _] = (1 | kind << 1 | (size as u32) << 3).to_le_bytes();
+    let [a, b, c, _] = (1 | CODED << 1 | (body.len() as u32) << 3).to_le_bytes();
     [FRAME_HEADER[0], FRAME_HEADER[1], a, b, c]
 }

@@ -58,14 +58,14 @@ fn every_level_fits_its_memory() {
 }
 
 #[test]
-fn the_longest_dictionary_fits_its_memory_at_every_level() {
+fn the_longest_dictionary_fits_its_memory() {
     // What a dictionary says first of entropy codes stays; its content grows behind.
     let mut content = dictionary_content();
     let more = (0u64..).flat_map(|seed| page(Kind::Text, seed));
     content.extend(more.take((1 << 20) - content.len()));
     let dictionary = dictionary(1, &content);
     let page = page(Kind::Text, 3);
-    for level in [1, 9, 12, 13, 15, 16, 17, 19, 22] {
+    for level in [1, 9, 16, 22] {
         let codec = ZstdDictionary::new(&dictionary, level).unwrap();
         let stored = stored(&codec, &page).unwrap();
         assert!(decompress(&codec, &stored) == Ok(page));
