@@ -24,18 +24,19 @@ pub fn usable_bytes() -> Result<u64, Refusal> {
     usable_bytes_of(std::process::id())
 }
 
+/// Bytes of memory that the machine has.
+pub fn machine_bytes() -> Result<u64, Refusal> {
+    const MEMINFO: &str = "/proc/meminfo";
+    let unknown = "cannot tell how much memory there is";
+    let text = process::read(MEMINFO)
+        .map_err(|error| Refusal::new(format!("{unknown}: {MEMINFO}: {error}")))?;
+    parse_mem_total(&text)
+        .ok_or_else(|| Refusal::new(format!("{unknown}: {MEMINFO} has no MemTotal")))
+}
+
 /// Bytes that process `pid` may use, in the same way.
 pub fn usable_bytes_of(pid: u32) -> Result<u64, Refusal> {
-    let read = |path: &str| {
-        process::read(path).map_err(|error| {
-            Refusal::new(format!(
-                "cannot tell how much memory there is: {path}: {error}"
-            ))
-        })
-    };
-    let total = parse_mem_total(&read("/proc/meminfo")?).ok_or_else(|| {
-        Refusal::new("cannot tell how much memory there is: /proc/meminfo has no MemTotal")
-    })?;
+    let total = machine_bytes()?;
     Ok(group_bytes_of(pid).map_or(total, |limit| limit.min(total)))
 }
 

@@ -2,6 +2,7 @@
 //! pager alone knows the key to what is in it.
 
 use crate::arguments::RunArguments;
+use crate::memory_limit;
 use crate::refusal::Refusal;
 use crate::size::format_bytes;
 use coldpress_interface::PAGE_SIZE;
@@ -77,7 +78,10 @@ impl WriteBackFile {
             }
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(told(error)),
             Err(_) => {
-                let bytes = size.unwrap_or_else(machine_bytes);
+                let bytes = match size {
+                    Some(size) => size,
+                    None => memory_limit::machine_bytes().map_err(|why| why.to_string())?,
+                };
                 let file = options.create_new(true).mode(0o600).open(path);
                 let file = file.map_err(told)?;
                 std::fs::remove_file(path).map_err(told)?;
@@ -157,19 +161,6 @@ fn is_in_memory(file: &File) -> bool {
         libc::fstatfs(file.as_raw_fd(), &raw mut found) == 0
             && matches!(found.f_type, libc::TMPFS_MAGIC | RAMFS_MAGIC)
     }
-}
-
-/// Memory of the machine.
-fn machine_bytes() -> u64 {
-    // SAFETY: both only ask.
-    let (pages, bytes) = unsafe {
-        (
-            libc::sysconf(libc::_SC_PHYS_PAGES),
-            libc::sysconf(libc::_SC_PAGESIZE),
-        )
-    };
-    let product = u64::try_from(pages).unwrap_or(0) * u64::try_from(bytes).unwrap_or(0);
-    product.max(SMALLEST_BYTES)
 }
 
 /// The file under a high number, if there is one for it.

@@ -151,27 +151,38 @@ impl ZstdState {
             "I5: libzstd's context has grown"
         );
         // Exactly as much as is needed, so that tables and buffers lie close together.
-        let memory = self.context.as_mut_ptr();
-        // SAFETY: I5: the memory is large enough, ours alone, and aligned to 64.
-        let context = unsafe { ZSTD_initStaticCCtx(memory.cast(), needed_bytes) };
-        assert!(
-            context.cast() == memory,
-            "I5: a context begins where its memory does"
-        );
-        let set = |parameter, value| {
-            // SAFETY: the context was just made.
-            let outcome = unsafe { ZSTD_CCtx_setParameter(context, parameter, value) };
-            assert!(!is_error(outcome), "libzstd does not know a parameter");
-        };
-        set(ZSTD_cParameter::ZSTD_c_compressionLevel, level);
-        set(
-            ZSTD_cParameter::ZSTD_c_experimentalParam2, // ZSTD_c_format
-            ZSTD_format_e::ZSTD_f_zstd1_magicless as c_int,
-        );
-        set(ZSTD_cParameter::ZSTD_c_contentSizeFlag, 0);
-        set(ZSTD_cParameter::ZSTD_c_checksumFlag, 0);
-        set(ZSTD_cParameter::ZSTD_c_dictIDFlag, 0);
+        let context = make_context(&mut self.context[..needed_bytes]);
+        set_parameter(context, ZSTD_cParameter::ZSTD_c_compressionLevel, level);
     }
+}
+
+/// Makes a context in memory that is aligned to 64, for frames without the parts that all would have alike.
+///
+/// # Panics
+/// If libzstd makes none there, or does not know a parameter.
+pub(crate) fn make_context(memory: &mut [u8]) -> *mut ZSTD_CCtx {
+    let (start, bytes) = (memory.as_mut_ptr(), memory.len());
+    // SAFETY: the memory is ours alone; where it is too short or not aligned, libzstd makes nothing.
+    let context = unsafe { ZSTD_initStaticCCtx(start.cast(), bytes) };
+    assert!(
+        context.cast() == start,
+        "I5: a context begins where its memory does"
+    );
+    set_parameter(
+        context,
+        ZSTD_cParameter::ZSTD_c_experimentalParam2, // ZSTD_c_format
+        ZSTD_format_e::ZSTD_f_zstd1_magicless as c_int,
+    );
+    set_parameter(context, ZSTD_cParameter::ZSTD_c_contentSizeFlag, 0);
+    set_parameter(context, ZSTD_cParameter::ZSTD_c_checksumFlag, 0);
+    set_parameter(context, ZSTD_cParameter::ZSTD_c_dictIDFlag, 0);
+    context
+}
+
+fn set_parameter(context: *mut ZSTD_CCtx, parameter: ZSTD_cParameter, value: c_int) {
+    // SAFETY: the context was just made.
+    let outcome = unsafe { ZSTD_CCtx_setParameter(context, parameter, value) };
+    assert!(!is_error(outcome), "libzstd does not know a parameter");
 }
 
 impl Default for ZstdState {

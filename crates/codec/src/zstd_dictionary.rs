@@ -26,20 +26,19 @@
 //!
 //! What is not here: training, for which libzstd needs an allocator (`coldpress-disk` does it).
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_void;
 
 use coldpress_arena::Zeroable;
 use xxhash_rust::xxh3::xxh3_64;
 use zstd_sys::{
-    ZSTD_CCtx, ZSTD_CCtx_refCDict, ZSTD_CCtx_setParameter, ZSTD_adjustCParams, ZSTD_cParameter,
-    ZSTD_compress2, ZSTD_compressionParameters, ZSTD_decompress_usingDDict,
-    ZSTD_dictContentType_e::ZSTD_dct_fullDict, ZSTD_dictLoadMethod_e::ZSTD_dlm_byRef,
-    ZSTD_estimateCCtxSize_usingCParams, ZSTD_estimateCDictSize_advanced, ZSTD_estimateDDictSize,
-    ZSTD_format_e, ZSTD_getCParams, ZSTD_initStaticCCtx, ZSTD_initStaticCDict,
+    ZSTD_CCtx, ZSTD_CCtx_refCDict, ZSTD_adjustCParams, ZSTD_compress2, ZSTD_compressionParameters,
+    ZSTD_decompress_usingDDict, ZSTD_dictContentType_e::ZSTD_dct_fullDict,
+    ZSTD_dictLoadMethod_e::ZSTD_dlm_byRef, ZSTD_estimateCCtxSize_usingCParams,
+    ZSTD_estimateCDictSize_advanced, ZSTD_estimateDDictSize, ZSTD_getCParams, ZSTD_initStaticCDict,
     ZSTD_initStaticDDict,
 };
 
-use crate::zstd::{FRAME_HEADER, ZstdScratch, is_error};
+use crate::zstd::{FRAME_HEADER, ZstdScratch, is_error, make_context};
 use crate::{Compressed, Corrupt, PAGE_SIZE, Page, PageCodec, same_filled::same_filled};
 
 /// The most bytes of a dictionary's content.
@@ -227,25 +226,7 @@ impl DictionaryState {
             needed_bytes <= CONTEXT_BYTES,
             "I5: libzstd's context has grown"
         );
-        let memory = self.context.as_mut_ptr();
-        // SAFETY: I5: the memory is large enough, ours alone, and aligned to 64.
-        let context = unsafe { ZSTD_initStaticCCtx(memory.cast(), CONTEXT_BYTES) };
-        assert!(
-            context.cast() == memory,
-            "I5: a context begins where its memory does"
-        );
-        let set = |parameter, value| {
-            // SAFETY: the context was just made.
-            let outcome = unsafe { ZSTD_CCtx_setParameter(context, parameter, value) };
-            assert!(!is_error(outcome), "libzstd does not know a parameter");
-        };
-        set(
-            ZSTD_cParameter::ZSTD_c_experimentalParam2, // ZSTD_c_format
-            ZSTD_format_e::ZSTD_f_zstd1_magicless as c_int,
-        );
-        set(ZSTD_cParameter::ZSTD_c_contentSizeFlag, 0);
-        set(ZSTD_cParameter::ZSTD_c_checksumFlag, 0);
-        set(ZSTD_cParameter::ZSTD_c_dictIDFlag, 0);
+        let context = make_context(&mut self.context);
         // SAFETY: both were just made, and are used only where they are (I6).
         let outcome = unsafe { ZSTD_CCtx_refCDict(context, tables.cast()) };
         assert!(!is_error(outcome), "libzstd does not take its own tables");

@@ -17,7 +17,7 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::AtomicU32;
 use linux_raw_sys::general as nr;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FallocateFlags, Mode, OFlags, RawDir};
+use rustix::fs::{FallocateFlags, Mode, OFlags, RawDir, Stat};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::futex;
 
@@ -41,6 +41,15 @@ fn knows_no_such_call(error: Errno) -> Result<(), Errno> {
         Errno::NOSYS | Errno::PERM | Errno::SPIPE | Errno::INVAL => Ok(()),
         error => Err(error),
     }
+}
+
+/// What a descriptor stands for, if it does for anything.
+fn status(file: c_int) -> Option<Stat> {
+    if file < 0 {
+        return None;
+    }
+    // SAFETY: whatever the number stands for, it is only asked what it is.
+    rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(file) }).ok()
 }
 
 /// Makes a call of a file again where it was interrupted.
@@ -288,16 +297,12 @@ impl Os for Linux {
                 error => Err(Errno::from_raw_os_error(-error as i32)),
             }
         };
-        match again(|| write_out().or_else(knows_no_such_call)) {
-            Ok(()) => Ok(written),
-            Err(error) => Err(error),
-        }
+        again(|| write_out().or_else(knows_no_such_call))?;
+        Ok(written)
     }
 
     fn has_content(file: c_int) -> bool {
-        // SAFETY: whatever the number stands for, it is only asked what it is.
-        let stat = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(file) });
-        stat.is_ok_and(|stat| stat.st_blocks > 0)
+        status(file).is_some_and(|status| status.st_blocks > 0)
     }
 
     fn discard_of_file(file: c_int, at: u64, bytes: u64) -> Result<(), FileError> {
@@ -308,12 +313,7 @@ impl Os for Linux {
     }
 
     fn identity_of_file(file: c_int) -> Option<(u64, u64)> {
-        if file < 0 {
-            return None;
-        }
-        // SAFETY: whatever the number stands for, it is only asked what it is.
-        let stat = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(file) }).ok()?;
-        Some((stat.st_dev, stat.st_ino))
+        status(file).map(|status| (status.st_dev, status.st_ino))
     }
 
     /// A record lock: it belongs to the table of descriptors, which the pager's threads have for themselves.

@@ -389,7 +389,7 @@ impl<O: Os> Tier<O> {
         let Some([begun, locked]) = self.shared() else {
             return;
         };
-        // In this order (T2): who locks, ends, and has begun another before, has risen `begun`.
+        // In this order (T2): a copy that locked, began another and ended has raised `begun` before it ended.
         let had_locked = locked.load(SeqCst);
         if !is_read() && begun.load(SeqCst) == had_locked {
             self.tables().with(Records::end_keeping);
