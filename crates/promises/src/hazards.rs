@@ -93,6 +93,7 @@ pub const HAZARDS: &[Hazard] = &[
     // Never evict
     hazard("idle_stacks", "idle_stacks", &["27", "8", "3000"], "64M", true),
     hazard("ended_threads", "ended_threads", &["58", "600", "4"], "64M", true),
+    hazard("beside_excluded", "beside_excluded", &["65"], "64M", true),
     hazard("seccomp_threads", "seccomp_threads", &["41", "2000"], "64M", true),
     hazard("hugetlb", "hugetlb", &["28", "1500"], "64M", true),
     hazard("shared_and_file", "shared_and_file", &["29", "3"], "64M", true),

@@ -464,6 +464,20 @@ impl<O: Os> Exclusions<O> {
         overlaps.min_by_key(|r| r.start)
     }
 
+    /// The pages of `run`, at most 64, that are excluded: bit n stands for its page n.
+    pub fn excluded_pages(&self, run: AddressRange) -> u64 {
+        debug_assert!(run.len() <= 64 * PAGE_SIZE && run.whole_pages() == run);
+        let page = |address: usize| ((address - run.start) / PAGE_SIZE) as u32;
+        let table = self.table.lock();
+        let parts = table.entries[..table.len]
+            .iter()
+            .map(|e| e.range.intersect(run));
+        parts
+            .filter(|part| !part.is_empty())
+            .map(|part| (!0u64 >> (64 - (page(part.end) - page(part.start)))) << page(part.start))
+            .fold(0, |excluded, pages| excluded | pages)
+    }
+
     /// The part of `range` around `wanted` (which overlaps no exclusion) that overlaps none.
     pub fn clear_of(&self, range: AddressRange, wanted: AddressRange) -> AddressRange {
         let mut clear = range;
@@ -587,6 +601,10 @@ mod tests {
         assert!(exclusions.add(range(20, 30), Reason::WipedInChild));
         assert_eq!(exclusions.first_overlap(range(0, 10)), None);
         assert_eq!(exclusions.first_overlap(range(0, 25)), Some(range(10, 12)));
+        assert_eq!(exclusions.excluded_pages(range(0, 10)), 0);
+        assert_eq!(exclusions.excluded_pages(range(8, 28)), 0b1100 | 0xff << 12);
+        assert_eq!(exclusions.excluded_pages(range(11, 75)), 1 | 0x3ff << 9);
+        assert_eq!(exclusions.excluded_pages(range(21, 29)), 0xff);
         exclusions.begin_reading();
         exclusions.retain_threads(|_| false);
         assert_eq!(exclusions.first_overlap(range(0, 20)), None);

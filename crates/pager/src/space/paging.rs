@@ -449,7 +449,7 @@ impl<O: Os> Pager<O> {
             Err(Errno::AGAIN) => {}
             Err(_) => {
                 self.host.statistics().fail(Failure::RegisterRefused);
-                taken.refused = rest;
+                taken.refused |= rest;
             }
         }
         0
@@ -596,18 +596,20 @@ unsafe impl<O: Os> Host for Pager<O> {
             start: window.address(first),
             end: window.address(first + count),
         };
-        if self.host.exclusions.first_overlap(run).is_some() {
-            // A thread's stack, or something the program has told of, has come to lie here.
-            taken.refused = wanted;
-            return taken;
-        }
-        let mut rest = wanted;
-        if !window.are_registered(first, first + count) {
+        // A thread's stack, or something the program has told of, may have come to lie here.
+        let excluded = self.host.exclusions.excluded_pages(run);
+        taken.refused = wanted & excluded;
+        let mut rest = wanted & !excluded;
+        if rest != 0 && !window.are_registered(first, first + count) {
+            // What is registered together overlaps no exclusion: what lies behind one waits for the next run.
+            let at = rest.trailing_zeros();
+            let behind = at + (excluded >> at).trailing_zeros();
+            rest &= 1u64.checked_shl(behind).map_or(!0, |end| end - 1);
             rest = self.register_what_is_there(segment, (first, count), &mut taken, rest);
         }
         if rest & 1 != 0 && run.start.is_multiple_of(ARENA_BYTES) {
             // libc writes to the head of an arena in the child of a fork before any hook runs.
-            taken.refused = 1;
+            taken.refused |= 1;
             rest &= !1;
         }
         let mut reached = 0;
