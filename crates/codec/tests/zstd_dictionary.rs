@@ -2,6 +2,7 @@
 //! codecs that it may stand beside.
 #![cfg(feature = "zstd")]
 
+use crate::common::fenced::Zeros;
 use crate::common::{KINDS, Kind, dictionary_content, page, zeroed};
 use coldpress_codec::press::Press;
 use coldpress_codec::zstd_dictionary::{Dictionary, DictionaryState, ZstdDictionary, number};
@@ -23,7 +24,7 @@ fn stored(codec: &impl PageCodec, page: &Page) -> Option<Vec<u8>> {
 }
 
 fn stored_into<C: PageCodec>(codec: &C, page: &Page, out: &mut [u8]) -> Compressed {
-    codec.compress(&mut zeroed::<C::State>(), page, out)
+    codec.compress(Zeros::<C::State>::new().get(), page, out)
 }
 
 fn decompress(codec: &ZstdDictionary, stored: &[u8]) -> Result<Page, Corrupt> {
@@ -38,14 +39,14 @@ fn decompress(codec: &ZstdDictionary, stored: &[u8]) -> Result<Page, Corrupt> {
 fn every_level_fits_its_memory() {
     let content = dictionary_content();
     let dictionaries = [dictionary(0, &content), dictionary(63, &content)];
-    let mut state = zeroed::<DictionaryState>();
+    let mut state = Zeros::<DictionaryState>::new();
     for level in 1..=22 {
         for dictionary in &dictionaries {
             let codec = ZstdDictionary::new(dictionary, level).unwrap();
             for kind in KINDS {
                 let page = page(kind, 8);
                 let (mut out, mut fresh) = ([0x11; PAGE_SIZE], [0x22; PAGE_SIZE]);
-                let outcome = codec.compress(&mut state, &page, &mut out);
+                let outcome = codec.compress(state.get(), &page, &mut out);
                 assert_eq!(stored_into(&codec, &page, &mut fresh), outcome);
                 if let Compressed::Stored(len) = outcome {
                     assert_eq!(out[..len], fresh[..len], "{level} {kind:?}");

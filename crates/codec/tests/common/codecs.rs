@@ -8,6 +8,7 @@ use coldpress_codec::Zstd;
 use coldpress_codec::zstd_dictionary::{Dictionary, ZstdDictionary};
 use std::sync::OnceLock;
 
+use super::fenced::Zeros;
 use super::tables;
 use coldpress_codec::press::{Press, Simd};
 use coldpress_codec::press_dense::{DenseTables, PressDense};
@@ -38,17 +39,17 @@ pub trait Worker {
 
 struct Work<C: PageCodec> {
     codec: C,
-    state: Box<C::State>,
-    scratch: Box<C::Scratch>,
+    state: Zeros<C::State>,
+    scratch: Zeros<C::Scratch>,
 }
 
 impl<C: PageCodec> Worker for Work<C> {
     fn compress(&mut self, page: &Page, out: &mut [u8]) -> Compressed {
-        self.codec.compress(&mut self.state, page, out)
+        self.codec.compress(self.state.get(), page, out)
     }
 
     fn decompress(&mut self, stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
-        self.codec.decompress(&mut self.scratch, stored, page)
+        self.codec.decompress(self.scratch.get(), stored, page)
     }
 }
 
@@ -59,8 +60,8 @@ fn of<C: PageCodec + 'static>(name: &'static str, make: fn(bool) -> C) -> [Subje
         worker: Box::new(move || {
             Box::new(Work {
                 codec: make(tells_same_filled),
-                state: super::zeroed(),
-                scratch: super::zeroed(),
+                state: Zeros::new(),
+                scratch: Zeros::new(),
             })
         }),
     })

@@ -84,3 +84,45 @@ impl Fenced {
         &mut self.memory
     }
 }
+
+/// A value of zeros between fences. Of its memory, only what is touched is made: a fresh one of 64 MiB costs little.
+///
+/// Under Miri it is an allocation like others.
+pub struct Zeros<T> {
+    #[cfg(not(miri))]
+    memory: Fenced,
+    #[cfg(not(miri))]
+    of: std::marker::PhantomData<T>,
+    #[cfg(miri)]
+    memory: Box<T>,
+}
+
+#[cfg(not(miri))]
+impl<T: coldpress_arena::Zeroable> Zeros<T> {
+    pub fn new() -> Self {
+        assert!(align_of::<T>() <= KERNEL_PAGE);
+        Self {
+            memory: Fenced::new(size_of::<T>()),
+            of: std::marker::PhantomData,
+        }
+    }
+
+    pub fn get(&mut self) -> &mut T {
+        let bytes = self.memory.bytes(size_of::<T>(), At::Front);
+        // SAFETY: zeros are valid (`Zeroable`), the memory is aligned to a page, and borrowed from `self`.
+        unsafe { &mut *bytes.as_mut_ptr().cast::<T>() }
+    }
+}
+
+#[cfg(miri)]
+impl<T: coldpress_arena::Zeroable> Zeros<T> {
+    pub fn new() -> Self {
+        Self {
+            memory: super::zeroed(),
+        }
+    }
+
+    pub fn get(&mut self) -> &mut T {
+        &mut self.memory
+    }
+}
