@@ -34,11 +34,10 @@ pub fn decompress_block(stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
     if stored.len() > PAGE_SIZE {
         return Err(Corrupt);
     }
-    let source = stored.as_ptr();
+    let (source, target) = (stored.as_ptr(), page.as_mut_ptr());
     let mut read = 0;
     let mut written = 0;
     loop {
-        let target = page.as_mut_ptr();
         let token = *stored.get(read).ok_or(Corrupt)?;
         read += 1;
         let mut literals = usize::from(token >> 4);
@@ -57,7 +56,8 @@ pub fn decompress_block(stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
             if literals == 15 {
                 literals += long_length(stored, &mut read)?;
             }
-            copy_literals(stored, read, page, written, literals)?;
+            // SAFETY: `target` is the page, of which so much is written.
+            unsafe { copy_literals(stored, read, target, written, literals)? };
             read += literals;
             written += literals;
             if read == stored.len() {
@@ -96,11 +96,14 @@ pub fn decompress_block(stored: &[u8], page: &mut Page) -> Result<(), Corrupt> {
 }
 
 /// Copies literals of any number, which may end with the block or with the page.
+///
+/// # Safety
+/// `target` is a page, which nobody else uses; `written <= PAGE_SIZE`, and `read <= stored.len()`.
 #[inline(always)]
-fn copy_literals(
+unsafe fn copy_literals(
     stored: &[u8],
     read: usize,
-    page: &mut Page,
+    target: *mut u8,
     written: usize,
     literals: usize,
 ) -> Result<(), Corrupt> {
@@ -108,10 +111,10 @@ fn copy_literals(
         return Err(Corrupt);
     }
     let left = (stored.len() - read).min(PAGE_SIZE - written);
-    // SAFETY: I5: as many bytes were just found on either side; they are different
-    // memory, one of which is borrowed mutably.
+    // SAFETY: I5: as many bytes were just found on either side; they are different memory, one of which is the page
+    // alone.
     unsafe {
-        let (from, to) = (stored.as_ptr().add(read), page.as_mut_ptr().add(written));
+        let (from, to) = (stored.as_ptr().add(read), target.add(written));
         if literals + SLACK_BYTES <= left {
             copy_by_16(from, to, literals);
         } else {
