@@ -1,5 +1,8 @@
 //! `cargo xtask demo`: redis holds the same data in less memory, and every byte of it is right.
 //!
+//! By default redis is left alone for a while ([`idle`]). With `--full`, it holds a gigabyte under a budget while it is
+//! used:
+//!
 //! 1. A native redis is filled with JSON values and read back, while another client keeps writing
 //!    (`load`); its resident private anonymous memory (RssAnon) after filling is *native*, and a sample
 //!    of its pages is compressed with LZ4 for comparison.
@@ -12,6 +15,7 @@
 //! order that jumps over the whole store, so that most reads touch cold memory.
 
 mod comparison;
+mod idle;
 mod load;
 mod ratio;
 pub mod records;
@@ -38,15 +42,18 @@ const LEAST_TOLERANCE: u64 = 2 << 20;
 /// Options of the demo.
 #[derive(clap::Args, Debug)]
 pub struct Options {
-    /// Values to hold, in MiB.
-    #[arg(long, default_value_t = 1024)]
-    mebibytes: u64,
+    /// A gigabyte of values under a budget, read back beside a client that writes (some minutes)
+    #[arg(long)]
+    full: bool,
+    /// Values to hold, in MiB [default: 256; 1024 with --full].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    mebibytes: Option<u64>,
     /// Budget, in percent of the native resident memory [default: 45; 65 where the processor has no
     /// AVX2, without which pages are not compressed as densely].
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100))]
+    #[arg(long, requires = "full", value_parser = clap::value_parser!(u64).range(1..=100))]
     budget_percent: Option<u64>,
     /// By how much a sample may exceed the budget, in percent of the budget; 2 MiB at least.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, requires = "full", default_value_t = 2)]
     tolerance_percent: u64,
     /// Seed of the values.
     #[arg(long, default_value_t = 1)]
@@ -55,7 +62,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Do the second run without coldpress: it must then fail by exceeding the budget.
-    #[arg(long, hide = true)]
+    #[arg(long, requires = "full", hide = true)]
     rehearse: bool,
 }
 
@@ -137,6 +144,13 @@ impl Findings {
 /// Runs the demo; 1 if it failed.
 pub fn run(options: &Options) -> Result<u8> {
     workspace::continue_in_release()?;
+    match options.full {
+        true => full(options),
+        false => idle::run(options),
+    }
+}
+
+fn full(options: &Options) -> Result<u8> {
     install::packages(&[install::REDIS, install::PYTHON])?;
     let binary = if options.rehearse {
         PathBuf::new()
@@ -174,7 +188,7 @@ fn native(options: &Options, dir: &Path) -> Result<(Run, Plan, Ratio)> {
     let mut server = Server::start(&Wrapper::Native, dir)?;
     let sampler = sampler(&server)?;
     let what = "native: filling redis";
-    let fill = server.fill_to(options.seed, options.mebibytes << 20, what)?;
+    let fill = server.fill_to(options.seed, options.mebibytes.unwrap_or(1024) << 20, what)?;
     let plan = Plan {
         seed: options.seed,
         count: fill.records,
