@@ -20,7 +20,7 @@
 //! | speed and size | `measure.rs`, `cold.rs`, `rows.rs` |
 //! | storages behind one object-safe trait; one line each | `dyn_storage.rs`, `storages.rs`, `host.rs` |
 //! | packing under churn | `churn.rs` |
-//! | what sampled pages would take, for an estimate | `stored.rs` |
+//! | what sampled pages would take, for an estimate | `stored.rs`, `lived.rs` |
 //! | what is printed | `report.rs`, `tables.rs`, `seed_tables.rs`, `grid.rs`, `plot.rs` |
 //!
 //! Invariants:
@@ -51,6 +51,7 @@ mod dyn_storage;
 mod error;
 mod grid;
 mod host;
+mod lived;
 mod measure;
 mod options;
 mod pin;
@@ -72,6 +73,7 @@ pub use captured::Captured;
 pub use codecs::codec_names;
 pub use corpus::{Corpus, TRAINING_PAGES};
 pub use error::Error;
+pub use lived::Life;
 pub use options::{Options, Pin, Simd};
 pub use plot::plot;
 pub use report::{
@@ -80,5 +82,5 @@ pub use report::{
 pub use run::{Progress, run};
 pub use seed_tables::SeedTable;
 pub use storages::storage_names;
-pub use stored::{Fate, Storing};
+pub use stored::{Anew, Fate, Storing};
 pub use tables::tables;

@@ -2,19 +2,18 @@
 //!
 //! ```text
 //!  pages ─▶ codec, bounded by the target size ─▶ same-filled · incompressible · object of so many bytes
-//!  objects ─▶ the storage itself, filled ─▶ bytes of frames and tables for each byte of an object
+//!  objects ─▶ the storage itself, filled and lived in ─▶ bytes of frames for each byte of an object
 //!  stored pages ─▶ tables of press-dense from some, the others encoded ─▶ what storing anew leaves of them
 //! ```
 //!
 //! What is not here: which pages are cold, how many of them there are, and any figure of time.
 
-use crate::churn::frames_for;
 use crate::dyn_codec::{Boxed, zeroed};
-use crate::host::{Frames, Host};
+use crate::lived::{self, Life};
 use coldpress_codec::press::Simd;
 use coldpress_codec::press_dense::{DenseState, DenseTables, PressDense, TRAINING_PAGES, Trainer};
 use coldpress_codec::{AnyCodec, CodecKind, Compressed, PAGE_SIZE, Page, PageCodec};
-use coldpress_storage::{AnyStorage, CompressedStorage, StorageKind};
+use coldpress_storage::StorageKind;
 
 /// What becomes of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,32 +67,23 @@ impl Storing {
         pages.iter().map(fate).collect()
     }
 
-    /// Bytes of frames and tables that the storage holds for each byte of objects like these; 1 where there are none.
-    pub fn packing(&self, fates: &[Fate]) -> f64 {
+    /// Bytes of frames that the storage holds for each byte of objects like these, once such a life is over; 1 where
+    /// there are none. Tables of the storage are the pager's own memory, and counted with it.
+    pub fn packing(&self, fates: &[Fate], life: &Life<'_>) -> f64 {
         let lengths = fates.iter().filter_map(|fate| match fate {
             Fate::Stored(bytes) => Some(usize::from(*bytes)),
             _ => None,
         });
-        let lengths: Vec<usize> = lengths.collect();
-        let mut frames = Frames::new(frames_for(lengths.len()));
-        let host = Host::new(&mut frames);
-        // Dropped before the host whose memory it uses.
-        let mut storage = Box::new(AnyStorage::new(self.storage));
-        for &bytes in &lengths {
-            let has_room = storage.reserve(&host, 1);
-            let place = storage.allocate(&host, bytes);
-            debug_assert!(has_room && place.is_some(), "the host has room for all");
-        }
-        let usage = storage.usage();
+        let usage = lived::usage(self.storage, &lengths.collect::<Vec<_>>(), life);
         match usage.payload_bytes {
             0 => 1.0,
-            payload => (usage.storage_bytes + usage.metadata_bytes) as f64 / payload as f64,
+            payload => usage.storage_bytes as f64 / payload as f64,
         }
     }
 
-    /// The share of their bytes that stored pages keep when they are stored anew, denser; `None` where they never are, or
-    /// where there are too few of them to tell. `fates` are those of `pages`.
-    pub fn anew(&self, pages: &[Page], fates: &[Fate]) -> Option<f64> {
+    /// What stored pages become when they are stored anew, denser; `None` where they never are, or where there are too
+    /// few of them to tell. `fates` are those of `pages`.
+    pub fn anew(&self, pages: &[Page], fates: &[Fate]) -> Option<Anew> {
         if self.codec != CodecKind::Press || Simd::best() == Simd::Portable {
             return None;
         }
@@ -124,22 +114,42 @@ impl Storing {
         let dense = PressDense::new(&tables)?;
         let (mut before, mut after) = (0, 0);
         let mut out = [0; PAGE_SIZE];
+        let mut lengths = Vec::with_capacity(stored.len());
         for (at, (page, bytes)) in stored.iter().enumerate() {
             if is_trained_on(at) {
+                lengths.push(0);
                 continue;
             }
             let denser = match dense.compress(&mut state, page, &mut out[..self.bound()]) {
                 Compressed::Stored(denser) => denser + self.header_bytes,
                 _ => *bytes,
             };
-            before += bytes;
-            after += match denser + bytes / GAIN_PART <= *bytes {
+            let kept = match denser + bytes / GAIN_PART <= *bytes {
                 true => denser,
                 false => *bytes,
             };
+            before += bytes;
+            after += kept;
+            lengths.push(kept as u16);
         }
-        (before > 0).then(|| after as f64 / before as f64)
+        let share = (before > 0).then(|| after as f64 / before as f64)?;
+        for (at, (_, bytes)) in stored.iter().enumerate() {
+            if is_trained_on(at) {
+                lengths[at] = (*bytes as f64 * share) as u16;
+            }
+        }
+        Some(Anew { share, lengths })
     }
+}
+
+/// What stored pages become when they are stored anew.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Anew {
+    /// The share of their bytes that they keep.
+    pub share: f64,
+    /// Bytes of each object, of those that are [`Fate::Stored`], in their order. Those that the tables were made from are
+    /// taken to become smaller as the others do.
+    pub lengths: Vec<u16>,
 }
 
 #[cfg(test)]
@@ -196,18 +206,26 @@ mod tests {
             (StorageKind::Press, 1.0, 1.1),
             (StorageKind::TwoSlot, 1.9, 2.2),
         ] {
-            let packing = Storing { storage, ..STORING }.packing(&fates);
+            let packing = Storing { storage, ..STORING }.packing(&fates, &Life::NONE);
             assert!((least..most).contains(&packing), "{storage}: {packing}");
         }
-        assert_eq!(STORING.packing(&[Fate::Zero, Fate::Incompressible]), 1.0);
+        let none = [Fate::Zero, Fate::Incompressible];
+        assert_eq!(STORING.packing(&none, &Life::NONE), 1.0);
     }
 
     #[test]
     fn text_is_stored_denser_anew() {
         let pages = text(2000);
         let fates = STORING.fates(&pages);
-        if let Some(share) = STORING.anew(&pages, &fates) {
-            assert!((0.3..1.0).contains(&share), "{share}");
+        if let Some(anew) = STORING.anew(&pages, &fates) {
+            assert!((0.3..1.0).contains(&anew.share), "{}", anew.share);
+            let lengths: usize = anew.lengths.iter().map(|bytes| usize::from(*bytes)).sum();
+            let before = fates.iter().map(|fate| match fate {
+                Fate::Stored(bytes) => usize::from(*bytes),
+                _ => 0,
+            });
+            let share = lengths as f64 / before.sum::<usize>() as f64;
+            assert!((share - anew.share).abs() < 0.01, "{share}: {}", anew.share);
         }
         assert_eq!(STORING.anew(&pages[..100], &fates[..100]), None);
         let lz4 = Storing {

@@ -10,9 +10,10 @@ use crate::estimate::survey::{Sampled, Survey};
 use crate::process;
 use crate::refusal::Refusal;
 use crate::unmanaged;
-use coldpress_eval::{Fate, Storing};
+use coldpress_eval::{Fate, Life, Storing};
 use std::collections::HashMap;
 use std::fs;
+use std::num::NonZero;
 
 /// Pages whose content is looked at.
 pub const SAMPLE_PAGES: u64 = 8_192;
@@ -51,31 +52,22 @@ impl Estimate {
         let sample = sample_of(&seen, sample_pages);
         let (sample, pages) = read(subject, &sample)?;
         let fates = storing.fates(&pages);
-        let packing = storing.packing(&fates);
-        let all = Content::of(fates.iter().copied(), packing);
-        let groups = match &seen.touched {
-            Touched::Unknown(_) => {
-                let none = (&Reading::new(), &[][..]);
-                by_mapping(&seen.survey, none, &sample, &fates, packing, all)
-            }
-            Touched::ByMapping { before, after } => {
-                let readings = (before, &after[..]);
-                by_mapping(&seen.survey, readings, &sample, &fates, packing, all)
-            }
-            Touched::ByPage(idle) => by_age(&seen, idle, &sample, &fates, packing, all),
+        let found = Found {
+            seen: &seen,
+            sample: &sample,
+            fates: &fates,
         };
-        let unmanaged: u64 = seen.survey.unmanaged.values().sum();
-        let model = Model {
-            unmanaged_bytes: unmanaged as f64,
-            times: seen.times.clone(),
-            groups,
-            windows: seen.survey.blocks(costs::WINDOW_BYTES) as f64,
-            aged_sample: match &seen.touched {
-                Touched::ByPage(idle) => Some(idle.len()),
-                _ => None,
-            },
-            anew: storing.anew(&pages, &fates),
-        };
+        let packing = storing.packing(&fates, &Life::NONE);
+        let model = found.model(packing);
+        let anew = storing.anew(&pages, &fates).map(|anew| {
+            let life = Life {
+                anew: Some(&anew.lengths),
+                each: model.pages() / sample.len().max(1) as f64,
+            };
+            anew.share * storing.packing(&fates, &life) / packing
+        });
+        let model = Model { anew, ..model };
+        let content = found.content(packing);
         Ok(Self {
             pid: subject.pid,
             name: subject.name.clone(),
@@ -83,7 +75,7 @@ impl Estimate {
             unfit: unfit(subject.pid),
             seen,
             storing,
-            content: all,
+            content,
             packing,
             model,
         })
@@ -97,6 +89,55 @@ impl Estimate {
     /// What it holds natively.
     pub fn native_bytes(&self) -> f64 {
         self.model.native_bytes()
+    }
+}
+
+/// What was found out about a process, and what its sampled pages become.
+struct Found<'a> {
+    seen: &'a Seen,
+    sample: &'a [Sampled],
+    fates: &'a [Fate],
+}
+
+impl Found<'_> {
+    /// The sampled pages, all together.
+    fn content(&self, packing: f64) -> Content {
+        Content::of(self.fates.iter().copied(), packing)
+    }
+
+    /// What follows where storage takes `packing` times what its objects have, and nothing is stored anew.
+    fn model(&self, packing: f64) -> Model {
+        let Self {
+            seen,
+            sample,
+            fates,
+        } = *self;
+        let all = self.content(packing);
+        let groups = match &seen.touched {
+            Touched::Unknown(_) => {
+                let none = (&Reading::new(), &[][..]);
+                by_mapping(&seen.survey, none, sample, fates, packing, all)
+            }
+            Touched::ByMapping { before, after } => {
+                let readings = (before, &after[..]);
+                by_mapping(&seen.survey, readings, sample, fates, packing, all)
+            }
+            Touched::ByPage(idle) => by_age(seen, idle, sample, fates, packing, all),
+        };
+        let unmanaged: u64 = seen.survey.unmanaged.values().sum();
+        Model {
+            unmanaged_bytes: unmanaged as f64,
+            times: seen.times.clone(),
+            groups,
+            windows: seen.survey.blocks(costs::WINDOW_BYTES) as f64,
+            peak: seen.survey.peak(),
+            threads: costs::OTHER_THREADS + handlers() as f64,
+            aged_sample: match &seen.touched {
+                Touched::ByPage(idle) => Some(idle.len()),
+                _ => None,
+            },
+            anew: None,
+        }
     }
 }
 
@@ -208,6 +249,12 @@ fn by_age(
         content: Content::of(fates, packing).or(all),
     };
     classes.into_iter().enumerate().map(group).collect()
+}
+
+/// Threads of the pager that answer faults: one for each processor.
+fn handlers() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    processors.min(costs::MOST_HANDLERS)
 }
 
 /// How a process was started.

@@ -68,6 +68,19 @@ impl Content {
         }
     }
 
+    /// Of that, what storage has.
+    pub fn stored_mean(&self, anew: f64) -> f64 {
+        self.stored_bytes * anew / self.pages.max(1) as f64
+    }
+
+    /// The share of pages that stay as they are.
+    pub fn incompressible_share(&self) -> f64 {
+        match self.pages {
+            0 => 1.0,
+            pages => self.incompressible as f64 / pages as f64,
+        }
+    }
+
     /// By how much what pages take differs, squared: of single pages, in bytes.
     pub fn variance(&self) -> f64 {
         match self.pages {
@@ -119,9 +132,12 @@ mod tests {
         assert!((content.mean(1.0) - (4096.0 + 1100.0) / 4.0).abs() < 1e-9);
         assert!((content.mean(0.5) - (4096.0 + 550.0) / 4.0).abs() < 1e-9);
         assert!(content.variance() > 1000.0);
+        assert!((content.stored_mean(0.5) - 550.0 / 4.0).abs() < 1e-9);
+        assert!((content.incompressible_share() - 0.25).abs() < 1e-9);
         let even = Content::of([Fate::Stored(1000); 10], 1.0);
         assert!(even.variance() < 1.0);
         assert_eq!(Content::default().mean(1.0), 4096.0);
+        assert_eq!(Content::default().incompressible_share(), 1.0);
     }
 
     #[test]

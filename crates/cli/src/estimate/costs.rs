@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`FAULT_WAIT_NS`] | docs/measurements.md, "one thread at random, a slow touch, p50" under coldpress |
 //! | [`CYCLE_CPU_NS`] | docs/measurements.md, redis with skewed keys, "CPU beyond native, an out-and-in cycle" |
-//! | [`OVERHEAD_BYTES`] and those behind it | fitted to `overhead_bytes` of `coldpress status --json`, `cargo xtask bench estimate` (ADR 0035) |
+//! | [`OVERHEAD_BYTES`], [`OVERHEAD_ANEW_BYTES`] | `overhead_bytes` of `coldpress status PID --json` at rest, without what is derived (ADR 0035) |
 //! | the rest | `crates/pager/src/reclaim/cold_age.rs`, which chooses by these |
 
 /// A thread waits so long for a page that comes back.
@@ -15,12 +15,26 @@ pub const CYCLE_CPU_NS: f64 = 52_800.0;
 /// Processor time that a page takes which leaves and does not come back: as the pager reckons for its pace.
 pub const EVICTION_CPU_NS: f64 = COLD_AGE_FAULT_NS;
 
-/// What the pager holds whatever the program: stacks, buffers, and frames of storage that are kept for what comes next.
-pub const OVERHEAD_BYTES: f64 = 1.0 * 1024.0 * 1024.0;
-/// What it holds for each page that it knows.
+/// Buffers and codec state of the pager, whatever the program.
+pub const OVERHEAD_BYTES: f64 = 88.0 * 1024.0;
+/// What it reckons for each of its threads: `crates/pager/src/lib.rs`, `fixed_overhead_bytes`.
+pub const OVERHEAD_THREAD_BYTES: f64 = 3.0 * 4096.0;
+/// Its threads that do not answer faults: ARCHITECTURE.md, "Threads".
+pub const OTHER_THREADS: f64 = 2.0;
+/// So many answer faults at most.
+pub const MOST_HANDLERS: usize = 64;
+/// What it holds where pages are stored anew: tables, and buffers to make them and to encode with.
+pub const OVERHEAD_ANEW_BYTES: f64 = 240.0 * 1024.0;
+/// What it holds for each page that it knows: an entry, a record, and its part of the storage's tables
+/// (`crates/engine/src/compression/metadata.rs`).
 pub const OVERHEAD_PAGE_BYTES: f64 = 26.0;
-/// What it holds for each window of [`WINDOW_BYTES`] in which there is a page.
+/// What it holds for each window of [`WINDOW_BYTES`] in which there is a page: `crates/pager/src/space/windows.rs`.
 pub const OVERHEAD_WINDOW_BYTES: f64 = 10.0 * 1024.0;
+/// Frames of storage that came free are kept for what is stored next, so many at most, and one part in
+/// [`IDLE_FRAMES_PART`] of the storage: `crates/pager/src/memory/frames.rs`.
+pub const IDLE_FRAMES_BYTES: f64 = 256.0 * 4096.0;
+/// See [`IDLE_FRAMES_BYTES`].
+pub const IDLE_FRAMES_PART: f64 = 64.0;
 /// `crates/pager/src/space/windows.rs`. Where a program's memory is spread over its address space there are many.
 pub const WINDOW_BYTES: u64 = 32 << 20;
 

@@ -95,6 +95,8 @@ fn json_of(estimate: &Estimate, expected: &Expected) -> Value {
         "most_bytes": whole(expected.most_bytes),
         "saved_bytes": whole(native - expected.held_bytes),
         "resident_bytes": whole(expected.resident_bytes),
+        "incompressible_bytes": whole(expected.incompressible_bytes),
+        "storage_bytes": whole(expected.storage_bytes),
         "window_s": expected.window_s.is_finite().then_some(expected.window_s),
         "refaults_s": expected.refaults_s,
         "is_bound": expected.is_bound,

@@ -400,6 +400,8 @@ pub mod tests {
             times: vec![1.0, 5.0, 10.0],
             groups: vec![group],
             windows: 4.0,
+            threads: 4.0,
+            peak: 1.0,
             aged_sample: None,
             anew: Some(0.5),
         };
