@@ -32,7 +32,7 @@ pub fn fill(random: &Random, page: &mut Page) {
 }
 
 /// Words that no codec makes smaller.
-fn noise(random: &Random, bytes: &mut [u8]) {
+pub fn noise(random: &Random, bytes: &mut [u8]) {
     let mut state = random.next() | 1;
     for word in bytes.as_chunks_mut::<8>().0 {
         state = state.wrapping_mul(0xD134_2543_DE82_EF95).wrapping_add(1);

@@ -190,6 +190,31 @@ kinds! {
     HandlersCalled = "parked handlers that were called", Pager, 0;
     Unregistered = "pages unregistered, since nothing of them is away", Pager, 0;
     UnregisterRefused = "registration ended in part, and refused", Pager, 40;
+    FileNoSpace = "write to the file of pages refused: no space is left", Pager, 12;
+    FileWriteFails = "write to it fails", Pager, 16;
+    FileWriteTorn = "write to it fails in the middle", Pager, 16;
+    FileWriteShort = "write to it takes fewer bytes than given", Pager, 6;
+    FileWriteLost = "block of it lost long after it was written", Pager, 0;
+    FileReadFails = "read of it fails once", Pager, 40;
+    FileReadEnds = "read of it gives nothing once", Pager, 80;
+    FileReadShort = "read of it gives fewer bytes than asked for", Pager, 20;
+    FileReadDamaged = "bit flipped in what is read of it once", Pager, 40;
+    FileDiscardFails = "space of it cannot be given up", Pager, 8;
+    FileRots = "bit flipped in a record in it", Pager, 0;
+    FileSpoiled = "record in it that cannot be read from now on", Pager, 0;
+    FileClosed = "its descriptor closed by the program", Pager, 0;
+    FileFull = "page not written back, since it is full", Pager, 0;
+    FileBudget = "page not written back, since the day's budget is spent", Pager, 0;
+    FileCleaned = "segments of it cleaned", Pager, 0;
+    RecordsMoved = "records moved by cleaning", Pager, 0;
+    RecordsLost = "records that cleaning could not read", Pager, 0;
+    RecordsReread = "records that a second read brought back", Pager, 0;
+    FileChildLooked = "children that find what was there", Pager, 0;
+    FileGrandchild = "children that make children of their own", Pager, 0;
+    FileChildUnheard = "children that end before they say that they read it", Pager, 0;
+    PagesWrittenBack = "pages written back", Pager, 0;
+    PagesReadBack = "pages read back", Pager, 0;
+    PagesUnreadable = "pages that cannot be read back", Pager, 0;
 }
 
 /// How often each kind fired, and how often it shall.

@@ -80,6 +80,8 @@ transitions! {
     Answer = "is told of an answer",
     /// A pager does something.
     Pager = "the pager acts",
+    /// The file of pages that are written back is read, written or asked for.
+    File = "acts on the file",
 }
 
 /// One step.

@@ -55,6 +55,8 @@ pub trait Os: Sized + Send + Sync + 'static {
     const SPINS: u32;
     /// Bytes lost to half-empty frames that are worth a pass over storage.
     const WORTH_COMPACTING: usize;
+    /// Bytes that are written at once to the file of pages that are written back.
+    const SEGMENT_BYTES: usize = 128 << 10;
 
     /// Number of this process.
     fn process_id() -> u32;

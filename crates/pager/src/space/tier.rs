@@ -60,8 +60,6 @@ const WRITER: u64 = 0;
 /// The byte of the file that is locked by those who only read.
 const READERS: u64 = 1;
 
-/// Bytes that are written at once.
-pub(crate) const SEGMENT_BYTES: usize = 128 << 10;
 /// The table of records has a row for so many bytes of the file: compressed pages are longer, on average.
 const BYTES_OF_A_ROW: u64 = 1024;
 /// After a refusal it is tried again so much later.
@@ -153,14 +151,14 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(file_bytes: u64, most_bytes: usize) -> Option<Self> {
-        let segments = usize::try_from(file_bytes / SEGMENT_BYTES as u64).ok()?;
-        let rest = segments * size_of::<Segment>() + 3 * SEGMENT_BYTES;
+    fn of(file_bytes: u64, segment_bytes: usize, most_bytes: usize) -> Option<Self> {
+        let segments = usize::try_from(file_bytes / segment_bytes as u64).ok()?;
+        let rest = segments * size_of::<Segment>() + 3 * segment_bytes;
         let most_rows = most_bytes.checked_sub(rest)? / size_of::<Slot>();
         let rows = most_rows.min((file_bytes / BYTES_OF_A_ROW) as usize + 1);
         let segments_at = (rows * size_of::<Slot>()).next_multiple_of(64);
         let buffer_at = (segments_at + segments * size_of::<Segment>()).next_multiple_of(PAGE_SIZE);
-        let scratch_at = buffer_at + SEGMENT_BYTES;
+        let scratch_at = buffer_at + segment_bytes;
         let is_enough = rows > 1 && segments >= 4;
         is_enough.then_some(Self {
             rows,
@@ -168,7 +166,7 @@ impl Layout {
             segments_at,
             buffer_at,
             scratch_at,
-            bytes: scratch_at + SEGMENT_BYTES,
+            bytes: scratch_at + segment_bytes,
         })
     }
 }
@@ -207,7 +205,7 @@ impl<O: Os> Tier<O> {
     ///
     /// # Safety
     /// By the pager's first thread, in whose table of descriptors the file is, before any other of its threads exists.
-    pub(crate) unsafe fn begin(&self, file: WriteBackFile, memory: &Memory<O>) -> bool {
+    pub unsafe fn begin(&self, file: WriteBackFile, memory: &Memory<O>) -> bool {
         let is_there = O::identity_of_file(file.descriptor) == Some(file.identity);
         if !is_there {
             self.end();
@@ -223,7 +221,8 @@ impl<O: Os> Tier<O> {
             self.say_once(NOT_ALONE);
             return true;
         }
-        let Some(layout) = Layout::of(file.bytes, memory.areas.most(Area::WriteBack)) else {
+        let most_bytes = memory.areas.most(Area::WriteBack);
+        let Some(layout) = Layout::of(file.bytes, O::SEGMENT_BYTES, most_bytes) else {
             return false;
         };
         let mut random = [0; 32];
@@ -246,11 +245,11 @@ impl<O: Os> Tier<O> {
                 ),
                 core::slice::from_raw_parts_mut(
                     (base + layout.buffer_at) as *mut u8,
-                    SEGMENT_BYTES,
+                    O::SEGMENT_BYTES,
                 ),
                 core::slice::from_raw_parts_mut(
                     (base + layout.scratch_at) as *mut u8,
-                    SEGMENT_BYTES,
+                    O::SEGMENT_BYTES,
                 ),
             )
         };
@@ -291,11 +290,30 @@ impl<O: Os> Tier<O> {
             .then(|| self.tables().with(|records| records.counts()))
     }
 
+    /// Where in the file a record lies, and how long it is there: for a test that damages it. `None`: it is in memory
+    /// still, or lost.
+    pub fn place(&self, record: u32) -> Option<(u64, u64)> {
+        let record = Handle::of_number(record);
+        self.is_used()
+            .then(|| self.tables().with(|records| records.place(record)))?
+    }
+
+    /// Checks the tables: for tests.
+    ///
+    /// # Panics
+    /// If something in them does not agree.
+    #[doc(hidden)]
+    pub fn check_invariants(&self) {
+        if self.is_used() {
+            self.tables().with(|records| records.check_invariants());
+        }
+    }
+
     /// Bytes of tables and buffers.
     pub(crate) fn memory_bytes(&self) -> usize {
         match self.state.load(Acquire) {
             OFF => 0,
-            _ => self.tables().with(|records| records.memory_bytes()) + SEGMENT_BYTES,
+            _ => self.tables().with(|records| records.memory_bytes()) + O::SEGMENT_BYTES,
         }
     }
 
@@ -536,19 +554,21 @@ const REASONS: [&str; 7] = [
 mod tests {
     use super::*;
 
+    const SEGMENT_BYTES: usize = Linux::SEGMENT_BYTES;
+
     #[test]
     fn tables_have_a_row_for_what_the_file_may_hold() {
-        let layout = Layout::of(64 << 20, 512 << 20).unwrap();
+        let layout = Layout::of(64 << 20, SEGMENT_BYTES, 512 << 20).unwrap();
         assert_eq!(layout.segments, 512);
         assert_eq!(layout.rows, (64 << 10) + 1);
         assert!(layout.segments_at >= layout.rows * size_of::<Slot>());
         assert!(layout.buffer_at >= layout.segments_at + 512 * size_of::<Segment>());
         assert_eq!(layout.bytes, layout.scratch_at + SEGMENT_BYTES);
         // A file that is larger than tables can be: as many rows as fit.
-        let large = Layout::of(1 << 40, 512 << 20).unwrap();
+        let large = Layout::of(1 << 40, SEGMENT_BYTES, 512 << 20).unwrap();
         assert!(large.bytes <= 512 << 20);
         assert!(large.rows > 8_000_000);
-        assert!(Layout::of(3 * SEGMENT_BYTES as u64, 512 << 20).is_none());
-        assert!(Layout::of(1 << 50, 512 << 20).is_none());
+        assert!(Layout::of(3 * SEGMENT_BYTES as u64, SEGMENT_BYTES, 512 << 20).is_none());
+        assert!(Layout::of(1 << 50, SEGMENT_BYTES, 512 << 20).is_none());
     }
 }

@@ -106,6 +106,7 @@ impl World {
                 _ => self.kernel.compare(page, &[0; PAGE_SIZE], "at the end"),
             }
         }
+        self.check_file_at_the_end();
         let started = self.handlers_started.get();
         assert_eq!(started, pager.duty.count() > 0, "all handlers are parked");
         note_answers(pager);

@@ -10,6 +10,7 @@
 //! ```
 
 use super::child::Child;
+use super::file::File;
 use super::space::{Content, Space, pages};
 use crate::model::Expected;
 use crate::sabotage::PagerSabotage;
@@ -80,12 +81,16 @@ pub struct Kernel {
     in_change: RefCell<Vec<AddressRange>>,
     /// Copies of the process, by their descriptors.
     pub children: RefCell<Vec<Rc<Child>>>,
+    /// Where pages are written back to.
+    pub file: File,
     /// The machine is short of memory.
     pub is_short: Cell<bool>,
     /// Nanoseconds that a step takes.
     pub step_ns: u64,
     /// The clock says more than the steps make, by so much.
     pub ahead_ns: Cell<u64>,
+    /// Something is looked at as it is at one moment: nobody goes on.
+    pub is_frozen: Cell<bool>,
     /// The program has ended: so do the pager's threads.
     pub over: Cell<bool>,
     /// What is wrong with it on purpose.
@@ -118,9 +123,11 @@ impl Kernel {
             expected: RefCell::default(),
             in_change: RefCell::default(),
             children: RefCell::default(),
+            file: File::default(),
             is_short: Cell::new(false),
             step_ns,
             ahead_ns: Cell::new(now_ns),
+            is_frozen: Cell::new(false),
             over: Cell::new(false),
             sabotage,
         }
@@ -141,6 +148,14 @@ impl Kernel {
         if self.over.get() && !std::thread::panicking() && is_pagers() {
             std::panic::resume_unwind(Box::new(Over));
         }
+    }
+
+    /// Looks at everything as it is at one moment, though locks are taken for it: nobody else goes on meanwhile.
+    pub fn frozen<T>(&self, look: impl FnOnce() -> T) -> T {
+        self.is_frozen.set(true);
+        let seen = look();
+        self.is_frozen.set(false);
+        seen
     }
 
     /// Maps fresh memory.

@@ -6,16 +6,20 @@
 //! | `os.rs` | the kernel as the pager sees it |
 //! | `kernel.rs`, `space.rs` | what the kernel knows: faults and events, page tables |
 //! | `calls.rs` | what it does for the program, and what it tells of it |
+//! | `file.rs`, `readers.rs` | the file of pages that are written back, and children that read it |
 //! | `program.rs` | threads of the program |
 //! | `child.rs` | a copy of the process that the pager fills |
-//! | `check.rs` | what a child would have, and whether all agrees |
+//! | `check.rs`, `below.rs` | what a child would have, and whether all agrees; of the file |
 
+mod below;
 mod calls;
 mod check;
 mod child;
+mod file;
 mod kernel;
 mod os;
 mod program;
+mod readers;
 mod space;
 
 use crate::inject::Kind;
@@ -56,6 +60,8 @@ struct World {
     programs: Cell<u32>,
     handlers_started: Cell<bool>,
     most_mappings: Option<u32>,
+    /// Pages are written back.
+    has_file: bool,
 }
 
 thread_local! {
@@ -100,7 +106,7 @@ fn config(pages: u64, settings: &Settings) -> Config {
         tunables: TUNABLES,
         unknown_name: None,
         device: None,
-        write_back: None,
+        write_back: file::some_file(),
         root_pid: 0,
         first: true,
         follow: false,
@@ -123,6 +129,12 @@ fn config(pages: u64, settings: &Settings) -> Config {
     if random().one_in(4) {
         config.cold_after_ms = random().between(1, 20);
     }
+    if config.write_back.is_some() {
+        // So that what is stored is too much of it.
+        let bytes = pages * PAGE_SIZE as u64;
+        config.budget_bytes = (1 << 20) + random().below(bytes) / 8 + PAGE_SIZE as u64;
+        config.chaos = random().one_in(2).then(|| random().next());
+    }
     config
 }
 
@@ -134,10 +146,14 @@ pub(crate) fn run(simulation: &Simulation, settings: &Settings) -> Result<(), St
     // A pager reserves none of the addresses that it grows into: two in one process would meet.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let step_ns = simulation.random.pick(&[2_000, 10_000, 50_000]);
     let regions = regions();
     let pages = regions.iter().map(|r| (r.len() / PAGE_SIZE) as u64).sum();
     let config = config(pages, settings);
+    let step_ns = match config.write_back {
+        // What is written back was stored for seconds, and after an error nothing is written for one.
+        Some(_) => simulation.random.pick(&[10_000, 100_000, 500_000]),
+        None => simulation.random.pick(&[2_000, 10_000, 50_000]),
+    };
     let pager: &'static Pager<SimOs> = Box::leak(Box::new(Pager::new()));
     let world: &'static World = Box::leak(Box::new(World {
         kernel: Kernel::new(
@@ -150,6 +166,7 @@ pub(crate) fn run(simulation: &Simulation, settings: &Settings) -> Result<(), St
         programs: Cell::new(PROGRAMS),
         handlers_started: Cell::new(false),
         most_mappings: simulation.random.one_in(4).then_some(8),
+        has_file: config.write_back.is_some(),
     }));
     WORLD.set(world);
     let result = world.live(simulation, config);
@@ -174,6 +191,9 @@ impl World {
         let pager = self.pager;
         for region in &self.regions {
             self.kernel.map(*region);
+            if self.has_file {
+                self.fill_some(*region);
+            }
         }
         // SAFETY: no thread runs yet.
         unsafe {
@@ -185,6 +205,9 @@ impl World {
                 .expect("address space");
             pager.reserve_for(STORAGE_BYTES).expect("memory");
             pager.begin(Uffd::OWN, Map).expect("a userfaultfd");
+            if let Some(file) = config.write_back {
+                assert!(pager.tier.begin(file, &pager.host.memory), "memory");
+            }
         }
         pager.host.hears_of_forks.store(random().one_in(2), Relaxed);
         // One more, for looking at what is remembered.
@@ -199,6 +222,18 @@ impl World {
         }
         threads.push(("reclaim", until_over(move || self.reclaim())));
         simulation.run(threads)
+    }
+
+    /// Much content that compresses to half: there is something to write back.
+    fn fill_some(&self, region: AddressRange) {
+        for page in space::pages(region).filter(|_| random().below(4) > 0) {
+            let mut content = Box::new([0; PAGE_SIZE]);
+            crate::content::noise(random(), &mut content[..PAGE_SIZE / 2]);
+            if let Some(expected) = self.kernel.expected(page) {
+                expected.write(|to| *to = *content);
+            }
+            self.kernel.put(page, space::Content::Page(content));
+        }
     }
 
     fn handle(&'static self, number: usize) {

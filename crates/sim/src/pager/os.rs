@@ -1,6 +1,7 @@
 //! The simulated kernel as the pager's `Os`.
 
 use super::child::Child;
+use super::file::{self, file};
 use super::kernel::{self, Kernel, READERS, place};
 use super::space::{Content, State, pages};
 use super::{program, world};
@@ -12,7 +13,7 @@ use coldpress_codec::Page;
 use coldpress_engine::Worker;
 use coldpress_pager::machine::linux::Linux;
 use coldpress_pager::machine::os::{
-    self, Alarm, Meter, Os, PopulatedPages, ProcessFiles, Userfaults,
+    self, Alarm, FileError, Meter, Os, PopulatedPages, ProcessFiles, Userfaults,
 };
 use coldpress_pager::{Codec, Pager};
 use coldpress_uffd::{AddressRange, Errno, Message, Moved, PAGE_SIZE, Region};
@@ -32,11 +33,14 @@ fn futex_key(word: &AtomicU32) -> u64 {
 }
 
 /// A step of the pager. Its threads end here when the program has ended; a signal may come to the program's.
-fn act(what: What, address: usize, detail: u32) {
+pub(super) fn act(what: What, address: usize, detail: u32) {
     if std::thread::panicking() {
         return;
     }
     let kernel = kernel::kernel();
+    if kernel.is_frozen.get() {
+        return;
+    }
     kernel.end_if_over();
     if kernel.sabotage == PagerSabotage::StagingOverwritten && random().one_in(200) {
         overwrite_staging(kernel);
@@ -64,6 +68,7 @@ impl Os for SimOs {
     const SPINS: u32 = 1;
     /// Little is stored here.
     const WORTH_COMPACTING: usize = 16 << 10;
+    const SEGMENT_BYTES: usize = file::SEGMENT_BYTES;
 
     /// The pager looks at the clock around what takes long, so others go first here too.
     fn now_ns() -> u64 {
@@ -95,6 +100,10 @@ impl Os for SimOs {
 
     fn wait_on(word: &AtomicU32, value: u32, timeout_ns: Option<u64>) {
         let kernel = kernel::kernel();
+        if kernel.is_frozen.get() {
+            // The tier's lock, whose holder is about to give it back. A child makes it anew, too.
+            return word.store(0, Relaxed);
+        }
         act(What::Wait, 0, value);
         if word.load(Relaxed) != value {
             return;
@@ -265,6 +274,48 @@ impl Os for SimOs {
 
     fn abort() -> ! {
         panic!("the pager ends the program")
+    }
+
+    fn read_file(_file: c_int, at: u64, into: &mut [u8]) -> Result<usize, FileError> {
+        file().read(at, into)
+    }
+
+    fn write_file(_file: c_int, at: u64, bytes: &[u8]) -> Result<usize, FileError> {
+        file().write(at, bytes)
+    }
+
+    fn discard_of_file(_file: c_int, at: u64, bytes: u64) -> Result<(), FileError> {
+        file().discard(at, bytes)
+    }
+
+    fn identity_of_file(_file: c_int) -> Option<(u64, u64)> {
+        file().is_open().then_some(file::IDENTITY)
+    }
+
+    /// The process writes alone; its children have locks of their own.
+    fn lock_file(_file: c_int, _byte: u64, alone: bool) -> bool {
+        alone
+    }
+
+    fn is_file_locked(_file: c_int, _byte: u64) -> bool {
+        file().is_read()
+    }
+
+    fn has_children() -> bool {
+        false
+    }
+
+    fn fill_random(key: &mut [u8; 32]) -> bool {
+        key.fill_with(|| random().next() as u8);
+        true
+    }
+
+    fn has_content(_file: c_int) -> bool {
+        file().has_content()
+    }
+
+    fn shared_words() -> *mut [AtomicU32; 2] {
+        (&raw const file().readers.words).cast_mut()
     }
 }
 

@@ -134,6 +134,7 @@ impl World {
         while !simulation().is_stopping() {
             step(What::Idle, 0, 0, 0);
             simulation().begins_anew();
+            self.kernel.file.children_go_on(false);
             signals_may_come();
             if random().one_in(60) {
                 base = self.any_page();
@@ -188,8 +189,12 @@ impl World {
         let mut new = [0; PAGE_SIZE];
         let part = random().one_in(4);
         let (at, bytes) = content::few_words(random());
-        if !part {
-            content::fill(random(), &mut new);
+        // What does not compress is written back whole, and fills the file.
+        let fills_file = self.has_file && random().one_in(2);
+        match part {
+            true => {}
+            false if fills_file => content::noise(random(), &mut new),
+            false => content::fill(random(), &mut new),
         }
         let kernel = &self.kernel;
         let touched = touch(kernel, page, true, |content| {
@@ -366,7 +371,14 @@ impl World {
                     .set(kernel.ahead_ns.get() + random().below(2_000_000_000));
                 note(Kind::ClockJump);
             }
-            2..=3 => self.damage_something(),
+            2..=3 => {
+                let page = match self.has_file && random().between(0, 4) > 0 {
+                    true => self.some_page_in_file(),
+                    false => None,
+                };
+                self.damage_something(page.unwrap_or_else(|| self.target()));
+            }
+            4 if random().one_in(20) => self.close_file(),
             _ => {
                 let page = self.any_page();
                 let pinned = random().one_in(3);
@@ -377,9 +389,8 @@ impl World {
 
     /// Flips a bit of something stored. Where nothing changes: an entry may still name what was freed, and what is
     /// stored may belong to another page already.
-    fn damage_something(&self) {
+    fn damage_something(&self, page: usize) {
         let (kernel, host) = (&self.kernel, &self.pager.host);
-        let page = self.target();
         let Some((segment, index)) = host.place_of(page) else {
             return;
         };
@@ -390,6 +401,10 @@ impl World {
         };
         let still = self.pager.fork.still.load(Relaxed);
         if still || kernel.changing.get() > 0 || !kernel.space.is(page, State::is_away) {
+            return;
+        }
+        // What of a stub is damaged in memory would name no record, or another's.
+        if kernel.frozen(|| self.damage_record(page)) || damage::may_be_stub(reference) {
             return;
         }
         damage::flip(&host.memory, reference);
@@ -422,8 +437,14 @@ impl World {
     /// `fork`, with the preload library's hooks around it.
     fn fork(&self) {
         let pager: &'static Pager<SimOs> = self.pager;
+        let forks = &self.kernel.file.forks;
+        forks.set(forks.get() + 1);
         pager.fork_prepare();
-        self.look_at_what_a_child_has();
+        // The kernel copies at once.
+        self.kernel.frozen(|| {
+            self.look_at_what_a_child_has();
+            self.make_reader();
+        });
         if random().one_in(2) {
             for page in self.kernel.space.all() {
                 self.kernel.space.with(page, |state| {
@@ -434,6 +455,7 @@ impl World {
         }
         doze(200);
         pager.fork_parent();
+        forks.set(forks.get() - 1);
         if random().one_in(2) {
             doze(2_000);
             // The child has ended.
