@@ -32,6 +32,9 @@ impl<O: Os> Pager<O> {
             self.host.exclusions.unmapped(range);
         }
         if self.fork.still.load(Acquire) {
+            if let Operation::Remap { to, len, .. } = operation {
+                self.host.forget_restored(AddressRange::new(to, len));
+            }
             self.fork.note(operation);
         } else {
             self.change(operation);
@@ -136,6 +139,16 @@ impl<O: Os> Space<O> {
             if let Some(id) = self.windows.find(&self.memory, part.base) {
                 let window = self.windows.get(id);
                 window.set_dropping(part.first, part.end, dropping);
+            }
+        }
+    }
+
+    /// What has moved here may be away, whatever was put in place here before.
+    fn forget_restored(&self, range: AddressRange) {
+        for part in parts(range) {
+            if let Some(id) = self.windows.find(&self.memory, part.base) {
+                let window = self.windows.get(id);
+                window.forget_restored(part.first, part.end);
             }
         }
     }

@@ -175,6 +175,11 @@ impl<O: Os> Fork<O> {
         of_this.map(|noted| noted.operation)
     }
 
+    /// The number of the fork under way.
+    fn number(&self) -> usize {
+        self.journal.fork.load(Relaxed)
+    }
+
     fn begin_journal(&self) {
         debug_assert!(
             !self.still.load(Relaxed),
@@ -275,7 +280,11 @@ impl<O: Os> Pager<O> {
         let at = AddressRange::new(address, PAGE_SIZE);
         loop {
             let inside = host.gate.enter();
-            let content = self.peek(worker, address);
+            let content = match self.was_restored(address) {
+                // Dropped since, by an event from before the fork, or by none: what the entry remembers is older.
+                true => Content::Nothing,
+                false => self.peek(worker, address),
+            };
             let mut doubt = None;
             let mut installed = match content {
                 // Where it really is in place the answer is EEXIST, and a wake.
@@ -300,13 +309,31 @@ impl<O: Os> Pager<O> {
                     continue;
                 }
                 (Installed::Done, Some(doubt)) => host.tell_of_doubt(at, doubt),
-                (Installed::Done, None) => self.fork.note(Operation::Restored(address)),
+                (Installed::Done, None) => self.note_restored(address),
                 _ => {
                     let _ = uffd.wake(at);
                 }
             }
             return;
         }
+    }
+
+    /// Whether the page was put in place since the pager is still. Inside the gate.
+    fn was_restored(&self, address: usize) -> bool {
+        let fork = self.fork.number();
+        let place = self.host.place_of(address);
+        place
+            .is_some_and(|(segment, index)| self.host.windows.get(segment).is_restored(index, fork))
+    }
+
+    /// A page was put in place while the pager is still. Inside the gate.
+    fn note_restored(&self, address: usize) {
+        if let Some((segment, index)) = self.host.place_of(address) {
+            let _appending = self.fork.appending.lock();
+            let window = self.host.windows.get(segment);
+            window.set_restored(index, self.fork.number());
+        }
+        self.fork.note(Operation::Restored(address));
     }
 
     /// Waits until no handler is in the middle of anything, then calls `then` with the gate closed.

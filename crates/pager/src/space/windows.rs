@@ -10,6 +10,9 @@
 //!
 //! Invariant I2: a page's `dropping` bit is set with the gate closed, and cleared inside it or with it closed, when the page
 //! has been seen missing. A page that has it is not tracked: its thread was let go by the event, and drops it at any moment.
+//!
+//! Invariant I3: a page's `restored` bit is set inside the gate, under the lock of the journal's end, and cleared with the
+//! gate closed. It says something of the fork whose number the window has beside it, and nothing of any other.
 
 use crate::machine::os::Os;
 use crate::memory::own::Memory;
@@ -38,6 +41,10 @@ pub struct Window {
     pub registered: [AtomicU64; CHUNKS],
     /// One bit a page: an event has told that it is about to be dropped, and it was not seen missing since.
     dropping: [AtomicU64; CHUNKS],
+    /// One bit a page: it was put in place during a fork, while the entry had to stay as it is.
+    restored: [AtomicU64; CHUNKS],
+    /// The number of that fork.
+    restored_in: AtomicUsize,
     /// How willingly each chunk is registered and unregistered.
     hysteresis: [Hysteresis; CHUNKS],
     /// How often each page was evicted, as far as a byte counts.
@@ -138,6 +145,30 @@ impl Window {
                 false if word.load(Relaxed) & mask != 0 => word.fetch_and(!mask, Relaxed),
                 false => 0,
             };
+        }
+    }
+
+    /// Whether page `index` was put in place during this fork.
+    pub fn is_restored(&self, index: u32, fork: usize) -> bool {
+        let word = &self.restored[(index / LEAF_PAGES) as usize];
+        self.restored_in.load(Relaxed) == fork
+            && word.load(Relaxed) & 1 << (index % LEAF_PAGES) != 0
+    }
+
+    /// Page `index` was put in place during this fork (I3).
+    pub fn set_restored(&self, index: u32, fork: usize) {
+        if self.restored_in.load(Relaxed) != fork {
+            self.restored.iter().for_each(|word| word.store(0, Relaxed));
+            self.restored_in.store(fork, Relaxed);
+        }
+        let word = &self.restored[(index / LEAF_PAGES) as usize];
+        word.fetch_or(1 << (index % LEAF_PAGES), Relaxed);
+    }
+
+    /// Other memory lies where pages `first..end` were (I3).
+    pub fn forget_restored(&self, first: u32, end: u32) {
+        for (word, mask) in words(&self.restored, first, end) {
+            word.fetch_and(!mask, Relaxed);
         }
     }
 
@@ -304,6 +335,23 @@ mod tests {
     extern crate std;
     use super::*;
     use std::vec::Vec;
+
+    /// Story: a page was put in place during a fork, written to, and dropped by an `madvise` whose event had been read
+    /// before the fork. The next touch found what was stored, from before the write. Found by the simulation.
+    #[test]
+    fn a_page_is_restored_in_one_fork_only() {
+        let mut pages = std::vec![0u64; size_of::<Window>().div_ceil(8)];
+        // SAFETY: zero is a valid window, and the memory is large enough and aligned.
+        let window = unsafe { &*pages.as_mut_ptr().cast::<Window>() };
+        window.set_restored(70, 1);
+        window.set_restored(71, 1);
+        assert!(window.is_restored(70, 1) && !window.is_restored(69, 1));
+        assert!(!window.is_restored(70, 2), "another fork");
+        window.set_restored(5, 2);
+        assert!(window.is_restored(5, 2) && !window.is_restored(70, 2));
+        window.forget_restored(0, 64);
+        assert!(!window.is_restored(5, 2), "something has moved there");
+    }
 
     #[test]
     fn ranges_are_cut_at_window_borders() {
