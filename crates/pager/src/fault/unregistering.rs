@@ -160,7 +160,10 @@ impl<O: Os> Pager<O> {
         let mut fresh = 0;
         for index in run.clone() {
             match self.engine.entry(segment, index) {
-                Entry::Zero => self.engine.decommit(self, segment, index, index + 1),
+                // A page that is being restored was zeros when it was looked at: nothing else could be here.
+                Entry::Zero | Entry::Request(_) => {
+                    self.engine.decommit(self, segment, index, index + 1);
+                }
                 Entry::Empty => {}
                 _ => continue,
             }
