@@ -218,6 +218,11 @@ impl<O: Os> Gate<O> {
         }
     }
 
+    /// Whether somebody holds it closed, at this moment.
+    pub fn is_closed(&self) -> bool {
+        self.state.load(Relaxed) & CLOSED != 0
+    }
+
     /// Goes inside.
     pub fn enter(&self) -> Inside<'_, O> {
         assert_no_signal_comes::<O>();

@@ -19,11 +19,16 @@ struct Copied {
     expected: Option<Expected>,
 }
 
+/// So many changes of a child are remembered while it is filled: where it makes more, the rest of it is poisoned.
+const MOST_CHANGES: u32 = 48;
+
 /// A copy of the process.
 pub struct Child {
     pages: RefCell<BTreeMap<usize, Copied>>,
     /// What it changes, until that is read.
     event: RefCell<Option<Message>>,
+    /// How many changes it has made.
+    changes: Cell<u32>,
     /// The parent's pager has let go of it.
     closed: Cell<bool>,
     /// It was heard of in the midst of a fork through libc, and is taken for that one's: a known gap (ADR 0003).
@@ -43,6 +48,7 @@ impl Child {
         Self {
             pages: RefCell::new(pages),
             event: RefCell::new(None),
+            changes: Cell::new(0),
             closed: Cell::new(false),
             is_in_the_gap: Cell::new(false),
         }
@@ -86,7 +92,8 @@ impl Child {
     /// The child drops, unmaps or moves some of its memory.
     fn change(&self) {
         let mut copied = self.pages.borrow_mut();
-        if self.event.borrow().is_some() || copied.is_empty() {
+        let makes_no_more = self.changes.get() == MOST_CHANGES;
+        if makes_no_more || self.event.borrow().is_some() || copied.is_empty() {
             return;
         }
         let first = random().below(copied.len() as u64) as usize;
@@ -102,6 +109,7 @@ impl Child {
             return;
         }
         note(Kind::ChildChanges);
+        self.changes.set(self.changes.get() + 1);
         let message = match random().below(3) {
             0 => Message::Remove(range),
             1 => {
