@@ -1,5 +1,5 @@
-//! What of the program's memory is in the file: what befalls it there, children that are to find it, and whether records
-//! and pages agree at the end.
+//! What of the program's memory is in the file: what befalls it there, children that are to find it, and whether
+//! records and pages agree at the end.
 
 use super::World;
 use super::file::{BLOCK_BYTES, overlap};
@@ -40,8 +40,8 @@ impl World {
         self.kernel.frozen(|| all.find(is_in_file))
     }
 
-    /// Something happens to the record of a page that is away, in the file. `false`: it is not there. Nothing changes, and
-    /// nobody goes on meanwhile.
+    /// Something happens to the record of a page that is away, in the file. `false`: it is not there. Nothing changes,
+    /// and nobody goes on meanwhile.
     pub(super) fn damage_record(&self, page: usize) -> bool {
         let Some(range) = self.record_in_file(page) else {
             return false;
