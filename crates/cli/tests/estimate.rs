@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 /// MiB of its parts.
 const HOT: f64 = 16.0;
@@ -278,11 +279,15 @@ fn without_a_look_at_ages_only_the_bounds_are_told() {
     assert!(text.contains("which pages are used is not known"), "{text}");
 }
 
+/// `--all` reads pages of every process of nobody, which sets their accessed bits: the tests of nobody's take turns.
+static NOBODYS: Mutex<()> = Mutex::new(());
+
 #[test]
 fn an_ordinary_user_sees_the_own_processes_and_no_others() {
     if !root("dropping privileges") {
         return;
     }
+    let _turn = NOBODYS.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = Directory::new("estimate-nobody");
     let Some(parts) = Parts::start(&directory, Some(NOBODY), &[]) else {
         return;
@@ -387,6 +392,7 @@ fn all_processes_that_hold_much_have_a_line() {
     if !root("dropping privileges") {
         return;
     }
+    let _turn = NOBODYS.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = Directory::new("estimate-all");
     let Some(parts) = Parts::start(&directory, Some(NOBODY), &[]) else {
         return;
