@@ -44,13 +44,14 @@ const ALONE: [&str; 18] = [
 
 /// Files that are run a second time, with a pager that has every assertion: that locks are taken in the order of their ranks,
 /// and by a thread of the program while no signal can come. Between them they call all that the preload library wraps.
-const CHECKED: [&str; 14] = [
+const CHECKED: [&str; 15] = [
     "brk_grows_zeros",
     "fork_advice_keeps_its_meaning",
     "fork_preserves_content",
     "hostile_exec",
     "hostile_futex",
     "hostile_namespaces",
+    "hostile_replaced",
     "hostile_sharing",
     "hostile_tunables",
     "madvised_memory_reads_zeros",

@@ -15,6 +15,7 @@
 //! | `namespaces` | `unshare`, `setns` |
 //! | `piecewise` | moving memory that was split |
 //! | `raw_calls` | `syscall`, `prctl`: seccomp filters, futexes |
+//! | `shared_memory` | `shmat` in the place of other memory |
 //! | `sanitizers` | what sanitizers' run-time libraries ask a program |
 //! | `advise` | `coldpress_advise` |
 //! | `clones` | copies of the process by `clone` and `syscall` |
@@ -42,6 +43,7 @@ mod namespaces;
 mod piecewise;
 mod raw_calls;
 mod sanitizers;
+mod shared_memory;
 mod system_call;
 mod the_pager;
 mod wrappers;

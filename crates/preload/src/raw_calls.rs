@@ -55,6 +55,8 @@ pub unsafe extern "C" fn syscall(
         "je {special}",
         "cmp rdi, {mremap}",
         "je {special}",
+        "cmp rdi, {shmat}",
+        "je {special}",
         "cmp rdi, {sigaltstack}",
         "je {special}",
         "cmp rdi, {set_tid_address}",
@@ -77,6 +79,7 @@ pub unsafe extern "C" fn syscall(
         process_madvise = const nr::__NR_process_madvise,
         ioctl = const nr::__NR_ioctl,
         mremap = const nr::__NR_mremap,
+        shmat = const nr::__NR_shmat,
         sigaltstack = const nr::__NR_sigaltstack,
         set_tid_address = const nr::__NR_set_tid_address,
         mlockall = const nr::__NR_mlockall,
@@ -119,6 +122,9 @@ unsafe extern "C" fn special(
             nr::__NR_mremap => {
                 let (old, new) = (a as *mut c_void, e as *mut c_void);
                 crate::wrappers::mremap(old, b, c, d as c_int, new) as isize
+            }
+            nr::__NR_shmat => {
+                crate::shared_memory::shmat(a as c_int, b as *const c_void, c as c_int) as isize
             }
             nr::__NR_sigaltstack => {
                 crate::wrappers::sigaltstack(a as *const _, b as *mut _) as isize

@@ -32,6 +32,7 @@ mod registering_accepts_holes;
 mod remap_carries_registration;
 mod remapping_what_is_partly_registered;
 mod remove_comes_before_the_pages_go;
+mod segments_come_without_an_event;
 mod shared_with_a_child_is_busy;
 mod statm_counts_private_anonymous_memory;
 mod the_dead_wait_for_no_page;

@@ -177,6 +177,30 @@ impl<O: Os> Pager<O> {
         result
     }
 
+    /// Calls `act`, which puts memory that is none of ours in the place of `range` (`SHM_REMAP`), without an event: it is as
+    /// if that were unmapped. `act` answers with the place, or an error.
+    pub fn replace_unannounced(&self, range: AddressRange, act: impl FnOnce() -> isize) -> isize {
+        if !self.is_running() {
+            return act();
+        }
+        let _signals = SignalsBlocked::<O>::new();
+        let is_seen = self.host.hears_of_forks.load(Relaxed);
+        if is_seen {
+            self.keep_in_place(range, Reason::BeingDropped);
+        }
+        let closed = self.host.gate.close();
+        let result = act();
+        if result >= 0 {
+            let range = AddressRange::new(result as usize, range.len());
+            self.deliver(Operation::Unmap(range));
+        }
+        drop(closed);
+        if is_seen {
+            self.host.exclusions.remove(range, Reason::BeingDropped);
+        }
+        result
+    }
+
     /// Ends the exclusion of this range for `reason`.
     pub fn include(&self, range: AddressRange, reason: Reason) {
         if self.is_expected() {

@@ -36,6 +36,7 @@ mod hostile_messages;
 mod hostile_namespaces;
 mod hostile_outputs;
 mod hostile_prefork;
+mod hostile_replaced;
 mod hostile_sanitizers;
 mod hostile_seccomp;
 mod hostile_service;

@@ -62,6 +62,7 @@ const EXPORTED: &[&str] = &[
     "prctl",
     "pthread_mutex_init",
     "setns",
+    "shmat",
     "sigaltstack",
     "syscall",
     "thrd_create",
