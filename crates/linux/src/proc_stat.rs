@@ -35,6 +35,18 @@ pub fn ready(thread: u32) -> Option<(u64, u64)> {
     Some((waited, fields.next()?.parse().ok()?))
 }
 
+/// Whether the calling thread has a tracer: a new thread has one where the tracer of its maker follows threads.
+pub fn is_traced() -> bool {
+    const TRACER: &[u8] = b"TracerPid:\t";
+    let mut buffer = [0u8; 1024];
+    let status = read_file(c"/proc/thread-self/status", &mut buffer);
+    let mut lines = status
+        .into_iter()
+        .flat_map(|text| text.split(|&c| c == b'\n'));
+    let tracer = lines.find_map(|line| line.strip_prefix(TRACER));
+    tracer.is_some_and(|tracer| tracer != b"0")
+}
+
 /// The beginning of a file, as far as there is room.
 fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;

@@ -338,7 +338,9 @@ const HELD_RANKS: usize = 8;
 /// Bytes of a pager thread's stack, its thread block included.
 pub const STACK_BYTES: usize = 64 << 10;
 
-const THREAD_BLOCK_BYTES: usize = 256;
+/// More than glibc's `struct pthread` (2,304 bytes in 2.36): a debugger reads one there of each thread, through
+/// libthread_db, and loses the program where there is no memory behind the block.
+const THREAD_BLOCK_BYTES: usize = 3 << 10;
 
 /// Starts a pager thread that runs `entry(shared, argument)` and must never return.
 ///

@@ -11,7 +11,7 @@ use crate::{environment, libc_files, libc_symbols, sanitizers};
 use coldpress_interface::config::{TRACE_FAULTS, TRACE_LOCKS, handed as names};
 use coldpress_linux::filter;
 use coldpress_linux::sys;
-use coldpress_pager::life::start;
+use coldpress_pager::life::start::{self, StartError};
 use coldpress_pager::machine::message;
 use coldpress_pager::machine::run_file;
 use coldpress_pager::machine::{fault_trace, lock_trace};
@@ -106,8 +106,8 @@ unsafe fn start_pager(environment: *mut *mut c_char, config: Config, is_root: bo
     };
     match started {
         Ok(()) => return true,
-        // Nothing of what the person asked for has happened yet.
-        Err(error) if is_root && config.first => {
+        // Nothing of what the person asked for has happened yet. (A traced program is to run as it does natively.)
+        Err(error) if is_root && config.first && error != StartError::Traced => {
             message::say(format_args!("{}", error.explain()));
             sys::exit_process(125);
         }

@@ -22,6 +22,7 @@ mod ending_a_registration;
 mod every_poller_is_woken;
 mod faults_are_read_before_events;
 mod faults_tell_who_and_where;
+mod foreign_readers_wait;
 mod guards_come_without_an_event;
 mod moving_while_copying;
 mod one_owner_a_range;

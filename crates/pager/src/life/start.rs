@@ -51,6 +51,8 @@ pub enum StartError {
     Userfaultfd = 4,
     /// `/proc` cannot be read, or `PAGEMAP_SCAN` is missing.
     Proc = 5,
+    /// A tracer follows the process's threads.
+    Traced = 6,
 }
 
 impl StartError {
@@ -65,6 +67,10 @@ impl StartError {
                 "userfaultfd was refused inside the program; run `coldpress doctor` as the same user"
             }
             Self::Proc => "/proc/self cannot be read; mount /proc where the program runs",
+            Self::Traced => {
+                "its threads are traced (strace -f, gdb), and a tracer that reads compressed memory would wait for the \
+                 pager's threads, which it has stopped"
+            }
         }
     }
 }
@@ -338,6 +344,7 @@ impl Pager {
             2 => Err(StartError::Memory),
             3 => Err(StartError::Thread),
             4 => Err(StartError::Userfaultfd),
+            6 => Err(StartError::Traced),
             _ => Err(StartError::Proc),
         }
     }
@@ -527,6 +534,9 @@ impl Pager {
         start: Start,
     ) -> Result<(Reclaimer<Codec>, Statm, bool), StartError> {
         stay_out_of_the_way();
+        if start == Start::First && proc_stat::is_traced() {
+            return Err(StartError::Traced);
+        }
         let uffd = if let Start::Again(fd) = start {
             close_descriptors([Some(fd), self.write_back_descriptor()]);
             // SAFETY: a userfaultfd, opened for this pager, in a table that is this thread's own.

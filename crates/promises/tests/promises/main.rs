@@ -44,6 +44,7 @@ mod hostile_sharing;
 mod hostile_signals;
 mod hostile_sparse;
 mod hostile_statistics;
+mod hostile_traced;
 mod hostile_tunables;
 mod hostile_wrappers;
 mod huge_pages_keep_content;
