@@ -37,14 +37,23 @@ pub fn ready(thread: u32) -> Option<(u64, u64)> {
 
 /// Whether the calling thread has a tracer: a new thread has one where the tracer of its maker follows threads.
 pub fn is_traced() -> bool {
-    const TRACER: &[u8] = b"TracerPid:\t";
-    let mut buffer = [0u8; 1024];
+    is_not_zero(b"TracerPid:\t")
+}
+
+/// Whether the calling thread has a seccomp filter.
+pub fn is_filtered() -> bool {
+    is_not_zero(b"Seccomp:\t")
+}
+
+/// Whether a line of the calling thread's `status` is there and has another value than 0.
+fn is_not_zero(name: &[u8]) -> bool {
+    let mut buffer = [0u8; 2048];
     let status = read_file(c"/proc/thread-self/status", &mut buffer);
     let mut lines = status
         .into_iter()
         .flat_map(|text| text.split(|&c| c == b'\n'));
-    let tracer = lines.find_map(|line| line.strip_prefix(TRACER));
-    tracer.is_some_and(|tracer| tracer != b"0")
+    let value = lines.find_map(|line| line.strip_prefix(name));
+    value.is_some_and(|value| value != b"0")
 }
 
 /// The beginning of a file, as far as there is room.

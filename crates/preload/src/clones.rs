@@ -44,7 +44,14 @@ const EINVAL: isize = -22;
 /// # Safety
 /// As that call's. `child_tid` is null, or where the kernel is to write in the child: the page is brought in place
 /// first, where the pager's child finds it.
-unsafe fn copy_process(child_tid: *const c_int, make: impl FnOnce() -> isize) -> isize {
+///
+/// What is made in a user namespace of its own, as sandboxes are, may want to be a process of one thread: the pager leaves
+/// it at once. What it executes then may have one again.
+unsafe fn copy_process(
+    flags: usize,
+    child_tid: *const c_int,
+    make: impl FnOnce() -> isize,
+) -> isize {
     entry::prepare();
     if !child_tid.is_null() {
         // SAFETY: the program's own place for a number; nothing is taken out between the hooks.
@@ -52,7 +59,12 @@ unsafe fn copy_process(child_tid: *const c_int, make: impl FnOnce() -> isize) ->
     }
     let result = make();
     match result {
-        0 => entry::child(),
+        0 => {
+            entry::child();
+            if flags & nr::CLONE_NEWUSER as usize != 0 {
+                pager().leave();
+            }
+        }
         _ => entry::parent(),
     }
     result
@@ -107,7 +119,7 @@ pub unsafe extern "C" fn clone(
     ];
     // SAFETY: the program's own call, but for the stack, to which the child goes below.
     let result = unsafe {
-        copy_process(child_tid_of(bits, child_tid as usize), || {
+        copy_process(bits, child_tid_of(bits, child_tid as usize), || {
             sys::syscall(nr::__NR_clone, args)
         })
     };
@@ -212,11 +224,11 @@ unsafe extern "C" fn copied(
         match number as u32 {
             nr::__NR_clone => {
                 let call = || sys::syscall(nr::__NR_clone, [a, 0, c, d, e, 0]);
-                (copy_process(child_tid_of(a, d), call), b)
+                (copy_process(a, child_tid_of(a, d), call), b)
             }
             nr::__NR_clone3 => clone3(a as *const CloneArguments, b),
             number => (
-                copy_process(core::ptr::null(), || sys::syscall(number, [0; 6])),
+                copy_process(0, core::ptr::null(), || sys::syscall(number, [0; 6])),
                 0,
             ),
         }
@@ -248,16 +260,17 @@ unsafe fn clone3(arguments: *const CloneArguments, size: usize) -> (isize, usize
             size.min(CLONE_ARGUMENTS),
         );
         let stack = (own.stack + own.stack_size) as usize;
-        let child_tid = child_tid_of(own.flags as usize, own.child_tid as usize);
+        let flags = own.flags as usize;
+        let child_tid = child_tid_of(flags, own.child_tid as usize);
         (own.stack, own.stack_size) = (0, 0);
         if !known {
             // Fields of a later kernel: only a child that stays on its stack is known to be right.
             let call = || sys::syscall(nr::__NR_clone3, [arguments as usize, size, 0, 0, 0, 0]);
-            return (copy_process(child_tid, call), 0);
+            return (copy_process(flags, child_tid, call), 0);
         }
         let args = [(&raw const own) as usize, size, 0, 0, 0, 0];
         (
-            copy_process(child_tid, || sys::syscall(nr::__NR_clone3, args)),
+            copy_process(flags, child_tid, || sys::syscall(nr::__NR_clone3, args)),
             stack,
         )
     }

@@ -275,8 +275,20 @@ impl Pager {
 
     /// Starts the pager in the program, but not before it is worth it ([`dormant`](crate::life::dormant)).
     pub fn start_dormant(&'static self) -> Result<(), StartError> {
+        if !self.may_have_a_userfaultfd() {
+            return Err(StartError::Userfaultfd);
+        }
         self.settle()?;
         self.begin_to_wait()
+    }
+
+    /// Whether it is worth waiting. A thread that waits in vain is seen by sandboxes, which want a process of one thread.
+    /// The call is not tried under a filter, which may kill at it.
+    fn may_have_a_userfaultfd(&self) -> bool {
+        self.inherited_device().is_some()
+            || open_node().is_ok()
+            || proc_stat::is_filtered()
+            || Userfaultfd::from_system_call(false).is_ok()
     }
 
     fn settle(&self) -> Result<(), StartError> {
@@ -611,6 +623,12 @@ pub(crate) fn stay_out_of_the_way() {
     let _ = rustix::process::chdir(c"/");
 }
 
+fn open_node() -> Result<OwnedFd, Errno> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    rustix::fs::open(c"/dev/userfaultfd", flags, Mode::empty())
+}
+
 fn new_userfaultfd(device: Option<i32>) -> Result<Userfaultfd, Errno> {
     let through_device = |fd| {
         // SAFETY: the number came from the command that opened the device; whatever it is now,
@@ -619,12 +637,8 @@ fn new_userfaultfd(device: Option<i32>) -> Result<Userfaultfd, Errno> {
         Userfaultfd::from_device(fd)
     };
     // A node that this user may open is as good as one that was handed down.
-    let through_node = || {
-        use rustix::fs::{Mode, OFlags};
-        let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        let node = rustix::fs::open(c"/dev/userfaultfd", flags, Mode::empty())?;
-        Userfaultfd::from_device(rustix::fd::AsFd::as_fd(&node))
-    };
+    let through_node =
+        || open_node().and_then(|node| Userfaultfd::from_device(rustix::fd::AsFd::as_fd(&node)));
     let inherited = device.ok_or(Errno::BADF).and_then(through_device);
     inherited
         .or_else(|_| Userfaultfd::from_system_call(false))
