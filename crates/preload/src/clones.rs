@@ -45,8 +45,8 @@ const EINVAL: isize = -22;
 /// As that call's. `child_tid` is null, or where the kernel is to write in the child: the page is brought in place
 /// first, where the pager's child finds it.
 ///
-/// What is made in a user namespace of its own, as sandboxes are, may want to be a process of one thread: the pager leaves
-/// it at once. What it executes then may have one again.
+/// What is made in a user namespace of its own, as sandboxes are, may want to be a process of one thread: the
+/// pager leaves it at once. What it executes then may have one again.
 unsafe fn copy_process(
     flags: usize,
     child_tid: *const c_int,

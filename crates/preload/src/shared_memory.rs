@@ -1,7 +1,7 @@
 //! `shmat`, where it replaces memory.
 //!
-//! With `SHM_REMAP` a segment takes the place of what is mapped there. The kernel tells a userfaultfd of each mapping that is
-//! unmapped or replaced, but not of this. What the pager remembered of the place would come back
+//! With `SHM_REMAP` a segment takes the place of what is mapped there. The kernel tells a userfaultfd of each
+//! mapping that is unmapped or replaced, but not of this. What the pager remembered of the place would come back
 //! in memory that is mapped there later, so the wrapper makes the call with the gate closed, and forgets it.
 
 use crate::the_pager::pager;

@@ -1,5 +1,5 @@
-/* A segment of shared memory takes the place of cold pages (SHM_REMAP), of which the kernel tells no userfaultfd. It goes
- * again, and fresh memory is mapped there: that reads zeros, and keeps what is written. Arguments: seed, how:
+/* A segment of shared memory takes the place of cold pages (SHM_REMAP), of which the kernel tells no userfaultfd.
+ * It goes again, and fresh memory is mapped there: that reads zeros, and keeps what is written. Arguments: seed, how:
  *   call    shmat
  *   number  syscall(SYS_shmat, …) */
 #include "common.h"

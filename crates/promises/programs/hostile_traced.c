@@ -1,5 +1,5 @@
-/* A tracer that follows threads and processes, as strace -f does. Before each write of a page to descriptor 77 it reads that
- * page, while the threads that have come to a call meanwhile stand still. Arguments:
+/* A tracer that follows threads and processes, as strace -f does. Before each write of a page to descriptor 77 it
+ * reads that page, while the threads that have come to a call meanwhile stand still. Arguments:
  *   seed trace PROGRAM…   traces the program, and ends as it does
  *   seed traced           the program: fills memory, and writes it page by page */
 #include "common.h"
@@ -48,7 +48,8 @@ static int trace(char **command) {
     }
     int status;
     if (waitpid(first, &status, 0) != first || !WIFSTOPPED(status)) die("the program did not stop");
-    long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC |
+    long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
+                   PTRACE_O_TRACEEXEC |
                    PTRACE_O_EXITKILL;
     if (ptrace(PTRACE_SETOPTIONS, first, 0, options)) skip("PTRACE_SETOPTIONS");
     ptrace(PTRACE_SYSCALL, first, 0, 0);

@@ -177,8 +177,8 @@ impl<O: Os> Pager<O> {
         result
     }
 
-    /// Calls `act`, which puts memory that is none of ours in the place of `range` (`SHM_REMAP`), without an event: it is as
-    /// if that were unmapped. `act` answers with the place, or an error.
+    /// Calls `act`, which puts memory that is none of ours in the place of `range` (`SHM_REMAP`), without an
+    /// event: it is as if that were unmapped. `act` answers with the place, or an error.
     pub fn replace_unannounced(&self, range: AddressRange, act: impl FnOnce() -> isize) -> isize {
         if !self.is_running() {
             return act();

@@ -282,8 +282,8 @@ impl Pager {
         self.begin_to_wait()
     }
 
-    /// Whether it is worth waiting. A thread that waits in vain is seen by sandboxes, which want a process of one thread.
-    /// The call is not tried under a filter, which may kill at it.
+    /// Whether it is worth waiting. A thread that waits in vain is seen by sandboxes, which want a process of one
+    /// thread. The call is not tried under a filter, which may kill at it.
     fn may_have_a_userfaultfd(&self) -> bool {
         self.inherited_device().is_some()
             || open_node().is_ok()

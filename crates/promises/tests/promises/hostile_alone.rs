@@ -4,8 +4,8 @@ use coldpress_promises::{Managed, Workplace, process, skip};
 use std::process::Command;
 use std::time::Duration;
 
-/// Story: Chromium makes its sandbox by `clone` with `CLONE_NEWUSER`, and stops where the child has a second thread. The
-/// pager's waited in it: "No usable sandbox!", and the browser ended.
+/// Story: Chromium makes its sandbox by `clone` with `CLONE_NEWUSER`, and stops where the child has a second
+/// thread. The pager's waited in it: "No usable sandbox!", and the browser ended.
 fn is_alone(how: &str) {
     if !skip::root_or_skip() {
         return;

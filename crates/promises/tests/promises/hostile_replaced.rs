@@ -5,8 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Story: `shmat` with `SHM_REMAP` unmaps without an event. The pager went on believing that the place was
-/// registered and held what it had taken out there. Fresh memory, mapped there after the segment had gone, held old content
-/// or lost its own: 133 to 512 of 4,096 pages were wrong, in six of six runs.
+/// registered and held what it had taken out there. Fresh memory, mapped there after the segment had gone, held
+/// old content or lost its own: 133 to 512 of 4,096 pages were wrong, in six of six runs.
 fn replaced<'a>(place: &'a Workplace, managed: impl Fn() -> Managed<'a>) {
     let program = place.compile("hostile_replaced");
     for how in ["call", "number"] {

@@ -9,7 +9,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// Story: `strace -f` stopped a handler at its call, and then read a cold page for its line: the tracer waited in the
-/// kernel for a thread that waited for the tracer. Both hung, in six of six runs, and only SIGKILL ended them.
+/// kernel for a thread that waited for the tracer. Both hung, in each of three runs, and only SIGKILL ended them.
 #[test]
 fn what_a_managed_tracer_traces_runs() {
     let place = Workplace::new("traced");
