@@ -31,6 +31,8 @@
 //! * L2 A live record is in the buffer, in a written segment, or lost.
 //! * L3 Records lie in a segment in the order of its ring, and do not overlap.
 //! * L4 After each call a segment is free: cleaning needs one.
+//! * L5 While anything is written one free segment keeps its space, the *reserve*: where the device has no space for
+//!   another, half-dead segments are cleaned with it. It is made with the first segment, and holds nothing.
 #![no_std]
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

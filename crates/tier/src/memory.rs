@@ -39,6 +39,8 @@ pub(crate) enum State {
     Freed = 2,
     /// Written, and to stay as it is even if none of its records is live: others read it.
     Kept = 3,
+    /// Free, and its space is not given up: where the device has none for another, cleaning begins with it.
+    Reserve = 4,
 }
 
 /// A row of the table of segments. [`Segment::default`] is a free one, and is all zero bytes.

@@ -77,6 +77,8 @@ pub struct Records<'m> {
     /// None of these has a lower number.
     first_freed: u32,
     kept_segments: u32,
+    /// The free segment whose space is not given up (L5), if there is one.
+    reserve: Option<u32>,
     /// Where the search for a free segment begins.
     pub(crate) next_segment: u32,
     pub(crate) counts: Counts,
@@ -105,6 +107,7 @@ impl<'m> Records<'m> {
             freed_segments: 0,
             first_freed: 0,
             kept_segments: 0,
+            reserve: None,
             next_segment: 0,
             counts: Counts::default(),
         }
@@ -209,18 +212,62 @@ impl<'m> Records<'m> {
                 let of = &mut self.segments[number as usize];
                 of.unlink(self.slots, at);
                 if of.live_records == 0 && of.state == State::Written {
-                    of.state = State::Freed;
                     self.free_segments += 1;
-                    self.freed_segments += 1;
-                    self.first_freed = self.first_freed.min(number);
+                    self.has_space(number);
                 }
             }
         }
         self.counts.live_bytes -= u64::from(slot.length);
     }
 
+    /// A free segment has space on the device: it is the reserve, or its space may be given up.
+    fn has_space(&mut self, number: u32) {
+        let is_reserve = self.reserve.is_none();
+        if is_reserve {
+            self.reserve = Some(number);
+        } else {
+            self.freed_segments += 1;
+            self.first_freed = self.first_freed.min(number);
+        }
+        self.segments[number as usize].state = match is_reserve {
+            true => State::Reserve,
+            false => State::Freed,
+        };
+    }
+
+    /// Whether nothing is on the device, and there are segments enough for one to be the reserve.
+    pub(crate) fn wants_reserve(&self) -> bool {
+        self.is_empty() && self.reserve.is_none() && self.free_segments > 2
+    }
+
+    /// Whether all segments are free.
+    fn is_empty(&self) -> bool {
+        self.free_segments as usize == self.segments.len()
+    }
+
+    /// A free segment was written, and holds nothing: it is the reserve.
+    pub(crate) fn make_reserve(&mut self, number: u32) {
+        debug_assert!(self.segments[number as usize].state == State::Free);
+        self.has_space(number);
+    }
+
+    /// The reserve, to be written, if a segment can be cleaned then: its number.
+    pub(crate) fn take_reserve(&mut self) -> Option<u32> {
+        self.least_filled()?;
+        let number = self.reserve.take()?;
+        self.segments[number as usize].state = State::Free;
+        Some(number)
+    }
+
     /// A free segment whose space may be given up: its number.
     pub(crate) fn take_freed(&mut self) -> Option<u32> {
+        // Nothing is left to be cleaned.
+        if self.is_empty()
+            && let Some(number) = self.reserve.take()
+        {
+            self.segments[number as usize].state = State::Free;
+            return Some(number);
+        }
         if self.freed_segments == 0 {
             return None;
         }
@@ -233,7 +280,8 @@ impl<'m> Records<'m> {
         Some(number)
     }
 
-    /// The next free segment, round and round, so that all wear alike, and one that cannot be written is passed by.
+    /// The next free segment but the reserve, round and round, so that all wear alike, and one that cannot be written is
+    /// passed by.
     pub(crate) fn next_free(&mut self) -> Option<u32> {
         let count = self.segments.len() as u32;
         for _ in 0..count {
@@ -246,7 +294,7 @@ impl<'m> Records<'m> {
                     self.freed_segments -= 1;
                     return Some(number);
                 }
-                State::Written | State::Kept => {}
+                State::Written | State::Kept | State::Reserve => {}
             }
         }
         None
@@ -302,6 +350,7 @@ impl<'m> Records<'m> {
         }
         self.filled = 0;
         if open.live_records == 0 {
+            self.has_space(number);
             return;
         }
         self.free_segments -= 1;
@@ -360,19 +409,18 @@ impl<'m> Records<'m> {
 
     /// Nobody else reads what is kept any more.
     pub fn end_keeping(&mut self) {
-        for segment in self.segments.iter_mut() {
+        for number in 0..self.segments.len() as u32 {
+            let segment = &mut self.segments[number as usize];
             match (segment.state, segment.live_records) {
                 (State::Kept, 0) => {
-                    segment.state = State::Freed;
                     self.free_segments += 1;
-                    self.freed_segments += 1;
+                    self.has_space(number);
                 }
                 (State::Kept, _) => segment.state = State::Written,
                 _ => {}
             }
         }
         self.kept_segments = 0;
-        self.first_freed = 0;
     }
 
     /// Checks the tables: for tests.
@@ -399,7 +447,7 @@ impl<'m> Records<'m> {
         check(&self.open, OPEN);
         for (segment, number) in self.segments.iter().zip(0..) {
             check(segment, number);
-            let is_free = matches!(segment.state, State::Free | State::Freed);
+            let is_free = !matches!(segment.state, State::Written | State::Kept);
             assert!(!is_free || segment.live_records == 0, "L1");
             assert!(
                 segment.state != State::Written || segment.live_records > 0,
@@ -415,9 +463,15 @@ impl<'m> Records<'m> {
             let of = |segment: &&Segment| states.contains(&segment.state);
             self.segments.iter().filter(of).count()
         };
-        let free = count(&[State::Free, State::Freed]);
+        let free = count(&[State::Free, State::Freed, State::Reserve]);
         assert_eq!(free, self.free_segments as usize);
         assert_eq!(count(&[State::Freed]), self.freed_segments as usize);
         assert_eq!(count(&[State::Kept]), self.kept_segments as usize);
+        let reserve = self
+            .segments
+            .iter()
+            .position(|segment| segment.state == State::Reserve);
+        assert_eq!(reserve, self.reserve.map(|number| number as usize), "L5");
+        assert!(count(&[State::Reserve]) <= 1, "L5");
     }
 }

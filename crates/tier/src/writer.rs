@@ -7,6 +7,9 @@
 //!     ╰─────────── read, opened, sealed anew ────────╯ (the one with the least left)
 //! ```
 //!
+//! Where the device has no space left for a free segment, the reserve is written, which has it (L5), and the segment that
+//! is cleaned then is the next reserve.
+//!
 //! One thread writes. The tables are asked for and told between its steps ([`Access`]): sealing, reading and writing go
 //! on without them, and others remove records meanwhile.
 
@@ -138,10 +141,13 @@ impl<'m> Writer<'m> {
         if !records.with(Records::may_write) {
             return Err(Refused::Full);
         }
-        let number = self.write_somewhere(records, device)?;
+        if records.with(|records| records.wants_reserve()) {
+            self.write_reserve(records, device);
+        }
+        let (number, was_reserve) = self.write_somewhere(records, device)?;
         let victim = records.with(|records| {
             records.hand_over(number);
-            let is_last = records.free_segments == 0;
+            let is_last = was_reserve || records.free_segments == 0;
             is_last.then(|| records.least_filled()).flatten()
         });
         if let Some(victim) = victim {
@@ -173,32 +179,66 @@ impl<'m> Writer<'m> {
         })
     }
 
-    /// Writes the buffer to one of the next free segments.
+    /// Has a segment take space that no record needs (L5). Where it cannot, there is no reserve: nothing is lost by that.
+    fn write_reserve<D: Device>(&mut self, records: &mut impl Access<'m>, device: &mut D) {
+        let filled = records.with(|records| records.filled);
+        // The segment that is about to be written must fit into the budget, too.
+        if !self.budget.allows(2 * filled) {
+            return;
+        }
+        let Some(number) = records.with(Records::next_free) else {
+            return;
+        };
+        if self.write_buffer(records, device, number, filled).is_ok() {
+            records.with(|records| records.make_reserve(number));
+        }
+    }
+
+    /// Writes the buffer to one of the next free segments; where none has space, to the reserve, if a segment can be
+    /// cleaned then. Its number, and whether it was the reserve.
     fn write_somewhere<D: Device>(
         &mut self,
         records: &mut impl Access<'m>,
         device: &mut D,
-    ) -> Result<u32, Refused> {
-        let mut failed = DeviceError::Io;
+    ) -> Result<(u32, bool), Refused> {
+        let filled = records.with(|records| records.filled);
+        let mut failed = None;
         for _ in 0..ATTEMPTS {
-            let filled = records.with(|records| records.filled);
-            if !self.budget.allows(filled) {
-                records.with(|records| records.counts.refused_budget += 1);
-                return Err(Refused::Budget);
-            }
+            self.may_spend(records, filled)?;
             let Some(number) = records.with(Records::next_free) else {
                 break;
             };
             match self.write_buffer(records, device, number, filled) {
-                Ok(()) => return Ok(number),
-                Err(error) => failed = error,
+                Ok(()) => return Ok((number, false)),
+                Err(error) => failed = Some(error),
             }
         }
-        if failed == DeviceError::NoSpace {
+        if failed == Some(DeviceError::NoSpace) {
             // Where files may not grow, or nothing is left, those at the start are the ones that have had space.
             records.with(|records| records.next_segment = 0);
         }
-        Err(Refused::Device(failed))
+        if failed != Some(DeviceError::Io) {
+            for _ in 0..ATTEMPTS {
+                self.may_spend(records, filled)?;
+                let Some(number) = records.with(Records::take_reserve) else {
+                    break;
+                };
+                match self.write_buffer(records, device, number, filled) {
+                    Ok(()) => return Ok((number, true)),
+                    Err(error) => failed = Some(error),
+                }
+                records.with(|records| records.make_reserve(number));
+            }
+        }
+        Err(failed.map_or(Refused::Full, Refused::Device))
+    }
+
+    fn may_spend(&self, records: &mut impl Access<'m>, bytes: usize) -> Result<(), Refused> {
+        if self.budget.allows(bytes) {
+            return Ok(());
+        }
+        records.with(|records| records.counts.refused_budget += 1);
+        Err(Refused::Budget)
     }
 
     fn write_buffer<D: Device>(

@@ -7,3 +7,4 @@ mod canary;
 mod faults;
 mod model;
 mod shared;
+mod space;

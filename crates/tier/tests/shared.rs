@@ -6,7 +6,7 @@ use coldpress_tier::{
     Access, Device, DeviceError, Handle, Key, Records, Refused, SEAL_BYTES, Segment, Slot, Writer,
     read,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, RwLock};
 
@@ -35,7 +35,23 @@ impl Access<'static> for Shared<'_> {
 
 /// Memory as a device, of which each thread has its own.
 #[derive(Clone, Copy)]
-struct InMemory<'a>(&'a RwLock<Vec<u8>>);
+struct InMemory<'a>(&'a RwLock<Vec<u8>>, &'a Space);
+
+/// Segments that have space, and how many may.
+#[derive(Default)]
+struct Space(Mutex<BTreeSet<u64>>, usize);
+
+impl Space {
+    fn of(most: usize) -> Self {
+        Self(Mutex::default(), most)
+    }
+
+    fn is_there(&self, offset: u64) -> bool {
+        let mut there = self.0.lock().unwrap();
+        let number = offset / SEGMENT as u64;
+        there.contains(&number) || there.len() < self.1 && there.insert(number)
+    }
+}
 
 fn nothing_is_held() {
     HELD.with(|held| assert!(!held.load(Relaxed), "the tables are held at the device"));
@@ -52,6 +68,9 @@ impl Device for InMemory<'_> {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<usize, DeviceError> {
         nothing_is_held();
         std::thread::yield_now();
+        if !self.1.is_there(offset) {
+            return Err(DeviceError::NoSpace);
+        }
         self.0.write().unwrap()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
         Ok(bytes.len())
     }
@@ -60,6 +79,7 @@ impl Device for InMemory<'_> {
     fn discard(&mut self, offset: u64, length: u64) -> Result<(), DeviceError> {
         nothing_is_held();
         self.0.write().unwrap()[offset as usize..][..length as usize].fill(0xDD);
+        self.1.0.lock().unwrap().remove(&(offset / SEGMENT as u64));
         Ok(())
     }
 
@@ -100,6 +120,17 @@ fn take(held: &Held, chance: &mut Chance) -> Option<(u64, u32)> {
 
 #[test]
 fn readers_meet_a_writer_that_cleans() {
+    read_while_it_cleans(SEGMENTS);
+}
+
+/// The device has space for a half of its segments.
+#[test]
+fn readers_meet_a_writer_that_cleans_for_want_of_space() {
+    read_while_it_cleans(SEGMENTS / 2);
+}
+
+fn read_while_it_cleans(segments_with_space: usize) {
+    let space = &Space::of(segments_with_space);
     let tables = Mutex::new(records());
     let device = RwLock::new(vec![0; SEGMENTS * SEGMENT]);
     let (held, done, reads) = (Held::default(), AtomicBool::new(false), AtomicU64::new(0));
@@ -121,7 +152,7 @@ fn readers_meet_a_writer_that_cleans() {
                     let record = (Handle::of_number(number), owner);
                     let length = read(
                         &mut shared,
-                        &mut InMemory(device),
+                        &mut InMemory(device, space),
                         opener,
                         record,
                         &mut room,
@@ -143,9 +174,11 @@ fn readers_meet_a_writer_that_cleans() {
         while tables.lock().unwrap().counts().moved_records < 2000 && owner < 2_000_000 {
             owner += 1;
             let bytes = content(owner);
-            match writer.put(&mut shared, &mut InMemory(&device), owner, &bytes) {
+            match writer.put(&mut shared, &mut InMemory(&device, space), owner, &bytes) {
                 Ok(handle) => drop(held.lock().unwrap().insert(owner, handle.number())),
-                Err(Refused::Full) => std::thread::yield_now(),
+                Err(Refused::Full | Refused::Device(DeviceError::NoSpace)) => {
+                    std::thread::yield_now();
+                }
                 Err(error) => panic!("{error:?}"),
             }
         }
@@ -159,6 +192,11 @@ fn readers_meet_a_writer_that_cleans() {
         "{counts:?}"
     );
     assert_eq!((counts.lost_records, counts.read_errors), (0, 0));
+    assert_eq!(
+        counts.no_space_errors > 0,
+        segments_with_space < SEGMENTS,
+        "{counts:?}"
+    );
     assert_eq!(counts.records, held.lock().unwrap().len() as u64);
 }
 
@@ -166,12 +204,18 @@ fn readers_meet_a_writer_that_cleans() {
 #[test]
 fn what_is_kept_stays() {
     let mut tables = records();
+    let space = Space::of(SEGMENTS);
     let device = RwLock::new(vec![0; SEGMENTS * SEGMENT]);
     let mut writer = Writer::new(Key::new(&[3; 32]), leaked(0, 5000), None, 0);
     let mut fill = |tables: &mut Records<'static>, from: u64| {
         let mut taken = Vec::new();
         for owner in from.. {
-            match writer.put(tables, &mut InMemory(&device), owner, &content(owner)) {
+            match writer.put(
+                tables,
+                &mut InMemory(&device, &space),
+                owner,
+                &content(owner),
+            ) {
                 Ok(handle) => taken.push((handle, owner)),
                 Err(Refused::Full) => return taken,
                 Err(error) => panic!("{error:?}"),
