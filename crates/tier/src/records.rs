@@ -280,8 +280,8 @@ impl<'m> Records<'m> {
         Some(number)
     }
 
-    /// The next free segment but the reserve, round and round, so that all wear alike, and one that cannot be written is
-    /// passed by.
+    /// The next free segment but the reserve, round and round, so that all wear alike, and one that cannot be written
+    /// is passed by.
     pub(crate) fn next_free(&mut self) -> Option<u32> {
         let count = self.segments.len() as u32;
         for _ in 0..count {

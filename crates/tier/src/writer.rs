@@ -7,8 +7,8 @@
 //!     ╰─────────── read, opened, sealed anew ────────╯ (the one with the least left)
 //! ```
 //!
-//! Where the device has no space left for a free segment, the reserve is written, which has it (L5), and the segment that
-//! is cleaned then is the next reserve.
+//! Where the device has no space left for a free segment, the reserve is written, which has it (L5), and the segment
+//! that is cleaned then is the next reserve.
 //!
 //! One thread writes. The tables are asked for and told between its steps ([`Access`]): sealing, reading and writing go
 //! on without them, and others remove records meanwhile.
@@ -179,7 +179,7 @@ impl<'m> Writer<'m> {
         })
     }
 
-    /// Has a segment take space that no record needs (L5). Where it cannot, there is no reserve: nothing is lost by that.
+    /// Has a segment take space that no record needs (L5). Where it cannot there is no reserve: nothing is lost by that.
     fn write_reserve<D: Device>(&mut self, records: &mut impl Access<'m>, device: &mut D) {
         let filled = records.with(|records| records.filled);
         // The segment that is about to be written must fit into the budget, too.

@@ -1,5 +1,5 @@
-//! Promise: a device that has no space left for more goes on taking records where others are removed, as a file on a full
-//! file system does: segments of which a part is dead are cleaned. What is not needed any more is given up.
+//! Promise: a device that has no space left for more goes on taking records where others are removed, as a file on a
+//! full file system does: segments of which a part is dead are cleaned. What is not needed any more is given up.
 //!
 //! The story: `run --writeback` on a full file system refused every page until a segment was dead as a whole, although
 //! half of what the file held was not needed any more.

@@ -1,5 +1,6 @@
 //! Which pages of a range are populated: the `PAGEMAP_SCAN` ioctl of `/proc/PID/pagemap`
-//! (Linux 6.7, kernel documentation `admin-guide/mm/pagemap.rst`).
+//! (Linux 6.7, kernel documentation `admin-guide/mm/pagemap.rst`). And whether another process maps a page: bit 56 of its
+//! entry in the file (Linux 4.2).
 
 use crate::{AddressRange, Errno};
 use core::ffi::{CStr, c_void};
@@ -112,6 +113,25 @@ impl Pagemap {
         let mut first = [Region::default()];
         let (found, _) = self.scan(range, &mut first, 1)?;
         Ok((found > 0).then_some(first[0].start as usize))
+    }
+
+    /// Whether the page at `address` is present, anonymous and mapped by this process alone: no process that was forked
+    /// since it was written, and has neither ended nor executed another program, has it. (As the kernel moves a page it
+    /// may say so for a moment, and as it swaps pages in.)
+    ///
+    /// # Errors
+    /// Those of reading the file.
+    pub fn is_mapped_once(&self, address: usize) -> Result<bool, Errno> {
+        const PRESENT: u64 = 1 << 63;
+        const OF_A_FILE: u64 = 1 << 61;
+        const MAPPED_ONCE: u64 = 1 << 56;
+        let mut entry = [0; 8];
+        let at = (address / crate::PAGE_SIZE * entry.len()) as u64;
+        if rustix::io::pread(&self.fd, &mut entry, at)? < entry.len() {
+            return Ok(false);
+        }
+        let entry = u64::from_ne_bytes(entry);
+        Ok(entry & (PRESENT | OF_A_FILE | MAPPED_ONCE) == PRESENT | MAPPED_ONCE)
     }
 
     fn scan(

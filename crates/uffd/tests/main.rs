@@ -11,6 +11,7 @@ mod a_move_may_not_tell_of_all;
 mod a_move_needs_a_registered_empty_destination;
 mod a_move_stops_at_holes;
 mod a_move_tells_how_far_it_came;
+mod a_page_is_mapped_once_again;
 mod a_pipe_keeps_its_bytes;
 mod a_second_userfaultfd_does_not_hold_up_moves;
 mod copying_into_closed_memory;

@@ -341,6 +341,16 @@ impl Os for Linux {
         unsafe { sys::syscall(nr::__NR_getrandom, args) == key.len() as isize }
     }
 
+    unsafe fn keep_apart(at: usize) -> bool {
+        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // Locked, it is a mapping of one page among others that are not. Where so much may not be locked nothing is
+        // mapped.
+        let how = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::LOCKED;
+        // SAFETY: as the caller promises.
+        unsafe { mmap_anonymous(at as *mut _, PAGE_SIZE, protection, how) }.is_ok()
+    }
+
     fn shared_words() -> *mut [AtomicU32; 2] {
         use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
         let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -455,6 +465,10 @@ impl PopulatedPages for Pagemap {
 
     fn first_populated(&self, range: AddressRange) -> Result<Option<usize>, Errno> {
         self.first_populated(range)
+    }
+
+    fn is_mapped_once(&self, address: usize) -> bool {
+        self.is_mapped_once(address) == Ok(true)
     }
 }
 

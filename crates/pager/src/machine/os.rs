@@ -176,6 +176,15 @@ pub trait Os: Sized + Send + Sync + 'static {
         let _ = file;
         false
     }
+    /// Makes a page of the pager's own memory, which holds nothing, one that the kernel neither swaps out nor makes part
+    /// of a larger one. `false`: it stays as it was.
+    ///
+    /// # Safety
+    /// The page is the caller's, and nobody refers to it.
+    unsafe fn keep_apart(at: usize) -> bool {
+        let _ = at;
+        false
+    }
     /// Words that this process shares with all copies that are made of it, 0 at first. Null: there is no memory.
     fn shared_words() -> *mut [AtomicU32; 2] {
         core::ptr::null_mut()
@@ -278,6 +287,11 @@ pub trait PopulatedPages: Send + Sync {
     /// # Errors
     /// Those of the call.
     fn first_populated(&self, range: AddressRange) -> Result<Option<usize>, Errno>;
+    /// Whether no other process has the anonymous page at `address`. `false`: one has, or that is not known.
+    fn is_mapped_once(&self, address: usize) -> bool {
+        let _ = address;
+        false
+    }
 }
 
 /// The mappings and threads of the process.

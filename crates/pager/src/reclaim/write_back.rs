@@ -67,7 +67,7 @@ impl WriteBack {
             return 0;
         }
         // SAFETY: this is the reclaim thread.
-        unsafe { pager.tier.tidy() };
+        unsafe { pager.tier.tidy(pager.host.pagemap.get()) };
         let stored = u64::from(pager.host.memory.used_frames()) * PAGE_SIZE as u64;
         if stored <= budget / MOST_PART || !pager.tier.may_write() {
             return 0;

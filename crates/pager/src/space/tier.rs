@@ -18,8 +18,10 @@
 //! * T2 What a child may read is not written again: before a fork all that is on the device is *kept*, until no copy of
 //!   this process reads. Each that does has a lock on `READERS`, which ends with its pager. A copy that is on its way
 //!   to that is counted in words that all share: as begun, before it is made, and as locked, when it has its lock. Both
-//!   only rise, so that one that was locked, looked at and ended cannot hide another that began meanwhile. After an
-//!   `exec` the words are gone: a file that holds anything then is not written to.
+//!   only rise, so that one that was locked, looked at and ended cannot hide another that began meanwhile. A fork that
+//!   failed, and a copy that was killed on its way, are begun and never locked. So it is also over when no copy of this
+//!   process is left, which the *witness* tells: a page that is never written again, and which each copy shares. After
+//!   an `exec` the words are gone: a file that holds anything then is not written to.
 //! * T3 The lock guards the tables for a few stores, or the copying of one record, a leaf. It is not held across input,
 //!   output, a cipher or a codec.
 //! * T4 A fault reads with memory of its own thread's stack.
@@ -28,7 +30,7 @@
 
 use crate::machine::linux::Linux;
 use crate::machine::message;
-use crate::machine::os::Os;
+use crate::machine::os::{Os, PopulatedPages};
 use crate::machine::ranked_lock::RankedLock;
 use crate::machine::ranks;
 use crate::machine::{late::Late, os::FileError};
@@ -44,7 +46,7 @@ use coldpress_uffd::PAGE_SIZE;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64,
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
@@ -67,6 +69,9 @@ const FULL_REST_NS: u64 = 50_000_000;
 const ERROR_REST_NS: u64 = 1_000_000_000;
 /// How often it is looked whether readers have ended.
 const KEEP_LOOK_NS: u64 = 100_000_000;
+/// No copy is left when the witness has said so in so many looks: while the kernel moves a page, or swaps pages in, it
+/// may say so though one is.
+const LOOKS_WITHOUT_COPY: u32 = 10;
 
 type TablesLock<O> = lock_api::Mutex<RankedLock<{ ranks::LEAF }, O>, Option<Records<'static>>>;
 
@@ -86,6 +91,9 @@ pub struct Tier<O: Os = Linux> {
     shared: AtomicPtr<[AtomicU32; 2]>,
     /// Whether this process, a copy, has its lock.
     locked: AtomicBool,
+    /// The page that every copy of this process shares; 0: there is none.
+    witness: AtomicUsize,
+    looks_without_copy: AtomicU32,
     /// Nothing is written before this time.
     again_ns: AtomicU64,
     looked_ns: AtomicU64,
@@ -147,18 +155,20 @@ struct Layout {
     segments_at: usize,
     buffer_at: usize,
     scratch_at: usize,
+    witness_at: usize,
     bytes: usize,
 }
 
 impl Layout {
     fn of(file_bytes: u64, segment_bytes: usize, most_bytes: usize) -> Option<Self> {
         let segments = usize::try_from(file_bytes / segment_bytes as u64).ok()?;
-        let rest = segments * size_of::<Segment>() + 3 * segment_bytes;
+        let rest = segments * size_of::<Segment>() + 3 * segment_bytes + 2 * PAGE_SIZE;
         let most_rows = most_bytes.checked_sub(rest)? / size_of::<Slot>();
         let rows = most_rows.min((file_bytes / BYTES_OF_A_ROW) as usize + 1);
         let segments_at = (rows * size_of::<Slot>()).next_multiple_of(64);
         let buffer_at = (segments_at + segments * size_of::<Segment>()).next_multiple_of(PAGE_SIZE);
         let scratch_at = buffer_at + segment_bytes;
+        let witness_at = (scratch_at + segment_bytes).next_multiple_of(PAGE_SIZE);
         let is_enough = rows > 1 && segments >= 4;
         is_enough.then_some(Self {
             rows,
@@ -166,7 +176,8 @@ impl Layout {
             segments_at,
             buffer_at,
             scratch_at,
-            bytes: scratch_at + segment_bytes,
+            witness_at,
+            bytes: witness_at + PAGE_SIZE,
         })
     }
 }
@@ -183,6 +194,8 @@ impl<O: Os> Tier<O> {
             writer: UnsafeCell::new(None),
             shared: AtomicPtr::new(core::ptr::null_mut()),
             locked: AtomicBool::new(false),
+            witness: AtomicUsize::new(0),
+            looks_without_copy: AtomicU32::new(0),
             again_ns: AtomicU64::new(0),
             looked_ns: AtomicU64::new(0),
             said: AtomicU32::new(0),
@@ -253,6 +266,8 @@ impl<O: Os> Tier<O> {
                 ),
             )
         };
+        // SAFETY: the last page of what was just mapped, which none of the parts has.
+        unsafe { self.make_witness(base + layout.witness_at) };
         let now_seconds = O::now_ns() / 1_000_000_000;
         let writer = Writer::new(Key::new(&random), scratch, file.daily_bytes, now_seconds);
         random.fill(0);
@@ -268,6 +283,33 @@ impl<O: Os> Tier<O> {
         self.identity[1].store(file.identity.1, Relaxed);
         self.state.store(WRITES, Release);
         true
+    }
+
+    /// Has a page tell from now on whether there are copies of this process (T2). Its content is like no other page's,
+    /// so that nothing merges it with one.
+    ///
+    /// # Safety
+    /// The page is the pager's, and nobody refers to it.
+    unsafe fn make_witness(&self, at: usize) {
+        let mut random = [0; 32];
+        // SAFETY: as the caller promises.
+        if O::fill_random(&mut random) && unsafe { O::keep_apart(at) } {
+            // SAFETY: mapped just now.
+            unsafe { (at as *mut [u8; 32]).write_volatile(random) };
+            self.witness.store(at, Relaxed);
+        }
+    }
+
+    /// Whether no copy of this process is left, and has not been for some time. By the thread that looks.
+    fn has_no_copy(&self, page_map: Option<&O::Pagemap>) -> bool {
+        let witness = self.witness.load(Relaxed);
+        let is_alone = witness != 0 && page_map.is_some_and(|map| map.is_mapped_once(witness));
+        let looks = match is_alone {
+            true => self.looks_without_copy.load(Relaxed) + 1,
+            false => 0,
+        };
+        self.looks_without_copy.store(looks, Relaxed);
+        looks >= LOOKS_WITHOUT_COPY
     }
 
     /// The descriptor that the pager needs, if any, and if the program has it still.
@@ -391,7 +433,7 @@ impl<O: Os> Tier<O> {
     ///
     /// # Safety
     /// By the reclaim thread.
-    pub(crate) unsafe fn tidy(&self) {
+    pub(crate) unsafe fn tidy(&self, page_map: Option<&O::Pagemap>) {
         if !self.writes() {
             return;
         }
@@ -409,7 +451,15 @@ impl<O: Os> Tier<O> {
         };
         // In this order (T2): a copy that locked, began another and ended has raised `begun` before it ended.
         let had_locked = locked.load(SeqCst);
-        if !is_read() && begun.load(SeqCst) == had_locked {
+        let is_alone = self.has_no_copy(page_map);
+        if is_read() {
+            return;
+        }
+        if begun.load(SeqCst) == had_locked {
+            self.tables().with(Records::end_keeping);
+        } else if is_alone {
+            // Nobody else has the words, and this process makes no copy while this thread is here.
+            locked.store(begun.load(SeqCst), SeqCst);
             self.tables().with(Records::end_keeping);
         }
     }
@@ -426,8 +476,9 @@ impl<O: Os> Tier<O> {
     }
 
     /// A fork is about to be made. The reclaim thread rests, and nobody removes anything until it is over. (A fork that
-    /// fails is counted for good: what is kept then, stays.)
+    /// fails is counted: what is kept stays until no copy is left.)
     pub(crate) fn keep_for_child(&self) {
+        self.looks_without_copy.store(0, Relaxed);
         if let Some([begun, _]) = self.shared().filter(|_| self.is_used()) {
             begun.fetch_add(1, SeqCst);
         }
@@ -563,7 +614,9 @@ mod tests {
         assert_eq!(layout.rows, (64 << 10) + 1);
         assert!(layout.segments_at >= layout.rows * size_of::<Slot>());
         assert!(layout.buffer_at >= layout.segments_at + 512 * size_of::<Segment>());
-        assert_eq!(layout.bytes, layout.scratch_at + SEGMENT_BYTES);
+        assert_eq!(layout.witness_at, layout.scratch_at + SEGMENT_BYTES);
+        assert_eq!(layout.witness_at % PAGE_SIZE, 0);
+        assert_eq!(layout.bytes, layout.witness_at + PAGE_SIZE);
         // A file that is larger than tables can be: as many rows as fit.
         let large = Layout::of(1 << 40, SEGMENT_BYTES, 512 << 20).unwrap();
         assert!(large.bytes <= 512 << 20);

@@ -92,6 +92,28 @@ fn children_read_what_their_parent_has_written_back() {
     }
 }
 
+/// The story: a fork that failed, and a child that was killed before it had its lock, could not be told from a child
+/// that will read: what was in the file then, and at each later fork, stayed there for good.
+#[test]
+fn forks_that_come_to_nothing_keep_nothing_in_the_file() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("written_back_forks_in_vain");
+    let program = place.compile("written_back_forks");
+    for how in ["1", "0"] {
+        let managed = Managed::new(&place)
+            .budget("32M")
+            .within(240)
+            .option("--writeback", &file_in(&place))
+            .option("--writeback-size", "1G");
+        if let Some(statistics) = managed.survive(&program, ["1", "64", how]) {
+            statistics.at_least("forks", 30);
+            assert_eq!(statistics.get("failed_read_backs"), 0);
+        }
+    }
+}
+
 /// Everything leaves at random, and goes to the file if it does not compress.
 #[test]
 fn content_is_kept_under_random_eviction() {
