@@ -50,6 +50,9 @@ pub struct Options {
     /// With --disk: minutes, of each of the two
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
     minutes: u64,
+    /// With --disk: one of the two alone
+    #[arg(long, requires = "disk")]
+    only: Option<disk::verify::Behind>,
 }
 
 /// All rounds of a kind.
@@ -63,7 +66,7 @@ struct Sum {
 pub fn run(options: &Options) -> Result<u8> {
     if options.disk {
         let time = Duration::from_secs(options.minutes * 60);
-        return disk::verify::run(time, options.seed);
+        return disk::verify::run(time, options.seed, options.only);
     }
     if !skip::is_root() {
         bail!(

@@ -69,7 +69,7 @@ pub fn age(holders: &[Holder], dir: &Path, bytes: u64, iterations: u64) -> Resul
     for holder in holders {
         let progress = Progress::begin(format!("{}: ext4, half full", holder.kind.name()));
         let mounted = Mounted::make(holder, dir)?;
-        files::copy(&mounted.dir, bytes / 2)?;
+        files::copy(Path::new(files::FROM), &mounted.dir, bytes / 2)?;
         fs::create_dir(mounted.dir.join("jobs"))?;
         progress.finish("done");
         mounts.push(mounted);

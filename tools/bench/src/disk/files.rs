@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where they come from.
-const FROM: &str = "/usr";
+/// Where they come from, unless another directory is named.
+pub const FROM: &str = "/usr";
 /// A file system needs so much for itself, and for the ends of files, in percent.
 const OVERHEAD_PERCENT: u64 = 12;
 /// How a file system is made: blocks as large as pages on devices of any kind, and inodes for many small files.
@@ -16,10 +16,10 @@ const BLOCK_BYTES: u64 = 4096;
 /// Larger ones are left out: one of them would be much of the whole.
 const LARGEST_BYTES: u64 = 32 << 20;
 
-/// Files of so many bytes together, taken evenly from all there are, in the order of their paths.
-fn choose(bytes: u64) -> Vec<PathBuf> {
+/// Files below `from` of so many bytes together, taken evenly from all there are, in the order of their paths.
+fn choose(from: &Path, bytes: u64) -> Vec<PathBuf> {
     let mut all = Vec::new();
-    collect(Path::new(FROM), &mut all);
+    collect(from, &mut all);
     all.sort();
     let there: u64 = all.iter().map(|(_, bytes)| bytes).sum();
     let mut chosen = Vec::new();
@@ -53,9 +53,9 @@ fn collect(directory: &Path, found: &mut Vec<(PathBuf, u64)>) {
     }
 }
 
-/// Copies files of so many bytes below `to`, each into a directory for every few hundred.
-pub fn copy(to: &Path, bytes: u64) -> Result<()> {
-    for (number, file) in choose(bytes).iter().enumerate() {
+/// Copies files below `from` of so many bytes below `to`, each into a directory for every few hundred.
+pub fn copy(from: &Path, to: &Path, bytes: u64) -> Result<()> {
+    for (number, file) in choose(from, bytes).iter().enumerate() {
         let directory = to.join(format!("{:04}", number / 256));
         if number % 256 == 0 {
             fs::create_dir_all(&directory)?;
@@ -68,10 +68,10 @@ pub fn copy(to: &Path, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// An ext4 image of so many bytes in `dir`, full of files but for what the file system needs.
-pub fn image(dir: &Path, bytes: u64) -> Result<PathBuf> {
+/// An ext4 image of so many bytes in `dir`, full of files below `from` but for what the file system needs.
+pub fn image(from: &Path, dir: &Path, bytes: u64) -> Result<PathBuf> {
     let (tree, image) = (dir.join("tree"), dir.join("image"));
-    copy(&tree, bytes / 100 * (100 - OVERHEAD_PERCENT))?;
+    copy(from, &tree, bytes / 100 * (100 - OVERHEAD_PERCENT))?;
     run("mke2fs", &|command| {
         command.args(EXT4).args(["-t", "ext4", "-d"]).arg(&tree);
         command.arg(&image).arg(format!("{}K", bytes / 1024));
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn files_are_taken_from_everywhere_and_not_too_many() {
-        let chosen = choose(4 << 20);
+        let chosen = choose(Path::new(FROM), 4 << 20);
         let sum: u64 = chosen
             .iter()
             .map(|path| path.metadata().unwrap().len())

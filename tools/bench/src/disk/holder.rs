@@ -2,13 +2,13 @@
 
 use super::files::run;
 use crate::zram::Device;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use coldpress_programs::disk::fio::Fio;
 use coldpress_programs::disk::server::Server;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A way to hold a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Kind {
         codec: Option<String>,
         /// How compressed pages are kept.
         storage: Option<&'static str>,
+        /// Whether it is ordered to recompress once it is loaded.
+        recompressed: bool,
     },
     /// nbdkit's memory plugin with its zstd allocator.
     NbdkitZstd,
@@ -32,13 +34,15 @@ impl Kind {
     /// Its name in tables.
     pub fn name(&self) -> String {
         match self {
-            Kind::Ours { codec, storage } => {
-                let parts = [codec.as_deref(), *storage];
+            Kind::Ours {
+                codec,
+                storage,
+                recompressed,
+            } => {
+                let after = recompressed.then_some("recompressed");
+                let parts = [Some("coldpress"), codec.as_deref(), *storage, after];
                 let parts: Vec<&str> = parts.into_iter().flatten().collect();
-                match parts.is_empty() {
-                    true => "coldpress".to_owned(),
-                    false => format!("coldpress {}", parts.join(" ")),
-                }
+                parts.join(" ")
             }
             Kind::NbdkitZstd => "nbdkit zstd".to_owned(),
             Kind::File => "plain file".to_owned(),
@@ -54,6 +58,17 @@ impl Kind {
     /// Whether it is ours.
     pub fn is_ours(&self) -> bool {
         matches!(self, Kind::Ours { .. })
+    }
+
+    /// Whether it is to be recompressed.
+    pub fn is_recompressed(&self) -> bool {
+        matches!(
+            self,
+            Kind::Ours {
+                recompressed: true,
+                ..
+            }
+        )
     }
 }
 
@@ -89,7 +104,7 @@ impl Holder {
         let name = kind.file_name();
         let size = bytes.to_string();
         let base = match kind {
-            Kind::Ours { codec, storage } => {
+            Kind::Ours { codec, storage, .. } => {
                 let mut options = vec!["--size", &size];
                 if let Some(codec) = codec {
                     options.extend(["--codec", codec.as_str()]);
@@ -138,6 +153,20 @@ impl Holder {
             .map(drop),
             Base::Zram(device) => copy_content(image, &device.node()),
         }
+    }
+
+    /// Has all that it holds stored anew, denser. Seconds that it took.
+    ///
+    /// # Errors
+    /// It is not ours, or its codec has no denser form.
+    pub fn recompress(&self) -> Result<f64> {
+        let Base::Server(server) = &self.base else {
+            bail!("it takes no orders");
+        };
+        let since = Instant::now();
+        server.order(&["idle"])?;
+        server.order(&["recompress"])?;
+        Ok(since.elapsed().as_secs_f64())
     }
 
     /// What it takes, once all that compresses is compressed.

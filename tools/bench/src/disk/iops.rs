@@ -1,7 +1,8 @@
 //! Requests a second, of one client and of four, and memory held for one image of real files.
+//!
+//! All rounds of reads come before the first write: what is read is the image, as each disk holds it.
 
-use super::files;
-use super::holder::{Base, Holder, Memory};
+use super::holder::{Holder, Memory};
 use anyhow::Result;
 use coldpress_harness::figures::median;
 use coldpress_harness::progress::Progress;
@@ -29,8 +30,10 @@ pub struct Loaded {
     pub name: String,
     /// With the image on it, before the first run.
     pub memory: Memory,
-    /// The same, after an order to recompress, where the codec knows one.
+    /// The same after it was recompressed, if it was.
     pub recompressed: Option<Memory>,
+    /// Seconds that this took.
+    pub recompression_seconds: Option<f64>,
     /// By kind and load.
     pub runs: [[Vec<Run>; LOADS.len()]; KINDS.len()],
 }
@@ -43,30 +46,16 @@ impl Loaded {
     }
 }
 
-/// Loads all disks with an image of real files, and has them answer in turn.
+/// Loads all disks with an image, recompresses those that are to be, and has them answer in turn.
 pub fn measure(
     holders: &[Holder],
-    dir: &Path,
-    bytes: u64,
+    image: &Path,
     (rounds, seconds): (u64, u64),
 ) -> Result<Vec<Loaded>> {
-    let progress = Progress::begin("an ext4 image of files of this machine");
-    let image = files::image(dir, bytes)?;
-    progress.finish("done");
-    let mut all = Vec::new();
-    for holder in holders {
-        let progress = Progress::begin(format!("{}: loading", holder.kind.name()));
-        holder.load(&image)?;
-        all.push(Loaded {
-            name: holder.kind.name(),
-            memory: holder.memory()?,
-            recompressed: None,
-            runs: Default::default(),
-        });
-        progress.finish("done");
-    }
-    for round in 1..=rounds {
-        for (kind, name) in KINDS.iter().enumerate() {
+    let loaded = holders.iter().map(|holder| load(holder, image));
+    let mut all = loaded.collect::<Result<Vec<_>>>()?;
+    for (kind, name) in KINDS.iter().enumerate() {
+        for round in 1..=rounds {
             for (load, (clients, depth)) in LOADS.iter().enumerate() {
                 let what = format!("round {round}: {name}, {clients} × {depth}");
                 let mut progress = Progress::begin(what);
@@ -79,26 +68,26 @@ pub fn measure(
             }
         }
     }
-    for (loaded, holder) in all.iter_mut().zip(holders) {
-        loaded.recompressed = recompressed(holder, &image)?;
-    }
     Ok(all)
 }
 
-/// What a disk of ours takes with the image on it again, stored anew; none where its codec knows no denser form.
-fn recompressed(holder: &Holder, image: &Path) -> Result<Option<Memory>> {
-    let Base::Server(server) = &holder.base else {
-        return Ok(None);
-    };
-    if !holder.kind.is_ours() {
-        return Ok(None);
-    }
+/// Puts the image onto a disk, and recompresses it if it is to be.
+fn load(holder: &Holder, image: &Path) -> Result<Loaded> {
+    let progress = Progress::begin(format!("{}: loading", holder.kind.name()));
     holder.load(image)?;
-    server.order(&["idle"])?;
-    match server.order(&["recompress"]) {
-        Ok(_) => holder.memory().map(Some),
-        Err(_) => Ok(None),
+    let mut loaded = Loaded {
+        name: holder.kind.name(),
+        memory: holder.memory()?,
+        recompressed: None,
+        recompression_seconds: None,
+        runs: Default::default(),
+    };
+    if holder.kind.is_recompressed() {
+        loaded.recompression_seconds = Some(holder.recompress()?);
+        loaded.recompressed = Some(holder.memory()?);
     }
+    progress.finish("done");
+    Ok(loaded)
 }
 
 fn run(holder: &Holder, kind: &str, (clients, depth): (u64, u64), seconds: u64) -> Result<Run> {

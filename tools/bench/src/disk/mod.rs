@@ -23,6 +23,7 @@ mod report;
 use crate::machine::Machine;
 use anyhow::{Context, Result};
 use coldpress_harness::install::{self, program};
+use coldpress_harness::progress::Progress;
 use coldpress_harness::{output, workspace};
 use coldpress_programs::disk::fio::FIO;
 use coldpress_programs::disk::server::NBDKIT;
@@ -50,6 +51,9 @@ pub struct Options {
     /// With --iops: how often each disk has its turn
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
+    /// With --iops: a directory whose files the image is made of [default: /usr]
+    #[arg(long, value_name = "DIRECTORY", requires = "iops")]
+    files: Option<PathBuf>,
     /// With --iops: seconds of each turn
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
@@ -100,6 +104,7 @@ fn ageing(options: &Options, coldpress: &Path, dir: &Path, machine: &Machine) ->
     let ours = StorageKind::ALL.map(|storage| Kind::Ours {
         codec: Some(codec.to_owned()),
         storage: Some(storage.name()),
+        recompressed: false,
     });
     let others = [
         Kind::Zram("lz4"),
@@ -130,37 +135,58 @@ fn ageing(options: &Options, coldpress: &Path, dir: &Path, machine: &Machine) ->
     Ok(())
 }
 
+/// Whether a disk of this codec can be recompressed; none is the default one, press.
+fn has_denser_form(codec: Option<&str>) -> bool {
+    codec.is_none_or(|name| name == "press" || name == "zstd" || name.starts_with("zstd:"))
+}
+
 fn requests(options: &Options, coldpress: &Path, dir: &Path, machine: &Machine) -> Result<()> {
     let codecs = match options.codecs.is_empty() {
         true => vec![None, Some("zstd:1".to_owned())],
         false => options.codecs.iter().cloned().map(Some).collect(),
     };
-    let ours = codecs.into_iter().map(|codec| Kind::Ours {
-        codec,
-        storage: None,
+    let ours = codecs.into_iter().flat_map(|codec| {
+        let once_more = has_denser_form(codec.as_deref()).then_some(true);
+        let codecs = std::iter::once(false).chain(once_more);
+        codecs.map(move |recompressed| Kind::Ours {
+            codec: codec.clone(),
+            storage: None,
+            recompressed,
+        })
     });
     let others = [Kind::NbdkitZstd, Kind::Zram("lz4"), Kind::File];
     let kinds: Vec<Kind> = ours.chain(others).collect();
     let bytes = options.mib.unwrap_or(1024) << 20;
     let holders = start(&kinds, coldpress, dir, bytes)?;
+    let from = options.files.as_deref().unwrap_or(Path::new(files::FROM));
+    let progress = Progress::begin(format!("an ext4 image of files below {}", from.display()));
+    let image = files::image(from, dir, bytes)?;
+    progress.finish("done");
     let turns = (options.rounds, options.seconds);
-    let all = iops::measure(&holders, dir, bytes, turns)?;
+    let all = iops::measure(&holders, &image, turns)?;
     println!("\n{}", report::iops(&all));
-    if let Some(table) = report::ratios(&all, &Kind::NbdkitZstd.name()) {
+    let base = Kind::NbdkitZstd.name();
+    let tables = [
+        report::ratios(&all, &base),
+        report::p99_ratios(&all, &base),
+        Some(report::held(&all)),
+    ];
+    for table in tables.into_iter().flatten() {
         println!("{table}");
     }
-    println!("{}", report::held(&all));
     println!(
-        "\nrequests of 4 KiB, clients × requests under way; medians of {} turns of {} s. CPU: of the server, for a \
-         request of the last load. Memory: an ext4 image of {} MiB with files of this machine, before the requests; \
-         zram's own count leaves its table out. {machine}",
+        "\nrequests of 4 KiB, clients × requests under way; medians of {} turns of {} s, all reads before the first \
+         write. CPU: of the server, for a request of the last load. Memory: an ext4 image of {} MiB with files below \
+         {}, before the requests; zram's own count leaves its table out. {machine}",
         options.rounds,
         options.seconds,
-        bytes >> 20
+        bytes >> 20,
+        from.display()
     );
     if let Some(path) = &options.json {
         let told = json!({
-            "disk_bytes": bytes, "disks": report::iops_json(&all), "machine": machine.json(),
+            "disk_bytes": bytes, "files": from, "disks": report::iops_json(&all),
+            "machine": machine.json(),
         });
         output::json(path, &told)?;
     }

@@ -2,7 +2,7 @@
 
 use super::ageing::{Aged, PHASES, Phase};
 use super::holder::Memory;
-use super::iops::{KINDS, LOADS, Loaded};
+use super::iops::{KINDS, LOADS, Loaded, Run};
 use coldpress_harness::figures::median;
 use coldpress_harness::text::{Table, mib, thousands, time};
 use serde_json::{Value, json};
@@ -78,8 +78,30 @@ pub fn iops(all: &[Loaded]) -> Table {
 
 /// How many times the requests a second of `base` each other has.
 pub fn ratios(all: &[Loaded], base: &str) -> Option<Table> {
+    against(all, base, "IOPS ×", |of, base| {
+        of(&|run| run.iops) / base(&|run| run.iops).max(1.0)
+    })
+}
+
+/// How many times the p99 of each other is in that of `base`: more is better, as for requests a second.
+pub fn p99_ratios(all: &[Loaded], base: &str) -> Option<Table> {
+    against(all, base, "p99 ÷", |of, base| {
+        base(&|run| run.p99_ns) / of(&|run| run.p99_ns).max(1.0)
+    })
+}
+
+/// The median of a figure of a run.
+type Medians<'a> = &'a dyn Fn(&dyn Fn(&Run) -> f64) -> f64;
+
+/// Holds all others against `base`, for each kind and load.
+fn against(
+    all: &[Loaded],
+    base: &str,
+    what: &str,
+    ratio: impl Fn(Medians<'_>, Medians<'_>) -> f64,
+) -> Option<Table> {
     let base = all.iter().find(|loaded| loaded.name == base)?;
-    let mut headings = vec![format!("× {}", base.name)];
+    let mut headings = vec![format!("{what} {}", base.name)];
     for kind in KINDS {
         let loads = LOADS.iter();
         headings.extend(loads.map(|(clients, depth)| format!("{kind} {clients}×{depth}")));
@@ -90,8 +112,9 @@ pub fn ratios(all: &[Loaded], base: &str) -> Option<Table> {
         let mut cells = vec![loaded.name.clone()];
         for kind in 0..KINDS.len() {
             let ratio = |load| {
-                let of = |loaded: &Loaded| loaded.median(kind, load, |run| run.iops);
-                of(loaded) / of(base).max(1.0)
+                ratio(&|figure| loaded.median(kind, load, figure), &|figure| {
+                    base.median(kind, load, figure)
+                })
             };
             cells.extend((0..LOADS.len()).map(|load| format!("{:.2}", ratio(load))));
         }
@@ -102,7 +125,7 @@ pub fn ratios(all: &[Loaded], base: &str) -> Option<Table> {
 
 /// What the image takes.
 pub fn held(all: &[Loaded]) -> Table {
-    let mut table = Table::new(&["disk", "told", "process", "recompressed", "process"]);
+    let mut table = Table::new(&["disk", "told", "process", "recompressed", "process", "s"]);
     for loaded in all {
         let after = loaded.recompressed.unwrap_or_default();
         table.row(&[
@@ -111,6 +134,9 @@ pub fn held(all: &[Loaded]) -> Table {
             memory(loaded.memory.resident),
             memory(after.told),
             memory(after.resident),
+            loaded
+                .recompression_seconds
+                .map_or("–".to_owned(), |seconds| format!("{seconds:.0}")),
         ]);
     }
     table
@@ -159,7 +185,8 @@ pub fn iops_json(all: &[Loaded]) -> Value {
         }
         json!({
             "disk": loaded.name, "memory": memory_json(loaded.memory),
-            "recompressed": loaded.recompressed.map(memory_json), "runs": runs,
+            "recompressed": loaded.recompressed.map(memory_json),
+            "recompression_seconds": loaded.recompression_seconds, "runs": runs,
         })
     });
     disks.collect()
@@ -168,12 +195,11 @@ pub fn iops_json(all: &[Loaded]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::iops::Run;
 
     fn loaded(name: &str, iops: f64) -> Loaded {
         let run = Run {
             iops,
-            p99_ns: 2000.0,
+            p99_ns: 600_000.0 / iops,
             cpu_ns: Some(500.0),
         };
         Loaded {
@@ -183,6 +209,7 @@ mod tests {
                 resident: None,
             },
             recompressed: None,
+            recompression_seconds: None,
             runs: std::array::from_fn(|_| std::array::from_fn(|_| vec![run, run])),
         }
     }
@@ -193,6 +220,8 @@ mod tests {
         let table = ratios(&all, "b").unwrap().to_string();
         assert!(table.contains("3.00") && !table.contains("1.00"), "{table}");
         assert!(ratios(&all, "c").is_none());
+        let table = p99_ratios(&all, "b").unwrap().to_string();
+        assert!(table.contains("3.00") && !table.contains("0.33"), "{table}");
         let table = iops(&all).to_string();
         assert!(
             table.contains("2.00 µs") && table.contains("500 ns"),

@@ -59,17 +59,30 @@ impl Done {
     }
 }
 
-/// Verifies both for so long each; 1 if something was wrong.
-pub fn run(time: Duration, seed: u64) -> Result<u8> {
+/// What is behind a disk that is verified.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// A file for what memory shall not hold.
+    Writeback,
+    /// A file that the disk is a cache of; the server is killed.
+    Backing,
+}
+
+/// Verifies both for so long each, or one of them; 1 if something was wrong.
+pub fn run(time: Duration, seed: u64, only: Option<Behind>) -> Result<u8> {
     install::packages(&[FIO])?;
     let coldpress = workspace::coldpress()?;
     let (dir, _guard) = workspace::temporary_dir("verify-disk")?;
-    let parts: [(&str, Part); 2] = [("--writeback", write_back), ("--backing, killed", backing)];
+    let parts: [(Behind, &str, Part); 2] = [
+        (Behind::Writeback, "--writeback", write_back),
+        (Behind::Backing, "--backing, killed", backing),
+    ];
     let mut table = Table::new(&[
         "disk", "rounds", "written", "verified", "kills", "s", "wrong",
     ]);
     let mut code = 0;
-    for (name, part) in parts {
+    let parts = parts.into_iter();
+    for (_, name, part) in parts.filter(|part| only.is_none_or(|only| only == part.0)) {
         let since = Instant::now();
         let mut done = Done::default();
         part(&coldpress, &dir, (since, time), seed, &mut done).context(name)?;
