@@ -187,6 +187,64 @@ impl Drop for Mount {
     }
 }
 
+/// A block device that takes more than it can store, and tells when it writes: a loop device over a file of holes, on a
+/// file system that is too small for it.
+struct Overcommitted {
+    device: String,
+    // Dropped behind the device.
+    _mount: Mount,
+}
+
+impl Overcommitted {
+    fn new(place: &Workplace) -> Option<Self> {
+        let mount = Mount::tmpfs(place, "8m")?;
+        let file = mount.0.join("holes");
+        File::create(&file).unwrap().set_len(256 * MIB).unwrap();
+        let mut losetup = Command::new("losetup");
+        let made = losetup.args(["--find", "--show"]).arg(&file).output();
+        match made.ok().filter(|made| made.status.success()) {
+            Some(made) => Some(Self {
+                device: String::from_utf8(made.stdout).unwrap().trim().to_owned(),
+                _mount: mount,
+            }),
+            None => {
+                skip::skipped("no loop device can be made");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Overcommitted {
+    fn drop(&mut self) {
+        let mut losetup = Command::new("losetup");
+        let _ = losetup.args(["--detach", &self.device]).status();
+    }
+}
+
+/// A write is in the page cache, and the device refuses it later: that is learnt before memory gives the pages up.
+#[test]
+fn an_error_that_comes_late_costs_no_page() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("written_back_late");
+    let Some(device) = Overcommitted::new(&place) else {
+        return;
+    };
+    let program = place.compile("written_back");
+    let managed = Managed::new(&place)
+        .budget("32M")
+        .within(240)
+        .option("--writeback", &device.device);
+    if let Some(statistics) = managed.survive(&program, ["6", "64", "2", "3000", "0"]) {
+        statistics.at_least("write_back_errors", 1);
+        statistics.at_least("write_backs", 500);
+        assert_eq!(statistics.get("failed_read_backs"), 0);
+        assert_eq!(statistics.get("read_back_errors"), 0);
+    }
+}
+
 /// A program that has filled its memory, and waits.
 struct Waiting {
     run: Child,
