@@ -14,6 +14,7 @@
 //! | `estimate` | whether `coldpress estimate` foretells what `coldpress run` then holds |
 //! | `victims` | refaults of the engine and of published policies, on traces of touched pages |
 //! | `watch` | a compiler that waits for files to change |
+//! | `wake` | the first request after a program has slept |
 //! | `disk` | the compressed RAM disk beside kernel zram, nbdkit and a plain file |
 //! | `stepwise`, `machine` | their programs, steered and watched from outside; what they ran on |
 //! | `run` | real programs: coldpress and kernel zram in turns, at the same memory |
@@ -44,6 +45,7 @@ mod run;
 pub mod security;
 mod stepwise;
 mod victims;
+mod wake;
 mod watch;
 mod zram;
 
@@ -72,6 +74,8 @@ pub enum Which {
     Estimate(estimate::Options),
     /// What a compiler holds that waits for files to change.
     Watch(watch::Options),
+    /// What the first request costs after a program has slept.
+    Wake(wake::Options),
     /// The compressed RAM disk beside kernel zram, nbdkit and a plain file.
     Disk(disk::Options),
     /// Refaults of the engine and of published policies, on traces of touched pages.
@@ -92,6 +96,7 @@ pub fn run(which: &Which) -> anyhow::Result<u8> {
         Which::Group(options) => group::run(options),
         Which::Estimate(options) => estimate::run(options),
         Which::Watch(options) => watch::run(options),
+        Which::Wake(options) => wake::run(options),
         Which::Disk(options) => disk::run(options),
         Which::Victims(options) => victims::run(options),
     }
