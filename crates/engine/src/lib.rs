@@ -108,6 +108,12 @@ pub const LEAF_PAGES: u32 = 64;
 /// Threads that can be workers of one engine.
 pub const MAX_WORKERS: usize = 256;
 
+/// Workers, those with the lowest ids, that can restore neighbours together.
+const RUN_WORKERS: u16 = 65;
+
+/// Targets: one for each worker, and one for each page of a run of those that restore runs.
+const TARGETS: usize = MAX_WORKERS + RUN_WORKERS as usize * compression::restore::RUN_PAGES;
+
 /// Staging slots of one engine.
 pub const STAGING_SLOTS: usize = 1024;
 
@@ -161,7 +167,7 @@ pub struct Engine<H: Host, C: PageCodec, S: CompressedStorage> {
     /// Guards the packing of compressed storage; a leaf of the order, never held over a codec
     /// or a copy.
     storage: Lock<H::RawLock, S, { rank::LEAF }>,
-    targets: [Target; MAX_WORKERS],
+    targets: [Target; TARGETS],
     backlinks: [Backlink; STAGING_SLOTS],
     /// Objects that storage has allocated and that stand in no entry yet. Raised under the
     /// storage lock.
@@ -188,7 +194,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                     held: AtomicU64::new(0),
                     spare: AtomicPtr::new(core::ptr::null_mut()),
                 }
-            }; MAX_WORKERS],
+            }; TARGETS],
             backlinks: [const { Backlink::none() }; STAGING_SLOTS],
             unpublished: AtomicU32::new(0),
             counters: Counters::new(),
@@ -280,8 +286,11 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             self.queues.reset();
             self.storage.reset();
         }
+        // Only what has to be written is: most targets lie in memory that was never touched.
         for target in &self.targets {
-            target.cancelled.store(false, Relaxed);
+            if target.cancelled.load(Relaxed) {
+                target.cancelled.store(false, Relaxed);
+            }
         }
     }
 }

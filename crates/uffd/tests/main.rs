@@ -15,6 +15,7 @@ mod a_page_is_mapped_once_again;
 mod a_pipe_keeps_its_bytes;
 mod a_second_userfaultfd_does_not_hold_up_moves;
 mod copying_into_closed_memory;
+mod copying_neighbours_stops;
 mod copying_to_a_present_page;
 mod copying_wakes_who_waits;
 mod copying_where_nothing_is_registered;

@@ -22,7 +22,7 @@ pub mod kept;
 pub mod metadata;
 pub mod read_ahead;
 pub mod recode;
-mod restore;
+pub(crate) mod restore;
 pub mod stored;
 pub(crate) mod stub;
 pub(crate) mod track;

@@ -8,12 +8,13 @@
 //! ```text
 //!  faults at  p   p+d  p+2d          two equal steps: a stream, 2 pages are restored ahead
 //!                       ├─▶ p+3d p+4d
-//!             next at             p+5d ├─▶ 4 pages, then 8, then 16
+//!             next at             p+5d ├─▶ 4 pages, then 8, then 16, then 32
 //! ```
 //!
 //! The page behind what was restored is left away, and is the evidence: who goes on like that faults there
 //! next, and the window doubles. Who does not begins a new stream; there are no accessed bits, and none are
-//! needed. A stream ends where nothing is remembered, and at the end of its segment.
+//! needed. Neighbours (a step of one page, in either direction) are restored together (`restore/run.rs`). A stream ends
+//! where nothing is remembered, and at the end of its segment.
 //!
 //! Who faults at random takes no two equal steps. Who takes a few, over and over, at random places
 //! would have pages restored that it does not want; so a set of streams counts how many began in vain,
@@ -25,6 +26,7 @@
 //! which is then found again. Nothing but speed rests on it.
 
 use crate::compression::fault::FaultOutcome;
+use crate::compression::restore::{RUN_PAGES, stretch};
 use crate::compression::worker::Worker;
 use crate::figures::counters::add;
 use crate::machine::host::Host;
@@ -36,7 +38,7 @@ use coldpress_storage::CompressedStorage;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The most pages that are restored ahead of one touch.
-pub(crate) const MOST: u64 = 16;
+pub(crate) const MOST: u64 = 32;
 /// The longest step of a stream, in pages.
 const LONGEST_STEP: i64 = 32;
 /// Equal steps that make a stream, before any began in vain; and how many more it may come to take.
@@ -217,6 +219,17 @@ fn page_number(segment: SegmentId, index: i64) -> i64 {
     i64::from(segment) * i64::from(SEGMENT_PAGES) + index
 }
 
+/// How many pages can be restored together from page `next` of a segment on, in steps of `step`, of so many that are
+/// wanted.
+fn neighbours(next: i64, step: i64, wanted: u32) -> u32 {
+    let to_the_end = match step {
+        1 => i64::from(SEGMENT_PAGES) - next,
+        -1 => next + 1,
+        _ => 1,
+    };
+    wanted.min(RUN_PAGES as u32).min(to_the_end as u32)
+}
+
 /// What became of a page that nobody has asked for yet.
 enum Ahead {
     Restored,
@@ -263,7 +276,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         })
     }
 
-    /// Restores what is expected, for as long as `goes_on` says (asked before each page). How many.
+    /// Restores what is expected, for as long as `goes_on` says (asked before each page, or before so many that are
+    /// restored together). How many.
     ///
     /// Only pages that lie in storage or are markers are restored, never one that is being taken out,
     /// compressed or restored.
@@ -272,7 +286,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         host: &H,
         worker: &mut Worker<C>,
         expected: Expected,
-        mut goes_on: impl FnMut() -> bool,
+        mut goes_on: impl FnMut(u32) -> bool,
     ) -> u32 {
         let Expected {
             thread,
@@ -290,12 +304,31 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             match self.entry(segment, place.1) {
                 Entry::Page(_) | Entry::Request(_) | Entry::Temporary(_) => {}
                 _ if restored == wanted => break,
-                _ if !self.streams.stands(thread, stream) || !goes_on() => break,
-                _ => match self.restore_ahead(host, worker, place) {
-                    Ahead::Restored => restored += 1,
-                    Ahead::PassedOver => {}
-                    Ahead::End => break,
-                },
+                _ if !self.streams.stands(thread, stream) => break,
+                _ => {
+                    let together = match worker.restores_runs() {
+                        true => neighbours(next, stream.step, wanted - restored),
+                        false => 1,
+                    };
+                    if !goes_on(together) {
+                        break;
+                    }
+                    if together > 1 {
+                        let first = next.min(next + (i64::from(together) - 1) * stream.step);
+                        let first = (segment, first as u32);
+                        let done = self.restore_run(host, worker, first, stretch(0, together));
+                        restored += done;
+                        if done > 0 {
+                            // What is in place now is passed over.
+                            continue;
+                        }
+                    }
+                    match self.restore_ahead(host, worker, place) {
+                        Ahead::Restored => restored += 1,
+                        Ahead::PassedOver => {}
+                        Ahead::End => break,
+                    }
+                }
             }
             last = next;
         }
@@ -362,7 +395,7 @@ mod tests {
         let mut table = Table::new();
         for step in [1, -1, 3, -7, LONGEST_STEP] {
             let windows: [u64; 8] = table.walk(1 << 20, step);
-            assert_eq!(windows, [0, 0, 2, 4, 8, 16, 16, 16], "step {step}");
+            assert_eq!(windows, [0, 0, 2, 4, 8, 16, 32, 32], "step {step}");
         }
         assert_eq!(table.walk(9000, LONGEST_STEP + 1), [0; 8]);
     }
@@ -418,7 +451,7 @@ mod tests {
             ahead += (at..at + 3).map(|page| table.fault(page)).sum::<u64>();
         }
         assert!(ahead <= 20, "{ahead} pages for nothing");
-        let windows: [u64; 12] = table.walk(1 << 24, 1);
-        assert_eq!(windows[11], MOST, "who goes on is believed");
+        let windows: [u64; 13] = table.walk(1 << 24, 1);
+        assert_eq!(windows[12], MOST, "who goes on is believed");
     }
 }

@@ -435,8 +435,8 @@ tunables! {
     second_chances: u64 = 0, "coldpress.page-scanner.second-chances",
         "times, 0 to 15", |value| *value <= crate::pages::patience::MOST as u64, Running,
         "For hosts that see no accesses: how many second chances a page can gain. A page that refaults sooner than others are evicted is passed over once when its turn comes, and more often if that repeats. 0: never. The Linux pager sets 15.";
-    read_ahead_pages: u64 = 16, "coldpress.page-scanner.read-ahead",
-        "pages, 0 to 16", |value| *value <= crate::compression::read_ahead::MOST, Running,
+    read_ahead_pages: u64 = 32, "coldpress.page-scanner.read-ahead",
+        "pages, 0 to 32", |value| *value <= crate::compression::read_ahead::MOST, Running,
         "For hosts that read ahead: the most pages restored ahead of a thread whose faults go through memory in even steps. 0: none.";
     read_ahead_first: bool = false, "coldpress.page-scanner.read-ahead-first",
         "true or false", |_| true, Running,

@@ -121,6 +121,17 @@ pub unsafe trait Host: ChunkSource + Sync {
     /// Puts `content` in place of a missing page and wakes who waits. In a stable section.
     fn install(&self, segment: SegmentId, index: PageIndex, content: &Page) -> Installed;
 
+    /// Puts `content` in place of missing neighbours from `index` on, in order, until one does not go. How many are in
+    /// place: who waits for them is awake. Of the next one nothing is said: it is installed alone. In a stable section,
+    /// by hosts that have such.
+    fn install_run(&self, segment: SegmentId, index: PageIndex, content: &[Page]) -> u32 {
+        let pages = (index..).zip(content);
+        let done = |&(index, page): &(PageIndex, &Page)| {
+            self.install(segment, index, page) == Installed::Done
+        };
+        pages.take_while(done).count() as u32
+    }
+
     /// The same for a copy of the page in `slot`, which is being compressed. Never answers
     /// [`Installed::NoFrame`]: a host that can run out of frames has reserved one when it took the
     /// page (RFC-0219: "pre-allocated at the start of a compression run").

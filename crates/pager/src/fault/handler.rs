@@ -264,7 +264,8 @@ impl<O: Os> Pager<O> {
         state.waited(answered.saturating_sub(read));
         if let Some(expected) = expected {
             let engine = &self.engine;
-            engine.read_ahead(self, worker, expected, || self.may_read_ahead());
+            let goes_on = |pages| self.may_read_ahead(pages) && !self.is_waited_for();
+            engine.read_ahead(self, worker, expected, goes_on);
         }
         if let Some(place) = zero {
             self.note_zero_fault(place);
@@ -320,19 +321,25 @@ impl Answer {
 const FIRST_NS: u64 = 50_000;
 
 impl<O: Os> Pager<O> {
-    /// Whether a page that nobody waits for may be restored now; counts it, as if it were. Not while anybody
-    /// does wait: for a fault or an event that is still to be read, for memory, or for a fork.
-    fn may_read_ahead(&self) -> bool {
+    /// Whether pages that nobody waits for may be restored now; counts them, as if they were. Not while anybody waits
+    /// for memory, or for a fork.
+    fn may_read_ahead(&self, pages: u32) -> bool {
         let config = self.config();
         let pressure = &self.pressure;
-        let goes_on = self.deferred.is_empty()
-            && self.fork.hold.load(Relaxed) == 0
+        let after = pressure.estimate() + u64::from(pages) * PAGE_SIZE as u64;
+        let goes_on = self.fork.hold.load(Relaxed) == 0
             && self.fork.pause.load(Relaxed) == 0
             && !pressure.machine_is_short.load(Relaxed)
-            && !Watermarks::in_force(&config).waits(pressure.estimate(), &config)
-            && self.host.uffd.get().is_some_and(|uffd| !uffd.wait(Some(0)));
-        pressure.restored.fetch_add(u64::from(goes_on), Relaxed);
+            && !Watermarks::in_force(&config).waits(after, &config);
+        if goes_on {
+            pressure.restored.fetch_add(pages.into(), Relaxed);
+        }
         goes_on
+    }
+
+    /// Whether anybody waits for a fault or an event that is still to be answered.
+    fn is_waited_for(&self) -> bool {
+        !self.deferred.is_empty() || self.host.uffd.get().is_none_or(|uffd| uffd.wait(Some(0)))
     }
 
     /// Answers a fault.
@@ -358,7 +365,7 @@ impl<O: Os> Pager<O> {
         let first =
             |expected: &mut Expected| engine.tunables().read_ahead_first() && expected.is_proven();
         if let Some(expected) = expected.take_if(first) {
-            let in_time = || O::now_ns() - started < FIRST_NS && self.may_read_ahead();
+            let in_time = |pages| O::now_ns() - started < FIRST_NS && self.may_read_ahead(pages);
             engine.read_ahead(self, worker, expected, in_time);
         }
         let outcome = engine.fault(self, worker, segment, index, fault.write);

@@ -690,6 +690,15 @@ unsafe impl<O: Os> Host for Pager<O> {
         self.host.installed(result, at)
     }
 
+    fn install_run(&self, segment: SegmentId, index: PageIndex, content: &[Page]) -> u32 {
+        let start = self.host.windows.get(segment).address(index);
+        let from = content.as_ptr().cast();
+        // SAFETY: spare pages beside each other, readable and ours.
+        let result = unsafe { self.host.uffd().copy(start, from, size_of_val(content)) };
+        // Why it stopped is found out when the next page is installed alone.
+        result.map_or(0, |done| (done / PAGE_SIZE) as u32)
+    }
+
     fn install_zero(&self, segment: SegmentId, index: PageIndex, written: bool) -> Installed {
         let installed = if written {
             // A zero page mapping would fault once more on the write.

@@ -527,11 +527,26 @@ impl Userfaults for Uffd {
     }
 
     unsafe fn copy(&self, to: usize, from: *const u8, len: usize) -> Result<usize, Errno> {
-        assert_eq!(len, PAGE_SIZE);
+        assert!(len > 0 && len.is_multiple_of(PAGE_SIZE));
         act(What::Install, to, 0);
-        // SAFETY: a page that the caller can read, as it promises.
-        let content = Box::new(unsafe { *from.cast::<Page>() });
-        self.fill(to, Content::Page(content))
+        let range = AddressRange::new(to, len);
+        if len > PAGE_SIZE
+            && self.child().is_none()
+            && !kernel::kernel().space.is_one_mapping(range)
+        {
+            return Err(Errno::NOENT);
+        }
+        for done in (0..len).step_by(PAGE_SIZE) {
+            // SAFETY: pages that the caller can read, as it promises.
+            let content = Box::new(unsafe { *from.byte_add(done).cast::<Page>() });
+            match self.fill(to + done, Content::Page(content)) {
+                Ok(_) => {}
+                Err(errno) if done == 0 => return Err(errno),
+                // It says how far it came; the next call says why.
+                Err(_) => return Ok(done),
+            }
+        }
+        Ok(len)
     }
 
     fn zero(&self, range: AddressRange) -> Result<usize, Errno> {

@@ -9,6 +9,7 @@ use crate::pages::entry::Entry;
 use crate::pages::page::PAGER_BACKED;
 use crate::pages::page_list::PageList;
 use crate::pages::patience::Returning;
+use crate::pages::queues::LockedQueues;
 use crate::pages::queues::standing::Queue;
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
@@ -103,11 +104,23 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             queues.forget_away();
             return None;
         }
+        self.record_in(&mut queues, list, (segment, index), returning(source), into)
+    }
+
+    /// The same for a page that is certainly in place, under the queue lock.
+    pub(super) fn record_in(
+        &self,
+        queues: &mut LockedQueues<'_, H::RawLock>,
+        list: &PageList<'_, H>,
+        (segment, index): Place,
+        returning: Option<Returning>,
+        into: Into,
+    ) -> Option<u32> {
         let record = queues.bring_back()?;
         let page = self.queues.record(record);
         page.set_backlink(segment, index);
         page.set_mark(PAGER_BACKED, list.is_pager_backed());
-        if let Some(returning) = returning(source) {
+        if let Some(returning) = returning {
             let most = self.tunables.second_chances() as u8;
             page.set_patience(returning.patience(queues.turnover_ns(), most));
         }

@@ -18,19 +18,23 @@
 //!   where the host refuses to install for a reason that it cannot name.
 
 mod commit;
+mod run;
 
+pub use run::RUN_PAGES;
+pub(crate) use run::stretch;
+
+use crate::Engine;
 use crate::compression::drivers::{self, Committed, Into, Source};
 use crate::compression::fault::FaultOutcome;
 use crate::compression::stored::{Header, milliseconds_since, residency_bucket, stored_at};
 use crate::compression::stub::may_be_stub;
-use crate::compression::worker::{Worker, Workspace};
+use crate::compression::worker::{Room, Worker, Workspace};
 use crate::figures::counters::{add, sub};
 use crate::machine::host::{Host, StagingSlot};
 use crate::machine::memory::Place;
 use crate::pages::entry::Entry;
 use crate::pages::page_list::PageList;
 use crate::pages::patience::Returning;
-use crate::{Engine, PageIndex, SegmentId};
 use coldpress_codec::{Page, PageCodec, checksum, same_filled};
 use coldpress_storage::{CompressedStorage, Reference, prefetch};
 use core::sync::atomic::Ordering::Relaxed;
@@ -87,19 +91,33 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
         self.request(worker, &list, place, entry);
         drop(list);
-        let (outcome, decoded) = self.decode(host, worker, entry, touched);
+        let ns = &mut worker.decompression_ns;
+        let (outcome, decoded) = self.decode(host, worker.workspace.room(), ns, entry, touched);
         let source = match decoded {
             Ok(returning) => Source::Restored(&worker.workspace.spare, entry, returning),
             Err(_) => Source::Damaged,
         };
         let committed = drivers::commit(self, host, worker.id, source, Into::Newest);
+        self.conclude(host, worker.id, place, entry, (outcome, decoded), committed)
+    }
+
+    /// The end of a restore: what `entry` held is freed, and threads that look at the wrong place are woken.
+    fn conclude(
+        &self,
+        host: &H,
+        target: u16,
+        place: Place,
+        entry: Entry,
+        (outcome, decoded): (FaultOutcome, Result<Option<Returning>, Damage>),
+        committed: Committed,
+    ) -> Option<FaultOutcome> {
         match (committed, decoded) {
             // The entry holds again what it held.
             (Committed::NoFrame, _) => {}
             (_, Err(Damage::Place)) => self.give_up_stored(),
             _ => self.settle(host, entry, committed == Committed::Done),
         }
-        self.answer(host, worker.id, place, outcome, committed)
+        self.answer(host, target, place, outcome, committed)
     }
 
     /// Decompresses what `reference`, which the entry at `place` holds, names into the spare page, and leaves it
@@ -116,7 +134,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let entry = Entry::Compressed(reference);
         self.request(worker, &list, place, entry);
         drop(list);
-        let (_, decoded) = self.decode(host, worker, entry, false);
+        let ns = &mut worker.decompression_ns;
+        let (_, decoded) = self.decode(host, worker.workspace.room(), ns, entry, false);
         let source = match decoded {
             Ok(_) => Source::Stored(entry),
             Err(_) => Source::Damaged,
@@ -178,25 +197,26 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         Some(answer)
     }
 
-    /// Writes what `entry` holds into the spare page, and says what of its past goes into its new
-    /// record.
+    /// Writes what `entry` holds into the page of `room`, and says what of its past goes into its new
+    /// record. `ns`: the time that the worker has spent decompressing.
     fn decode(
         &self,
         host: &H,
-        worker: &mut Worker<C>,
+        room: Room<'_, C>,
+        ns: &mut u64,
         entry: Entry,
         touched: bool,
     ) -> (FaultOutcome, Result<Option<Returning>, Damage>) {
         match entry {
             Entry::Compressed(reference) => {
                 let started = host.now_ns();
-                let header = self.load(host, worker.workspace, reference);
+                let header = self.load_into(host, room, reference);
                 let now_ns = host.now_ns();
-                let ns = now_ns.saturating_sub(started);
+                let took_ns = now_ns.saturating_sub(started);
                 // What waited for a device is no decompression; the host knows how long that took.
                 if !may_be_stub(reference) {
-                    self.counters.decompressed(ns);
-                    worker.decompression_ns += ns;
+                    self.counters.decompressed(took_ns);
+                    *ns += took_ns;
                 }
                 let returning = header.map(|header| {
                     Some(Returning {
@@ -208,11 +228,11 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 (FaultOutcome::Decompressed, returning)
             }
             Entry::SameFilled(word) => {
-                same_filled::fill(&mut worker.workspace.spare, word);
+                same_filled::fill(room.page, word);
                 (FaultOutcome::SameFilled, Ok(None))
             }
             _ => {
-                worker.workspace.spare.fill(0);
+                room.page.fill(0);
                 (FaultOutcome::SameFilled, Ok(None))
             }
         }
@@ -227,19 +247,25 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         place: Place,
         held: Entry,
     ) {
-        let target = &self.targets[worker.id as usize];
-        target.held.store(held.encode(), Relaxed);
         let spare = (&raw const worker.workspace.spare).cast_mut();
-        target.spare.store(spare, Relaxed);
-        self.aim(worker, place.0, place.1);
-        list.set(place.1, Entry::Request(worker.id));
+        self.request_into(worker.id, spare, list, place, held);
     }
 
-    /// Names what `worker` is about to restore. Under the VMO's lock, before the entry says so.
-    pub(crate) fn aim(&self, worker: &Worker<C>, segment: SegmentId, index: PageIndex) {
-        let target = &self.targets[worker.id as usize];
-        target.place.set((segment, index));
+    /// The same for a target that has a spare page of its own.
+    fn request_into(
+        &self,
+        id: u16,
+        spare: *mut Page,
+        list: &PageList<'_, H>,
+        place: Place,
+        held: Entry,
+    ) {
+        let target = &self.targets[id as usize];
+        target.held.store(held.encode(), Relaxed);
+        target.spare.store(spare, Relaxed);
+        target.place.set(place);
         target.cancelled.store(false, Relaxed);
+        list.set(place.1, Entry::Request(id));
     }
 
     /// Decompresses what `reference` names into the spare page, and gives its header. An error: it is not what was
@@ -250,11 +276,21 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         workspace: &mut Workspace<C>,
         reference: Reference,
     ) -> Result<Header, Damage> {
-        let Workspace {
-            spare,
+        self.load_into(host, workspace.room(), reference)
+    }
+
+    /// The same, into the page of `room`.
+    fn load_into(
+        &self,
+        host: &H,
+        room: Room<'_, C>,
+        reference: Reference,
+    ) -> Result<Header, Damage> {
+        let Room {
+            page: spare,
             gather,
             scratch,
-        } = workspace;
+        } = room;
         // SAFETY: I1: the reference stays allocated while a request or the fork's stillness
         // protects it; its bytes are written once, before any entry names it.
         let bytes = unsafe { coldpress_storage::data(host.frames(), reference, gather) };
