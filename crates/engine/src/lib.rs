@@ -87,7 +87,7 @@ pub use pages::tables::Growth;
 
 use coldpress_codec::{Page, PageCodec};
 use coldpress_storage::CompressedStorage;
-use compression::read_ahead;
+use compression::{read_ahead, wake};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 use lock::{HeldRanks, Lock, rank};
 use pages::queues::PageQueues;
@@ -177,6 +177,8 @@ pub struct Engine<H: Host, C: PageCodec, S: CompressedStorage> {
     tunables: tunables::Cells,
     /// Where faults are expected; words by themselves, none guarded by a lock.
     streams: read_ahead::Streams,
+    /// When programs woke; words by themselves, none guarded by a lock.
+    bursts: wake::Bursts,
 }
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
@@ -200,6 +202,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             counters: Counters::new(),
             tunables: tunables::Cells::new(),
             streams: read_ahead::Streams::new(),
+            bursts: wake::Bursts::new(),
         }
     }
 

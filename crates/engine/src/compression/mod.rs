@@ -3,7 +3,7 @@
 //! | concept | file |
 //! |---|---|
 //! | out: cold pages are taken and compressed | [`compress`] |
-//! | back: content is restored | `restore`, for a touch [`fault`], ahead of one `read_ahead` |
+//! | back: content is restored | `restore`, for a touch [`fault`], ahead of one `read_ahead`, on waking `wake` |
 //! | the two ways to change memory and page list together | `drivers` |
 //! | pages begin and end without content | `track` |
 //! | the program changes its address space | [`change`], [`fork`] |
@@ -28,5 +28,6 @@ pub(crate) mod stub;
 pub(crate) mod track;
 pub mod trigger;
 pub mod tunables;
+pub(crate) mod wake;
 pub mod worker;
 pub mod write_back;

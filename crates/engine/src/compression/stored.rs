@@ -93,6 +93,11 @@ pub(crate) fn milliseconds_since(stored: u32, now_ns: u64) -> u32 {
     (time(now_ns).wrapping_sub(stored) & TIME) * UNIT_MS
 }
 
+/// Whether a time of a header is another or later, of times that lie less than half a round of the clock apart.
+pub(crate) fn is_since(stored: u32, start: u32) -> bool {
+    stored.wrapping_sub(start) & TIME < TIME / 2
+}
+
 /// When the object was stored, or `None` where it is damaged.
 ///
 /// # Safety
@@ -148,6 +153,12 @@ mod tests {
         assert_eq!(header(true).record(&7u32.to_le_bytes()), Some(7));
         assert_eq!(header(true).record(&7u64.to_le_bytes()), None);
         assert_eq!(header(false).record(&7u32.to_le_bytes()), None);
+    }
+
+    #[test]
+    fn times_are_compared_around_the_end_of_the_clock() {
+        assert!(is_since(5, 5) && is_since(6, 5) && !is_since(5, 6));
+        assert!(is_since(3, TIME - 3) && !is_since(TIME - 3, 3));
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod read_ahead;
 mod recode;
 mod stress;
 mod triggers;
+mod wake;
 mod write_back;
 mod zircon_evictor;
 mod zircon_queues;

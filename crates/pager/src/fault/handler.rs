@@ -362,6 +362,10 @@ impl<O: Os> Pager<O> {
         let index = self.host.windows.get(segment).index_of(fault.address);
         let engine = &self.engine;
         let mut expected = engine.touched(fault.thread, (segment, index));
+        if expected.is_none() {
+            let room = |pages| self.may_read_ahead(pages);
+            engine.restore_set_around(self, worker, (segment, index), room);
+        }
         let first =
             |expected: &mut Expected| engine.tunables().read_ahead_first() && expected.is_proven();
         if let Some(expected) = expected.take_if(first) {

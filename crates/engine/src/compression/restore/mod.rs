@@ -219,6 +219,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                     *ns += took_ns;
                 }
                 let returning = header.map(|header| {
+                    if touched {
+                        self.bursts.touched(header.stored, now_ns);
+                    }
                     Some(Returning {
                         patience: header.patience,
                         away_ms: milliseconds_since(header.stored, now_ns),
