@@ -80,6 +80,10 @@ impl Bursts {
     /// A page was touched that was stored at this time.
     pub(crate) fn touched(&self, stored: u32, now_ns: u64) {
         let now_ms = now_ns / 1_000_000;
+        if self.is_burst.load(Relaxed) && self.last_ms.load(Relaxed) == now_ms {
+            // It goes on: handlers share these words, and need not write them at each fault.
+            return;
+        }
         let forgotten = now_ms.saturating_sub(self.last_ms.swap(now_ms, Relaxed)) / FORGOTTEN_MS;
         let level = u64::from(self.level.load(Relaxed)).saturating_sub(forgotten) as u32;
         self.level.store((level + 1).min(BURST), Relaxed);
