@@ -89,7 +89,7 @@ pub struct Worker<C: PageCodec + 'static> {
 }
 
 impl<C: PageCodec> Worker<C> {
-    /// Worker number `id` (below [`MAX_WORKERS`](crate::MAX_WORKERS), no two alike in one
+    /// Worker number `id` (below [`MAX_WORKERS`], no two alike in one
     /// engine), with memory that never leaves.
     pub fn new(id: u16, workspace: &'static mut Workspace<C>) -> Self {
         assert!((id as usize) < crate::MAX_WORKERS);
