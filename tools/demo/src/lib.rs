@@ -1,6 +1,6 @@
 //! `cargo xtask demo`: redis holds the same data in less memory, and every byte of it is right.
 //!
-//! By default redis is left alone for a while ([`idle`]). With `--full`, it holds a gigabyte under a budget while it is
+//! By default redis is left alone for a while (`idle.rs`). With `--full`, it holds a gigabyte under a budget while it is
 //! used:
 //!
 //! 1. A native redis is filled with JSON values and read back, while another client keeps writing
