@@ -48,6 +48,8 @@ pub const PAGES: u64 = REGION * 256;
 /// MiB that push them out, under this budget.
 const BALLAST: u64 = 32;
 const BUDGET: &str = "24M";
+/// Each page comes back alone, so that every touch can be timed: a program that wakes gets others with it otherwise.
+const ALONE: &str = "coldpress.page-scanner.read-ahead=0";
 /// How long the busy one goes on: longer than a visit takes.
 const BUSY_MS: u32 = 400;
 const STEP_LIMIT: Duration = Duration::from_secs(60);
@@ -122,7 +124,7 @@ impl Neighbour {
     fn start(binary: &Path, program: &Path, seed: u64) -> Result<Self> {
         let mut command = Command::new(binary);
         command
-            .args(["run", "-q", "--budget", BUDGET, "--"])
+            .args(["run", "-q", "--budget", BUDGET, "--tune", ALONE, "--"])
             .arg(program);
         command.args([seed, REGION, BALLAST].map(|n| n.to_string()));
         command.env("PROMISES_MANAGED", "1");
