@@ -30,7 +30,7 @@ pub struct Loaded {
     pub name: String,
     /// With the image on it, before the first run.
     pub memory: Memory,
-    /// The same after it was recompressed, if it was.
+    /// What it took after it was recompressed, if it was.
     pub recompressed: Option<Memory>,
     /// Seconds that this took.
     pub recompression_seconds: Option<f64>,

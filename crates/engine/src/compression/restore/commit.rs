@@ -107,7 +107,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         self.record_in(&mut queues, list, (segment, index), returning(source), into)
     }
 
-    /// The same for a page that is certainly in place, under the queue lock.
+    /// The record of a page that is certainly in place, under the queue lock.
     pub(super) fn record_in(
         &self,
         queues: &mut LockedQueues<'_, H::RawLock>,

@@ -254,7 +254,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         self.request_into(worker.id, spare, list, place, held);
     }
 
-    /// The same for a target that has a spare page of its own.
+    /// Makes a request by a target that has a spare page of its own.
     fn request_into(
         &self,
         id: u16,
