@@ -159,6 +159,30 @@ impl<O: Os> Pager<O> {
         range: AddressRange,
         act: impl FnOnce(&dyn Fn(AddressRange)) -> T,
     ) -> T {
+        self.change_unannounced(range, |tell| {
+            act(&|dropped| tell(Operation::Dropped(dropped)))
+        })
+    }
+
+    /// Calls `act`, which puts memory that is none of ours in the place of `range` (`SHM_REMAP`), without an
+    /// event: it is as if that were unmapped. `act` answers with the place, or an error.
+    pub fn replace_unannounced(&self, range: AddressRange, act: impl FnOnce() -> isize) -> isize {
+        self.change_unannounced(range, |tell| {
+            let result = act();
+            if result >= 0 {
+                let replaced = AddressRange::new(result as usize, range.len());
+                tell(Operation::Unmap(replaced));
+            }
+            result
+        })
+    }
+
+    /// Calls `act` with the gate closed, and with a function that it tells what it has changed.
+    fn change_unannounced<T>(
+        &self,
+        range: AddressRange,
+        act: impl FnOnce(&dyn Fn(Operation)) -> T,
+    ) -> T {
         if !self.is_running() {
             return act(&|_| ());
         }
@@ -169,31 +193,7 @@ impl<O: Os> Pager<O> {
             self.keep_in_place(range, Reason::BeingDropped);
         }
         let closed = self.host.gate.close();
-        let result = act(&|range| self.deliver(Operation::Dropped(range)));
-        drop(closed);
-        if is_seen {
-            self.host.exclusions.remove(range, Reason::BeingDropped);
-        }
-        result
-    }
-
-    /// Calls `act`, which puts memory that is none of ours in the place of `range` (`SHM_REMAP`), without an
-    /// event: it is as if that were unmapped. `act` answers with the place, or an error.
-    pub fn replace_unannounced(&self, range: AddressRange, act: impl FnOnce() -> isize) -> isize {
-        if !self.is_running() {
-            return act();
-        }
-        let _signals = SignalsBlocked::<O>::new();
-        let is_seen = self.host.hears_of_forks.load(Relaxed);
-        if is_seen {
-            self.keep_in_place(range, Reason::BeingDropped);
-        }
-        let closed = self.host.gate.close();
-        let result = act();
-        if result >= 0 {
-            let range = AddressRange::new(result as usize, range.len());
-            self.deliver(Operation::Unmap(range));
-        }
+        let result = act(&|operation| self.deliver(operation));
         drop(closed);
         if is_seen {
             self.host.exclusions.remove(range, Reason::BeingDropped);
