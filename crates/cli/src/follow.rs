@@ -12,6 +12,7 @@ use crate::spawn::Child;
 use crate::statistics_file::{self, Copy};
 use crate::sums::{self, Sums};
 use crate::supervise::Watched;
+use crate::tracers::Tracers;
 use crate::unmanaged::Unmanaged;
 use coldpress_interface::run_file::Owner;
 use coldpress_interface::statistics::{Failure, Statistics};
@@ -198,6 +199,7 @@ pub struct Members {
     totals: Totals,
     unmanaged: Unmanaged,
     notices: Notices,
+    tracers: Tracers,
 }
 
 impl Watched for Members {
@@ -214,7 +216,13 @@ impl Watched for Members {
 
 impl Members {
     /// Those that come from the process that was started.
-    pub fn new(root: Child, run: RunFile, unmanaged: Unmanaged, notices: Notices) -> Self {
+    pub fn new(
+        root: Child,
+        run: RunFile,
+        unmanaged: Unmanaged,
+        notices: Notices,
+        tracers: Tracers,
+    ) -> Self {
         run.head().root_pid.store(root.pid.into(), Relaxed);
         Self {
             root,
@@ -224,6 +232,7 @@ impl Members {
             totals: Totals::default(),
             unmanaged,
             notices,
+            tracers,
         }
     }
 
@@ -244,6 +253,7 @@ impl Members {
         }
         let pids: Vec<u32> = running.iter().map(|(owner, _)| owner.pid).collect();
         self.notices.keep(&pids);
+        self.tracers.look(&pids);
         self.unmanaged.look(&pids.into_iter().collect());
         self.looked = Instant::now();
         LOOK
@@ -365,7 +375,8 @@ mod tests {
         fixtures::put(&path, 2, past(own), &page(own, 13, 60, 0, false));
         fixtures::put(&path, 3, (gone + 1).into(), &[0; 64]);
         let unmanaged = Unmanaged::new(root.pid, std::path::Path::new("/l.so"), true, 1 << 20);
-        let mut members = Members::new(root, run, unmanaged, Notices::new(true));
+        let mut members =
+            Members::new(root, run, unmanaged, Notices::new(true), Tracers::new(true));
         assert_eq!(members.collect().len(), 1);
         let counted = |totals: &Totals| (totals.programs, totals.forked, totals.weighty);
         assert_eq!(counted(&members.totals), (1, 1, 1));

@@ -111,6 +111,7 @@ mod trace;
 mod trace_file;
 mod trace_plot;
 mod trace_target;
+mod tracers;
 mod trial;
 mod tune;
 mod unmanaged;

@@ -23,6 +23,7 @@ use crate::streams::say;
 use crate::summary;
 use crate::supervise::{self, Ending};
 use crate::trace_target::TraceTarget;
+use crate::tracers::Tracers;
 use crate::unmanaged::Unmanaged;
 use crate::write_back_file::WriteBackFile;
 use coldpress_codec::CodecKind;
@@ -56,7 +57,8 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     let follow = chosen.follow.unwrap_or(true);
     let unmanaged = Unmanaged::new(child.pid, &library, follow, budget.bytes);
     let notices = Notices::new(quiet || chaos.is_some());
-    let members = Members::new(child, run_file, unmanaged, notices);
+    let tracers = Tracers::new(quiet);
+    let members = Members::new(child, run_file, unmanaged, notices, tracers);
     let (ending, outcome) = supervise::supervise(child, &signals, members);
     let end = End {
         pid: child.pid,

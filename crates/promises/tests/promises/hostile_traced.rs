@@ -83,3 +83,28 @@ fn gdb_debugs_what_it_starts() {
         assert!(outcome.stdout.contains(said), "{said}: {outcome}");
     }
 }
+
+/// Story: `py-spy dump` at a service with cold pages hung, and the service with it, without a word. The tracer has stopped all
+/// threads that could bring the page that it waits for: that cannot be mended from within, and is said.
+#[test]
+fn a_tracer_that_waits_for_ever_is_named() {
+    let place = Workplace::new("attached");
+    let program = place.compile("hostile_attached");
+    let mut natively = Command::new(&program);
+    natively.arg("1");
+    let native = process::run(&place, natively, LIMIT);
+    if native.verdict().is_none() {
+        return;
+    }
+    assert!(native.stdout.contains("OK the tracer read all"), "{native}");
+    let (outcome, _) = Managed::new(&place).budget("12M").run(&program, ["1"]);
+    assert_eq!(outcome.status.code(), Some(0), "{outcome}");
+    let waited = outcome.stdout.contains("OK the tracer waited for ever");
+    assert!(waited, "{outcome}");
+    for said in [
+        ") is stopped by hostile_attache (",
+        "; to end this: kill -KILL ",
+    ] {
+        assert!(outcome.stderr.contains(said), "{said}: {outcome}");
+    }
+}
