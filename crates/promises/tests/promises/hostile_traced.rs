@@ -84,8 +84,8 @@ fn gdb_debugs_what_it_starts() {
     }
 }
 
-/// Story: `py-spy dump` at a service with cold pages hung, and the service with it, without a word. The tracer has stopped all
-/// threads that could bring the page that it waits for: that cannot be mended from within, and is said.
+/// Story: `py-spy dump` at a service with cold pages hung, and the service with it, without a word. The tracer has stopped
+/// all threads that could bring the page that it waits for. That cannot be mended from within, and is said.
 #[test]
 fn a_tracer_that_waits_for_ever_is_named() {
     let place = Workplace::new("attached");
