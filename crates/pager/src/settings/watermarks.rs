@@ -16,7 +16,7 @@ pub(crate) struct Watermarks {
 
 impl Watermarks {
     pub(crate) fn of(budget: u64) -> Self {
-        let margin = (budget / 32).clamp(1 << 20, 16 << 20);
+        let margin = (budget / 32).clamp(1 << 20, 16 << 20).min(budget);
         Self {
             low: budget - margin,
             high: budget - margin / 2,
@@ -81,6 +81,18 @@ mod tests {
     use coldpress_interface::triggers::Triggers;
 
     static PAGER: Pager = Pager::new();
+
+    #[test]
+    fn a_budget_below_the_margin_has_marks_in_order() {
+        for budget in [0, 1, 4096, (1 << 20) - 1, 1 << 20] {
+            let marks = Watermarks::of(budget);
+            assert!(
+                marks.low <= marks.high && marks.high <= marks.wait,
+                "{budget}"
+            );
+            assert_eq!((marks.low, marks.wait), (0, budget));
+        }
+    }
 
     #[test]
     fn above_the_budget_it_is_critical() {
