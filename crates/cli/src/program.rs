@@ -212,6 +212,8 @@ fn inspect_elf(path: &Path, file: &File) -> Result<(), Refusal> {
         elf::read(file).map_err(|error| Refusal::not_executable(format!("{shown}: {error}")))?;
     let loader = match elf {
         Elf::Dynamic(loader) => loader,
+        // The loader itself, called by its name (`ld-linux-x86-64.so.2 PROGRAM`), preloads as it always does.
+        Elf::Static if path.file_name() == Some(OsStr::new(GLIBC_LOADER)) => return Ok(()),
         Elf::Static => {
             return Err(refuse(
                 "it is statically linked: it starts without a dynamic loader, which would load the pager".to_owned(),

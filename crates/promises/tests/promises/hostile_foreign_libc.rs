@@ -94,3 +94,16 @@ fn the_program_may_become_one_of_musl() {
     assert_eq!(outcome.status.code(), Some(0), "{outcome}");
     assert_eq!(outcome.stdout, "OK no LD_PRELOAD\n", "{outcome}");
 }
+
+/// Story: the dynamic loader, called by its name as some launchers do, has no loader of its own, and was refused as a
+/// statically linked program.
+#[test]
+fn the_loader_may_be_called_by_its_name() {
+    let place = Workplace::new("loader");
+    let program = place.compile("larger_than_limit");
+    let loader = Path::new("/lib64/ld-linux-x86-64.so.2");
+    let managed = Managed::new(&place).budget("24M");
+    let program = program.to_str().expect("a name in UTF-8");
+    // It says OK, and pages of it were evicted.
+    managed.survive(loader, [program, "1", "64", "2"]);
+}
