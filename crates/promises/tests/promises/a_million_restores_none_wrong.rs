@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const WANTED: u64 = 1_000_000;
 
-const ROUND_SECONDS: u64 = 4;
+const ROUND_SECONDS: u64 = 2;
 
 /// Past this the machine or the pager is too slow, which is a failure of its own kind.
 const PATIENCE: Duration = Duration::from_secs(240);
