@@ -55,7 +55,10 @@ const KIND: u8 = 3;
 const DECODER_BYTES: usize = 28 << 10;
 
 /// Bytes of what compression looks up in, for the longest dictionary at the greediest level.
-const TABLES_BYTES: usize = 64 << 20;
+const TABLES_BYTES: usize = 16 << 20;
+
+/// Bits of the number of entries that a table has at least.
+const LEAST_TABLE_BITS: u32 = 12;
 
 /// Bytes of a compression context.
 const CONTEXT_BYTES: usize = 512 << 10;
@@ -216,6 +219,7 @@ impl DictionaryState {
         let content = of.dictionary.content();
         // SAFETY: these compute.
         let parameters = unsafe { ZSTD_getCParams(of.level, PAGE_SIZE as u64, content.len()) };
+        let parameters = fitting(parameters, content.len());
         let tables = self.make_tables(content, parameters);
         // SAFETY: these compute, too.
         let needed_bytes = unsafe {
@@ -260,6 +264,24 @@ impl DictionaryState {
             "I5: a dictionary that can be decoded with has tables"
         );
         tables.cast()
+    }
+}
+
+/// The parameters with tables that a content of so many bytes fills. libzstd's own are two to four times as large, for
+/// the window that it rounds up to: what is looked up would lie in more memory, for nothing.
+fn fitting(
+    parameters: ZSTD_compressionParameters,
+    content_bytes: usize,
+) -> ZSTD_compressionParameters {
+    let bits = content_bytes
+        .max(1 << LEAST_TABLE_BITS)
+        .next_power_of_two()
+        .ilog2();
+    ZSTD_compressionParameters {
+        // A tree has two entries for each byte.
+        chainLog: parameters.chainLog.min(bits + 1),
+        hashLog: parameters.hashLog.min(bits),
+        ..parameters
     }
 }
 

@@ -73,6 +73,28 @@ fn the_longest_dictionary_fits_its_memory() {
     }
 }
 
+/// Tables once had room for the last 512 KiB of a dictionary of 900: pages like those before gained nothing.
+#[test]
+fn all_of_a_dictionary_is_found() {
+    let mut content = dictionary_content();
+    let begin = content.len();
+    let more = (0u64..).flat_map(|seed| page(Kind::Random, seed));
+    content.extend(more.take(900_000 - begin));
+    let dictionary = dictionary(1, &content);
+    for level in [9, 13, 16, 19] {
+        let codec = ZstdDictionary::new(&dictionary, level).unwrap();
+        let mut state = Zeros::<DictionaryState>::new();
+        for at in (begin..content.len() - PAGE_SIZE).step_by(50_000) {
+            let page: &Page = content[at..].first_chunk().unwrap();
+            let outcome = codec.compress(state.get(), page, &mut [0; 64]);
+            assert!(
+                matches!(outcome, Compressed::Stored(_)),
+                "level {level}, {at}: {outcome:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn pages_of_other_codecs_name_no_dictionary() {
     for kind in KINDS {
