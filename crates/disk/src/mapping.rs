@@ -1,6 +1,7 @@
 //! Anonymous memory of the process: zeroed, mapped in one piece, given back when it is dropped.
 //!
-//! Large pages are refused: one touch would back two megabytes, and what a disk holds would not be what it costs.
+//! Large pages are refused where content or tables lie: one touch would back two megabytes, and what a disk holds would
+//! not be what it costs.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ffi::c_void;
@@ -20,12 +21,22 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// So many bytes, all zero, backed page by page as they are touched. `None`: the kernel gives none.
     pub(crate) fn new(bytes: usize) -> Option<Self> {
+        Self::advised(bytes, Advice::LinuxNoHugepage)
+    }
+
+    /// So many bytes, all zero, for a moment and for lookups at random places: backed by large pages where the kernel has
+    /// some. `None`: it gives none.
+    pub(crate) fn of_large_pages(bytes: usize) -> Option<Self> {
+        Self::advised(bytes, Advice::LinuxHugepage)
+    }
+
+    fn advised(bytes: usize, advice: Advice) -> Option<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: the kernel chooses where.
         let start = unsafe { mmap_anonymous(null_mut(), bytes, protection, flags) }.ok()?;
         // SAFETY: the mapping just made. A kernel without large pages refuses, and has none.
-        let _ = unsafe { madvise(start, bytes, Advice::LinuxNoHugepage) };
+        let _ = unsafe { madvise(start, bytes, advice) };
         let start = NonNull::new(start.cast())?;
         Some(Self { start, bytes })
     }

@@ -60,8 +60,7 @@ fn recompressed_pages_are_what_they_were() {
         // The dictionary counts, and is small beside what it saves.
         assert!((28 << 10..64 << 10).contains(&after.dictionary_bytes));
         assert!(after.table_bytes >= before.table_bytes + after.dictionary_bytes);
-        disk.compact();
-        assert!(disk.statistics().mem_used_total < before.mem_used_total);
+        assert!(after.mem_used_total < before.mem_used_total);
         assert!(read(disk.volume(), 0, data.len()) == data);
         assert_eq!(pages_recompressed(&disk), 0, "once is enough");
         disk.volume().write(100, b"another").unwrap();
@@ -69,6 +68,24 @@ fn recompressed_pages_are_what_they_were() {
         assert_eq!(read(disk.volume(), 98, 11)[2..9], *b"another");
         disk.check_invariants();
     }
+}
+
+/// Once a disk that was recompressed held an eighth more than it needed: objects that had become smaller left holes in all
+/// frames, too few for the scanner to compact.
+#[test]
+fn what_recompression_frees_is_given_back() {
+    let disk = filled("zstd:1", &lines(1, 8 * MIB));
+    pages_recompressed(&disk);
+    let after = disk.statistics();
+    let payload = after.compr_data_size - after.pages_in_place * PAGE as u64;
+    // Twelve bytes of header for each page, two of storage's, and rounding to eight.
+    let objects = payload + 20 * after.compressed_pages;
+    assert!(
+        after.storage_bytes < objects + objects / 16,
+        "{} in {}",
+        payload,
+        after.storage_bytes
+    );
 }
 
 #[test]
