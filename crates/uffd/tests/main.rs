@@ -37,6 +37,7 @@ mod remapping_what_is_partly_registered;
 mod remove_comes_before_the_pages_go;
 mod segments_come_without_an_event;
 mod shared_with_a_child_is_busy;
+mod sleepers_outlast_their_memory;
 mod statm_counts_private_anonymous_memory;
 mod the_dead_wait_for_no_page;
 mod the_last_close_gives_zeros;

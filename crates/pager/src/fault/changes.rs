@@ -97,6 +97,11 @@ impl<O: Os> Pager<O> {
         };
         let target = host.windows.get(destination);
         let to = target.index_of(to);
+        debug_assert!(
+            !target.is_registered(to) && self.engine.entry(destination, to) == Entry::Empty,
+            "what lay at {:#x} is remembered although other memory has moved there",
+            target.address(to)
+        );
         if registered {
             target.set_registered(to, to + 1, true);
         }

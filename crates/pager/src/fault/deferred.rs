@@ -87,7 +87,7 @@ impl<O: Os> DeferredFaults<O> {
     }
 
     /// Whether there is none.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
     }
 

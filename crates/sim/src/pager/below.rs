@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl World {
-    fn entry_of(&self, page: usize) -> Option<Entry> {
+    pub(super) fn entry_of(&self, page: usize) -> Option<Entry> {
         let (segment, index) = self.pager.host.place_of(page)?;
         Some(self.pager.engine.entry(segment, index))
     }

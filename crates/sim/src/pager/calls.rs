@@ -121,8 +121,6 @@ pub fn guard<'a>(kernel: &'a Kernel, range: AddressRange) -> Option<Claim<'a>> {
             expected.zero();
         }
     }
-    // Whoever waits for one of them gets the signal.
-    kernel.wake_range(range);
     Some(claim)
 }
 
@@ -191,7 +189,7 @@ pub fn grow(kernel: &Kernel, range: AddressRange, by: usize, regions: &[AddressR
     true
 }
 
-/// Takes a range out. Whether the pager is to be told.
+/// Takes a range out. Whether the pager is to be told. Threads that wait there sleep on: the kernel wakes nobody.
 fn take_out(kernel: &Kernel, range: AddressRange) -> bool {
     let mut told = false;
     for page in pages(range) {
@@ -201,8 +199,6 @@ fn take_out(kernel: &Kernel, range: AddressRange) -> bool {
             .is_some_and(|state| state.registered);
         kernel.expected.borrow_mut().remove(&page);
     }
-    // Threads that wait there find out.
-    kernel.wake_range(range);
     told
 }
 
@@ -274,9 +270,6 @@ pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, keeps_old: b
             let zeros = Rc::new(Expected::default());
             kernel.expected.borrow_mut().insert(old, zeros);
         }
-    }
-    if !keeps_old {
-        kernel.wake_range(from);
     }
     if onto_told {
         kernel.announce();

@@ -1,7 +1,7 @@
 //! What a child would have, and whether the pager and the kernel agree.
 
 use super::World;
-use super::kernel::place;
+use super::kernel::{Fault, place};
 use super::space::{Content, State};
 use crate::failure::fail;
 use crate::inject::Kind;
@@ -45,6 +45,19 @@ impl World {
             Entry::Empty | Entry::Page(_) => {}
             entry => fail(place(page), &format!("{entry:?}, and it is unregistered")),
         }
+    }
+
+    /// Whether nobody is going to wake a thread that waits for a page: its fault was read, no message waits, no handler
+    /// is in the middle of one, and no worker restores the page.
+    pub(super) fn is_forgotten(&self, page: usize, thread: usize) -> bool {
+        let (pager, kernel) = (self.pager, &self.kernel);
+        let is_told = |fault: &Fault| fault.thread == thread;
+        let is_under_way = kernel.faults.borrow().iter().any(is_told)
+            || kernel.changing.get() > 0
+            || pager.host.gate.is_closed()
+            || !pager.deferred.is_empty()
+            || pager.handlers.iter().any(|h| h.busy.load(Relaxed));
+        !is_under_way && !matches!(self.entry_of(page), Some(Entry::Request(_)))
     }
 
     /// What is away is remembered as it must be. The pager is still.

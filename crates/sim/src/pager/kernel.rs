@@ -69,10 +69,16 @@ pub struct Kernel {
     pub events: RefCell<VecDeque<Event>>,
     /// Changes announced and not over.
     pub changing: Cell<u32>,
+    /// Changes announced and not read: by whom, and at which step.
+    announced: RefCell<Vec<(u64, u64)>>,
+    /// At which step each thread of the pager was seen outside of the gate.
+    outside: [Cell<u64>; MAX_THREADS + 1],
     readers: Cell<u32>,
     writer: Cell<bool>,
     /// Threads that have blocked all signals.
     pub blocked: [Cell<bool>; MAX_THREADS + 1],
+    /// The page that each thread waits for; 0: it waits for none, or was woken.
+    pub waits_for: [Cell<usize>; MAX_THREADS + 1],
     /// Threads that handle a signal.
     pub handling: [Cell<bool>; MAX_THREADS + 1],
     /// What each page must hold.
@@ -116,9 +122,12 @@ impl Kernel {
             faults: RefCell::default(),
             events: RefCell::default(),
             changing: Cell::new(0),
+            announced: RefCell::default(),
+            outside: [const { Cell::new(0) }; MAX_THREADS + 1],
             readers: Cell::new(0),
             writer: Cell::new(false),
             blocked: [const { Cell::new(false) }; MAX_THREADS + 1],
+            waits_for: [const { Cell::new(0) }; MAX_THREADS + 1],
             handling: [const { Cell::new(false) }; MAX_THREADS + 1],
             expected: RefCell::default(),
             in_change: RefCell::default(),
@@ -193,6 +202,8 @@ impl Kernel {
         self.faults
             .borrow_mut()
             .retain(|fault| !range.contains(fault.address));
+        let waits = |page: &&Cell<usize>| range.contains(page.get());
+        self.waits_for.iter().filter(waits).for_each(|p| p.set(0));
         pages(range).for_each(|page| wake(key_of(page)));
     }
 
@@ -249,6 +260,19 @@ impl Kernel {
     /// A change is announced: from now on nothing is put in place or moved.
     pub fn announce(&self) {
         self.changing.set(self.changing.get() + 1);
+        let by = (simulation().current() as u64, simulation().steps());
+        self.announced.borrow_mut().push(by);
+    }
+
+    /// The running thread of the pager is outside of the gate.
+    pub fn note_outside(&self) {
+        self.outside[simulation().current()].set(simulation().steps());
+    }
+
+    /// Whether a change waits to be read that was announced before the running thread went into the gate.
+    pub fn is_behind(&self) -> bool {
+        let outside = self.outside[simulation().current()].get();
+        self.announced.borrow().iter().any(|&(_, at)| at < outside)
     }
 
     /// Tells of a change that was announced, waits until that was read, and goes on.
@@ -285,6 +309,9 @@ impl Kernel {
                 }
             }
         }
+        let mut announced = self.announced.borrow_mut();
+        let first = announced.iter().position(|&(by, _)| READ | by == key);
+        announced.remove(first.expect("announced before it is told"));
         wake(key);
         Some(message)
     }

@@ -15,6 +15,7 @@ use coldpress_pager::machine::linux::Linux;
 use coldpress_pager::machine::os::{
     self, Alarm, FileError, Meter, Os, PopulatedPages, ProcessFiles, Userfaults,
 };
+use coldpress_pager::machine::ranks;
 use coldpress_pager::{Codec, Pager};
 use coldpress_uffd::{AddressRange, Errno, Message, Moved, PAGE_SIZE, Region};
 use std::ffi::c_int;
@@ -48,6 +49,9 @@ pub(super) fn act(what: What, address: usize, detail: u32) {
     let (segment, index) = place(address);
     step(what, segment, index, detail);
     kernel.end_if_over();
+    if kernel::is_pagers() && schedule::held().load(Relaxed) & 1 << ranks::GATE == 0 {
+        kernel.note_outside();
+    }
     program::signals_may_come();
 }
 
@@ -478,6 +482,13 @@ impl Userfaults for Uffd {
             kernel.staging.set(range);
             kernel.staging_registered.set(true);
             return Ok(());
+        }
+        if kernel.is_behind() {
+            // The memory may be another's already.
+            crate::failure::fail(
+                place(range.start),
+                "registered although a change waits to be read",
+            );
         }
         if !pages(range).any(|page| kernel.space.is(page, |_| true)) {
             return Err(Errno::INVAL);

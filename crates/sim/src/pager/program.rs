@@ -22,6 +22,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// A thread that waits longer for a page waits for ever, in steps.
 const SLEEP_STEPS: u64 = 150_000;
+/// How often it is looked whether anybody is going to wake a thread that waits, in steps.
+const LOOK_STEPS: u64 = 2_000;
 
 /// How a touch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,8 +103,18 @@ fn sleep_until_answered(kernel: &Kernel, page: usize, write: bool) {
         thread,
     });
     wake(READERS);
-    if !block(key_of(page), Some(SLEEP_STEPS)) {
-        crate::failure::fail(place(page), "a thread sleeps that nobody wakes");
+    let since = simulation().steps();
+    kernel.waits_for[thread].set(page);
+    while !block(key_of(page), Some(LOOK_STEPS)) && kernel.waits_for[thread].get() == page {
+        if simulation().steps() - since > SLEEP_STEPS || super::world().is_forgotten(page, thread) {
+            let entry = super::world().entry_of(page);
+            let state = kernel.space.with(page, |state| state.describe());
+            let what = format!(
+                "a thread sleeps that nobody wakes; {entry:?}; {}",
+                state.unwrap_or_else(|| "not mapped".to_owned())
+            );
+            crate::failure::fail(place(page), &what);
+        }
     }
 }
 
