@@ -171,6 +171,7 @@ kinds! {
     RemapSplit = "mremap refused, since the range lies in several mappings", Pager, 0;
     AimedStaged = "call aimed at a page on its way into storage", Pager, 0;
     AimedRestoring = "call aimed at a page being restored", Pager, 0;
+    AimedChanging = "touch or call aimed at a page that another call is changing", Pager, 0;
     GuardAway = "guards installed over memory of which some is away", Pager, 0;
     KeptFromChildren = "memory kept from children by the program, or no longer", Pager, 0;
     Grown = "memory made longer in place", Pager, 0;
@@ -261,6 +262,13 @@ impl Injections {
     /// Nothing happens by chance any more.
     pub fn calm(&self) {
         self.rates.iter().for_each(|rate| rate.set(0));
+    }
+
+    /// Has everything that happens by chance do so as often as `rate` says of its usual rate.
+    pub fn scale(&self, rate: impl Fn(u32) -> u32) {
+        for usual in self.rates.iter().filter(|usual| usual.get() > 0) {
+            usual.set(rate(usual.get()));
+        }
     }
 
     /// It has happened.

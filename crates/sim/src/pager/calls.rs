@@ -15,9 +15,6 @@ use crate::trace::What;
 use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
 use std::rc::Rc;
 
-/// How long memory may stay after it was told that it will be dropped, in steps.
-const LATE_STEPS: u64 = 3_000;
-
 /// A call, as the trace shows it: its number above the count of pages.
 #[derive(Clone, Copy)]
 enum Call {
@@ -65,8 +62,8 @@ fn note_if_away(kernel: &Kernel, range: AddressRange, kind: Kind) {
     }
 }
 
-/// `madvise(MADV_DONTNEED)`.
-pub fn remove(kernel: &Kernel, range: AddressRange) {
+/// `madvise(MADV_DONTNEED)`. The pages may be there for up to `late_steps` steps after it was told that they will go.
+pub fn remove(kernel: &Kernel, range: AddressRange, late_steps: u64) {
     trace(Call::Remove, range);
     let Some(_claim) = kernel.claim(range) else {
         return;
@@ -84,7 +81,7 @@ pub fn remove(kernel: &Kernel, range: AddressRange) {
             note_if_away(kernel, part, Kind::DropAway);
             kernel.tell(Message::Remove(part));
             if fires(Kind::LateZap) {
-                doze(LATE_STEPS);
+                doze(late_steps);
             }
         }
         for page in pages(part) {

@@ -14,7 +14,7 @@ use super::file::File;
 use super::space::{Content, Space, pages};
 use crate::model::Expected;
 use crate::sabotage::PagerSabotage;
-use crate::schedule::{self, MAX_THREADS, block, simulation, step, wake};
+use crate::schedule::{self, MAX_THREADS, block, random, simulation, step, wake};
 use crate::trace::What;
 use coldpress_codec::Page;
 use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
@@ -229,6 +229,15 @@ impl Kernel {
                 range,
             }
         })
+    }
+
+    /// Some page that a call of the program is changing.
+    pub fn some_page_in_change(&self) -> Option<usize> {
+        let claimed = self.in_change.borrow();
+        let count = claimed.len() as u64;
+        let range = claimed.get(random().below(count.max(1)) as usize)?;
+        let page = random().below((range.len() / PAGE_SIZE) as u64) as usize;
+        Some(range.start + page * PAGE_SIZE)
     }
 
     /// Whether a call of the program is changing a page.

@@ -7,7 +7,7 @@
 //! | `kernel.rs`, `space.rs` | what the kernel knows: faults and events, page tables |
 //! | `calls.rs` | what it does for the program, and what it tells of it |
 //! | `file.rs`, `readers.rs` | the file of pages that are written back, and children that read it |
-//! | `program.rs` | threads of the program |
+//! | `program.rs`, `mix.rs` | threads of the program, and what they do how often in a world |
 //! | `child.rs` | a copy of the process that the pager fills |
 //! | `check.rs`, `below.rs` | what a child would have, and whether all agrees; of the file |
 
@@ -17,6 +17,7 @@ mod check;
 mod child;
 mod file;
 mod kernel;
+mod mix;
 mod os;
 mod program;
 mod readers;
@@ -26,7 +27,7 @@ use crate::inject::Kind;
 use crate::schedule::{Body, Simulation, block, note, random, simulation, wake};
 use crate::settings::Settings;
 use coldpress_codec::CodecKind;
-use coldpress_engine::{Entry, SEGMENT_PAGES};
+use coldpress_engine::Entry;
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::triggers::Triggers;
 use coldpress_pager::Pager;
@@ -36,6 +37,7 @@ use coldpress_pager::reclaim::turns as reclaim;
 use coldpress_pager::settings::config::{Config, TUNABLES};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use kernel::{Kernel, Over};
+use mix::Mix;
 use os::{Map, Measured, SimOs, Uffd};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -55,6 +57,7 @@ const STARTED: u64 = 1 << 63 | 1 << 57;
 struct World {
     kernel: Kernel,
     pager: &'static Pager<SimOs>,
+    mix: Mix,
     /// Where the program has memory.
     regions: Vec<AddressRange>,
     programs: Cell<u32>,
@@ -76,26 +79,8 @@ fn world() -> &'static World {
     unsafe { &*world }
 }
 
-fn regions() -> Vec<AddressRange> {
-    let mut at = space::BASE;
-    let count = random().between(2, 5);
-    let region = |_| {
-        let len = random().between(40, 300) as usize * PAGE_SIZE;
-        let start = at;
-        // Side by side, or with a gap; across the border of a window, or in another one.
-        at += len
-            + match random().below(3) {
-                0 => 0,
-                1 => random().between(1, 70) as usize * PAGE_SIZE,
-                _ => random().between(1, 2 * u64::from(SEGMENT_PAGES)) as usize * PAGE_SIZE,
-            };
-        AddressRange::new(start, len)
-    };
-    (0..count).map(region).collect()
-}
-
 /// What decides which pages go.
-fn config(pages: u64, settings: &Settings) -> Config {
+fn config(mix: &Mix, pages: u64, settings: &Settings) -> Config {
     let mut config = Config {
         budget_bytes: NO_BUDGET,
         cold_after_ms: 0,
@@ -115,7 +100,8 @@ fn config(pages: u64, settings: &Settings) -> Config {
         chaos_rest_ns: 0,
         stall_first_fault_ms: 0,
     };
-    match random().below(4) {
+    // A budget of little memory is never exceeded.
+    match random().below(if mix.is_small { 2 } else { 4 }) {
         0 => {
             config.chaos = Some(random().next());
             config.tunables.second_chances = 0;
@@ -146,9 +132,11 @@ pub(crate) fn run(simulation: &Simulation, settings: &Settings) -> Result<(), St
     // A pager reserves none of the addresses that it grows into: two in one process would meet.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let regions = regions();
+    let mix = Mix::draw(&simulation.random);
+    Mix::stir(&simulation.random, &simulation.injections);
+    let regions = mix.regions();
     let pages = regions.iter().map(|r| (r.len() / PAGE_SIZE) as u64).sum();
-    let config = config(pages, settings);
+    let config = config(&mix, pages, settings);
     let step_ns = match config.write_back {
         // What is written back was stored for seconds, and after an error nothing is written for one.
         Some(_) => simulation.random.pick(&[10_000, 100_000, 500_000]),
@@ -162,6 +150,7 @@ pub(crate) fn run(simulation: &Simulation, settings: &Settings) -> Result<(), St
             settings.pager_sabotage,
         ),
         pager,
+        mix,
         regions,
         programs: Cell::new(PROGRAMS),
         handlers_started: Cell::new(false),
@@ -289,6 +278,12 @@ impl World {
 
     /// A page to act on: often one that is in the middle of something.
     fn target(&self) -> usize {
+        if random().one_in(3)
+            && let Some(page) = self.kernel.some_page_in_change()
+        {
+            note(Kind::AimedChanging);
+            return page;
+        }
         for _ in 0..8 {
             let page = self.any_page();
             let Some((segment, index)) = self.pager.host.place_of(page) else {

@@ -5,7 +5,7 @@ use super::child::Child;
 use super::kernel::{Fault, Kernel, READERS, kernel, key_of, place};
 use super::os::SimOs;
 use super::space::{Content, State, pages};
-use super::{World, calls};
+use super::{World, calls, mix::Deed};
 use crate::content;
 use crate::damage;
 use crate::inject::Kind;
@@ -152,28 +152,33 @@ impl World {
                 base = self.any_page();
             }
             let page = match random().below(8) {
-                0..=4 => base + random().below(8) as usize * PAGE_SIZE,
+                0..=4 => base + random().below(self.mix.hot_pages) as usize * PAGE_SIZE,
                 5..=6 => self.target(),
                 _ => self.any_page(),
             };
-            match random().below(200) {
-                0..=99 => self.read(page),
-                100..=159 => self.write(page),
-                160..=169 => self.read_run(page),
-                170..=178 => self.drop_some(page),
-                179..=188 => self.move_some(page),
-                189..=191 => self.unmap_some(page),
-                192 if random().one_in(2) => self.clone_unannounced(),
-                192 => self.fork(),
-                193..=194 => self.advise(page),
-                195 => self.disturb(),
-                196 => self.guard_some(page),
-                197 => self.keep_some_from_children(page),
-                198 => self.grow_some(page),
-                _ => doze(500),
-            }
+            self.act(self.mix.deed(), page);
         }
         self.program_ends();
+    }
+
+    fn act(&self, deed: Deed, page: usize) {
+        match deed {
+            Deed::Read => self.read(page),
+            Deed::Write => self.write(page),
+            Deed::ReadRun => self.read_run(page),
+            Deed::ClearRun => self.clear_run(page),
+            Deed::Drop => self.drop_some(page),
+            Deed::Move => self.move_some(page),
+            Deed::Unmap => self.unmap_some(page),
+            Deed::Clone => self.clone_unannounced(),
+            Deed::Fork => self.fork(),
+            Deed::Advise => self.advise(page),
+            Deed::Disturb => self.disturb(),
+            Deed::Guard => self.guard_some(page),
+            Deed::KeepFromChildren => self.keep_some_from_children(page),
+            Deed::Grow => self.grow_some(page),
+            Deed::Doze => doze(500),
+        }
     }
 
     fn read(&self, page: usize) {
@@ -188,13 +193,18 @@ impl World {
     fn take_signal(&self, page: usize, touched: Touched) {
         if touched == Touched::Poisoned {
             note(Kind::Poisoned);
-            calls::remove(&self.kernel, AddressRange::new(page, PAGE_SIZE));
+            let page = AddressRange::new(page, PAGE_SIZE);
+            calls::remove(&self.kernel, page, self.mix.late_steps);
         }
     }
 
     fn read_run(&self, first: usize) {
         let run = AddressRange::new(first, random().between(1, 20) as usize * PAGE_SIZE);
         pages(run).for_each(|page| self.read(page));
+    }
+
+    fn clear_run(&self, first: usize) {
+        pages(self.some_run(first, 20)).for_each(|page| self.write_content(page, &[0; PAGE_SIZE]));
     }
 
     fn write(&self, page: usize) {
@@ -205,19 +215,29 @@ impl World {
         let fills_file = self.has_file && random().one_in(2);
         match part {
             true => {}
+            false if random().one_in(self.mix.zeros) => {}
             false if fills_file => content::noise(random(), &mut new),
             false => content::fill(random(), &mut new),
         }
+        match part {
+            true => self.write_with(page, |to| {
+                to[at..at + bytes.len()].copy_from_slice(&bytes);
+            }),
+            false => self.write_content(page, &new),
+        }
+    }
+
+    fn write_content(&self, page: usize, new: &Page) {
+        self.write_with(page, |to| *to = *new);
+    }
+
+    fn write_with(&self, page: usize, act: impl Fn(&mut Page)) {
         let kernel = &self.kernel;
         let touched = touch(kernel, page, true, |content| {
             kernel.compare(page, content, "before it is written to");
-            let act = |to: &mut Page| match part {
-                true => to[at..at + bytes.len()].copy_from_slice(&bytes),
-                false => *to = new,
-            };
             act(content);
             if let Some(expected) = kernel.expected(page) {
-                expected.write(act);
+                expected.write(&act);
             }
         });
         self.take_signal(page, touched);
@@ -228,7 +248,7 @@ impl World {
     }
 
     fn drop_some(&self, page: usize) {
-        calls::remove(&self.kernel, self.some_run(page, 9));
+        calls::remove(&self.kernel, self.some_run(page, 9), self.mix.late_steps);
     }
 
     /// `mremap`, as the preload library wraps it.
@@ -355,7 +375,11 @@ impl World {
                 let is_poisoned = |s: &State| matches!(s.content, Content::Poisoned);
                 self.kernel.space.is(page, is_poisoned)
             };
-            let away = pages(range).find(|&page| self.is_away(page) && !poisoned(page));
+            // What is put in place during a fork is noted when that is over.
+            let is_still = self.pager.fork.still.load(Relaxed);
+            let is_back = |page| is_still && self.kernel.space.is_in_place(page);
+            let is_wrong = |page| self.is_away(page) && !poisoned(page) && !is_back(page);
+            let away = pages(range).find(|&page| is_wrong(page));
             if let Some(page) = away {
                 let (segment, index) = self.pager.host.place_of(page).expect("it is away");
                 let entry = self.pager.engine.entry(segment, index);
@@ -465,7 +489,7 @@ impl World {
             }
             note(Kind::Shared);
         }
-        doze(200);
+        doze(self.mix.fork_steps);
         pager.fork_parent();
         forks.set(forks.get() - 1);
         if random().one_in(2) {
