@@ -181,6 +181,7 @@ kinds! {
     Shared = "pages shared with a child", Pager, 0;
     Forks = "forks that the pager was prepared for", Pager, 0;
     Unannounced = "forks that the kernel alone tells of", Pager, 0;
+    Untold = "forks that nobody tells of: nothing is missing but what has to be", Pager, 0;
     ChildFilled = "pages put into a child", Pager, 0;
     ChildChanges = "changes of a child while it is filled", Pager, 0;
     ChildLetGo = "children that were filled, and looked at", Pager, 0;
@@ -199,6 +200,7 @@ kinds! {
     FileReadFails = "read of it fails once", Pager, 40;
     FileReadEnds = "read of it gives nothing once", Pager, 80;
     FileReadShort = "read of it gives fewer bytes than asked for", Pager, 20;
+    FileReadSlow = "read of it takes very long", Pager, 4;
     FileReadDamaged = "bit flipped in what is read of it once", Pager, 40;
     FileDiscardFails = "space of it cannot be given up", Pager, 8;
     FileRots = "bit flipped in a record in it", Pager, 0;

@@ -4,12 +4,12 @@
 //! be lost by it. What is damaged or lost stays so until it is written again, and its pages may be poisoned.
 
 use super::kernel::{is_pagers, kernel};
-use super::os::act;
+use super::os::{SimOs, act};
 use super::readers::Readers;
 use crate::inject::Kind;
-use crate::schedule::{MAX_THREADS, fires, note, random, simulation};
+use crate::schedule::{MAX_THREADS, doze, fires, note, random, simulation};
 use crate::trace::What;
-use coldpress_pager::machine::os::FileError;
+use coldpress_pager::machine::os::{FileError, Os};
 use coldpress_pager::settings::config::WriteBackFile;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -22,6 +22,8 @@ pub const BLOCK_BYTES: usize = 4 << 10;
 const DESCRIPTOR: i32 = 3;
 /// Which file it is.
 pub const IDENTITY: (u64, u64) = (1, 2);
+/// How long a read may take, in steps.
+const SLOW_STEPS: u64 = 6_000;
 /// Reads of a thread that do not fail after one that has.
 const READS_WITHOUT: u32 = 6;
 
@@ -53,7 +55,8 @@ fn others_go_first(at: u64) {
 
 /// The file of a world, if it has one.
 pub fn some_file() -> Option<WriteBackFile> {
-    let segments = random().between(4, 14);
+    // Few: it is full soon, and cleaned again and again.
+    let segments = random().pick(&[4, 4, 5, 6, 8, 13]);
     let daily_bytes = random().between(1 << 16, 1 << 20);
     random().one_in(2).then_some(WriteBackFile {
         descriptor: DESCRIPTOR,
@@ -88,6 +91,10 @@ impl File {
     /// By chance, or where it is bad.
     pub fn read(&self, at: u64, into: &mut [u8]) -> Result<usize, FileError> {
         others_go_first(at);
+        if SimOs::is_handler() && fires(Kind::FileReadSlow) {
+            // Meanwhile what is to be read may be moved, and its place be written again.
+            doze(SLOW_STEPS);
+        }
         let range = at as usize..at as usize + into.len();
         if self.bad.borrow().iter().any(|bad| overlap(bad, &range)) {
             return Err(FileError::Io);
@@ -147,6 +154,7 @@ impl File {
 
     fn put(&self, at: usize, new: &[u8]) {
         let range = at..at + new.len();
+        self.readers.must_not_read(&range);
         let mut bytes = self.bytes.borrow_mut();
         if bytes.len() < range.end {
             bytes.resize(range.end, 0);
@@ -186,9 +194,19 @@ impl File {
     /// Whether a child has a lock on it.
     pub fn is_read(&self) -> bool {
         others_go_first(0);
+        self.children_hurry();
         let is_read = self.readers.have_locks();
+        self.children_hurry();
         others_go_first(0);
         is_read
+    }
+
+    /// Children are processes: they go on at any moment, also between two looks of a thread.
+    fn children_hurry(&self) {
+        for _ in 0..random().below(4) {
+            self.readers.hurry();
+            self.children_go_on(false);
+        }
     }
 
     /// What lies there.

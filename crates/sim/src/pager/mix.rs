@@ -75,6 +75,8 @@ pub struct Mix {
     pub late_steps: u64,
     /// How long a fork may take, in steps.
     pub fork_steps: u64,
+    /// So many pages are moved together.
+    pub moved_pages: u64,
     /// One write in so many is of zeros.
     pub zeros: u32,
     /// Little memory: what is done to a page, and what a page is touched for, meet.
@@ -89,6 +91,7 @@ impl Mix {
             let factor = match deed {
                 _ if is_usual => 1,
                 Deed::Read | Deed::Write => random.pick(&[1, 1, 1, 3]),
+                Deed::Fork => random.pick(&[0, 1, 4]),
                 _ => random.pick(&[0, 1, 1, 4, 12]),
             };
             usual * factor
@@ -102,7 +105,8 @@ impl Mix {
             hot_pages: usual_or(8, [2, 8, 32]),
             late_steps: usual_or(3_000, [500, 5_000, 25_000]),
             fork_steps: usual_or(200, [200, 2_000, 8_000]),
-            zeros: usual_or(0, [0, 8, 2]) as u32,
+            zeros: usual_or(0, [0, 8, 1]) as u32,
+            moved_pages: usual_or(40, [40, 8, 3]),
             is_small: !is_usual && random.one_in(2),
         }
     }

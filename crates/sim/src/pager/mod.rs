@@ -118,7 +118,8 @@ fn config(mix: &Mix, pages: u64, settings: &Settings) -> Config {
     if config.write_back.is_some() {
         // So that what is stored is too much of it.
         let bytes = pages * PAGE_SIZE as u64;
-        config.budget_bytes = (1 << 20) + random().below(bytes) / 8 + PAGE_SIZE as u64;
+        let part = random().pick(&[2, 3, 5, 8]);
+        config.budget_bytes = (1 << 17) + bytes / part;
         config.chaos = random().one_in(2).then(|| random().next());
     }
     config
@@ -139,7 +140,7 @@ pub(crate) fn run(simulation: &Simulation, settings: &Settings) -> Result<(), St
     let config = config(&mix, pages, settings);
     let step_ns = match config.write_back {
         // What is written back was stored for seconds, and after an error nothing is written for one.
-        Some(_) => simulation.random.pick(&[10_000, 100_000, 500_000]),
+        Some(_) => simulation.random.pick(&[30_000, 100_000, 100_000, 500_000]),
         None => simulation.random.pick(&[2_000, 10_000, 50_000]),
     };
     let pager: &'static Pager<SimOs> = Box::leak(Box::new(Pager::new()));

@@ -318,6 +318,11 @@ impl Os for SimOs {
         file().has_content()
     }
 
+    /// Nothing is swapped out here, and no page is part of a larger one.
+    unsafe fn keep_apart(_at: usize) -> bool {
+        true
+    }
+
     fn shared_words() -> *mut [AtomicU32; 2] {
         (&raw const file().readers.words).cast_mut()
     }
@@ -683,6 +688,13 @@ impl PopulatedPages for Map {
             found += 1;
         }
         Ok((found, range.end))
+    }
+
+    /// A page of the pager's own: each copy of the process has it, until it ends.
+    fn is_mapped_once(&self, _address: usize) -> bool {
+        act(What::File, 0, 0);
+        let file = file();
+        file.forks.get() == 0 && file.readers.are_gone()
     }
 
     fn first_populated(&self, range: AddressRange) -> Result<Option<usize>, Errno> {

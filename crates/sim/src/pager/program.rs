@@ -189,10 +189,12 @@ impl World {
         self.take_signal(page, touched);
     }
 
-    /// A page was stopped: the program drops it.
+    /// A page was stopped: the program drops it, or does without.
     fn take_signal(&self, page: usize, touched: Touched) {
         if touched == Touched::Poisoned {
             note(Kind::Poisoned);
+        }
+        if touched == Touched::Poisoned && random().one_in(3) {
             let page = AddressRange::new(page, PAGE_SIZE);
             calls::remove(&self.kernel, page, self.mix.late_steps);
         }
@@ -209,7 +211,7 @@ impl World {
 
     fn write(&self, page: usize) {
         let mut new = [0; PAGE_SIZE];
-        let part = random().one_in(4);
+        let part = random().one_in(if self.mix.zeros == 1 { 40 } else { 4 });
         let (at, bytes) = content::few_words(random());
         // What does not compress is written back whole, and fills the file.
         let fills_file = self.has_file && random().one_in(2);
@@ -253,7 +255,7 @@ impl World {
 
     /// `mremap`, as the preload library wraps it.
     fn move_some(&self, from: usize) {
-        let range = self.some_run(from, 40);
+        let range = self.some_run(from, self.mix.moved_pages);
         let to = match random().one_in(3) {
             true => self.target(),
             false => self.any_page(),
@@ -450,7 +452,7 @@ impl World {
     /// `clone` by an instruction of the program's own, where the kernel tells of it.
     fn clone_unannounced(&self) {
         if !self.pager.host.hears_of_forks.load(Relaxed) {
-            return;
+            return self.look_at_what_an_untold_child_has();
         }
         let kernel = &self.kernel;
         let descriptor = {

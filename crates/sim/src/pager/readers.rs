@@ -69,6 +69,28 @@ impl Readers {
         }
     }
 
+    /// The time of some has come.
+    pub fn hurry(&self) {
+        let mut all = self.all.borrow_mut();
+        let some = all.iter_mut().filter(|_| random().one_in(2));
+        some.for_each(|reader| reader.next = 0);
+    }
+
+    /// Something is written there: no child that reads may find it.
+    pub fn must_not_read(&self, range: &Range<usize>) {
+        for reader in self.all.borrow().iter() {
+            if let Some(kept) = reader.records.iter().find(|k| overlap(&k.range, range)) {
+                let what = "written again in the file, and a child may read it";
+                fail(super::kernel::place(kept.page), what);
+            }
+        }
+    }
+
+    /// Whether no copy of the process is left.
+    pub fn are_gone(&self) -> bool {
+        self.all.borrow().is_empty()
+    }
+
     /// Those whose time has come go on; at the end each of them looks, and ends.
     pub fn go_on(&self, bytes: &[u8], is_end: bool) {
         let now = simulation().steps();
