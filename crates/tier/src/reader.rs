@@ -26,15 +26,27 @@ pub fn read<'m, D: Device>(
         let mut loaded = load(records, device, opener, &slot, room);
         if loaded.is_err() {
             let now = locate(records, (handle, owner), room)?;
-            if now.number != slot.number || now.segment != slot.segment {
+            if has_moved(&slot, &now) {
                 slot = now;
                 continue;
             }
             loaded = load_again(records, device, opener, &slot, room, loaded);
         }
+        if loaded.is_err() {
+            // Or it was moved while it was read the second time.
+            let now = locate(records, (handle, owner), room)?;
+            if has_moved(&slot, &now) {
+                slot = now;
+                continue;
+            }
+        }
         records.with(|records| records.counts.reads += u64::from(loaded.is_ok()));
         return loaded.map(|()| slot.length as usize - TAG_BYTES);
     }
+}
+
+fn has_moved(slot: &Slot, now: &Slot) -> bool {
+    now.number != slot.number || now.segment != slot.segment
 }
 
 /// Where a record is. One that is in the buffer is in `room` now.

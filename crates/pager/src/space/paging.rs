@@ -507,6 +507,10 @@ impl<O: Os> Pager<O> {
             return;
         }
         if range.len() <= PAGE_SIZE {
+            if !window.is_registered(window.index_of(range.start)) {
+                // What came to lie in a hole has the mark of what was registered around it, and nothing of it is away.
+                self.host.inherit_range(range);
+            }
             *whole = Err(Errno::AGAIN);
             return;
         }

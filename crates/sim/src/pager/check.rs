@@ -50,7 +50,7 @@ impl World {
         for page in kernel.space.all() {
             let state = kernel.space.with(page, |state| state.clone());
             let state = state.expect("one of all");
-            // What the program kept, and replaced untold: a known gap (docs/limits.md).
+            // What the program kept, and replaced untold: a known gap (ADR 0003).
             if kernel.is_claimed(page) || self.is_remembered_as_kept(page) {
                 continue;
             }
