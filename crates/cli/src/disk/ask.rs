@@ -15,8 +15,9 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// How long an answer is waited for: compressing, or compacting, all of a large disk takes its time.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// How long the answer to a question is waited for. That to an order is waited for as long as the disk is served:
+/// recompressing all of a large one takes its time.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn ask(disk: &Served, request: &Request) -> Result<Value, Refusal> {
     let answer = exchange(disk, request).map_err(|error| {
@@ -34,7 +35,7 @@ fn ask(disk: &Served, request: &Request) -> Result<Value, Refusal> {
 
 fn exchange(disk: &Served, request: &Request) -> io::Result<Answer> {
     let stream = UnixStream::connect(&disk.path)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(request.is_question().then_some(PATIENCE))?;
     stream.set_write_timeout(Some(protocol::PATIENCE))?;
     protocol::send(&stream, request)?;
     protocol::receive(&stream)

@@ -1,7 +1,8 @@
 //! The control socket of a disk that is served: carries out what other commands ask.
 //!
-//! One thread answers one request after the other, each on a connection of its own. The socket lies in a directory that
-//! only the user can enter, and is made for its owner alone.
+//! Each request has a connection and a thread of its own. Questions are answered at once, and orders, some of which
+//! take minutes, one after the other. The socket lies in a directory that only the user can enter, and is made for its owner
+//! alone.
 
 use super::content::Content;
 use super::figures;
@@ -15,6 +16,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a request is about.
 pub struct Control {
@@ -22,6 +24,8 @@ pub struct Control {
     pub content: Content,
     pub server: Handle,
     pub listens: Vec<String>,
+    /// Held while an order is carried out; outermost.
+    pub orders: Mutex<()>,
 }
 
 /// The socket, which is removed when it is dropped.
@@ -61,14 +65,17 @@ impl Socket {
         })
     }
 
-    /// Answers in a thread of its own, as long as the process lives.
+    /// Answers in threads of its own, as long as the process lives.
     pub fn serve(&self, control: Control) -> Result<(), Refusal> {
         let refuse = |error| Refusal::new(format!("cannot serve the control socket: {error}"));
         let listener = self.listener.try_clone().map_err(refuse)?;
-        let thread = std::thread::Builder::new().name("coldpress-ctl".to_owned());
-        let thread = thread.spawn(move || {
+        let control = Arc::new(control);
+        let named = || std::thread::Builder::new().name("coldpress-ctl".to_owned());
+        let thread = named().spawn(move || {
             for stream in listener.incoming().flatten() {
-                control.answer(&stream);
+                let control = Arc::clone(&control);
+                // Where no thread can be had, who asks is told by the end of the connection.
+                let _ = named().spawn(move || control.answer(&stream));
             }
         });
         thread.map(drop).map_err(refuse)
@@ -80,8 +87,12 @@ impl Control {
         let patience = Some(protocol::PATIENCE);
         let _ = stream.set_read_timeout(patience);
         let _ = stream.set_write_timeout(patience);
-        let answer = match protocol::receive(stream) {
-            Ok(request) => self.carry_out(&request),
+        let answer = match protocol::receive::<Request>(stream) {
+            Ok(request) if request.is_question() => self.carry_out(&request),
+            Ok(request) => {
+                let _one_at_a_time = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+                self.carry_out(&request)
+            }
             // A probe that asks nothing.
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return,
             Err(error) => Answer::Refused(format!("the request cannot be read: {error}")),

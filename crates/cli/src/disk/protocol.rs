@@ -45,6 +45,13 @@ pub enum Request {
     Recompress,
 }
 
+impl Request {
+    /// Whether it changes nothing, and is answered at once.
+    pub fn is_question(&self) -> bool {
+        matches!(self, Self::Status | Self::Info | Self::GetInfo { .. })
+    }
+}
+
 /// What it answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 use crate::size::format_bytes;
 use crate::streams::say;
 use coldpress_nbd::{Handle, Limits, Listen, Server};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
@@ -40,6 +40,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), Refusal> {
         content: content.clone(),
         server: server.handle(),
         listens: listens.clone(),
+        orders: Mutex::default(),
     })?;
     say!(
         "disk {name}: {} on {}",
