@@ -50,6 +50,7 @@ impl Failure {
                 let _ = writeln!(transitions, "{event}");
             }
         }
+        let _ = writeln!(transitions, "Asleep: {}", simulation.sleepers());
         let _ = writeln!(transitions, "Latest of all:");
         for event in simulation.trace.latest(LATEST) {
             let _ = writeln!(transitions, "{event}");

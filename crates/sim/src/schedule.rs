@@ -393,7 +393,8 @@ impl Simulation {
         self.time_out(first.1);
     }
 
-    fn sleepers(&self) -> String {
+    /// Who sleeps, and on what.
+    pub fn sleepers(&self) -> String {
         let asleep = self.alive.get() & !self.ready.get();
         let of = |n: usize| {
             let thread = &self.threads[n];

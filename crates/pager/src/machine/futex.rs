@@ -223,6 +223,11 @@ impl<O: Os> Gate<O> {
         self.state.load(Relaxed) & CLOSED != 0
     }
 
+    /// Whether somebody is inside, at this moment.
+    pub fn is_entered(&self) -> bool {
+        self.state.load(Relaxed) & INSIDE != 0
+    }
+
     /// Goes inside.
     pub fn enter(&self) -> Inside<'_, O> {
         assert_no_signal_comes::<O>();

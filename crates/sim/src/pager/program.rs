@@ -20,8 +20,9 @@ use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A thread that waits longer for a page waits for ever, in steps.
-const SLEEP_STEPS: u64 = 150_000;
+/// A thread that waits longer for a page waits for ever, in steps. (A child that is filled from a slow file, with the gate
+/// closed, takes up to a third of it.)
+const SLEEP_STEPS: u64 = 600_000;
 /// How often it is looked whether anybody is going to wake a thread that waits, in steps.
 const LOOK_STEPS: u64 = 2_000;
 
