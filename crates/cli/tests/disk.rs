@@ -205,7 +205,7 @@ fn a_file_system_goes_in_and_out_unchanged() {
         number("mem_used_total") < number("orig_data_size") * 3 / 4,
         "{figures}"
     );
-    assert!(number("mem_used_max") <= 6 << 20, "{figures}");
+    assert!(number("mem_used_max") <= 24 << 20, "{figures}");
     assert!(number("huge_pages") > 700, "{figures}");
     assert_eq!((number("clients"), number("failed_writes")), (0, 0));
     succeeds(&["qemu-img", "convert", "-f", "raw", "-O", "raw", &uri, out]);

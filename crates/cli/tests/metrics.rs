@@ -363,15 +363,17 @@ impl Drop for Ended {
     }
 }
 
-/// Whether it has the first line, and in the last a name and a value. Which samples there are depends on what else runs
-/// under Coldpress at that moment.
+/// Whether it has the first line, and in the last a name and a value, or the type of a metric without samples. Which
+/// samples there are depends on what else runs under Coldpress at that moment.
 fn is_whole(text: &str) -> bool {
     let last = text.strip_suffix('\n').and_then(|text| text.lines().last());
-    let value = last.and_then(|line| line.rsplit_once(' '));
+    let is_sample = |line: &str| {
+        let value = line.rsplit_once(' ').map(|(_, value)| value);
+        line.starts_with("coldpress_") && value.is_some_and(|value| value.parse::<f64>().is_ok())
+    };
+    let is_type = |line: &str| line.starts_with("# TYPE coldpress_") && line.ends_with(" gauge");
     text.starts_with("# HELP coldpress_build_info ")
-        && value.is_some_and(|(name, value)| {
-            name.starts_with("coldpress_") && value.parse::<f64>().is_ok()
-        })
+        && last.is_some_and(|line| is_sample(line) || is_type(line))
 }
 
 /// Whoever reads the file while it is written again and again finds a whole one.
