@@ -393,7 +393,7 @@ impl Simulation {
         self.time_out(first.1);
     }
 
-    /// Who sleeps, and on what.
+    /// The threads that sleep, and on what.
     pub fn sleepers(&self) -> String {
         let asleep = self.alive.get() & !self.ready.get();
         let of = |n: usize| {
