@@ -487,7 +487,8 @@ impl<O: Os> Pager<O> {
         whole: &mut Result<(), Errno>,
     ) {
         let window = self.host.windows.get(segment);
-        if self.host.uffd().is_registered(range) == Ok(true) {
+        let registered = self.host.uffd().is_registered(range);
+        if registered == Ok(true) {
             // What was registered before is tracked already.
             let (mut first, end) = (window.index_of(range.start), window.index_of(range.end));
             while first < end {
@@ -507,8 +508,9 @@ impl<O: Os> Pager<O> {
             return;
         }
         if range.len() <= PAGE_SIZE {
-            if !window.is_registered(window.index_of(range.start)) {
-                // What came to lie in a hole has the mark of what was registered around it, and nothing of it is away.
+            // What came to lie in a hole has the mark of what was registered around it, and nothing of it is away. But
+            // where the kernel cannot tell, since an event is unread, a mark more or less would split a mapping.
+            if registered == Ok(false) && !window.is_registered(window.index_of(range.start)) {
                 self.host.inherit_range(range);
             }
             *whole = Err(Errno::AGAIN);
