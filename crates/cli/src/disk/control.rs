@@ -1,8 +1,8 @@
 //! The control socket of a disk that is served: carries out what other commands ask.
 //!
 //! Each request has a connection and a thread of its own. Questions are answered at once, and orders, some of which
-//! take minutes, one after the other. The socket lies in a directory that only the user can enter, and is made for its owner
-//! alone.
+//! take minutes, one after the other. The socket lies in a directory that only the user can enter, and is made for its
+//! owner alone.
 
 use super::content::Content;
 use super::figures;
