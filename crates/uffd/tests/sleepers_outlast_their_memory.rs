@@ -25,6 +25,19 @@ fn assert_fault(uffd: &Userfaultfd, memory: Pages) {
     );
 }
 
+/// It sleeps on, whatever was done; woken, it reads `content`.
+fn assert_sleeps_until_woken(
+    uffd: &Userfaultfd,
+    memory: Pages,
+    reader: Task<u64>,
+    done: &str,
+    content: u64,
+) {
+    assert!(reader.is_blocked(), "{done} wakes");
+    uffd.wake(memory.page(1).range()).expect("waking");
+    assert_eq!(reader.finish(), content);
+}
+
 #[test]
 fn memory_that_is_unmapped() {
     let _begun = common::begin("sleepers_of_unmapped_memory");
@@ -38,9 +51,7 @@ fn memory_that_is_unmapped() {
     part.map_again();
     assert_eq!(common::next(&uffd), Message::Unmap(part.range()));
     task.finish();
-    assert!(reader.is_blocked(), "unmapping wakes");
-    uffd.wake(memory.page(1).range()).expect("waking");
-    assert_eq!(reader.finish(), 0);
+    assert_sleeps_until_woken(&uffd, memory, reader, "unmapping", 0);
 }
 
 #[test]
@@ -91,9 +102,7 @@ fn memory_that_something_moves_onto() {
     assert!(matches!(event, Message::Remap { .. }), "{event:?}");
     assert_eq!(common::next(&uffd), Message::Unmap(from.range()));
     assert_eq!(task.finish(), Ok(()));
-    assert!(reader.is_blocked(), "a page that moves there wakes");
-    uffd.wake(memory.page(1).range()).expect("waking");
-    assert_eq!(reader.finish(), 71);
+    assert_sleeps_until_woken(&uffd, memory, reader, "a page that moves there", 71);
 }
 
 #[test]
@@ -113,9 +122,7 @@ fn a_fault_outlasts_its_memory() {
     assert_fault(&uffd, memory);
     assert_eq!(common::next(&uffd), Message::Unmap(part.range()));
     task.finish();
-    assert!(reader.is_blocked(), "unmapping wakes");
-    uffd.wake(memory.page(1).range()).expect("waking");
-    assert_eq!(reader.finish(), 0);
+    assert_sleeps_until_woken(&uffd, memory, reader, "unmapping", 0);
 }
 
 #[test]
