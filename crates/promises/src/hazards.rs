@@ -54,6 +54,7 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("larger_than_limit", "larger_than_limit", &["7", "80", "2"], "32M", false),
     hazard("cold_reread", "cold_reread", &["8", "24", "2"], "12M", false),
     hazard("scan", "scan", &["51", "64", "2"], "32M", false),
+    hazard("bursts", "bursts", &["66", "48", "12", "6000"], "28M", false),
     hazard("freed_holes", "freed_holes", &["43", "48", "3"], "20M", false),
     hazard("freed_holes_chaos", "freed_holes", &["44", "12", "6"], "64M", true),
     // The address space changes

@@ -9,7 +9,7 @@
 //!   ▌▌▌▌▌▌▌▌                         ▌▌▌▌▌▌▌                          ▌▌▌▌
 //!                 stored: all        ▲            stored: what        32 faults: 24 of them stored since ▲?
 //!                                    │            was used here       then with each further fault the pages around
-//!                                    start                            that were stored since ▲
+//!                                    start                            that were stored since ▲, and before now
 //! ```
 //!
 //! A *burst* is a time with many refaults, after one with next to none. The starts of the last few are remembered. When
@@ -17,6 +17,9 @@
 //! were stored, and what was stored since is the *set*; without such a start there is none. So what is restored is
 //! foretold by what is touched, before it costs anything. From then on, and as long as the burst lasts, the pages of
 //! the set that lie around a touched page are restored with it, together (`restore/run.rs`).
+//!
+//! What was stored since the burst began is not in the set. It has been restored once already, and memory had no room
+//! for it: a program that touches more than its budget at random would get all of it, again and again.
 //!
 //! One page of 16, another one each time, is left where it is. If it is used, a fault brings it; if it is not, it is no
 //! longer in the set. So what is restored in vain comes to an end by itself.
@@ -153,7 +156,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
         let at = index % RUN_PAGES as u32;
         let first = (segment, index - at);
-        let wanted = self.stored_since(host, first, start) & !(1 << at);
+        let wanted = self.set_from(host, first, start) & !(1 << at);
         if wanted == 0 || !goes_on(wanted.count_ones()) {
             return 0;
         }
@@ -162,19 +165,20 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         restored
     }
 
-    /// Of the pages from `first` on that can be restored together, those that were stored since a start, but for what
-    /// is left away.
-    fn stored_since(&self, host: &H, (segment, first): Place, start: u32) -> u32 {
+    /// Of the pages from `first` on that can be restored together, those that were stored since a start and before this
+    /// burst, but for what is left away.
+    fn set_from(&self, host: &H, (segment, first): Place, start: u32) -> u32 {
         let Some(list) = self.page_list_if_there(segment) else {
             return 0;
         };
+        let burst = self.bursts.starts[0].load(Relaxed);
         let is_wanted = |&n: &u32| {
             let Entry::Compressed(reference) = list.get(first + n) else {
                 return false;
             };
             // SAFETY: the entry names it, and the list is locked.
             let stored = unsafe { stored_at(host.frames(), reference) };
-            stored.is_some_and(|stored| is_since(stored, start))
+            stored.is_some_and(|stored| is_since(stored, start) && !is_since(stored, burst))
                 && !self.bursts.is_left_away((segment, first + n))
         };
         let wanted = (0..RUN_PAGES as u32).filter(is_wanted);

@@ -135,3 +135,20 @@ fn a_host_without_room_has_nothing_restored() {
     let (_, restored) = wake(s, &mut w, hot(), &mut 32);
     assert!((20..=32).contains(&restored), "{restored}");
 }
+
+/// What was restored in this burst and has had to leave again is no part of a set: a program that uses more than it may
+/// hold would get all of it, again and again.
+#[test]
+fn what_leaves_again_in_a_burst_is_not_restored_with_others() {
+    let (s, mut w, mut r) = asleep();
+    wake(s, &mut w, hot(), &mut MUCH.clone());
+    sleep(s, &mut r);
+    let (_, restored) = wake(s, &mut w, hot(), &mut MUCH.clone());
+    assert!(restored > 0);
+    for _ in 0..3 {
+        s.machine.advance(SECOND / 50);
+        s.send_away(&mut r);
+        let (faults, restored) = wake(s, &mut w, hot(), &mut MUCH.clone());
+        assert_eq!((faults, restored), (hot().count() as u32, 0));
+    }
+}

@@ -337,6 +337,13 @@ impl<O: Os> Pager<O> {
         goes_on
     }
 
+    /// Whether pages of the set of a program that wakes may be restored now. They are a guess about what is used next,
+    /// and near the budget each would take the place of a page that is in use.
+    fn may_restore_set(&self, pages: u32) -> bool {
+        let after = self.pressure.estimate() + u64::from(pages) * PAGE_SIZE as u64;
+        Watermarks::in_force(&self.config()).is_roomy(after) && self.may_read_ahead(pages)
+    }
+
     /// Whether anybody waits for a fault or an event that is still to be answered.
     fn is_waited_for(&self) -> bool {
         !self.deferred.is_empty() || self.host.uffd.get().is_none_or(|uffd| uffd.wait(Some(0)))
@@ -363,7 +370,7 @@ impl<O: Os> Pager<O> {
         let engine = &self.engine;
         let mut expected = engine.touched(fault.thread, (segment, index));
         if expected.is_none() {
-            let room = |pages| self.may_read_ahead(pages);
+            let room = |pages| self.may_restore_set(pages);
             engine.restore_set_around(self, worker, (segment, index), room);
         }
         let first =

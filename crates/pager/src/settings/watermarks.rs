@@ -57,6 +57,12 @@ impl Watermarks {
         total > self.low
     }
 
+    /// Whether memory stands so far below the budget that what comes back now takes no other page's place soon.
+    pub(crate) fn is_roomy(&self, total: u64) -> bool {
+        let margin = self.budget - self.low;
+        total.saturating_add(margin) <= self.low
+    }
+
     /// How long a page has to prove itself hot: the further above the budget, the less, and least where faults
     /// wait: they would for as long.
     pub(crate) fn hurry_ns(&self, total: u64, somebody_waits: bool) -> u64 {
@@ -104,6 +110,13 @@ mod tests {
         assert_eq!(trigger(watermarks.high + 1), Some(Trigger::Pressure));
         assert_eq!(trigger(watermarks.budget), Some(Trigger::Pressure));
         assert_eq!(trigger(watermarks.budget + 1), Some(Trigger::Critical));
+    }
+
+    #[test]
+    fn a_set_has_room_well_below_the_mark_where_pages_are_taken() {
+        let watermarks = Watermarks::of(64 << 20);
+        assert!(watermarks.is_roomy(60 << 20) && !watermarks.is_roomy((60 << 20) + 1));
+        assert!(!watermarks.is_roomy(u64::MAX) && Watermarks::of(NO_BUDGET).is_roomy(1 << 40));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod a_cold_age_does_not_stop_the_budget;
 mod a_million_restores_none_wrong;
 mod brk_grows_zeros;
+mod bursts_at_random_restore_little_else;
 mod closed_memory_keeps_content;
 mod cold_memory_reads_back;
 mod decisions_are_traced;
