@@ -3,7 +3,7 @@
 use super::World;
 use super::kernel::{Fault, place};
 use super::os::SimOs;
-use super::space::{Content, State};
+use super::space::{Content, State, pages};
 use crate::failure::fail;
 use crate::inject::Kind;
 use crate::schedule::{note, simulation};
@@ -62,6 +62,19 @@ impl World {
             if is_settled && state.not_inherited && !state.registered && !state.kept_by_program {
                 fail(place(page), "kept from a child of a clone for no reason");
             }
+        }
+    }
+
+    /// A range that was mapped whole could not be moved. What the program keeps from children lies in a mapping of its own,
+    /// and so does what is registered; but a mark of the pager's alone must not split what natively is one.
+    pub(super) fn look_why_it_is_split(&self, range: AddressRange) {
+        let Some(page) = self.kernel.space.split_by_a_mark_alone(range) else {
+            return;
+        };
+        // What the program kept, and replaced untold: a known gap (ADR 0003).
+        if !pages(range).any(|page| self.is_remembered_as_kept(page)) {
+            let what = "an mremap of it and its neighbours is refused, for a mark of the pager's";
+            fail(place(page), what);
         }
     }
 

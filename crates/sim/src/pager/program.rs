@@ -279,6 +279,8 @@ impl World {
         self.pager.unsplit(range, || {
             if calls::remap(&self.kernel, range, to, keeps_old) {
                 self.pager.remapped(range, to, old);
+            } else {
+                self.look_why_it_is_split(range);
             }
         });
     }
