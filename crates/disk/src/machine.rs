@@ -23,7 +23,7 @@ use crate::waiters::Waiters;
 use coldpress_arena::{CHUNK_BYTES, ChunkSource};
 use coldpress_codec::Page;
 use coldpress_engine::{
-    Doubt, Host, Installed, Memory, PageIndex, Place, Protocol, STAGING_SLOTS, SegmentId,
+    Access, Doubt, Host, Installed, Memory, PageIndex, Place, Protocol, STAGING_SLOTS, SegmentId,
     StagingSlot, Taken,
 };
 use parking_lot::Mutex;
@@ -203,7 +203,7 @@ unsafe impl Host for Machine {
         Installed::Done
     }
 
-    fn install_zero(&self, segment: SegmentId, index: PageIndex, _written: bool) -> Installed {
+    fn install_zero(&self, segment: SegmentId, index: PageIndex, _access: Access) -> Installed {
         self.fill((segment, index), &[0; 4096], Purpose::NewPage)
     }
 

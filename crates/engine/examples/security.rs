@@ -5,6 +5,7 @@
 //!
 //! `cargo run --release -p coldpress-engine --example security [-- ROUNDS]`
 
+use coldpress_engine::Access;
 use coldpress_machine::domains::machine::{Domain, Source, spaciously};
 use coldpress_machine::domains::measure::{self, OPERATIONS, Probe, Wash, median, order};
 use coldpress_machine::domains::neighbour::{Bare, Neighbour, State, share};
@@ -104,7 +105,7 @@ fn guess(guard: Guard, trials: usize) -> Guessing {
         for n in 0..CANDIDATES {
             // In an order that has nothing to do with the secret's.
             let page = (n + trial) % CANDIDATES;
-            times[page as usize] = measure::touch(&mut domain, vmo, page, false);
+            times[page as usize] = measure::touch(&mut domain, vmo, page, Access::Read);
         }
         domain.destroy(vmo);
         let longest =

@@ -78,7 +78,7 @@ pub use compression::worker::{Worker, Workspace};
 pub use compression::write_back::WrittenBack;
 pub use figures::cause::Trigger;
 pub use figures::counters::Counters;
-pub use machine::host::{Doubt, Host, Installed, StagingSlot, Taken};
+pub use machine::host::{Access, Doubt, Host, Installed, StagingSlot, Taken};
 pub use machine::memory::{Memory, Place};
 pub use machine::protocol::Protocol;
 pub use pages::entry::Entry;

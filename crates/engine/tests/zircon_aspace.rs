@@ -5,6 +5,7 @@
 use crate::kernel::*;
 use crate::zircon_vmo::kit::*;
 use crate::zircon_vmo::space::*;
+use coldpress_engine::Access;
 use coldpress_engine::harvest::Harvest;
 use coldpress_engine::queues::standing::{Queue, Standing};
 use coldpress_engine::vmo::{MAX_PAGES, Shares};
@@ -342,9 +343,11 @@ fn vm_mapping_page_fault_range_test() {
     // The VMO may become smaller than its mapping: there is nothing to be had beyond its end.
     s.resize(vmo.id, 6).unwrap();
     assert_eq!(space.touch_range(&mut w, 1000..1006, None), (6, None));
-    let gone = s.vmos.fault(&s.machine, &mut w, vmo.id, 6, false, |_, _| {
-        panic!("beyond")
-    });
+    let gone = s
+        .vmos
+        .fault(&s.machine, &mut w, vmo.id, 6, Access::Read, |_, _| {
+            panic!("beyond")
+        });
     assert_eq!(gone, Err(coldpress_engine::vmo::VmoError::OutOfRange));
     // After a snapshot reading shows the shared pages, and writing copies them, one by one.
     let child = snapshot(s, vmo.id);

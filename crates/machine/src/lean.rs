@@ -5,7 +5,7 @@ use crate::spin_lock::SpinLock;
 use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
 use coldpress_engine::{
-    Doubt, Host, Installed, Memory, PageIndex, Place, Protocol, SEGMENT_PAGES, SegmentId,
+    Access, Doubt, Host, Installed, Memory, PageIndex, Place, Protocol, SEGMENT_PAGES, SegmentId,
     StagingSlot, Taken,
 };
 use coldpress_storage::{FrameIndex, FrameSource};
@@ -151,7 +151,7 @@ unsafe impl<F: FrameSource> Host for Machine<F> {
         self.put((segment, index), self.slot.take())
     }
 
-    fn install_zero(&self, segment: SegmentId, index: PageIndex, _: bool) -> Installed {
+    fn install_zero(&self, segment: SegmentId, index: PageIndex, _: Access) -> Installed {
         self.install(segment, index, &[0; 4096])
     }
 

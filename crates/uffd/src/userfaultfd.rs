@@ -86,6 +86,15 @@ impl Features {
     }
 }
 
+/// What the touch of a missing page was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// A read.
+    Read,
+    /// A write.
+    Write,
+}
+
 /// What a read of the userfaultfd brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
@@ -93,8 +102,8 @@ pub enum Message {
     Fault {
         /// Page that was touched (rounded down).
         address: usize,
-        /// Whether the touch was a write.
-        write: bool,
+        /// What the touch was.
+        access: Access,
         /// Thread that sleeps (with [`Features::THREAD_ID`]).
         thread: u32,
     },
@@ -493,7 +502,11 @@ fn decode(raw: &sys::uffd_msg) -> Message {
         match raw.event {
             EVENT_PAGEFAULT => Message::Fault {
                 address: raw.arg.pagefault.address as usize & !(PAGE_SIZE - 1),
-                write: raw.arg.pagefault.flags & PAGEFAULT_FLAG_WRITE != 0,
+                access: if raw.arg.pagefault.flags & PAGEFAULT_FLAG_WRITE != 0 {
+                    Access::Write
+                } else {
+                    Access::Read
+                },
                 thread: raw.arg.pagefault.feat.ptid,
             },
             EVENT_FORK => Message::Fork {

@@ -6,7 +6,7 @@
 //! in a child without userfaultfd by the second way.
 
 use crate::common::{self, PAGE, Pages, Task, WORDS};
-use coldpress_uffd::{Features, Message};
+use coldpress_uffd::{Access, Features, Message};
 use std::os::unix::fs::FileExt;
 
 #[test]
@@ -21,7 +21,13 @@ fn content_comes_back_to_closed_memory() {
     let reader = Task::start(move || memory.read(0));
     let fault = common::next(&uffd);
     assert!(
-        matches!(fault, Message::Fault { write: false, .. }),
+        matches!(
+            fault,
+            Message::Fault {
+                access: Access::Read,
+                ..
+            }
+        ),
         "{fault:?}"
     );
     assert_eq!(common::copy(&uffd, memory, 0, 7), Ok(PAGE));

@@ -5,7 +5,7 @@
 //! answered with a page of its own at once, not with the zero page.
 
 use crate::common::{self, Pages, Task};
-use coldpress_uffd::{Features, Message};
+use coldpress_uffd::{Access, Features, Message};
 
 #[test]
 fn thread_page_and_kind() {
@@ -15,20 +15,20 @@ fn thread_page_and_kind() {
     };
     let memory = Pages::map(3);
     common::register(&uffd, memory);
-    for (n, write) in [(1, false), (2, true)] {
+    for (n, access) in [(1, Access::Read), (2, Access::Write)] {
         let task = Task::start(move || {
             // SAFETY: a mapped page of the test; somewhere in the middle of it.
             let word = unsafe { memory.pointer(n).cast::<u64>().add(100) };
-            match write {
+            match access {
                 // SAFETY: as above.
-                true => unsafe { word.write_volatile(1) },
+                Access::Write => unsafe { word.write_volatile(1) },
                 // SAFETY: as above.
-                false => assert_eq!(unsafe { word.read_volatile() }, 7),
+                Access::Read => assert_eq!(unsafe { word.read_volatile() }, 7),
             }
         });
         let expected = Message::Fault {
             address: memory.page(n).start,
-            write,
+            access,
             thread: task.id,
         };
         assert_eq!(common::next(&uffd), expected);

@@ -12,7 +12,7 @@
 
 use crate::compression::worker::Worker;
 use crate::figures::counters::add;
-use crate::machine::host::{Doubt, Host, Installed};
+use crate::machine::host::{Access, Doubt, Host, Installed};
 use crate::pages::entry::Entry;
 use crate::pages::tables::Growth;
 use crate::{Engine, PageIndex, SegmentId};
@@ -41,14 +41,14 @@ pub enum FaultOutcome {
 }
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
-    /// Answers the touch of page `index` of `segment`. `written`: by a write.
+    /// Answers a touch of page `index` of `segment`.
     pub fn fault(
         &self,
         host: &H,
         worker: &mut Worker<C>,
         segment: SegmentId,
         index: PageIndex,
-        written: bool,
+        access: Access,
     ) -> FaultOutcome {
         loop {
             let list = self.page_list(segment);
@@ -58,7 +58,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 Entry::Page(_) if H::PROTOCOL.entries_are_proof() => return self.is_present(),
                 Entry::Page(_) => {
                     drop(list);
-                    match self.fault_page(host, segment, index, written) {
+                    match self.fault_page(host, segment, index, access) {
                         Some(outcome) => return outcome,
                         None => continue,
                     }
@@ -66,7 +66,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 Entry::Request(_) => return self.is_present(),
                 Entry::Empty => {
                     drop(list);
-                    match self.fault_empty(host, segment, index, written) {
+                    match self.fault_empty(host, segment, index, access) {
                         Some(outcome) => return outcome,
                         None => continue,
                     }
@@ -96,7 +96,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         host: &H,
         segment: SegmentId,
         index: PageIndex,
-        written: bool,
+        access: Access,
     ) -> Option<FaultOutcome> {
         let stable = self.stable(host);
         let list = self.page_list(segment);
@@ -109,7 +109,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             self.let_changes_in(host);
             return None;
         }
-        let installed = self.install_zero(host, segment, index, written);
+        let installed = self.install_zero(host, segment, index, access);
         drop(list);
         drop(stable);
         self.answer_zero(host, segment, index, installed)
@@ -122,7 +122,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         host: &H,
         segment: SegmentId,
         index: PageIndex,
-        written: bool,
+        access: Access,
     ) -> Option<FaultOutcome> {
         let leaf = self
             .tables
@@ -134,7 +134,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         if list.get(index) != Entry::Empty {
             return None;
         }
-        let installed = self.install_zero(host, segment, index, written);
+        let installed = self.install_zero(host, segment, index, access);
         if installed == Ok(Installed::Done) {
             if leaf {
                 self.track_in(host, &list, segment, index, Growth::Forbidden);
@@ -154,9 +154,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         host: &H,
         segment: SegmentId,
         index: PageIndex,
-        written: bool,
+        access: Access,
     ) -> Result<Installed, Installed> {
-        match host.install_zero(segment, index, written) {
+        match host.install_zero(segment, index, access) {
             Installed::Refused => Err(host.poison(segment, index, Doubt::Refused)),
             installed => Ok(installed),
         }

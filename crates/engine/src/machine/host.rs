@@ -12,6 +12,15 @@ use lock_api::RawMutex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StagingSlot(pub u16);
 
+/// What a touch does with the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It reads the page.
+    Read,
+    /// It writes the page, or is about to.
+    Write,
+}
+
 /// What became of pages that were to be taken out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
@@ -161,9 +170,9 @@ pub unsafe trait Host: ChunkSource + Sync {
         self.install(segment, index, unsafe { self.staging(slot) })
     }
 
-    /// Puts a page of zeros in place of a missing page and wakes who waits; `written`: the
-    /// toucher is about to write. In a stable section.
-    fn install_zero(&self, segment: SegmentId, index: PageIndex, written: bool) -> Installed;
+    /// Puts a page of zeros in place of a missing page and wakes who waits; `access`: what the
+    /// toucher is about to do. In a stable section.
+    fn install_zero(&self, segment: SegmentId, index: PageIndex, access: Access) -> Installed;
 
     /// Lets the threads that wait for a page try again.
     fn wake(&self, segment: SegmentId, index: PageIndex);

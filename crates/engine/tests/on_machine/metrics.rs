@@ -6,7 +6,7 @@ use coldpress_engine::metrics::kmem::KmemStatsCompression;
 use coldpress_engine::metrics::residency::Residency;
 use coldpress_engine::metrics::task_times::{FaultTimes, TaskTimes};
 use coldpress_engine::queues::standing::{Mark, Queue};
-use coldpress_engine::{Entry, FaultOutcome, SegmentId, Trigger};
+use coldpress_engine::{Access, Entry, FaultOutcome, SegmentId, Trigger};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -415,7 +415,9 @@ fn a_task_knows_what_it_waited_for() {
     s.send_away(&mut r);
     let (busy, idle) = (TaskTimes::new(), TaskTimes::new());
     s.codec.on_decompress.set(move || machine.advance(4_000));
-    let outcome = s.engine.fault_of_task(machine, &mut w, 1, 0, false, &busy);
+    let outcome = s
+        .engine
+        .fault_of_task(machine, &mut w, 1, 0, Access::Read, &busy);
     assert_eq!(outcome, FaultOutcome::Decompressed);
     let expected = FaultTimes {
         page_fault_ns: 4_000,
@@ -423,10 +425,12 @@ fn a_task_knows_what_it_waited_for() {
     };
     assert_eq!(busy.read(), expected);
     // A marker: no codec.
-    s.engine.fault_of_task(machine, &mut w, 1, 1, false, &busy);
+    s.engine
+        .fault_of_task(machine, &mut w, 1, 1, Access::Read, &busy);
     // Fresh memory, which takes the machine a while.
     s.machine.on_install_zero.set(move || machine.advance(300));
-    s.engine.fault_of_task(machine, &mut w, 1, 2, true, &busy);
+    s.engine
+        .fault_of_task(machine, &mut w, 1, 2, Access::Write, &busy);
     let expected = FaultTimes {
         page_fault_ns: 4_300,
         ..expected

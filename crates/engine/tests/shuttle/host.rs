@@ -5,7 +5,7 @@ use coldpress_arena::{CHUNK_BYTES, ChunkSource, Zeroable};
 use coldpress_codec::Page;
 use coldpress_engine::lock::HeldRanks;
 use coldpress_engine::{
-    Doubt, Host, Installed, PageIndex, Protocol, SegmentId, StagingSlot, Taken,
+    Access, Doubt, Host, Installed, PageIndex, Protocol, SegmentId, StagingSlot, Taken,
 };
 use coldpress_storage::{FRAME_BYTES, FrameIndex, FrameSource};
 use lock_api::{GuardSend, RawMutex};
@@ -297,7 +297,7 @@ unsafe impl<const KERNEL: bool> Host for Machine<KERNEL> {
         self.put(index, content)
     }
 
-    fn install_zero(&self, _: SegmentId, index: PageIndex, _: bool) -> Installed {
+    fn install_zero(&self, _: SegmentId, index: PageIndex, _: Access) -> Installed {
         self.put(index, &[0; 4096])
     }
 

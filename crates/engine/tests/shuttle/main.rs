@@ -14,7 +14,7 @@ mod restless;
 
 use coldpress_codec::{Compressed, Corrupt, Page, PageCodec, same_filled};
 use coldpress_engine::{
-    Ageing, Engine, FaultOutcome, Growth, PageIndex, Reclaimer, Trigger, Worker, Workspace,
+    Access, Ageing, Engine, FaultOutcome, Growth, PageIndex, Reclaimer, Trigger, Worker, Workspace,
 };
 use host::{Machine, PAGES, point};
 use restless::Restless;
@@ -181,7 +181,9 @@ impl<const KERNEL: bool> System<KERNEL> {
             if touched.is_some() {
                 return;
             }
-            let outcome = self.engine.fault(&self.machine, worker, 1, index, true);
+            let outcome = self
+                .engine
+                .fault(&self.machine, worker, 1, index, Access::Write);
             assert!(!matches!(
                 outcome,
                 FaultOutcome::Poisoned | FaultOutcome::NoMemory

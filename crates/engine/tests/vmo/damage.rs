@@ -1,8 +1,8 @@
 //! What is stored and comes back wrong is never shown to anybody (law L1).
 
 use crate::kernel::*;
-use coldpress_engine::Entry;
 use coldpress_engine::vmo::VmoError;
+use coldpress_engine::{Access, Entry};
 use coldpress_storage::{FrameIndex, FrameSource};
 
 /// Changes a byte of every frame that compressed storage has.
@@ -34,9 +34,14 @@ fn a_damaged_page_is_refused_for_all_who_see_it_until_they_forget_it() {
     assert_eq!(s.entry(vmo, 0), Entry::Poisoned);
     assert_eq!(s.vmos.write(&s.machine, &mut w, vmo, 0, &[1]), refused);
     assert_eq!(s.commit(&mut w, vmo, 0..2), refused);
-    let fault = s
-        .vmos
-        .fault(&s.machine, &mut w, grandchild, 0, false, |_, _| panic!());
+    let fault = s.vmos.fault(
+        &s.machine,
+        &mut w,
+        grandchild,
+        0,
+        Access::Read,
+        |_, _| panic!(),
+    );
     assert_eq!(fault, refused);
     s.vmos.check_invariants();
     s.zero(vmo, 0..1).unwrap();

@@ -1,6 +1,7 @@
 //! Touches through mappings.
 
 use crate::kernel::*;
+use coldpress_engine::Access;
 use coldpress_engine::vmo::VmoError;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -41,11 +42,11 @@ fn a_fault_asks_for_no_tables() {
     s.machine.armed.store(true, Relaxed);
     let fault = s
         .vmos
-        .fault(&s.machine, &mut w, vmo, 0, true, |_, _| panic!());
+        .fault(&s.machine, &mut w, vmo, 0, Access::Write, |_, _| panic!());
     assert_eq!(fault, Err(VmoError::NoMemory));
     let fault = s
         .vmos
-        .fault(&s.machine, &mut w, vmo, 16, true, |_, _| panic!());
+        .fault(&s.machine, &mut w, vmo, 16, Access::Write, |_, _| panic!());
     assert_eq!(fault, Err(VmoError::OutOfRange));
     s.destroy(vmo);
     s.assert_nothing_is_held();

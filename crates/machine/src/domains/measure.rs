@@ -1,5 +1,6 @@
 //! What a domain can time: touches of its own memory.
 use crate::domains::machine::{Domain, text};
+use coldpress_engine::Access;
 use coldpress_engine::vmo::VmoId;
 use coldpress_storage::FrameSource;
 use std::hint::black_box;
@@ -73,10 +74,10 @@ impl Probe {
         let kept = domain.send_away();
         let compressing = begin.elapsed().as_nanos() as f64 / f64::from(kept);
         assert_eq!(u64::from(kept), PAGES);
-        let fault = touches(domain, self.cold, false);
-        let hit = touches(domain, self.hot, false);
+        let fault = touches(domain, self.cold, Access::Read);
+        let hit = touches(domain, self.hot, Access::Read);
         let fresh = domain.create(PAGES);
-        let first = touches(domain, fresh, true);
+        let first = touches(domain, fresh, Access::Write);
         domain.destroy(fresh);
         [fault, hit, first, compressing]
     }
@@ -84,24 +85,24 @@ impl Probe {
     /// The same touch of pages that are compressed and of such that are not.
     pub fn own_state<F: FrameSource>(&self, domain: &mut Domain<F>) -> [f64; 2] {
         domain.send_away();
-        let away = touches(domain, self.cold, false);
-        [away, touches(domain, self.cold, false)]
+        let away = touches(domain, self.cold, Access::Read);
+        [away, touches(domain, self.cold, Access::Read)]
     }
 }
 
 /// Median of the touches of all pages.
-fn touches<F: FrameSource>(domain: &mut Domain<F>, vmo: VmoId, write: bool) -> f64 {
-    let times = (0..PAGES).map(|page| touch(domain, vmo, page, write));
+fn touches<F: FrameSource>(domain: &mut Domain<F>, vmo: VmoId, access: Access) -> f64 {
+    let times = (0..PAGES).map(|page| touch(domain, vmo, page, access));
     median(times.collect())
 }
 
 /// One touch.
-pub fn touch<F: FrameSource>(domain: &mut Domain<F>, vmo: VmoId, page: u64, write: bool) -> f64 {
+pub fn touch<F: FrameSource>(domain: &mut Domain<F>, vmo: VmoId, page: u64, access: Access) -> f64 {
     let mut bytes = [1; 8];
     let begin = Instant::now();
-    let done = match write {
-        true => domain.write(vmo, page * 4096, &bytes),
-        false => domain.read(vmo, page * 4096, black_box(&mut bytes)),
+    let done = match access {
+        Access::Write => domain.write(vmo, page * 4096, &bytes),
+        Access::Read => domain.read(vmo, page * 4096, black_box(&mut bytes)),
     };
     let time = begin.elapsed();
     done.expect("it is there");

@@ -12,7 +12,7 @@ use coldpress_codec::Page;
 use coldpress_engine::lock::{HeldRanks, rank};
 use coldpress_engine::vmo::VmoId;
 use coldpress_engine::{
-    Doubt, Host, Installed, Memory, PageIndex, Place, Protocol, STAGING_SLOTS, SegmentId,
+    Access, Doubt, Host, Installed, Memory, PageIndex, Place, Protocol, STAGING_SLOTS, SegmentId,
     StagingSlot, Taken,
 };
 use std::cell::UnsafeCell;
@@ -289,7 +289,7 @@ unsafe impl Host for Machine {
         self.install_copy(segment, index, &page, slot)
     }
 
-    fn install_zero(&self, segment: SegmentId, index: PageIndex, _written: bool) -> Installed {
+    fn install_zero(&self, segment: SegmentId, index: PageIndex, _access: Access) -> Installed {
         self.install(segment, index, &[0; 4096])
     }
 

@@ -3,7 +3,7 @@
 use super::{Address, Hook, Lz4, Machine, OTHER_SLOTS, Restless, reclaimer_with, value};
 use coldpress_codec::{Compressed, Corrupt, Page, PageCodec};
 use coldpress_engine::vmo::{VmoError, VmoId, Vmos};
-use coldpress_engine::{Entry, Reclaimer, Trigger, Worker};
+use coldpress_engine::{Access, Entry, Reclaimer, Trigger, Worker};
 use coldpress_storage::{AnyStorage, StorageKind};
 use std::ops::Range;
 use std::sync::Arc;
@@ -180,9 +180,12 @@ impl System {
                 return byte;
             }
             let show = |place, writable| self.machine.map(address, place, writable);
-            let written = write.is_some();
+            let access = match write {
+                Some(_) => Access::Write,
+                None => Access::Read,
+            };
             let machine = &self.machine;
-            match self.vmos.fault(machine, worker, id, page, written, show) {
+            match self.vmos.fault(machine, worker, id, page, access, show) {
                 // What a kernel does beforehand, now and then.
                 Err(VmoError::NoMemory) => assert!(self.vmos.prepare_for(machine, 1, 1, 1)),
                 done => done.unwrap(),

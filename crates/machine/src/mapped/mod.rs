@@ -26,7 +26,7 @@ use crate::spin_lock::SpinLock;
 use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
 use coldpress_engine::{
-    Doubt, Host, Installed, PageIndex, STAGING_SLOTS, SegmentId, StagingSlot, Taken,
+    Access, Doubt, Host, Installed, PageIndex, STAGING_SLOTS, SegmentId, StagingSlot, Taken,
 };
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
@@ -335,7 +335,7 @@ unsafe impl Host for Machine {
         self.put_in_place(segment, index, content)
     }
 
-    fn install_zero(&self, segment: SegmentId, index: PageIndex, _written: bool) -> Installed {
+    fn install_zero(&self, segment: SegmentId, index: PageIndex, _access: Access) -> Installed {
         self.on_install_zero.run();
         self.put_in_place(segment, index, &[0; 4096])
     }

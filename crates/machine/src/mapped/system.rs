@@ -3,8 +3,8 @@
 use super::{Hook, Lz4, Machine, reclaimer_with, value};
 use coldpress_codec::{Compressed, Corrupt, Page, PageCodec};
 use coldpress_engine::{
-    Ageing, Batch, Engine, Entry, FaultOutcome, Growth, PageIndex, Reclaimer, STAGING_SLOTS,
-    SegmentId, Trigger, Worker,
+    Access, Ageing, Batch, Engine, Entry, FaultOutcome, Growth, PageIndex, Reclaimer,
+    STAGING_SLOTS, SegmentId, Trigger, Worker,
 };
 use coldpress_storage::{AnyStorage, StorageKind};
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl System {
         index: PageIndex,
     ) -> FaultOutcome {
         self.engine
-            .fault(&self.machine, worker, segment, index, true)
+            .fault(&self.machine, worker, segment, index, Access::Write)
     }
 
     /// The page's content as the program sees it, brought in if need be.

@@ -4,7 +4,7 @@ use crate::machine::linux::Linux;
 use crate::machine::os::{Os, Userfaults};
 use crate::machine::ranked_lock::RankedLock;
 use crate::machine::ranks;
-use coldpress_uffd::{AddressRange, PAGE_SIZE};
+use coldpress_uffd::{Access, AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -15,7 +15,7 @@ use lock_api::RawMutex;
 #[derive(Clone, Copy)]
 pub(crate) struct Fault {
     pub(crate) address: usize,
-    pub(crate) write: bool,
+    pub(crate) access: Access,
     pub(crate) thread: u32,
     /// When it was read, where it was put off; 0: just now.
     pub(crate) read_ns: u64,
@@ -45,7 +45,7 @@ impl<O: Os> DeferredFaults<O> {
     pub const fn new() -> Self {
         const NONE: Fault = Fault {
             address: 0,
-            write: false,
+            access: Access::Read,
             thread: 0,
             read_ns: 0,
         };

@@ -20,7 +20,7 @@ use crate::machine::futex::wait_while;
 use crate::machine::os::{Os, Userfaults};
 use crate::settings::watermarks::Watermarks;
 use crate::{Codec, Pager};
-use coldpress_engine::{Expected, FaultOutcome, PageIndex, SegmentId, Worker};
+use coldpress_engine::{Access, Expected, FaultOutcome, PageIndex, SegmentId, Worker};
 use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
@@ -167,13 +167,13 @@ impl<O: Os> Pager<O> {
         match message[0] {
             Message::Fault {
                 address,
-                write,
+                access,
                 thread,
             } => {
                 state.busy.store(true, Relaxed);
                 let fault = Fault {
                     address,
-                    write,
+                    access,
                     thread,
                     read_ns: 0,
                 };
@@ -203,7 +203,7 @@ impl<O: Os> Pager<O> {
                 Ok(1) => match message[0] {
                     Message::Fault {
                         address,
-                        write,
+                        access,
                         thread,
                     } => {
                         drop(closed);
@@ -211,7 +211,7 @@ impl<O: Os> Pager<O> {
                             uffd,
                             Fault {
                                 address,
-                                write,
+                                access,
                                 thread,
                                 read_ns: O::now_ns(),
                             },
@@ -379,7 +379,11 @@ impl<O: Os> Pager<O> {
             let in_time = |pages| O::now_ns() - started < FIRST_NS && self.may_read_ahead(pages);
             engine.read_ahead(self, worker, expected, in_time);
         }
-        let outcome = engine.fault(self, worker, segment, index, fault.write);
+        let access = match fault.access {
+            coldpress_uffd::Access::Read => Access::Read,
+            coldpress_uffd::Access::Write => Access::Write,
+        };
+        let outcome = engine.fault(self, worker, segment, index, access);
         let answered = O::now_ns();
         if matches!(
             outcome,

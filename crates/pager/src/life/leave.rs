@@ -33,7 +33,7 @@ use crate::machine::message;
 use crate::machine::os::{Os, SignalsBlocked};
 use crate::machine::visit;
 use crate::{Codec, Pager};
-use coldpress_engine::{Entry, LEAF_PAGES, SEGMENT_PAGES, Worker};
+use coldpress_engine::{Access, Entry, LEAF_PAGES, SEGMENT_PAGES, Worker};
 use coldpress_linux::filter;
 use coldpress_linux::filter::{Instruction, Verdict};
 use coldpress_linux::sys;
@@ -331,7 +331,8 @@ impl Pager {
         let gate = &self.host.gate;
         for attempt in 0..ATTEMPTS {
             self.for_each_away(|segment, index| {
-                self.engine.fault(self, worker, segment, index, false);
+                self.engine
+                    .fault(self, worker, segment, index, Access::Read);
             });
             let closed = gate.close();
             let mut away = 0;

@@ -10,7 +10,7 @@
 use crate::machine::os::Os;
 use crate::reclaim::recode::Recode;
 use crate::{Codec, Pager};
-use coldpress_engine::{LEAF_PAGES, SEGMENT_PAGES, Search, Worker, WrittenBack};
+use coldpress_engine::{Access, LEAF_PAGES, SEGMENT_PAGES, Search, Worker, WrittenBack};
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -137,7 +137,8 @@ impl<O: Os> Pager<O> {
                     }
                     for index in leaf..leaf + LEAF_PAGES {
                         if self.engine.is_written_back(segment, index) {
-                            self.engine.fault(self, worker, segment, index, false);
+                            self.engine
+                                .fault(self, worker, segment, index, Access::Read);
                             left += u32::from(self.engine.is_written_back(segment, index));
                         }
                     }

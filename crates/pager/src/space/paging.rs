@@ -41,7 +41,7 @@ use crate::space::windows::{WINDOW_BYTES, Windows};
 use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
 use coldpress_engine::{
-    Doubt, Growth, Host, Installed, LEAF_PAGES, PageIndex, SegmentId, StagingSlot, Taken,
+    Access, Doubt, Growth, Host, Installed, LEAF_PAGES, PageIndex, SegmentId, StagingSlot, Taken,
 };
 use coldpress_interface::statistics::{Failure, Statistics};
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE, Region};
@@ -705,8 +705,8 @@ unsafe impl<O: Os> Host for Pager<O> {
         result.map_or(0, |done| (done / PAGE_SIZE) as u32)
     }
 
-    fn install_zero(&self, segment: SegmentId, index: PageIndex, written: bool) -> Installed {
-        let installed = if written {
+    fn install_zero(&self, segment: SegmentId, index: PageIndex, access: Access) -> Installed {
+        let installed = if access == Access::Write {
             // A zero page mapping would fault once more on the write.
             self.install(segment, index, &ZERO_PAGE)
         } else {

@@ -24,7 +24,8 @@ use coldpress_codec::Page;
 use coldpress_engine::lock::{HeldRanks, rank};
 use coldpress_engine::vmo::VmoId;
 use coldpress_engine::{
-    Doubt, Entry, Host, Installed, PageIndex, Place, Protocol, SegmentId, StagingSlot, Taken,
+    Access, Doubt, Entry, Host, Installed, PageIndex, Place, Protocol, SegmentId, StagingSlot,
+    Taken,
 };
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -171,11 +172,11 @@ impl Kernel {
     pub fn access<R>(
         &self,
         address: Address,
-        write: bool,
+        access: Access,
         act: impl FnOnce(&mut Page) -> R,
     ) -> Option<R> {
         let (place, writable) = self.mappings.get(address)?;
-        if write && !writable {
+        if access == Access::Write && !writable {
             return None;
         }
         match fires(Kind::AccessedLate) {
@@ -436,8 +437,8 @@ unsafe impl Host for Kernel {
         Installed::Done
     }
 
-    fn install_zero(&self, segment: SegmentId, index: PageIndex, written: bool) -> Installed {
-        step(What::InstallZero, segment, index, written.into());
+    fn install_zero(&self, segment: SegmentId, index: PageIndex, access: Access) -> Installed {
+        step(What::InstallZero, segment, index, access as u32);
         self.assert_locked((segment, index));
         match self.take_frame() {
             true => self.put((segment, index), &[0; 4096]),

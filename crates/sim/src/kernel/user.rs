@@ -12,7 +12,7 @@ use crate::trace::What;
 use crate::versions::Versions;
 use coldpress_codec::{PAGE_SIZE, Page};
 use coldpress_engine::vmo::VmoError;
-use coldpress_engine::{Entry, Worker};
+use coldpress_engine::{Access, Entry, Worker};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -388,28 +388,31 @@ impl User<'_> {
                 (object.clone(), page)
             }
         };
-        let written = random().one_in(2);
-        if written {
+        let access = if random().one_in(2) {
+            Access::Write
+        } else {
+            Access::Read
+        };
+        if access == Access::Write {
             self.begin_change(&object, false);
         }
         let began = world.begins();
         let mut refused = None;
         for _ in 0..20 {
-            step(
-                if written { What::Write } else { What::Read },
-                object.number,
-                page as u32,
-                2,
-            );
-            if self.access(&object, page, address, written) {
+            let what = match access {
+                Access::Write => What::Write,
+                Access::Read => What::Read,
+            };
+            step(what, object.number, page as u32, 2);
+            if self.access(&object, page, address, access) {
                 break;
             }
-            if let Err(error) = self.fault(&object, page, address, written) {
+            if let Err(error) = self.fault(&object, page, address, access) {
                 refused = Some(error);
                 break;
             }
         }
-        if written {
+        if access == Access::Write {
             self.end_change(&object);
         }
         if let Some(error) = refused {
@@ -418,13 +421,13 @@ impl User<'_> {
     }
 
     /// Reads or writes what is mapped, at once. Whether it is.
-    fn access(&mut self, object: &Object, page: u64, address: usize, written: bool) -> bool {
+    fn access(&mut self, object: &Object, page: u64, address: usize, access: Access) -> bool {
         let world = self.world;
         let now = world.now();
         let mut new = None;
-        let content = world.machine.access(address, written, |at| {
+        let content = world.machine.access(address, access, |at| {
             let read = *at;
-            if written {
+            if access == Access::Write {
                 content::fill(random(), at);
                 new = Some(Rc::new(*at));
             }
@@ -446,13 +449,13 @@ impl User<'_> {
         object: &Object,
         page: u64,
         address: usize,
-        written: bool,
+        access: Access,
     ) -> Result<(), VmoError> {
         let (machine, vmos) = (self.world.machine, self.world.vmos);
         self.note_stages(object, page..page + 1, TOUCHES);
         step(What::Fault, object.number, page as u32, 0);
         let map = |place, writable| machine.mappings.map(address, place, writable);
-        match vmos.fault(machine, &mut self.worker, object.id, page, written, map) {
+        match vmos.fault(machine, &mut self.worker, object.id, page, access, map) {
             Err(VmoError::NoMemory) => {
                 machine
                     .chunks

@@ -17,7 +17,7 @@ use crate::sabotage::PagerSabotage;
 use crate::schedule::{self, MAX_THREADS, block, random, simulation, step, wake};
 use crate::trace::What;
 use coldpress_codec::Page;
-use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
+use coldpress_uffd::{Access, AddressRange, Message, PAGE_SIZE};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -41,8 +41,8 @@ pub fn key_of(address: usize) -> u64 {
 pub struct Fault {
     /// The page.
     pub address: usize,
-    /// Touched by a write.
-    pub write: bool,
+    /// What the touch was.
+    pub access: Access,
     /// By whom.
     pub thread: usize,
 }
@@ -299,7 +299,7 @@ impl Kernel {
         if let Some(fault) = self.faults.borrow_mut().pop_front() {
             return Some(Message::Fault {
                 address: fault.address,
-                write: fault.write,
+                access: fault.access,
                 thread: fault.thread as u32 + 1,
             });
         }

@@ -17,7 +17,7 @@ use coldpress_pager::machine::os::{
 };
 use coldpress_pager::machine::ranks;
 use coldpress_pager::{Codec, Pager};
-use coldpress_uffd::{AddressRange, Errno, Message, Moved, PAGE_SIZE, Region};
+use coldpress_uffd::{Access, AddressRange, Errno, Message, Moved, PAGE_SIZE, Region};
 use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -217,7 +217,7 @@ impl Os for SimOs {
             }
             os::MADV_POPULATE_READ => {
                 for page in pages(range) {
-                    program::touch(kernel, page, false, |_| ());
+                    program::touch(kernel, page, Access::Read, |_| ());
                 }
                 0
             }

@@ -16,7 +16,7 @@ use coldpress_engine::Entry;
 use coldpress_pager::Pager;
 use coldpress_pager::machine::os::SignalsBlocked;
 use coldpress_pager::space::exclusions::OldPlace;
-use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
+use coldpress_uffd::{Access, AddressRange, Message, PAGE_SIZE};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -38,25 +38,28 @@ pub enum Touched {
 }
 
 /// Acts on a page as the program sees it, once it is in place.
-pub fn touch(kernel: &Kernel, page: usize, write: bool, act: impl FnOnce(&mut Page)) -> Touched {
+pub fn touch(kernel: &Kernel, page: usize, access: Access, act: impl FnOnce(&mut Page)) -> Touched {
     let (segment, index) = place(page);
-    let what = if write { What::Write } else { What::Read };
+    let what = match access {
+        Access::Write => What::Write,
+        Access::Read => What::Read,
+    };
     loop {
         step(what, segment, index, 0);
-        let found = kernel.space.with(page, |state| find(state, write));
+        let found = kernel.space.with(page, |state| find(state, access));
         match found {
             None | Some(Found::Guarded) => return Touched::Gone,
             Some(Found::There(mut content)) => {
                 // A copy: `act` may look at the space.
                 act(&mut content);
-                if write {
+                if access == Access::Write {
                     let content = Content::Page(content);
                     kernel.space.with(page, |state| state.content = content);
                 }
                 return Touched::Done;
             }
             Some(Found::Poisoned) => return Touched::Poisoned,
-            Some(Found::Away) => sleep_until_answered(kernel, page, write),
+            Some(Found::Away) => sleep_until_answered(kernel, page, access),
         }
     }
 }
@@ -70,7 +73,7 @@ enum Found {
 
 /// What a touch finds, once the kernel's own faults are over: a write finds a page of its own, a read perhaps the page of
 /// zeros.
-fn find(state: &mut State, write: bool) -> Found {
+fn find(state: &mut State, access: Access) -> Found {
     if state.guarded {
         return Found::Guarded;
     }
@@ -78,21 +81,21 @@ fn find(state: &mut State, write: bool) -> Found {
         return Found::Away;
     }
     let zeros = || Box::new([0; PAGE_SIZE]);
-    match (&state.content, write) {
+    match (&state.content, access) {
         (Content::Poisoned, _) => return Found::Poisoned,
-        (Content::Missing | Content::Zero, true) => state.content = Content::Page(zeros()),
-        (Content::Missing, false) => state.content = Content::Zero,
+        (Content::Missing | Content::Zero, Access::Write) => state.content = Content::Page(zeros()),
+        (Content::Missing, Access::Read) => state.content = Content::Zero,
         _ => {}
     }
     // Copied, where a child has it too.
-    state.shared &= !write;
+    state.shared &= access == Access::Read;
     match &state.content {
         Content::Page(page) => Found::There(page.clone()),
         _ => Found::There(zeros()),
     }
 }
 
-fn sleep_until_answered(kernel: &Kernel, page: usize, write: bool) {
+fn sleep_until_answered(kernel: &Kernel, page: usize, access: Access) {
     note(Kind::TouchAway);
     if kernel.changing.get() > 0 {
         note(Kind::TouchWhileChanging);
@@ -100,7 +103,7 @@ fn sleep_until_answered(kernel: &Kernel, page: usize, write: bool) {
     let thread = simulation().current();
     kernel.faults.borrow_mut().push_back(Fault {
         address: page,
-        write,
+        access,
         thread,
     });
     wake(READERS);
@@ -134,7 +137,7 @@ pub fn signals_may_come() {
     let all = kernel.space.all();
     if !all.is_empty() {
         let page = random().pick(&all);
-        touch(kernel, page, false, |content| {
+        touch(kernel, page, Access::Read, |content| {
             kernel.compare(page, content, "a handler of a signal reads");
         });
     }
@@ -184,7 +187,7 @@ impl World {
 
     fn read(&self, page: usize) {
         let kernel = &self.kernel;
-        let touched = touch(kernel, page, false, |content| {
+        let touched = touch(kernel, page, Access::Read, |content| {
             kernel.compare(page, content, "the program reads");
         });
         self.take_signal(page, touched);
@@ -236,7 +239,7 @@ impl World {
 
     fn write_with(&self, page: usize, act: impl Fn(&mut Page)) {
         let kernel = &self.kernel;
-        let touched = touch(kernel, page, true, |content| {
+        let touched = touch(kernel, page, Access::Write, |content| {
             kernel.compare(page, content, "before it is written to");
             act(content);
             if let Some(expected) = kernel.expected(page) {

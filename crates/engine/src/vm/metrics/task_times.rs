@@ -10,7 +10,7 @@
 
 use crate::compression::fault::FaultOutcome;
 use crate::compression::worker::Worker;
-use crate::machine::host::Host;
+use crate::machine::host::{Access, Host};
 use crate::{Engine, PageIndex, SegmentId};
 use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
@@ -87,11 +87,11 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         worker: &mut Worker<C>,
         segment: SegmentId,
         index: PageIndex,
-        written: bool,
+        access: Access,
         times: &TaskTimes,
     ) -> FaultOutcome {
         worker.timed(host, times, |worker| {
-            self.fault(host, worker, segment, index, written)
+            self.fault(host, worker, segment, index, access)
         })
     }
 }

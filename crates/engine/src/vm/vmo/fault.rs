@@ -3,6 +3,7 @@
 use super::resolve::Readable;
 use super::{VmoError, VmoId, Vmos};
 use crate::compression::worker::Worker;
+use crate::machine::host::Access;
 use crate::machine::memory::{Memory, Place};
 use crate::pages::tables::Growth;
 use coldpress_codec::PageCodec;
@@ -22,10 +23,10 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
         worker: &mut Worker<C>,
         id: VmoId,
         page: u64,
-        written: bool,
+        access: Access,
         map: impl FnOnce(Place, bool),
     ) -> Result<(), VmoError> {
-        if !written {
+        if access == Access::Read {
             let (family, readable) = self.readable(host, worker, id, page)?;
             if let Readable::Page(place, own) = readable {
                 map(place, own && !family.is_clean(place));

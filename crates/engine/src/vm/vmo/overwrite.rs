@@ -9,7 +9,7 @@ use super::lookup::Found;
 use super::object::NodeId;
 use super::resolve::{Look, Missing};
 use super::{VmoError, VmoId, Vmos};
-use crate::machine::host::Installed;
+use crate::machine::host::{Access, Installed};
 use crate::machine::memory::Memory;
 use crate::pages::entry::Entry;
 use coldpress_codec::{Page, PageCodec};
@@ -62,7 +62,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
                 let place = self.make_place(host, node, at).ok_or(Missing::Tables)?;
                 let record = engine.take_record().ok_or(Missing::Tables)?;
                 // A machine may have frames for what it holds already, and none for more.
-                if host.install_zero(place.0, place.1, true) != Installed::Done {
+                if host.install_zero(place.0, place.1, Access::Write) != Installed::Done {
                     engine.give_record(record);
                     return Err(Missing::Frame);
                 }

@@ -10,7 +10,7 @@ use super::object::NodeId;
 use super::{VmoError, VmoId, Vmos};
 use crate::compression::fault::FaultOutcome;
 use crate::compression::worker::Worker;
-use crate::machine::host::Installed;
+use crate::machine::host::{Access, Installed};
 use crate::machine::memory::{Memory, Place};
 use crate::pages::entry::Entry;
 use crate::pages::tables::Growth;
@@ -206,7 +206,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
             }
         };
         let record = record.ok_or(Missing::Tables)?;
-        match host.install_zero(place.0, place.1, true) {
+        match host.install_zero(place.0, place.1, Access::Write) {
             Installed::Done => {}
             _ => {
                 match own {
