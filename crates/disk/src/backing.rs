@@ -14,6 +14,15 @@ pub enum BackingError {
     NoSpace,
 }
 
+/// What may become of the space of a range that is to read as zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zeroing {
+    /// It may be given up.
+    MayPunch,
+    /// It stays with the range.
+    KeepAllocated,
+}
+
 /// The pages behind a cache: a file, a block device, a write-back tier.
 ///
 /// All offsets and lengths are multiples of a page, and lie within [`size_bytes`](Backing::size_bytes). Methods are
@@ -34,11 +43,11 @@ pub trait Backing: Send + Sync {
     /// It was not written, or not all of it. The range may hold anything; the cache still has the pages.
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), BackingError>;
 
-    /// Has the range read as zeros. With `may_punch` its space may be given up.
+    /// Has the range read as zeros; `zeroing`: what may become of its space.
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    fn zero(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), BackingError>;
+    fn zero(&self, offset: u64, length: u64, zeroing: Zeroing) -> Result<(), BackingError>;
 
     /// Whatever was written or zeroed before outlives the machine's end.
     ///
@@ -77,8 +86,8 @@ impl<B: Backing + ?Sized> Backing for Arc<B> {
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), BackingError> {
         (**self).write(offset, data)
     }
-    fn zero(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), BackingError> {
-        (**self).zero(offset, length, may_punch)
+    fn zero(&self, offset: u64, length: u64, zeroing: Zeroing) -> Result<(), BackingError> {
+        (**self).zero(offset, length, zeroing)
     }
     fn sync(&self) -> Result<(), BackingError> {
         (**self).sync()

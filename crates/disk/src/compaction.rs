@@ -1,5 +1,6 @@
 //! Compaction on demand.
 
+use crate::frames::Idle;
 use crate::shared::Shared;
 use coldpress_storage::FRAME_BYTES;
 
@@ -26,7 +27,7 @@ impl Shared {
                 break;
             }
         }
-        self.machine.frames.give_back(true);
+        self.machine.frames.give_back(Idle::All);
         (before.saturating_sub(held()) / FRAME_BYTES) as u64
     }
 }

@@ -1,6 +1,7 @@
 //! A disk with its snapshots and its scanner.
 
 use crate::error::{CreateError, SnapshotError};
+use crate::frames::Idle;
 use crate::recompress::Recompressed;
 use crate::scanner::Scanner;
 use crate::shared::{Shared, Ways};
@@ -255,7 +256,7 @@ impl Disk {
         );
         shared.machine.wait_for_staging();
         shared.io.begin_anew();
-        shared.machine.frames.give_back(true);
+        shared.machine.frames.give_back(Idle::All);
         shared.count_tables();
         shared.machine.frames.forget_peak();
     }

@@ -57,6 +57,15 @@ const KEPT_FOR_STAGING: u64 = 16;
 const IDLE_FRAMES: u64 = 256;
 const IDLE_PART: u64 = 64;
 
+/// Which idle frames are given back to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Idle {
+    /// Those beyond what is worth keeping.
+    TooMany,
+    /// All of them.
+    All,
+}
+
 /// What a frame is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -272,9 +281,10 @@ impl Frames {
         idle > IDLE_FRAMES + (self.lent() + idle) / IDLE_PART
     }
 
-    /// Gives idle frames back to the kernel: those that are not worth keeping, or `all`. Then those are away, too, that
-    /// another thread is giving back.
-    pub(crate) fn give_back(&self, all: bool) {
+    /// Gives idle frames back to the kernel. With [`Idle::All`] those are away afterwards, too, that another thread is
+    /// giving back.
+    pub(crate) fn give_back(&self, idle: Idle) {
+        let all = idle == Idle::All;
         while all || self.has_too_many() {
             let mut state = self.state.lock();
             let Some((first, count)) = state.idle.take_uppermost() else {
@@ -353,9 +363,9 @@ mod tests {
         let peak = frames.peak_bytes();
         pages.iter().for_each(|&page| frames.take_back(page));
         assert_eq!(frames.used_bytes(), peak);
-        frames.give_back(false);
+        frames.give_back(Idle::TooMany);
         assert!(frames.used_bytes() <= (IDLE_FRAMES + IDLE_FRAMES / 32) * FRAME_BYTES as u64);
-        frames.give_back(true);
+        frames.give_back(Idle::All);
         assert_eq!((frames.used_bytes(), frames.peak_bytes()), (0, peak));
         let again = frames.lend(Purpose::NewPage).unwrap();
         assert_eq!(again, 1);

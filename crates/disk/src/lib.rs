@@ -60,10 +60,10 @@ mod volume;
 mod waiters;
 mod wake_up;
 
-pub use backing::{Backing, BackingError};
+pub use backing::{Backing, BackingError, Zeroing};
 pub use cache::{
-    BackingFile, Cache, CacheOptions, CacheStatistics, OpenError, Shortage, TierFile, TierStore,
-    Which,
+    BackingFile, Cache, CacheOptions, CacheStatistics, OpenError, OpenMode, Shortage, TierFile,
+    TierStore, Which,
 };
 pub use disk::{Disk, LEAST_LIMIT_BYTES, Options};
 pub use error::{CreateError, IoError, SnapshotError};

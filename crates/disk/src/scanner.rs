@@ -5,6 +5,7 @@
 //! time.
 
 use crate::context::Context;
+use crate::frames::Idle;
 use crate::shared::{STEP_PAGES, Shared};
 use coldpress_engine::Trigger;
 use coldpress_engine::caretaker::Caretaker;
@@ -112,7 +113,7 @@ impl<'a> Turns<'a> {
             went += waiting.saturating_sub(shared.waiting_pages());
         }
         let goes_on = self.compact();
-        shared.machine.frames.give_back(false);
+        shared.machine.frames.give_back(Idle::TooMany);
         if went > 0 || goes_on {
             return Then::GoOn;
         }
@@ -120,7 +121,7 @@ impl<'a> Turns<'a> {
             return Then::Rest(self.rest());
         }
         // Nothing is done until somebody writes: what is idle now stays idle.
-        shared.machine.frames.give_back(true);
+        shared.machine.frames.give_back(Idle::All);
         Then::Sleep
     }
 

@@ -39,9 +39,8 @@ pub trait Export: Send + Sync {
     /// Content of the range may be forgotten; it reads as zeros afterwards.
     fn trim(&self, offset: u64, length: u64) -> Result<(), Failure>;
 
-    /// The range reads as zeros afterwards. With `may_punch` it may become a hole, which must be faster than a write of
-    /// as many zeros; without it a later write to the range must not fail for lack of space.
-    fn write_zeroes(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), Failure>;
+    /// The range reads as zeros afterwards; `zeroing`: what may become of its space.
+    fn write_zeroes(&self, offset: u64, length: u64, zeroing: Zeroing) -> Result<(), Failure>;
 
     /// All writes that were acknowledged are where they survive what this export promises to survive.
     fn flush(&self) -> Result<(), Failure>;
@@ -71,8 +70,8 @@ impl<E: Export + ?Sized> Export for Arc<E> {
     fn trim(&self, offset: u64, length: u64) -> Result<(), Failure> {
         (**self).trim(offset, length)
     }
-    fn write_zeroes(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), Failure> {
-        (**self).write_zeroes(offset, length, may_punch)
+    fn write_zeroes(&self, offset: u64, length: u64, zeroing: Zeroing) -> Result<(), Failure> {
+        (**self).write_zeroes(offset, length, zeroing)
     }
     fn flush(&self) -> Result<(), Failure> {
         (**self).flush()
@@ -80,6 +79,15 @@ impl<E: Export + ?Sized> Export for Arc<E> {
     fn extent(&self, offset: u64, length: u64) -> Result<(u64, Extent), Failure> {
         (**self).extent(offset, length)
     }
+}
+
+/// What may become of the space of a range that is to read as zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zeroing {
+    /// The range may become a hole, which must be faster than a write of as many zeros.
+    MayPunch,
+    /// The range keeps its space (`NBD_CMD_FLAG_NO_HOLE`): a later write to it must not fail for lack of that.
+    NoHole,
 }
 
 /// State of a range of an export.
@@ -168,9 +176,9 @@ impl Guarded {
         &self,
         offset: u64,
         length: u64,
-        may_punch: bool,
+        zeroing: Zeroing,
     ) -> Result<(), Failure> {
-        caught(|| self.0.write_zeroes(offset, length, may_punch))
+        caught(|| self.0.write_zeroes(offset, length, zeroing))
     }
 
     pub(crate) fn flush(&self) -> Result<(), Failure> {

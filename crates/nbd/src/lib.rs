@@ -57,7 +57,7 @@ mod wire;
 
 pub use converse::{ConverseError, converse};
 pub use counters::{Counts, ServerCounts};
-pub use export::{Export, Exports, Extent, Failure};
+pub use export::{Export, Exports, Extent, Failure, Zeroing};
 pub use limits::{Limits, MOST_PAYLOAD_BYTES};
 pub use memory::Memory;
 pub use server::{BindError, Handle, Listen, ServeError, Server};

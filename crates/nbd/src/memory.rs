@@ -1,7 +1,7 @@
 //! The plainest export: a disk in memory, as pages that were written, by number. What was never written, or was
 //! trimmed, is a hole. For tests of clients, and to begin with.
 
-use crate::export::{Export, Extent, Failure};
+use crate::export::{Export, Extent, Failure, Zeroing};
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -100,10 +100,11 @@ impl Export for Memory {
     }
 
     fn trim(&self, offset: u64, length: u64) -> Result<(), Failure> {
-        self.write_zeroes(offset, length, true)
+        self.write_zeroes(offset, length, Zeroing::MayPunch)
     }
 
-    fn write_zeroes(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), Failure> {
+    fn write_zeroes(&self, offset: u64, length: u64, zeroing: Zeroing) -> Result<(), Failure> {
+        let may_punch = zeroing == Zeroing::MayPunch;
         let mut pages = self.exclusive();
         for (number, begin, bytes) in parts(offset, length) {
             if may_punch && bytes == PAGE_BYTES {

@@ -4,7 +4,7 @@ use crate::common::client::*;
 use crate::common::served::Served;
 use crate::common::tool::content;
 use coldpress_nbd::Memory;
-use coldpress_nbd::{Export, Extent, Failure, Limits};
+use coldpress_nbd::{Export, Extent, Failure, Limits, Zeroing};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -302,7 +302,7 @@ impl Export for Noting {
     fn trim(&self, _: u64, _: u64) -> Result<(), Failure> {
         self.note("trim")
     }
-    fn write_zeroes(&self, _: u64, _: u64, _: bool) -> Result<(), Failure> {
+    fn write_zeroes(&self, _: u64, _: u64, _: Zeroing) -> Result<(), Failure> {
         self.note("zeroes")
     }
     fn flush(&self) -> Result<(), Failure> {
@@ -410,7 +410,7 @@ impl Export for Gated {
     fn trim(&self, _: u64, _: u64) -> Result<(), Failure> {
         Ok(())
     }
-    fn write_zeroes(&self, _: u64, _: u64, _: bool) -> Result<(), Failure> {
+    fn write_zeroes(&self, _: u64, _: u64, _: Zeroing) -> Result<(), Failure> {
         Ok(())
     }
     fn flush(&self) -> Result<(), Failure> {

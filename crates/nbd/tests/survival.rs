@@ -5,7 +5,7 @@ use crate::common::served::{Disks, PATIENCE, Served};
 use crate::common::tool::{content, installed_or_skip, start, succeeds};
 use coldpress_nbd::Memory;
 use coldpress_nbd::{
-    BindError, Export, Exports, Extent, Failure, Limits, Listen, ServeError, Server,
+    BindError, Export, Exports, Extent, Failure, Limits, Listen, ServeError, Server, Zeroing,
 };
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -73,8 +73,8 @@ impl Export for Gate {
     fn trim(&self, offset: u64, length: u64) -> Result<(), Failure> {
         self.memory.trim(offset, length)
     }
-    fn write_zeroes(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), Failure> {
-        self.memory.write_zeroes(offset, length, may_punch)
+    fn write_zeroes(&self, offset: u64, length: u64, zeroing: Zeroing) -> Result<(), Failure> {
+        self.memory.write_zeroes(offset, length, zeroing)
     }
     fn flush(&self) -> Result<(), Failure> {
         self.memory.flush()

@@ -6,7 +6,7 @@ use crate::refusal::Refusal;
 use crate::size::{format_bytes, format_count};
 use coldpress_disk::{
     Backing, BackingFile, Cache, CacheOptions, CacheStatistics, CreateError, Disk, OpenError,
-    Options, TierFile, TierStore, Which,
+    OpenMode, Options, TierFile, TierStore, Which,
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -229,11 +229,16 @@ fn make_tier(
 }
 
 fn open(path: &Path, arguments: &ServeArguments) -> Result<BackingFile, Refusal> {
+    let mode = if arguments.read_only {
+        OpenMode::ReadOnly
+    } else {
+        OpenMode::ReadWrite
+    };
     let opened = match arguments.size {
         Some(size) if !path.exists() && !arguments.read_only => BackingFile::create(path, size),
-        _ => BackingFile::open(path, arguments.read_only),
+        _ => BackingFile::open(path, mode),
     };
-    let backing = opened.map_err(|error| refusal_of(path, &error, arguments.read_only))?;
+    let backing = opened.map_err(|error| refusal_of(path, &error, mode))?;
     let is = backing.size_bytes();
     match arguments.size {
         Some(size) if size != is => Err(Refusal::new(format!(
@@ -246,17 +251,19 @@ fn open(path: &Path, arguments: &ServeArguments) -> Result<BackingFile, Refusal>
     }
 }
 
-fn refusal_of(path: &Path, error: &OpenError, is_read_only: bool) -> Refusal {
+fn refusal_of(path: &Path, error: &OpenError, mode: OpenMode) -> Refusal {
     let refusal = Refusal::new(format!("cannot use {}: {error}", path.display()));
     match error {
         OpenError::Io(error) if error.kind() == std::io::ErrorKind::NotFound => {
             refusal.mend("create it, by saying how large it shall be: --size 4G")
         }
-        OpenError::Size(bytes) if *bytes > 0 && !is_read_only => refusal.mend(format!(
-            "truncate -s {} {}",
-            bytes.next_multiple_of(4096),
-            path.display()
-        )),
+        OpenError::Size(bytes) if *bytes > 0 && mode == OpenMode::ReadWrite => {
+            refusal.mend(format!(
+                "truncate -s {} {}",
+                bytes.next_multiple_of(4096),
+                path.display()
+            ))
+        }
         _ => refusal,
     }
 }

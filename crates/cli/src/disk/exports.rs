@@ -4,8 +4,10 @@
 //! snapshot keeps it; once it is dropped, what the client reads fails.
 
 use super::content::{Behind, Content};
-use coldpress_disk::{BackingError, Cache, Extent as DiskExtent, IoError, Volume};
-use coldpress_nbd::{Export, Exports, Extent, Failure};
+use coldpress_disk::{
+    BackingError, Cache, Extent as DiskExtent, IoError, Volume, Zeroing as DiskZeroing,
+};
+use coldpress_nbd::{Export, Exports, Extent, Failure, Zeroing};
 use std::sync::Arc;
 
 /// A volume, served.
@@ -50,7 +52,7 @@ impl Export for Served {
     }
 
     /// The disk is thin whether or not a hole may be punched: zeros take no memory, and a later write may find none.
-    fn write_zeroes(&self, offset: u64, length: u64, _may_punch: bool) -> Result<(), Failure> {
+    fn write_zeroes(&self, offset: u64, length: u64, _zeroing: Zeroing) -> Result<(), Failure> {
         self.volume.write_zeroes(offset, length).map_err(failure)
     }
 
@@ -100,8 +102,12 @@ impl Export for ServedCache {
         self.0.trim(offset, length).map_err(failure)
     }
 
-    fn write_zeroes(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), Failure> {
-        let zeroed = self.0.write_zeroes(offset, length, may_punch);
+    fn write_zeroes(&self, offset: u64, length: u64, zeroing: Zeroing) -> Result<(), Failure> {
+        let zeroing = match zeroing {
+            Zeroing::MayPunch => DiskZeroing::MayPunch,
+            Zeroing::NoHole => DiskZeroing::KeepAllocated,
+        };
+        let zeroed = self.0.write_zeroes(offset, length, zeroing);
         zeroed.map_err(failure)
     }
 

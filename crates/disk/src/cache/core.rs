@@ -17,7 +17,7 @@
 
 use super::counts::CacheCounts;
 use super::table::{State, Table};
-use crate::backing::{Backing, BackingError};
+use crate::backing::{Backing, BackingError, Zeroing};
 use crate::disk::Disk;
 use crate::error::IoError;
 use crate::io_counts::count;
@@ -306,7 +306,7 @@ impl Core {
     }
 
     /// Has whole pages read as zeros: in the store at once, and not held.
-    pub(crate) fn zero(&self, pages: Range<u64>, may_punch: bool) -> Result<(), IoError> {
+    pub(crate) fn zero(&self, pages: Range<u64>, zeroing: Zeroing) -> Result<(), IoError> {
         if pages.start >= pages.end {
             return Ok(());
         }
@@ -314,7 +314,7 @@ impl Core {
         for (at, part) in cut(offset, length, LEAF_PAGES * PAGE) {
             let _range = self.range(at / PAGE);
             let length = part.len() as u64;
-            self.past(|backing| backing.zero(at, length, may_punch))?;
+            self.past(|backing| backing.zero(at, length, zeroing))?;
             self.forget(at / PAGE..(at + length) / PAGE);
             count(&self.counts.trimmed_pages, length / PAGE);
         }

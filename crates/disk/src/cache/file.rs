@@ -3,7 +3,7 @@
 //! It is locked (`flock`) as long as it is open, so that no two caches write one file; a block device is opened
 //! exclusively besides, which the kernel refuses while it is mounted.
 
-use crate::backing::{Backing, BackingError};
+use crate::backing::{Backing, BackingError, Zeroing};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, OFlag, fallocate};
 use nix::unistd::{Whence, lseek};
@@ -33,6 +33,15 @@ pub enum OpenError {
     Size(u64),
 }
 
+/// What a file or a block device is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Reading, beside others that do so.
+    ReadOnly,
+    /// Reading and writing, alone.
+    ReadWrite,
+}
+
 /// A file or a block device, locked.
 #[derive(Debug)]
 pub struct BackingFile {
@@ -41,26 +50,28 @@ pub struct BackingFile {
 }
 
 impl BackingFile {
-    /// Opens and locks it; `read_only`: beside others that do so.
+    /// Opens and locks it.
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn open(path: &Path, read_only: bool) -> Result<Self, OpenError> {
+    pub fn open(path: &Path, mode: OpenMode) -> Result<Self, OpenError> {
         let kind = std::fs::metadata(path)?.file_type();
-        let flags = match kind.is_block_device() {
-            true if !read_only => OFlag::O_EXCL,
-            _ => OFlag::empty(),
+        let writes = mode == OpenMode::ReadWrite;
+        let flags = if writes && kind.is_block_device() {
+            OFlag::O_EXCL
+        } else {
+            OFlag::empty()
         };
         if !kind.is_file() && !kind.is_block_device() {
             return Err(OpenError::WrongKind);
         }
         let mut options = OpenOptions::new();
-        options.read(true).write(!read_only);
+        options.read(true).write(writes);
         let file = match options.custom_flags(flags.bits()).open(path) {
             Err(error) if error.kind() == ErrorKind::ResourceBusy => return Err(OpenError::Locked),
             opened => opened?,
         };
-        Self::lock(file, read_only)
+        Self::lock(file, mode)
     }
 
     /// Creates a file of this size, all zeros, that takes no space yet.
@@ -76,13 +87,13 @@ impl BackingFile {
         let file = options.mode(0o600).open(path)?;
         file.set_len(size_bytes)?;
         file.sync_all()?;
-        Self::lock(file, false)
+        Self::lock(file, OpenMode::ReadWrite)
     }
 
-    fn lock(mut file: File, read_only: bool) -> Result<Self, OpenError> {
-        let locked = match read_only {
-            true => file.try_lock_shared(),
-            false => file.try_lock(),
+    fn lock(mut file: File, mode: OpenMode) -> Result<Self, OpenError> {
+        let locked = match mode {
+            OpenMode::ReadOnly => file.try_lock_shared(),
+            OpenMode::ReadWrite => file.try_lock(),
         };
         match locked {
             Err(TryLockError::WouldBlock) => return Err(OpenError::Locked),
@@ -91,9 +102,10 @@ impl BackingFile {
         }
         // A block device's own length is 0.
         let size_bytes = file.seek(SeekFrom::End(0))?;
-        match size_bytes > 0 && size_bytes.is_multiple_of(4096) {
-            true => Ok(Self { file, size_bytes }),
-            false => Err(OpenError::Size(size_bytes)),
+        if size_bytes > 0 && size_bytes.is_multiple_of(4096) {
+            Ok(Self { file, size_bytes })
+        } else {
+            Err(OpenError::Size(size_bytes))
         }
     }
 
@@ -126,10 +138,10 @@ impl Backing for BackingFile {
         written.map_err(|error| of_io(&error))
     }
 
-    fn zero(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), BackingError> {
-        let how = match may_punch {
-            true => FallocateFlags::FALLOC_FL_PUNCH_HOLE,
-            false => FallocateFlags::FALLOC_FL_ZERO_RANGE,
+    fn zero(&self, offset: u64, length: u64, zeroing: Zeroing) -> Result<(), BackingError> {
+        let how = match zeroing {
+            Zeroing::MayPunch => FallocateFlags::FALLOC_FL_PUNCH_HOLE,
+            Zeroing::KeepAllocated => FallocateFlags::FALLOC_FL_ZERO_RANGE,
         };
         let how = how | FallocateFlags::FALLOC_FL_KEEP_SIZE;
         match fallocate(&self.file, how, offset.cast_signed(), length.cast_signed()) {

@@ -22,14 +22,14 @@ mod tier_file;
 mod tier_store;
 mod write_back;
 
-pub use file::{BackingFile, OpenError};
+pub use file::{BackingFile, OpenError, OpenMode};
 pub use shrinker::Shortage;
 pub use statistics::CacheStatistics;
 pub use tier_file::TierFile;
 pub use tier_store::TierStore;
 pub use write_back::Which;
 
-use crate::backing::Backing;
+use crate::backing::{Backing, Zeroing};
 use crate::disk::{Disk, Options};
 use crate::error::{CreateError, IoError};
 use crate::io_counts::count;
@@ -160,15 +160,15 @@ impl Cache {
     pub fn trim(&self, offset: u64, length: u64) -> Result<(), IoError> {
         self.check_writable(offset, length)?;
         let pages = offset.div_ceil(PAGE)..(offset + length) / PAGE;
-        let trimmed = self.core.zero(pages, true);
+        let trimmed = self.core.zero(pages, Zeroing::MayPunch);
         self.noted(trimmed, &self.core.counts.failed_writes)
     }
 
-    /// Has the range read as zeros. The store keeps its space, unless it `may_punch`.
+    /// Has the range read as zeros; `zeroing`: what may become of its space in the store.
     ///
     /// # Errors
     /// As [`write`](Self::write) and [`trim`](Self::trim).
-    pub fn write_zeroes(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), IoError> {
+    pub fn write_zeroes(&self, offset: u64, length: u64, zeroing: Zeroing) -> Result<(), IoError> {
         self.check_writable(offset, length)?;
         let end = offset + length;
         let pages = offset.div_ceil(PAGE)..end / PAGE;
@@ -183,7 +183,7 @@ impl Cache {
             let len = (part.end - part.start) as usize;
             zeroed = zeroed.and_then(|()| self.core.write(part.start, &zeros[..len]));
         }
-        let zeroed = zeroed.and_then(|()| self.core.zero(pages, may_punch));
+        let zeroed = zeroed.and_then(|()| self.core.zero(pages, zeroing));
         self.noted(zeroed, &self.core.counts.failed_writes)
     }
 

@@ -11,7 +11,7 @@
 
 use super::table::Spread;
 use super::tier_file::TierFile;
-use crate::backing::{Backing, BackingError};
+use crate::backing::{Backing, BackingError, Zeroing};
 use crate::mapping::Mapping;
 use coldpress_arena::Zeroable;
 use coldpress_codec::{
@@ -241,7 +241,7 @@ impl Backing for TierStore {
         written.map_err(of_refused)
     }
 
-    fn zero(&self, offset: u64, length: u64, _may_punch: bool) -> Result<(), BackingError> {
+    fn zero(&self, offset: u64, length: u64, _zeroing: Zeroing) -> Result<(), BackingError> {
         self.overwritten(offset, length);
         Ok(())
     }

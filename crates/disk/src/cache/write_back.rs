@@ -6,6 +6,7 @@
 use super::core::{Core, LEAF_PAGES, PAGE};
 use super::table::State;
 use crate::error::IoError;
+use crate::frames::Idle;
 use crate::io_counts::count;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -178,7 +179,7 @@ impl Core {
         let batches = pages.chunks(BATCH_PAGES);
         let evicted = batches.map(|batch| self.evict(batch.to_vec())).sum();
         // Somebody has asked for the memory.
-        self.volume().shared.machine.frames.give_back(true);
+        self.volume().shared.machine.frames.give_back(Idle::All);
         evicted
     }
 

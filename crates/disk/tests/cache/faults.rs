@@ -3,7 +3,7 @@
 use super::faulty::{Faults, Faulty};
 use super::{Scratch, cache, read};
 use crate::common::{mix, noise, text};
-use coldpress_disk::{BackingError, Cache, IoError};
+use coldpress_disk::{BackingError, Cache, IoError, Zeroing};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -103,7 +103,12 @@ impl Run {
             }
             9 => drop(self.cache.shrink(300)),
             _ => {
-                let zeroed = self.cache.write_zeroes(at, len as u64, at % 2 == 0);
+                let zeroing = if at % 2 == 0 {
+                    Zeroing::MayPunch
+                } else {
+                    Zeroing::KeepAllocated
+                };
+                let zeroed = self.cache.write_zeroes(at, len as u64, zeroing);
                 self.change(at, &vec![0; len], zeroed);
             }
         }

@@ -1,7 +1,7 @@
 //! A real file with a layer that fails: by chance, by order, and as disks do.
 
 use crate::common::mix;
-use coldpress_disk::{Backing, BackingError, BackingFile};
+use coldpress_disk::{Backing, BackingError, BackingFile, Zeroing};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -105,10 +105,10 @@ impl Backing for Faulty {
         }
     }
 
-    fn zero(&self, offset: u64, length: u64, may_punch: bool) -> Result<(), BackingError> {
+    fn zero(&self, offset: u64, length: u64, zeroing: Zeroing) -> Result<(), BackingError> {
         match self.faults.strikes() {
             Some(chance) => Err(error(chance)),
-            None => self.file.zero(offset, length, may_punch),
+            None => self.file.zero(offset, length, zeroing),
         }
     }
 

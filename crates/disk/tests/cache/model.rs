@@ -2,7 +2,7 @@
 
 use super::{Scratch, cache, read};
 use crate::common::{noise, text};
-use coldpress_disk::{Cache, Extent};
+use coldpress_disk::{Cache, Extent, OpenMode, Zeroing};
 use proptest::prelude::*;
 
 const SIZE: u64 = 12 << 20;
@@ -14,7 +14,7 @@ enum Step {
     Noise(u64, usize, u64),
     Read(u64, usize),
     Trim(u64, u64),
-    Zero(u64, u64, bool),
+    Zero(u64, u64, Zeroing),
     Flush,
     Shrink(usize),
     Limit(bool),
@@ -32,13 +32,17 @@ fn range(longest: u64) -> impl Strategy<Value = (u64, u64)> {
     (offset, length).prop_map(|(offset, length)| (offset, length.min(SIZE - offset)))
 }
 
+fn zeroing() -> impl Strategy<Value = Zeroing> {
+    prop_oneof![Just(Zeroing::MayPunch), Just(Zeroing::KeepAllocated)]
+}
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         8 => (range(1 << 20), any::<u64>()).prop_map(|((at, len), seed)| Step::Write(at, len as usize, seed)),
         6 => (range(2 << 20), any::<u64>()).prop_map(|((at, len), seed)| Step::Noise(at, len as usize, seed)),
         6 => range(1 << 20).prop_map(|(at, len)| Step::Read(at, len as usize)),
         2 => range(SIZE / 4).prop_map(|(at, len)| Step::Trim(at, len)),
-        2 => (range(SIZE / 4), any::<bool>()).prop_map(|((at, len), punch)| Step::Zero(at, len, punch)),
+        2 => (range(SIZE / 4), zeroing()).prop_map(|((at, len), zeroing)| Step::Zero(at, len, zeroing)),
         3 => Just(Step::Flush),
         1 => (1..2000usize).prop_map(Step::Shrink),
         1 => any::<bool>().prop_map(Step::Limit),
@@ -74,8 +78,8 @@ impl Model {
                     self.bytes[from as usize..end as usize].fill(0);
                 }
             }
-            Step::Zero(at, len, may_punch) => {
-                self.cache.write_zeroes(at, len, may_punch).unwrap();
+            Step::Zero(at, len, zeroing) => {
+                self.cache.write_zeroes(at, len, zeroing).unwrap();
                 self.bytes[at as usize..][..len as usize].fill(0);
             }
             Step::Flush => {
@@ -172,8 +176,8 @@ fn what_is_used_least_goes_to_its_place() {
 fn a_file_is_served_once() {
     let file = Scratch::new();
     let first = file.create(1 << 20);
-    let second = coldpress_disk::BackingFile::open(&file.0, false).unwrap_err();
+    let second = coldpress_disk::BackingFile::open(&file.0, OpenMode::ReadWrite).unwrap_err();
     assert!(second.to_string().contains("served already"), "{second}");
     drop(first);
-    coldpress_disk::BackingFile::open(&file.0, false).unwrap();
+    coldpress_disk::BackingFile::open(&file.0, OpenMode::ReadWrite).unwrap();
 }

@@ -4,7 +4,7 @@ use super::{Scratch, read};
 use crate::common::{eager, mix, noise, text};
 use coldpress_codec::CodecKind;
 use coldpress_disk::{
-    BackingError, Cache, CacheOptions, Extent, IoError, TierFile, TierStore, Which,
+    BackingError, Cache, CacheOptions, Extent, IoError, TierFile, TierStore, Which, Zeroing,
 };
 use std::sync::Arc;
 
@@ -50,7 +50,9 @@ fn a_disk_with_a_tier_is_its_bytes() {
                     bytes[range].copy_from_slice(&data);
                 }
                 6 => {
-                    cache.write_zeroes(at, len as u64, true).unwrap();
+                    cache
+                        .write_zeroes(at, len as u64, Zeroing::MayPunch)
+                        .unwrap();
                     bytes[range].fill(0);
                 }
                 7 => {

@@ -1,7 +1,7 @@
 //! Answering where an export has holes and zeros (`base:allocation`).
 
 use super::buffer::Buffer;
-use super::reply::chunk_header;
+use super::reply::{Chunk, chunk_header};
 use super::request::Request;
 use crate::export::{Extent, Failure};
 use crate::session::Session;
@@ -59,7 +59,7 @@ pub(super) fn answer(
     let header = chunk_header(
         request.cookie,
         chunk::BLOCK_STATUS,
-        true,
+        Chunk::Last,
         4 + 8 * found.len(),
     );
     buffer.append(&header);

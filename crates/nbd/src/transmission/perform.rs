@@ -56,13 +56,7 @@ pub(crate) fn perform(
         }),
     };
     if let Err(Failed { failure, at }) = result {
-        reply::error(
-            buffer,
-            request.cookie,
-            session.structured,
-            Errno::from(failure),
-            at,
-        );
+        reply::error(buffer, request.cookie, session, Errno::from(failure), at);
     }
     note(if result.is_ok() {
         Outcome::Done
@@ -100,8 +94,8 @@ fn change(request: &Request, payload: &[u8], session: &Session) -> Result<(), Fa
             .write(offset, payload)
             .and_then(|()| flush_if(persist)),
         Kind::Trim { persist } => export.trim(offset, length).and_then(|()| flush_if(persist)),
-        Kind::WriteZeroes { may_punch, persist } => export
-            .write_zeroes(offset, length, may_punch)
+        Kind::WriteZeroes { zeroing, persist } => export
+            .write_zeroes(offset, length, zeroing)
             .and_then(|()| flush_if(persist)),
         Kind::Flush => export.flush(),
         // A hint, which an export in memory has no use for.
@@ -122,6 +116,6 @@ pub(crate) fn refuse(
     send: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
     buffer.clear();
-    reply::error(buffer, cookie, session.structured, error, None);
+    reply::error(buffer, cookie, session, error, None);
     read::send_all(buffer, send)
 }

@@ -8,7 +8,7 @@
 //! the reply longer than what was asked for.
 
 use super::buffer::Buffer;
-use super::reply::{chunk_header, simple};
+use super::reply::{Chunk, chunk_header, simple};
 use super::request::Request;
 use crate::export::{Extent, Failure};
 use crate::session::Session;
@@ -61,7 +61,7 @@ pub(super) fn one_chunk(
     let length = u64::from(request.length);
     match session.export.extent(request.offset, length) {
         Ok((bytes, Extent::Zero | Extent::Hole)) if bytes == length => {
-            hole(buffer, request.cookie, request.offset, length, true);
+            hole(buffer, request.cookie, request.offset, length, Chunk::Last);
             Ok(())
         }
         _ => content(
@@ -70,14 +70,14 @@ pub(super) fn one_chunk(
             session,
             request.offset,
             length,
-            true,
+            Chunk::Last,
         ),
     }
 }
 
-fn hole(buffer: &mut Buffer, cookie: u64, offset: u64, length: u64, done: bool) {
+fn hole(buffer: &mut Buffer, cookie: u64, offset: u64, length: u64, place: Chunk) {
     let length = u32::try_from(length).expect("within a request");
-    buffer.append(&chunk_header(cookie, chunk::OFFSET_HOLE, done, 12));
+    buffer.append(&chunk_header(cookie, chunk::OFFSET_HOLE, place, 12));
     buffer.append(&offset.to_be_bytes());
     buffer.append(&length.to_be_bytes());
 }
@@ -88,11 +88,11 @@ fn content(
     session: &Session,
     offset: u64,
     length: u64,
-    done: bool,
+    place: Chunk,
 ) -> Result<(), Failure> {
     let before = buffer.len();
     let length = usize::try_from(length).expect("within a request");
-    buffer.append(&chunk_header(cookie, chunk::OFFSET_DATA, done, 8 + length));
+    buffer.append(&chunk_header(cookie, chunk::OFFSET_DATA, place, 8 + length));
     buffer.append(&offset.to_be_bytes());
     let data = buffer.extend(length);
     let read = session.export.read(offset, data);
@@ -154,11 +154,13 @@ pub(super) fn chunks(
         }
         let (known, zero) = run(session, at, end - at);
         if zero {
-            hole(buffer, cookie, at, known, at + known == end);
+            let place = Chunk::up_to(at + known, end);
+            hole(buffer, cookie, at, known, place);
             at += known;
         } else {
             let bytes = content_run(session, at, known, fitting(buffer, at, end));
-            if let Err(failure) = content(buffer, cookie, session, at, bytes, at + bytes == end) {
+            let place = Chunk::up_to(at + bytes, end);
+            if let Err(failure) = content(buffer, cookie, session, at, bytes, place) {
                 return Ok(Err(Failed {
                     failure,
                     at: Some(at),

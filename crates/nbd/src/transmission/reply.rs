@@ -5,6 +5,7 @@
 
 use super::buffer::Buffer;
 use crate::export::Failure;
+use crate::session::Session;
 use crate::wire::{CHUNK_HEADER_BYTES, Errno, SIMPLE_REPLY_BYTES, chunk, magic};
 
 impl From<Failure> for Errno {
@@ -44,15 +45,38 @@ pub(super) fn simple(buffer: &mut Buffer, cookie: u64, error: Option<Errno>) {
     header[8..].copy_from_slice(&cookie.to_be_bytes());
 }
 
+/// Where in its reply a chunk stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Chunk {
+    /// Another one follows.
+    Followed,
+    /// The reply ends with it.
+    Last,
+}
+
+impl Chunk {
+    /// Of a chunk that ends at `at`, in a reply that ends at `end`.
+    pub(super) fn up_to(at: u64, end: u64) -> Self {
+        if at == end {
+            Self::Last
+        } else {
+            Self::Followed
+        }
+    }
+}
+
 /// Header of a chunk.
 pub(super) fn chunk_header(
     cookie: u64,
     kind: u16,
-    done: bool,
+    place: Chunk,
     payload_bytes: usize,
 ) -> [u8; CHUNK_HEADER_BYTES] {
     let mut header = [0; CHUNK_HEADER_BYTES];
-    let flags = if done { chunk::DONE } else { 0 };
+    let flags = match place {
+        Chunk::Followed => 0,
+        Chunk::Last => chunk::DONE,
+    };
     let length = u32::try_from(payload_bytes).expect("chunks are limited");
     header[..4].copy_from_slice(&magic::STRUCTURED_REPLY.to_be_bytes());
     header[4..6].copy_from_slice(&flags.to_be_bytes());
@@ -73,7 +97,7 @@ fn error_chunk(buffer: &mut Buffer, cookie: u64, error: Errno, offset: Option<u6
     buffer.append(&chunk_header(
         cookie,
         kind,
-        true,
+        Chunk::Last,
         6 + text.len() + offset_bytes,
     ));
     buffer.append(&(error as u32).to_be_bytes());
@@ -88,11 +112,11 @@ fn error_chunk(buffer: &mut Buffer, cookie: u64, error: Errno, offset: Option<u6
 pub(super) fn error(
     buffer: &mut Buffer,
     cookie: u64,
-    structured: bool,
+    session: &Session,
     error: Errno,
     offset: Option<u64>,
 ) {
-    if structured {
+    if session.structured {
         error_chunk(buffer, cookie, error, offset);
     } else {
         simple(buffer, cookie, Some(error));

@@ -7,6 +7,7 @@
 //! - I2: a refusal names the payload that follows the header, so that the stream stays in step.
 //! - I3: nothing here depends on anything but the header, the session and the export's size and kind.
 
+use crate::export::Zeroing;
 use crate::limits::MOST_PAYLOAD_BYTES;
 use crate::session::Session;
 use crate::violation::Violation;
@@ -20,7 +21,7 @@ pub(crate) enum Kind {
     Flush,
     Trim { persist: bool },
     Cache,
-    WriteZeroes { may_punch: bool, persist: bool },
+    WriteZeroes { zeroing: Zeroing, persist: bool },
     BlockStatus { one_extent: bool },
 }
 
@@ -132,9 +133,13 @@ fn kind(header: &Header, session: &Session) -> Result<Kind, Errno> {
         command::TRIM => (Kind::Trim { persist }, 0),
         command::CACHE => (Kind::Cache, 0),
         command::WRITE_ZEROES => {
-            let may_punch = !header.has(flag::NO_HOLE);
+            let zeroing = if header.has(flag::NO_HOLE) {
+                Zeroing::NoHole
+            } else {
+                Zeroing::MayPunch
+            };
             let flags = flag::NO_HOLE | flag::FAST_ZERO;
-            (Kind::WriteZeroes { may_punch, persist }, flags)
+            (Kind::WriteZeroes { zeroing, persist }, flags)
         }
         command::BLOCK_STATUS if session.block_status => {
             let one_extent = header.has(flag::REQ_ONE);
@@ -175,13 +180,15 @@ fn within(header: &Header, kind: Kind, session: &Session) -> Result<(), Errno> {
         });
     }
     match kind {
-        Kind::Read { .. } if header.length > MOST_PAYLOAD_BYTES => Err(match session.structured {
-            true => Errno::Overflow,
-            false => Errno::Invalid,
+        Kind::Read { .. } if header.length > MOST_PAYLOAD_BYTES => Err(if session.structured {
+            Errno::Overflow
+        } else {
+            Errno::Invalid
         }),
         // Zeros that must take space are written like other bytes.
         Kind::WriteZeroes {
-            may_punch: false, ..
+            zeroing: Zeroing::NoHole,
+            ..
         } if header.has(flag::FAST_ZERO) => Err(Errno::NotSupported),
         _ => Ok(()),
     }

@@ -3,7 +3,7 @@
 //! [`check`] walks through what a client sent and what it got, side by side. Each option and each request must have its
 //! answer and no more, reads must give what was written, and where the client breaks the protocol nothing may follow.
 
-use coldpress_nbd::{Export, Exports, Extent, Failure, Limits};
+use coldpress_nbd::{Export, Exports, Extent, Failure, Limits, Zeroing};
 use std::sync::Arc;
 
 /// Bytes of the export: some pages, and a part of one.
@@ -40,9 +40,9 @@ impl Export for Strict {
         Ok(())
     }
     fn trim(&self, offset: u64, length: u64) -> Result<(), Failure> {
-        self.write_zeroes(offset, length, true)
+        self.write_zeroes(offset, length, Zeroing::MayPunch)
     }
-    fn write_zeroes(&self, offset: u64, length: u64, _: bool) -> Result<(), Failure> {
+    fn write_zeroes(&self, offset: u64, length: u64, _: Zeroing) -> Result<(), Failure> {
         let range = self.range(offset, length);
         self.0.lock().unwrap()[range].fill(0);
         Ok(())
