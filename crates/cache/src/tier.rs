@@ -20,7 +20,7 @@ use crate::order::{Order, Rank};
 use coldpress_arena::Zeroable;
 use coldpress_codec::{
     AnyCodec, AnyScratch, AnyState, CodecKind, Compressed, DEFAULT_TARGET_BYTES, Page, PageCodec,
-    checksum,
+    SameFilled, checksum,
 };
 use coldpress_storage::{
     AnyStorage, CompressedStorage, Gather, Reference, StorageKind, data, write,
@@ -89,7 +89,7 @@ impl Tier {
     /// A tier whose frames take at most `budget_bytes`.
     pub fn new(budget_bytes: usize) -> Result<Tier, Error> {
         Ok(Tier {
-            codec: AnyCodec::of(CodecKind::best(), true),
+            codec: AnyCodec::of(CodecKind::best(), SameFilled::Detect),
             state: zeroed(),
             scratch: zeroed(),
             gather: zeroed(),

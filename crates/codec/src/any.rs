@@ -18,7 +18,7 @@
 //! which settles on the default. Otherwise stored pages would meet the wrong decoder.
 //!
 //! One choice has two forms of stored pages: with [`Press`] a page may also be of press-dense, made by
-//! whoever re-codes what stays cold, or here ([`AnyCodec::compress_densely`]). The first byte of a page tells
+//! whoever re-codes what stays cold, or here ([`AnyCodec::set_density`]). The first byte of a page tells
 //! which; the tables are given once, before the first such page ([`AnyCodec::set_tables`]).
 //!
 //! Invariants, besides those of the crate:
@@ -51,6 +51,24 @@ use crate::Zstd;
 use crate::press::{Press, Simd};
 use crate::press_dense::{Both, DenseTables};
 use crate::{Compressed, Corrupt, Lz4Rust, Lzo, Page, PageCodec, Wkdm};
+
+/// What becomes of pages that are one word, repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SameFilled {
+    /// They are compressed like all others.
+    Compress = 0,
+    /// They are told before compression ([`Compressed::SameFilled`]).
+    Detect = 1,
+}
+
+/// How densely [`CodecKind::Press`] compresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Density {
+    /// By press.
+    Usual,
+    /// By press-dense, as soon as there are tables: pages take less room, and longer to compress and to decompress.
+    Dense,
+}
 
 /// A codec and its parameter, by which it is chosen.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
@@ -289,8 +307,8 @@ impl AnyCodec {
     }
 
     /// One that is chosen from the start.
-    pub const fn of(kind: CodecKind, detect_same_filled: bool) -> Self {
-        Self::with_choice(encode(kind, detect_same_filled))
+    pub const fn of(kind: CodecKind, same_filled: SameFilled) -> Self {
+        Self::with_choice(encode(kind, same_filled))
     }
 
     const fn with_choice(choice: u64) -> Self {
@@ -305,8 +323,8 @@ impl AnyCodec {
     ///
     /// # Errors
     /// [`AlreadyChosen`] if another choice was made, or pages were handled without one.
-    pub fn select(&self, kind: CodecKind, detect_same_filled: bool) -> Result<(), AlreadyChosen> {
-        let choice = encode(kind, detect_same_filled);
+    pub fn select(&self, kind: CodecKind, same_filled: SameFilled) -> Result<(), AlreadyChosen> {
+        let choice = encode(kind, same_filled);
         match self.choice.compare_exchange(0, choice, Relaxed, Relaxed) {
             Ok(_) => Ok(()),
             Err(before) if before == choice => Ok(()),
@@ -337,14 +355,13 @@ impl AnyCodec {
         unsafe { self.tables.load(Acquire).as_ref() }
     }
 
-    /// Whether pages are compressed by press-dense from now on, where [`CodecKind::Press`] was chosen: as soon
-    /// as there are tables. They take less room, and longer to compress and to decompress.
-    pub fn compress_densely(&self, densely: bool) {
-        self.densely.store(densely, Relaxed);
+    /// How pages are compressed from now on, where [`CodecKind::Press`] was chosen.
+    pub fn set_density(&self, density: Density) {
+        self.densely.store(density == Density::Dense, Relaxed);
     }
 
     #[inline]
-    fn chosen(&self) -> (CodecKind, bool) {
+    fn chosen(&self) -> (CodecKind, SameFilled) {
         match self.choice.load(Relaxed) {
             0 => self.settle(),
             choice => decode(choice),
@@ -352,8 +369,8 @@ impl AnyCodec {
     }
 
     #[cold]
-    fn settle(&self) -> (CodecKind, bool) {
-        let _ = self.select(CodecKind::best(), true);
+    fn settle(&self) -> (CodecKind, SameFilled) {
+        let _ = self.select(CodecKind::best(), SameFilled::Detect);
         decode(self.choice.load(Relaxed)) // I7
     }
 }
@@ -364,18 +381,22 @@ impl Default for AnyCodec {
     }
 }
 
-const fn encode(kind: CodecKind, detect_same_filled: bool) -> u64 {
+const fn encode(kind: CodecKind, same_filled: SameFilled) -> u64 {
     let (tag, parameter) = kind.tag_and_parameter();
     tag as u64
-        | (detect_same_filled as u64) << SAME_FILLED_BIT
+        | (same_filled as u64) << SAME_FILLED_BIT
         | (parameter as u32 as u64) << PARAMETER_BIT
 }
 
 #[inline]
-fn decode(choice: u64) -> (CodecKind, bool) {
+fn decode(choice: u64) -> (CodecKind, SameFilled) {
     let kind = CodecKind::of_tag(choice as u8, (choice >> PARAMETER_BIT) as i32);
-    let detect_same_filled = choice >> SAME_FILLED_BIT & 1 == 1;
-    (kind.expect("I7: what was encoded"), detect_same_filled)
+    let same_filled = if choice >> SAME_FILLED_BIT & 1 == 1 {
+        SameFilled::Detect
+    } else {
+        SameFilled::Compress
+    };
+    (kind.expect("I7: what was encoded"), same_filled)
 }
 
 /// The greatest of some sizes.
@@ -494,8 +515,8 @@ impl AnyScratch {
 
 /// Runs `$body` with the codec of a [`CodecKind`].
 macro_rules! with_codec {
-    ($codec_of:expr, $kind:expr, $detect_same_filled:expr, |$codec:ident| $body:expr) => {{
-        let detect_same_filled = $detect_same_filled;
+    ($codec_of:expr, $kind:expr, $same_filled:expr, |$codec:ident| $body:expr) => {{
+        let detect_same_filled = $same_filled == SameFilled::Detect;
         match $kind {
             #[cfg(feature = "liblz4")]
             CodecKind::Lz4 { acceleration } => {
@@ -549,8 +570,8 @@ impl PageCodec for AnyCodec {
 
     #[inline]
     fn compress(&self, state: &mut AnyState, page: &Page, out: &mut [u8]) -> Compressed {
-        let (kind, detect_same_filled) = self.chosen();
-        with_codec!(self, kind, detect_same_filled, |codec| {
+        let (kind, same_filled) = self.chosen();
+        with_codec!(self, kind, same_filled, |codec| {
             state.compress(kind, codec, page, out)
         })
     }
@@ -562,8 +583,8 @@ impl PageCodec for AnyCodec {
         stored: &[u8],
         page: &mut Page,
     ) -> Result<(), Corrupt> {
-        let (kind, detect_same_filled) = self.chosen();
-        with_codec!(self, kind, detect_same_filled, |codec| {
+        let (kind, same_filled) = self.chosen();
+        with_codec!(self, kind, same_filled, |codec| {
             scratch.decompress(kind, codec, stored, page)
         })
     }
@@ -642,7 +663,8 @@ mod tests {
         for first in NAMES {
             for second in NAMES {
                 for name in [first, second] {
-                    let codec = AnyCodec::of(CodecKind::from_name(name).unwrap(), true);
+                    let codec =
+                        AnyCodec::of(CodecKind::from_name(name).unwrap(), SameFilled::Detect);
                     let (mut out, mut fresh_out) = ([0x11; PAGE_SIZE], [0x22; PAGE_SIZE]);
                     let outcome = codec.compress(&mut state, &page, &mut out);
                     let fresh = codec.compress(&mut zeroed(), &page, &mut fresh_out);
@@ -664,10 +686,10 @@ mod tests {
     #[test]
     fn a_choice_stays() {
         static CODEC: AnyCodec = AnyCodec::new();
-        assert_eq!(CODEC.select(CodecKind::Wkdm, false), Ok(()));
-        assert_eq!(CODEC.select(CodecKind::Wkdm, false), Ok(()));
+        assert_eq!(CODEC.select(CodecKind::Wkdm, SameFilled::Compress), Ok(()));
+        assert_eq!(CODEC.select(CodecKind::Wkdm, SameFilled::Compress), Ok(()));
         assert_eq!(
-            CODEC.select(CodecKind::Lzo, false),
+            CODEC.select(CodecKind::Lzo, SameFilled::Compress),
             Err(AlreadyChosen(CodecKind::Wkdm))
         );
         assert_eq!(CODEC.kind(), CodecKind::Wkdm);
@@ -686,9 +708,9 @@ mod tests {
         assert_eq!(outcome, Compressed::SameFilled(0));
         assert_eq!(codec.kind(), CodecKind::best());
         assert_eq!(
-            codec.select(CodecKind::Wkdm, true),
+            codec.select(CodecKind::Wkdm, SameFilled::Detect),
             Err(AlreadyChosen(CodecKind::best()))
         );
-        assert_eq!(codec.select(CodecKind::best(), true), Ok(()));
+        assert_eq!(codec.select(CodecKind::best(), SameFilled::Detect), Ok(()));
     }
 }

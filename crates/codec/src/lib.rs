@@ -60,7 +60,9 @@ mod zstd;
 #[cfg(feature = "zstd")]
 pub mod zstd_dictionary;
 
-pub use any::{AlreadyChosen, AnyCodec, AnyScratch, AnyState, CodecKind, NameError};
+pub use any::{
+    AlreadyChosen, AnyCodec, AnyScratch, AnyState, CodecKind, Density, NameError, SameFilled,
+};
 pub use checksum::checksum;
 pub use codec::{Compressed, Corrupt, PageCodec};
 #[cfg(feature = "liblz4")]

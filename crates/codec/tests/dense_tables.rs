@@ -5,7 +5,9 @@
 
 use crate::common::{Kind, page, tables, zeroed};
 use coldpress_codec::press_dense::{DenseTables, PressDense};
-use coldpress_codec::{AnyCodec, CodecKind, Compressed, Corrupt, PAGE_SIZE, Page, PageCodec};
+use coldpress_codec::{
+    AnyCodec, CodecKind, Compressed, Corrupt, Density, PAGE_SIZE, Page, PageCodec, SameFilled,
+};
 
 fn compress(tables: &DenseTables, page: &Page) -> Vec<u8> {
     let dense = PressDense::new(tables).expect("trained");
@@ -50,7 +52,7 @@ fn press_reads_pages_of_both_kinds_once_it_has_tables() {
         true => tables::made_before(),
         false => tables::made(),
     });
-    let codec = AnyCodec::of(CodecKind::Press, true);
+    let codec = AnyCodec::of(CodecKind::Press, SameFilled::Detect);
     let mut scratch = zeroed();
     for kind in [Kind::Text, Kind::Pointers] {
         let content = page(kind, 78);
@@ -66,13 +68,13 @@ fn press_reads_pages_of_both_kinds_once_it_has_tables() {
             assert!(codec.set_tables(tables));
         }
         assert!(!codec.set_tables(tables), "they stay");
-        codec.compress_densely(true);
+        codec.set_density(Density::Dense);
         let Compressed::Stored(len_now) = codec.compress(&mut zeroed(), &content, &mut found)
         else {
             panic!("{kind:?} is stored");
         };
         assert_eq!(found[..len_now], dense, "{kind:?}");
-        codec.compress_densely(false);
+        codec.set_density(Density::Usual);
         let outcome = codec.compress(&mut zeroed(), &content, &mut found);
         assert_eq!(outcome, Compressed::Stored(len), "{kind:?}");
         assert_eq!(found[..len], quick[..len], "{kind:?}");

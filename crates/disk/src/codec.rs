@@ -9,7 +9,7 @@
 use coldpress_arena::Zeroable;
 use coldpress_codec::zstd_dictionary::{self, Dictionary, DictionaryScratch, ZstdDictionary};
 use coldpress_codec::{
-    AnyCodec, AnyScratch, AnyState, CodecKind, Compressed, Corrupt, Page, PageCodec,
+    AnyCodec, AnyScratch, AnyState, CodecKind, Compressed, Corrupt, Page, PageCodec, SameFilled,
 };
 use std::sync::atomic::{
     AtomicPtr,
@@ -38,7 +38,7 @@ unsafe impl Zeroable for DiskScratch {}
 impl DiskCodec {
     pub(crate) fn new(kind: CodecKind) -> Self {
         Self {
-            chosen: AnyCodec::of(kind, true),
+            chosen: AnyCodec::of(kind, SameFilled::Detect),
             dictionaries: Default::default(),
         }
     }

@@ -9,7 +9,7 @@ use crate::rows::POOLED;
 use crate::statistics::{Spread, median};
 use coldpress_codec::press::Press;
 use coldpress_codec::same_filled::{fill, same_filled};
-use coldpress_codec::{Compressed, Lz4, Lzo, PAGE_SIZE};
+use coldpress_codec::{Compressed, Lz4, Lzo, PAGE_SIZE, SameFilled};
 use std::hint::black_box;
 
 /// Times of the test on the pages of one corpus.
@@ -97,21 +97,21 @@ pub(crate) fn gains(clock: &Clock, simd: Simd) -> Vec<SameFilledGain> {
             let mut page = AlignedPage([0; PAGE_SIZE]);
             fill(&mut page.0, word);
             let (mut out, mut back) = (vec![0; PAGE_SIZE], AlignedPage([1; PAGE_SIZE]));
-            let mut store = |detect_same_filled: bool| {
-                let mut codec = codec_of(codec, detect_same_filled, simd);
+            let mut store = |same_filled: SameFilled| {
+                let mut codec = codec_of(codec, same_filled, simd);
                 let ns = typical(clock, || {
                     black_box(codec.compress(black_box(&page.0), &mut out));
                 });
                 (ns, codec.compress(&page.0, &mut out))
             };
-            let (store_with_ns, _) = store(true);
-            let (store_without_ns, stored) = store(false);
+            let (store_with_ns, _) = store(SameFilled::Detect);
+            let (store_without_ns, stored) = store(SameFilled::Compress);
             // A codec that has no form for it keeps the page as it is, and copies it.
             let stored_bytes = match stored {
                 Compressed::Stored(bytes) => bytes,
                 _ => PAGE_SIZE,
             };
-            let mut codec_without = codec_of(codec, false, simd);
+            let mut codec_without = codec_of(codec, SameFilled::Compress, simd);
             let load_without_ns = typical(clock, || {
                 let _ = codec_without.decompress(black_box(&out[..stored_bytes]), &mut back.0);
             });
@@ -133,7 +133,8 @@ pub(crate) fn gains(clock: &Clock, simd: Simd) -> Vec<SameFilledGain> {
     rows
 }
 
-fn codec_of(name: &str, detect_same_filled: bool, simd: Simd) -> Box<dyn DynCodec> {
+fn codec_of(name: &str, same_filled: SameFilled, simd: Simd) -> Box<dyn DynCodec> {
+    let detect_same_filled = same_filled == SameFilled::Detect;
     match name {
         "lzo" => Boxed::of(Lzo { detect_same_filled }),
         "lz4:1" => Boxed::of(Lz4 {

@@ -12,7 +12,7 @@ use crate::dyn_codec::{Boxed, zeroed};
 use crate::lived::{self, Life};
 use coldpress_codec::press::Simd;
 use coldpress_codec::press_dense::{DenseState, DenseTables, PressDense, TRAINING_PAGES, Trainer};
-use coldpress_codec::{AnyCodec, CodecKind, Compressed, PAGE_SIZE, Page, PageCodec};
+use coldpress_codec::{AnyCodec, CodecKind, Compressed, PAGE_SIZE, Page, PageCodec, SameFilled};
 use coldpress_storage::StorageKind;
 
 /// What becomes of a page.
@@ -56,7 +56,7 @@ impl Storing {
 
     /// What becomes of each page.
     pub fn fates(&self, pages: &[Page]) -> Vec<Fate> {
-        let mut codec = Boxed::of(AnyCodec::of(self.codec, true));
+        let mut codec = Boxed::of(AnyCodec::of(self.codec, SameFilled::Detect));
         let mut out = [0; PAGE_SIZE];
         let fate = |page: &Page| match codec.compress(page, &mut out[..self.bound()]) {
             Compressed::SameFilled(0) => Fate::Zero,

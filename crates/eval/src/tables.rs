@@ -34,9 +34,9 @@ fn sections(report: &Report) -> Vec<(&'static str, Grid)> {
     let mut all = vec![
         (
             "Codecs, pooled (total with failed pages as 4096 bytes, and tables)",
-            codec_table(&pooled, false),
+            codec_table(&pooled, Corpora::Pooled),
         ),
-        ("Codecs by file", codec_table(&by_file, true)),
+        ("Codecs by file", codec_table(&by_file, Corpora::Apart)),
     ];
     if !report.ratios.is_empty() {
         all.push((
@@ -77,14 +77,23 @@ fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), whole)
 }
 
-fn codec_table(rows: &[&CodecRow], with_corpus: bool) -> Grid {
+/// What a row of codecs is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Corpora {
+    /// All files together.
+    Pooled,
+    /// One file, which has a column.
+    Apart,
+}
+
+fn codec_table(rows: &[&CodecRow], corpora: Corpora) -> Grid {
     const GROUPS: [&[&str]; 4] = [
         &["comp MiB/s", "decomp MiB/s"],
         &["comp mean ns", "p99", "worst"],
         &["decomp mean ns", "p99", "worst"],
         &["total MiB", "% of pages", "failed %"],
     ];
-    let skip = usize::from(!with_corpus);
+    let skip = usize::from(corpora == Corpora::Pooled);
     let mut table = Grid::new(&["corpus", "codec"][skip..], &GROUPS);
     for row in rows {
         let cells = [

@@ -39,7 +39,7 @@ pub mod settings;
 pub mod space;
 
 use coldpress_codec::press_dense::PressDense;
-use coldpress_codec::{AnyCodec, CodecKind};
+use coldpress_codec::{AnyCodec, CodecKind, SameFilled};
 use coldpress_engine::Engine;
 use coldpress_interface::triggers::Triggers;
 use coldpress_storage::{AnyStorage, StorageKind};
@@ -198,7 +198,11 @@ impl<O: Os> Pager<O> {
         unsafe { *self.config.get() = config };
         self.control.begin_with(&config);
         // Nothing was compressed or stored yet, so both are free to choose.
-        let same_filled = config.tunables.same_filled;
+        let same_filled = if config.tunables.same_filled {
+            SameFilled::Detect
+        } else {
+            SameFilled::Compress
+        };
         let _ = self.engine.codec().select(config.codec, same_filled);
         self.engine
             .with_storage_locked(|storage| storage.select(config.storage));

@@ -4,7 +4,7 @@ use crate::cache::copied;
 use coldpress_arena::Zeroable;
 use coldpress_codec::{
     AnyCodec, AnyScratch, AnyState, CodecKind, Compressed, DEFAULT_TARGET_BYTES, PAGE_SIZE, Page,
-    PageCodec,
+    PageCodec, SameFilled,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -71,7 +71,7 @@ impl Codec {
         }
         Ok(Self {
             kind,
-            codec: AnyCodec::of(kind, true),
+            codec: AnyCodec::of(kind, SameFilled::Detect),
             target_bytes,
             state: Mutex::new((zeroed(), zeroed())),
         })

@@ -14,7 +14,7 @@ use crate::trace::What;
 use coldpress_arena::Zeroable;
 use coldpress_codec::{
     AnyCodec, AnyScratch, AnyState, CodecKind, Compressed, Corrupt, PAGE_SIZE, Page, PageCodec,
-    same_filled,
+    SameFilled, same_filled,
 };
 use coldpress_engine::Place;
 
@@ -64,7 +64,7 @@ impl SimCodec {
     pub fn new(inner: Inner, watcher: &'static dyn Watcher) -> Self {
         let any = match inner {
             Inner::Cheap => None,
-            Inner::Real(kind) => Some(AnyCodec::of(kind, true)),
+            Inner::Real(kind) => Some(AnyCodec::of(kind, SameFilled::Detect)),
         };
         Self { any, watcher }
     }

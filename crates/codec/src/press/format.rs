@@ -141,20 +141,27 @@ pub(crate) const CODE_BY_CLASS: [u8; 64] = {
 };
 
 /// By code, four times over: the candidate, with [`LISTED`] where the mask is listed.
-pub(crate) const CANDIDATE_OF_CODE: [u8; 64] = by_code(true);
+pub(crate) const CANDIDATE_OF_CODE: [u8; 64] = by_code(Part::Candidate);
 /// By code, four times over: the mask, 0 where it is listed.
-pub(crate) const MASK_OF_CODE: [u8; 64] = by_code(false);
+pub(crate) const MASK_OF_CODE: [u8; 64] = by_code(Part::Mask);
 
-const fn by_code(candidates: bool) -> [u8; 64] {
+/// What a table has for a code.
+#[derive(Clone, Copy)]
+enum Part {
+    Candidate,
+    Mask,
+}
+
+const fn by_code(part: Part) -> [u8; 64] {
     let mut table = [0; 64];
     let mut i = 0;
     while i < 64 {
         let (candidate, mask) = CODES[i % 16];
-        table[i] = match (mask, candidates) {
-            (Mask::Is(_), true) => candidate as u8,
-            (Mask::Listed, true) => candidate as u8 | LISTED,
-            (Mask::Is(mask), false) => mask,
-            (Mask::Listed, false) => 0,
+        table[i] = match (mask, part) {
+            (Mask::Is(_), Part::Candidate) => candidate as u8,
+            (Mask::Listed, Part::Candidate) => candidate as u8 | LISTED,
+            (Mask::Is(mask), Part::Mask) => mask,
+            (Mask::Listed, Part::Mask) => 0,
         };
         i += 1;
     }

@@ -13,7 +13,7 @@ use super::tables;
 use coldpress_codec::press::{Press, Simd};
 use coldpress_codec::press_dense::{DenseTables, PressDense};
 use coldpress_codec::{
-    AnyCodec, CodecKind, Compressed, Corrupt, Lz4Rust, Lzo, Page, PageCodec, Wkdm,
+    AnyCodec, CodecKind, Compressed, Corrupt, Lz4Rust, Lzo, Page, PageCodec, SameFilled, Wkdm,
 };
 
 /// A codec whose type is forgotten.
@@ -68,7 +68,12 @@ fn of<C: PageCodec + 'static>(name: &'static str, make: fn(bool) -> C) -> [Subje
 }
 
 fn any(name: &str, detect_same_filled: bool) -> AnyCodec {
-    AnyCodec::of(CodecKind::from_name(name).unwrap(), detect_same_filled)
+    let same_filled = if detect_same_filled {
+        SameFilled::Detect
+    } else {
+        SameFilled::Compress
+    };
+    AnyCodec::of(CodecKind::from_name(name).unwrap(), same_filled)
 }
 
 /// press on a path; on the portable one where the processor has not got it.

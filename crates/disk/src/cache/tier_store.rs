@@ -15,7 +15,7 @@ use crate::backing::{Backing, BackingError, Zeroing};
 use crate::mapping::Mapping;
 use coldpress_arena::Zeroable;
 use coldpress_codec::{
-    AnyCodec, AnyScratch, AnyState, CodecKind, Compressed, PAGE_SIZE, Page, PageCodec,
+    AnyCodec, AnyScratch, AnyState, CodecKind, Compressed, PAGE_SIZE, Page, PageCodec, SameFilled,
 };
 use coldpress_tier::{
     Counts, DeviceError, Handle, Key, Memory, Refused, Segment, Slot, Tier, Unreadable,
@@ -121,7 +121,7 @@ impl TierStore {
             inner: Mutex::new(Inner {
                 tier: Tier::new(file, key, memory, daily_bytes, 0),
                 records: HashMap::default(),
-                codec: AnyCodec::of(codec, true),
+                codec: AnyCodec::of(codec, SameFilled::Detect),
                 state: &mut state[0],
                 scratch: &mut scratch[0],
                 record: [0; RECORD_BYTES],

@@ -28,9 +28,9 @@ use crate::settings::config::Config;
 use crate::settings::control::Control;
 use crate::space::workplace::Training;
 use crate::{Codec, Dense, Pager};
-use coldpress_codec::CodecKind;
 use coldpress_codec::press::Simd;
 use coldpress_codec::press_dense::{PressDense, TRAINING_PAGES};
+use coldpress_codec::{CodecKind, Density};
 use coldpress_engine::{Recoder, Search};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
@@ -210,11 +210,14 @@ impl<O: Os> Recode<O> {
         &mut self.recoder
     }
 
-    /// Says whether what leaves is compressed by press-dense from now on: as soon as there are tables.
-    pub(crate) fn compress_densely(&mut self, config: &Config, densely: bool) {
-        let densely = densely && age_ms(config, &self.pager.control).is_some();
-        self.pager.engine.codec().compress_densely(densely);
-        self.considered_all &= densely;
+    /// Says how densely what leaves is compressed from now on.
+    pub(crate) fn set_density(&mut self, config: &Config, density: Density) {
+        let density = match age_ms(config, &self.pager.control) {
+            Some(_) => density,
+            None => Density::Usual,
+        };
+        self.pager.engine.codec().set_density(density);
+        self.considered_all &= density == Density::Dense;
     }
 
     /// Does some of what there is to do, if it is time.

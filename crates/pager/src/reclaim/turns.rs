@@ -31,6 +31,7 @@ use crate::settings::config::Config;
 use crate::settings::config::MAX_HANDLERS;
 use crate::settings::watermarks::Watermarks;
 use crate::{Codec, Pager};
+use coldpress_codec::Density;
 use coldpress_engine::{Ageing, LEAF_PAGES, Reclaimer, Trigger, Worker};
 use coldpress_interface::control::COLD_AFTER_AUTO;
 use coldpress_uffd::PAGE_SIZE;
@@ -325,8 +326,12 @@ impl<O: Os> Reclaim<O> {
         self.passes.advance(self.pager);
         if config.chaos.is_some() {
             // By turns both codecs compress, where an age for re-coding is given.
-            let densely = O::now_ns() >> 29 & 1 == 1;
-            self.recode.compress_densely(&config, densely);
+            let density = if O::now_ns() >> 29 & 1 == 1 {
+                Density::Dense
+            } else {
+                Density::Usual
+            };
+            self.recode.set_density(&config, density);
             self.recode.turn(&config, Need::Near);
             return self.chaos();
         }
@@ -394,7 +399,12 @@ impl<O: Os> Reclaim<O> {
         let squeezed = self
             .squeeze
             .look(frames * PAGE_SIZE as u64, watermarks.budget());
-        self.recode.compress_densely(config, squeezed);
+        let density = if squeezed {
+            Density::Dense
+        } else {
+            Density::Usual
+        };
+        self.recode.set_density(config, density);
         match total > watermarks.budget() / 4 * 3 {
             _ if squeezed => Need::Squeezed,
             true => Need::Near,

@@ -134,18 +134,25 @@ fn places(named: u64) -> __m512i {
 }
 
 /// Lane n: n / 8.
-const EIGHTH: [u8; 64] = by_lane(false);
+const EIGHTH: [u8; 64] = by_lane(Of::Eighth);
 
 /// Lane n: the bits up to n % 8.
-const UP_TO: [u8; 64] = by_lane(true);
+const UP_TO: [u8; 64] = by_lane(Of::BitsUpTo);
 
-const fn by_lane(up_to: bool) -> [u8; 64] {
+/// What a table has for a lane.
+#[derive(Clone, Copy)]
+enum Of {
+    Eighth,
+    BitsUpTo,
+}
+
+const fn by_lane(of: Of) -> [u8; 64] {
     let mut table = [0; 64];
     let mut n = 0;
     while n < 64 {
-        table[n] = match up_to {
-            true => 0xff >> (7 - n % 8),
-            false => n as u8 / 8,
+        table[n] = match of {
+            Of::BitsUpTo => 0xff >> (7 - n % 8),
+            Of::Eighth => n as u8 / 8,
         };
         n += 1;
     }
