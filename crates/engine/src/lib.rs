@@ -82,7 +82,7 @@ pub use machine::host::{Access, Doubt, Host, Installed, StagingSlot, Taken};
 pub use machine::memory::{Memory, Place};
 pub use machine::protocol::Protocol;
 pub use pages::entry::Entry;
-pub use pages::queues::Ageing;
+pub use pages::queues::{Ageing, Pace};
 pub use pages::tables::Growth;
 
 use coldpress_codec::{Page, PageCodec};

@@ -1,14 +1,14 @@
 //! Promise: a page goes out and comes back bit for bit, whatever is in it.
 
 use crate::machine::*;
-use coldpress_engine::{Entry, FaultOutcome, Growth};
+use coldpress_engine::{Entry, FaultOutcome, Growth, Pace};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The time after which failed pages are back among the young: two looks at their list.
 fn wait_for_retry(s: &System) {
     for _ in 0..2 {
         s.machine.advance(AGEING.retry_failed_ns / 2);
-        s.engine.age(&s.machine, &AGEING, false);
+        s.engine.age(&s.machine, &AGEING, Pace::Steady);
     }
 }
 
@@ -70,12 +70,12 @@ fn an_incompressible_page_is_put_back_and_retried_only_after_its_time() {
     let failed_at = 2; // seconds since the clock of the failed list was last set, at most
     for _ in 0..AGEING.retry_failed_ns / SECOND - failed_at {
         s.machine.advance(SECOND);
-        s.engine.age(&s.machine, &AGEING, true);
+        s.engine.age(&s.machine, &AGEING, Pace::Pressed);
         assert_eq!(s.reclaim(&mut r, 64).taken, 0);
     }
     assert_eq!(s.engine.failed_pages(), 1);
     s.machine.advance(3 * SECOND);
-    s.engine.age(&s.machine, &AGEING, false);
+    s.engine.age(&s.machine, &AGEING, Pace::Steady);
     assert_eq!(s.engine.failed_pages(), 0);
     // Meanwhile the program has made something compressible of it.
     s.write(&mut w, 1, 9, &content(Kind::Text, 1));

@@ -3,7 +3,7 @@
 //! and references packed into a few bits. What is physical memory management itself has no like here.
 
 use crate::spin_lock::SpinLock;
-use coldpress_engine::frame_budget::{FrameBudget, Refused, Tell};
+use coldpress_engine::frame_budget::{FrameBudget, Refused, Tell, Wait};
 use coldpress_engine::freed_frames::{CheckedFrames, FreedFill};
 use coldpress_storage::{FRAME_BYTES, FrameIndex, FrameSource, Reference};
 use std::collections::HashSet;
@@ -53,7 +53,7 @@ impl Waiting {
         let end = Instant::now() + time;
         loop {
             let epoch = self.budget.epoch();
-            match self.budget.take(1, true) {
+            match self.budget.take(1, Wait::Allowed) {
                 Ok(_) => return true,
                 Err(Refused::NoFrames) => return false,
                 Err(Refused::Hold) => {}
@@ -92,11 +92,14 @@ const LONG: Duration = Duration::from_secs(30);
 #[test]
 fn pmm_node_oversized_alloc_test() {
     let budget = TestBudget::new(FRAMES);
-    assert_eq!(budget.take(FRAMES + 1, false), Err(Refused::NoFrames));
+    assert_eq!(
+        budget.take(FRAMES + 1, Wait::Forbidden),
+        Err(Refused::NoFrames)
+    );
     assert_eq!(budget.free(), FRAMES, "none was taken");
-    nothing(budget.take(FRAMES, false).unwrap());
-    assert_eq!(budget.take(1, false), Err(Refused::NoFrames));
-    nothing(budget.take(0, false).unwrap());
+    nothing(budget.take(FRAMES, Wait::Forbidden).unwrap());
+    assert_eq!(budget.take(1, Wait::Forbidden), Err(Refused::NoFrames));
+    nothing(budget.take(0, Wait::Forbidden).unwrap());
 }
 
 #[test]
@@ -111,13 +114,13 @@ fn pmm_node_free_mem_event_test() {
     // A refused range does not replace the one that stands.
     assert_eq!(budget.watch(0, 1, 0), None);
     for _ in LOW..FRAMES {
-        nothing(budget.take(1, false).unwrap());
+        nothing(budget.take(1, Wait::Forbidden).unwrap());
     }
-    assert_eq!(budget.take(1, false), Ok(EVENT));
+    assert_eq!(budget.take(1, Wait::Forbidden), Ok(EVENT));
     // Once.
     nothing(budget.give(1));
-    nothing(budget.take(1, false).unwrap());
-    nothing(budget.take(3, false).unwrap());
+    nothing(budget.take(1, Wait::Forbidden).unwrap());
+    nothing(budget.take(3, Wait::Forbidden).unwrap());
     // The way back has its own.
     nothing(budget.watch(0, FRAMES - 1, 0).unwrap());
     let taken = FRAMES - budget.free();
@@ -129,13 +132,13 @@ fn pmm_node_free_mem_event_test() {
 fn pmm_node_low_mem_alloc_failure_test() {
     let w = Waiting::new();
     let many = FRAMES - HOLD + 1;
-    assert_eq!(w.budget.take(many, false), Ok(EVENT));
-    assert_eq!(w.budget.take(1, true), Err(Refused::Hold));
+    assert_eq!(w.budget.take(many, Wait::Forbidden), Ok(EVENT));
+    assert_eq!(w.budget.take(1, Wait::Allowed), Err(Refused::Hold));
     assert!(!w.take(Duration::from_millis(10)), "waits, in vain");
-    nothing(w.budget.take(1, false).unwrap());
+    nothing(w.budget.take(1, Wait::Forbidden).unwrap());
     // Frames that come back do not end it; who reclaims does.
     nothing(w.budget.give(many + 1));
-    assert_eq!(w.budget.take(1, true), Err(Refused::Hold));
+    assert_eq!(w.budget.take(1, Wait::Allowed), Err(Refused::Hold));
     let tell = w.budget.watch(LOW, u64::MAX, HOLD).unwrap();
     assert!(tell.wake);
     w.obey(tell);
@@ -144,8 +147,8 @@ fn pmm_node_low_mem_alloc_failure_test() {
     let w = Waiting::new();
     nothing(w.budget.watch(FRAMES, u64::MAX, FRAMES).unwrap());
     assert!(!w.budget.holds());
-    assert_eq!(w.budget.take(1, false), Ok(EVENT));
-    assert_eq!(w.budget.take(1, true), Err(Refused::Hold));
+    assert_eq!(w.budget.take(1, Wait::Forbidden), Ok(EVENT));
+    assert_eq!(w.budget.take(1, Wait::Allowed), Err(Refused::Hold));
     assert!(!w.take(Duration::from_millis(10)));
 }
 
@@ -155,9 +158,9 @@ fn pmm_node_explicit_should_wait_test() {
     assert!(w.take(AT_ONCE));
     w.budget.hold();
     assert!(w.budget.holds());
-    assert_eq!(w.budget.take(1, true), Err(Refused::Hold));
+    assert_eq!(w.budget.take(1, Wait::Allowed), Err(Refused::Hold));
     assert!(!w.take(Duration::from_millis(10)), "waits, in vain");
-    nothing(w.budget.take(1, false).unwrap());
+    nothing(w.budget.take(1, Wait::Forbidden).unwrap());
     let tell = w.budget.watch(LOW, u64::MAX, HOLD).unwrap();
     assert!(tell.wake && !w.budget.holds());
     assert!(w.take(AT_ONCE));
@@ -178,9 +181,9 @@ fn pmm_node_stop_returning_should_wait_test() {
     w.budget.hold();
     assert!(!w.budget.holds());
     let free = w.budget.free();
-    assert!(w.budget.take(free - 1, true).is_ok());
+    assert!(w.budget.take(free - 1, Wait::Allowed).is_ok());
     assert!(w.take(AT_ONCE), "the last one, too");
-    assert_eq!(w.budget.take(1, true), Err(Refused::NoFrames));
+    assert_eq!(w.budget.take(1, Wait::Allowed), Err(Refused::NoFrames));
 }
 
 #[test]
@@ -305,7 +308,7 @@ fn a_budget_is_kept_by_threads_that_take_and_give() {
             scope.spawn(move || {
                 for n in 0..2000u64 {
                     let frames = (n * 7 + thread) % 40;
-                    if w.budget.take(frames, false).is_ok() {
+                    if w.budget.take(frames, Wait::Forbidden).is_ok() {
                         let before = held.fetch_add(frames as u32, Relaxed);
                         assert!(u64::from(before) + frames <= FRAMES, "over the budget");
                         std::thread::yield_now();

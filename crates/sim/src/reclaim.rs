@@ -5,7 +5,7 @@ use crate::codec::SimCodec;
 use crate::inject::Kind;
 use crate::machine::Clock;
 use crate::schedule::{doze, note, random};
-use coldpress_engine::{Ageing, Engine, Host, Reclaimer, Recoded, Recoder, Search, Trigger};
+use coldpress_engine::{Ageing, Engine, Host, Pace, Reclaimer, Recoded, Recoder, Search, Trigger};
 use coldpress_storage::AnyStorage;
 
 /// Generations open quickly: time is short here.
@@ -26,7 +26,12 @@ pub fn turn<H: Host>(
     reclaimer: &mut Reclaimer<SimCodec>,
     pages: u64,
 ) {
-    let inactive = engine.age(host, &AGEING, random().one_in(2));
+    let pace = if random().one_in(2) {
+        Pace::Pressed
+    } else {
+        Pace::Steady
+    };
+    let inactive = engine.age(host, &AGEING, pace);
     let pages = random().between(1, pages) as u32;
     let before = match random().below(4) {
         0..=2 => u64::MAX,

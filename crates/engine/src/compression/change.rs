@@ -4,6 +4,7 @@
 //! finalisation is between "looked" and "wrote". Content that is in flight is not lost sight of:
 //! a worker's target and a slot's backlink are cancelled or follow the move.
 
+use crate::compression::restore::Fate;
 use crate::figures::counters::add;
 use crate::machine::host::Host;
 use crate::machine::memory::Place;
@@ -59,7 +60,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 self.queues.lock().forget_away();
             }
             Entry::Compressed(reference) => {
-                self.free_stored(host, reference, false);
+                self.free_stored(host, reference, Fate::Dropped);
                 self.queues.lock().forget_away();
             }
             // The compressor will find its temporary reference gone and drop the result.

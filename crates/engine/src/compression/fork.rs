@@ -9,6 +9,7 @@
 //! A host that hears of forks of which nobody has told before cannot keep the engine still: it keeps stable sections
 //! closed, and asks [`Engine::recall`] for what each page held that is away.
 
+use crate::compression::restore::Fate;
 use crate::compression::worker::{Worker, Workspace};
 use crate::figures::counters::add;
 use crate::machine::host::Host;
@@ -108,7 +109,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     pub fn acknowledge_present(&self, host: &H, segment: SegmentId, index: PageIndex) {
         let list = self.page_list(segment);
         match list.get(index) {
-            Entry::Compressed(reference) => self.free_stored(host, reference, true),
+            Entry::Compressed(reference) => self.free_stored(host, reference, Fate::Restored),
             marker @ (Entry::Zero | Entry::SameFilled(_)) => self.counters.drop_marker(marker),
             Entry::Empty => {
                 drop(list);

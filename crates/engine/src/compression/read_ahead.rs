@@ -26,7 +26,7 @@
 //! which is then found again. Nothing but speed rests on it.
 
 use crate::compression::fault::FaultOutcome;
-use crate::compression::restore::{RUN_PAGES, stretch};
+use crate::compression::restore::{Demand, RUN_PAGES, stretch};
 use crate::compression::worker::Worker;
 use crate::figures::counters::add;
 use crate::machine::host::Host;
@@ -348,7 +348,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             Entry::Page(_) | Entry::Request(_) | Entry::Temporary(_) => Ahead::PassedOver,
             _ if claimed => Ahead::PassedOver,
             Entry::Compressed(_) | Entry::SameFilled(_) | Entry::Zero => {
-                match self.bring_back(host, worker, list, place, entry, false) {
+                match self.bring_back(host, worker, list, place, entry, Demand::None) {
                     Some(FaultOutcome::Decompressed | FaultOutcome::SameFilled) => Ahead::Restored,
                     _ => Ahead::End,
                 }

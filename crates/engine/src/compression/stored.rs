@@ -35,6 +35,15 @@ const TIME: u32 = (1 << PATIENCE_AT) - 1;
 /// Milliseconds in a unit of the time.
 const UNIT_MS: u32 = 8;
 
+/// What stands behind a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Bytes of the codec.
+    OfCodec,
+    /// A word that fills the page, or the number of a record: F is set.
+    Word,
+}
+
 /// The header of a stored page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {

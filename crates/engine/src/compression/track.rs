@@ -4,6 +4,7 @@
 //! restore never finds none. The VMO layer takes the record first, then asks the machine for a
 //! frame, then writes the entry: what can fail comes before what cannot.
 
+use crate::compression::restore::Fate;
 use crate::figures::counters::add;
 use crate::machine::host::Host;
 use crate::pages::entry::Entry;
@@ -19,6 +20,15 @@ use core::sync::atomic::Ordering::Relaxed;
 /// A record that stands in no queue, for a page that is about to be put in place.
 #[must_use = "attach it or give it back"]
 pub(crate) struct Fresh(u32);
+
+/// What a page holds when it gets its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    /// Zeros.
+    Zeros,
+    /// Content.
+    Content,
+}
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Starts to track a page that is in place, or that has just been put in place, and of
@@ -99,21 +109,20 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         self.queues.lock().send_away(record.0);
     }
 
-    /// The page at this place, just put there, has this record; `from_zero`: it is a page of zeros. The
-    /// VMO's lock is held.
+    /// The page at this place, just put there, has this record. The VMO's lock is held.
     pub(crate) fn attach(
         &self,
         list: &Entries<'_, H::RawLock>,
         (segment, index): (SegmentId, PageIndex),
         record: Fresh,
-        from_zero: bool,
+        holds: Holds,
     ) {
         let mut queues = self.queues.lock();
         let page = self.queues.record(record.0);
         page.set_backlink(segment, index);
         page.set_mark(PAGER_BACKED, list.is_pager_backed());
         let queue = match list.queue() {
-            Queue::Reclaim if from_zero => Queue::ZeroFork,
+            Queue::Reclaim if holds == Holds::Zeros => Queue::ZeroFork,
             queue => queue,
         };
         queues.push_to(record.0, queue);
@@ -147,7 +156,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 queues.remove(record);
                 queues.send_away(record);
             }
-            Entry::Compressed(reference) => self.free_stored(host, reference, false),
+            Entry::Compressed(reference) => self.free_stored(host, reference, Fate::Dropped),
             marker @ Entry::SameFilled(_) => self.counters.drop_marker(marker),
             // The compressor will find its temporary reference gone and drop the result.
             Entry::Temporary(_) => {}

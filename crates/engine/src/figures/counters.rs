@@ -221,6 +221,15 @@ counters! {
     decompression_time_ns: counter nanoseconds,
 }
 
+/// What the tables of storage had for a page that is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StorageTables {
+    /// Room.
+    HadRoom,
+    /// None, and there was no memory for more.
+    Full,
+}
+
 impl Counters {
     /// A page was tried, which took so long.
     pub(crate) fn tried(&self, ns: u64) {
@@ -229,12 +238,12 @@ impl Counters {
         self.compression_latency.record(ns);
     }
 
-    /// What was tried is not kept, for this reason. `reserved`: the tables of storage had room.
-    pub(crate) fn failed(&self, reason: &AtomicU64, reserved: bool) {
+    /// What was tried is not kept, for this reason.
+    pub(crate) fn failed(&self, reason: &AtomicU64, tables: StorageTables) {
         if core::ptr::eq(reason, &self.no_storage) {
-            let missing = match reserved {
-                true => &self.no_frame,
-                false => &self.no_storage_metadata,
+            let missing = match tables {
+                StorageTables::HadRoom => &self.no_frame,
+                StorageTables::Full => &self.no_storage_metadata,
             };
             add(missing, 1);
         }

@@ -35,6 +35,15 @@ pub enum Refused {
     Hold,
 }
 
+/// Whether whoever takes frames can wait for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It can, and is refused while frames are held for those that cannot.
+    Allowed,
+    /// It cannot.
+    Forbidden,
+}
+
 struct State {
     free: u64,
     /// The event is due when `free` leaves this range; none is due without one.
@@ -108,10 +117,10 @@ impl<R: RawMutex + HeldRanks> FrameBudget<R> {
     /// Takes the right to `frames` frames, all or none.
     ///
     /// # Errors
-    /// There are not so many, or the caller `can_wait` and shall.
-    pub fn take(&self, frames: u64, can_wait: bool) -> Result<Tell, Refused> {
+    /// There are not so many, or the caller can wait and shall.
+    pub fn take(&self, frames: u64, wait: Wait) -> Result<Tell, Refused> {
         let mut state = self.state.lock();
-        if can_wait && state.holds {
+        if wait == Wait::Allowed && state.holds {
             return Err(Refused::Hold);
         }
         state.free = state.free.checked_sub(frames).ok_or(Refused::NoFrames)?;

@@ -5,7 +5,7 @@ use crate::machine::*;
 use coldpress_engine::harvest::Harvest;
 use coldpress_engine::queues::ageing::AgedBy;
 use coldpress_engine::queues::counts::{QueueCounts, ReclaimBytes};
-use coldpress_engine::queues::standing::{Mark, Queue, Standing};
+use coldpress_engine::queues::standing::{Mark, Marking, Queue, Standing};
 use coldpress_engine::queues::{GENERATIONS, OLDEST_GENERATIONS};
 use coldpress_engine::{Trigger, Tunables};
 
@@ -221,7 +221,7 @@ fn failed_pages_come_back_after_the_time_that_is_set() {
 fn pages_that_are_always_needed_are_passed_over_until_memory_is_critical() {
     let s = system_of(3);
     let mut r = reclaimer(2);
-    assert!(s.engine.mark_page(1, 0, Mark::AlwaysNeed, true));
+    assert!(s.engine.mark_page(1, 0, Mark::AlwaysNeed, Marking::Set));
     let mut reclaim = |trigger| {
         for _ in 0..3 {
             s.engine.rotate(&s.machine);
@@ -246,7 +246,7 @@ fn neighbours_that_are_always_needed_are_not_taken_along() {
     for index in 0..6 {
         s.write(&mut w, 1, index, &content(Kind::Text, index.into()));
     }
-    assert!(s.engine.mark_page(1, 2, Mark::AlwaysNeed, true));
+    assert!(s.engine.mark_page(1, 2, Mark::AlwaysNeed, Marking::Set));
     for rotations in [0, 3] {
         for _ in 0..rotations {
             s.engine.rotate(&s.machine);
@@ -263,7 +263,7 @@ fn neighbours_that_are_always_needed_are_not_taken_along() {
 fn marks_end_with_the_page() {
     let s = system_of(1);
     for mark in [Mark::PagerBacked, Mark::AlwaysNeed] {
-        assert!(s.engine.mark_page(1, 0, mark, true));
+        assert!(s.engine.mark_page(1, 0, mark, Marking::Set));
         s.decommit(1, 0, 1);
         s.write(&mut worker(1), 1, 0, &content(Kind::Text, 0));
         for _ in 0..3 {
@@ -278,9 +278,9 @@ fn marks_end_with_the_page() {
 fn the_later_of_two_hints_counts() {
     let s = system_of(1);
     let mut r = reclaimer(2);
-    assert!(s.engine.mark_page(1, 0, Mark::AlwaysNeed, true));
+    assert!(s.engine.mark_page(1, 0, Mark::AlwaysNeed, Marking::Set));
     assert!(s.engine.move_page(1, 0, Queue::DontNeed));
-    assert!(s.engine.mark_page(1, 0, Mark::AlwaysNeed, true));
+    assert!(s.engine.mark_page(1, 0, Mark::AlwaysNeed, Marking::Set));
     assert_eq!(standing(s, 0), Standing::Generation(0));
     assert!(s.engine.move_page(1, 0, Queue::DontNeed));
     assert_eq!(s.reclaim(&mut r, 1).taken, 1);
@@ -318,7 +318,10 @@ fn pager_backed_pages_age_with_the_others_and_are_not_compressed_unless_it_is_se
     let s = system_of(4);
     let mut r = reclaimer(2);
     for n in [0, 2] {
-        assert!(s.engine.mark_page(1, n * 64, Mark::PagerBacked, true));
+        assert!(
+            s.engine
+                .mark_page(1, n * 64, Mark::PagerBacked, Marking::Set)
+        );
     }
     for _ in 0..3 {
         s.engine.rotate(&s.machine);
@@ -344,7 +347,10 @@ fn pages_of_the_wrong_kind_do_not_hide_those_behind_them() {
     let mut w = worker(1);
     for n in 0..300 {
         s.write(&mut w, 1, n * 20, &content(Kind::Zero, 0));
-        assert!(s.engine.mark_page(1, n * 20, Mark::PagerBacked, true));
+        assert!(
+            s.engine
+                .mark_page(1, n * 20, Mark::PagerBacked, Marking::Set)
+        );
     }
     s.write(&mut w, 1, 8191, &content(Kind::Zero, 0));
     for _ in 0..3 {
@@ -366,7 +372,7 @@ fn bytes_by_age() {
         oldest_bytes: oldest * 4096,
     };
     assert!(s.engine.move_page(1, 0, Queue::Wired));
-    assert!(s.engine.mark_page(1, 64, Mark::PagerBacked, true));
+    assert!(s.engine.mark_page(1, 64, Mark::PagerBacked, Marking::Set));
     for age in 0..GENERATIONS + 2 {
         let newest = if age < 2 { 4 } else { 0 };
         let oldest = if age + OLDEST_GENERATIONS >= GENERATIONS {
@@ -404,7 +410,7 @@ fn anonymous_pages_and_zero_forks_stand_aside_until_they_are_reclaimed() {
     // What comes from now on stands aside; pager-backed pages do not.
     s.write(&mut w, 1, 1, &content(Kind::Text, 9));
     assert_eq!(s.engine.standing(1, 1), Some(Standing::NotReclaimed));
-    s.engine.mark_page(1, 1, Mark::PagerBacked, true);
+    s.engine.mark_page(1, 1, Mark::PagerBacked, Marking::Set);
     assert_eq!(s.engine.standing(1, 1), Some(Standing::Generation(0)));
     s.engine.mark_accessed(1, 64);
     s.write(&mut w, 1, 2, &content(Kind::Text, 9));

@@ -1,7 +1,7 @@
 //! Defects that the engine once had, each with its story and the test that found it.
 
 use crate::machine::*;
-use coldpress_engine::{Content, Entry, FaultOutcome};
+use coldpress_engine::{Content, Entry, FaultOutcome, Pace};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// D1. Content is lost. Two threads touch a fresh page; each has a worker. The first worker has
@@ -124,14 +124,14 @@ fn d3c_a_toucher_at_a_place_between_is_forgotten() {
 fn d4_a_failed_page_waits_for_its_time() {
     let s = system(1, 64);
     let (mut w, mut r) = (worker(1), reclaimer(2));
-    s.engine.age(&s.machine, &AGEING, false);
+    s.engine.age(&s.machine, &AGEING, Pace::Steady);
     s.machine.advance(AGEING.retry_failed_ns - 3 * SECOND);
     s.write(&mut w, 1, 0, &content(Kind::Noise, 1));
     s.cool();
     s.reclaim(&mut r, 1);
     assert_eq!(s.engine.failed_pages(), 1);
     s.machine.advance(SECOND);
-    s.engine.age(&s.machine, &AGEING, false);
+    s.engine.age(&s.machine, &AGEING, Pace::Steady);
     assert_eq!(s.engine.failed_pages(), 1, "it has failed a second ago");
 }
 

@@ -5,7 +5,7 @@ use coldpress_engine::metrics::figure::{Kind as FigureKind, Unit};
 use coldpress_engine::metrics::kmem::KmemStatsCompression;
 use coldpress_engine::metrics::residency::Residency;
 use coldpress_engine::metrics::task_times::{FaultTimes, TaskTimes};
-use coldpress_engine::queues::standing::{Mark, Queue};
+use coldpress_engine::queues::standing::{Mark, Marking, Queue};
 use coldpress_engine::{Access, Entry, FaultOutcome, SegmentId, Trigger};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -128,7 +128,10 @@ fn kinds_of_pages_are_told_apart() {
         s.write(&mut w, 1, index, &content(kind, 1));
     }
     for index in [1, 2] {
-        assert!(s.engine.mark_page(1, index, Mark::PagerBacked, true));
+        assert!(
+            s.engine
+                .mark_page(1, index, Mark::PagerBacked, Marking::Set)
+        );
     }
     for index in [3, 4, 5] {
         assert!(s.engine.move_page(1, index, Queue::ZeroFork));

@@ -3,7 +3,7 @@
 
 use crate::machine::*;
 use coldpress_codec::Page;
-use coldpress_engine::{Ageing, Entry, Trigger};
+use coldpress_engine::{Ageing, Entry, Pace, Trigger};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,7 +21,7 @@ enum Step {
     Decommit(At, u32),
     Transfer(At, At),
     Age {
-        pressed: bool,
+        pace: Pace,
     },
     Advance(u64),
     Reclaim {
@@ -65,7 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
     );
     prop_oneof![
         12 => change_or_touch(),
-        4 => any::<bool>().prop_map(|pressed| Step::Age { pressed }),
+        4 => prop_oneof![Just(Pace::Steady), Just(Pace::Pressed)].prop_map(|pace| Step::Age { pace }),
         4 => prop_oneof![Just(SECOND / 10), Just(SECOND), Just(70 * SECOND)].prop_map(Step::Advance),
         8 => reclaim.prop_map(|(pages, before_now_ns)| Step::Reclaim { pages, before_now_ns }),
         1 => (at(), any::<bool>()).prop_map(|(at, pin)| Step::Pin(at, pin)),
@@ -131,12 +131,12 @@ impl Run {
     fn apply(&self, reclaimer: &mut TestReclaimer, step: &Step) {
         let s = self.system;
         match step.clone() {
-            Step::Age { pressed } => {
+            Step::Age { pace } => {
                 let ageing = Ageing {
                     retry_failed_ns: 3 * SECOND,
                     ..AGEING
                 };
-                s.engine.age(&s.machine, &ageing, pressed);
+                s.engine.age(&s.machine, &ageing, pace);
             }
             Step::Reclaim {
                 pages,

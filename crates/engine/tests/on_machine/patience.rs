@@ -2,6 +2,7 @@
 //! passed over for a while; one that stays away is not; and none is for ever. So is one that does not compress.
 
 use crate::machine::*;
+use coldpress_engine::Pace;
 use coldpress_engine::queues::random::RandomPick;
 
 /// Hot pages; then so many cold ones. Each in a leaf of its own.
@@ -32,7 +33,7 @@ fn second(s: &System, w: &mut TestWorker, r: &mut TestReclaimer, time: u32) -> u
             returned += u32::from(n < HOT);
         }
     }
-    s.engine.age(&s.machine, &AGEING, true);
+    s.engine.age(&s.machine, &AGEING, Pace::Pressed);
     while s.engine.resident_pages() > HOT + 8 {
         if s.reclaim(r, 1).taken == 0 {
             s.cool();

@@ -1,7 +1,7 @@
 //! Promise: pages age by time, the oldest go first, and neighbours go together.
 
 use crate::machine::*;
-use coldpress_engine::{Ageing, Growth, Trigger};
+use coldpress_engine::{Ageing, Growth, Pace, Trigger};
 use std::sync::atomic::Ordering::Relaxed;
 
 fn text(index: u32) -> [u8; 4096] {
@@ -11,21 +11,21 @@ fn text(index: u32) -> [u8; 4096] {
 #[test]
 fn passes_without_time_age_nothing() {
     let s = system(1, 64);
-    s.engine.age(&s.machine, &AGEING, true);
+    s.engine.age(&s.machine, &AGEING, Pace::Pressed);
     s.write(&mut worker(1), 1, 0, &text(0));
     for _ in 0..100 {
-        assert_eq!(s.engine.age(&s.machine, &AGEING, false), 0);
-        assert_eq!(s.engine.age(&s.machine, &AGEING, true), 0);
+        assert_eq!(s.engine.age(&s.machine, &AGEING, Pace::Steady), 0);
+        assert_eq!(s.engine.age(&s.machine, &AGEING, Pace::Pressed), 0);
     }
     s.machine.advance(AGEING.interval_ns - 1);
-    assert_eq!(s.engine.age(&s.machine, &AGEING, false), 0);
+    assert_eq!(s.engine.age(&s.machine, &AGEING, Pace::Steady), 0);
     s.machine.advance(1);
-    assert_eq!(s.engine.age(&s.machine, &AGEING, false), 0);
+    assert_eq!(s.engine.age(&s.machine, &AGEING, Pace::Steady), 0);
     for _ in 0..100 {
-        assert_eq!(s.engine.age(&s.machine, &AGEING, false), 0);
+        assert_eq!(s.engine.age(&s.machine, &AGEING, Pace::Steady), 0);
     }
     s.machine.advance(AGEING.interval_ns);
-    assert_eq!(s.engine.age(&s.machine, &AGEING, false), 1);
+    assert_eq!(s.engine.age(&s.machine, &AGEING, Pace::Steady), 1);
 }
 
 #[test]
@@ -35,8 +35,8 @@ fn the_two_active_generations_are_never_reclaimed() {
     for round in 0..30 {
         s.write(&mut w, 1, round % 4 * 64, &text(round));
         s.machine.advance(AGEING.interval_ns);
-        s.engine.age(&s.machine, &AGEING, false);
-        let inactive = s.engine.age(&s.machine, &AGEING, false);
+        s.engine.age(&s.machine, &AGEING, Pace::Steady);
+        let inactive = s.engine.age(&s.machine, &AGEING, Pace::Steady);
         let batch = s.reclaim(&mut r, 100);
         assert_eq!(batch.taken, inactive);
         assert!(s.is_resident(1, round % 4 * 64), "written just now");
@@ -52,10 +52,10 @@ fn a_generation_that_lasts_does_not_stop_ageing() {
     for leaf in 0..12 {
         s.write(&mut w, 1, leaf * 64, &text(leaf));
         s.machine.advance(AGEING.interval_ns);
-        s.engine.age(&s.machine, &AGEING, false);
+        s.engine.age(&s.machine, &AGEING, Pace::Steady);
     }
     // Seven closed generations of one page each, and five pages in the open one.
-    assert_eq!(s.engine.age(&s.machine, &AGEING, false), 6);
+    assert_eq!(s.engine.age(&s.machine, &AGEING, Pace::Steady), 6);
     for leaf in 0..6 {
         assert_eq!(s.reclaim(&mut r, 1).taken, 1);
         assert!(s.is_compressed(1, leaf * 64), "oldest first");
@@ -71,23 +71,23 @@ fn a_generation_that_lasts_does_not_stop_ageing() {
 #[test]
 fn pressed_ageing_hurries_only_when_nothing_is_inactive_and_needs_its_interval() {
     let s = system(1, 128);
-    s.engine.age(&s.machine, &AGEING, false);
+    s.engine.age(&s.machine, &AGEING, Pace::Steady);
     let mut w = worker(1);
     s.write(&mut w, 1, 0, &text(0));
     for _ in 0..2 {
         s.machine.advance(AGEING.pressed_interval_ns - 1);
-        assert_eq!(s.engine.age(&s.machine, &AGEING, true), 0);
+        assert_eq!(s.engine.age(&s.machine, &AGEING, Pace::Pressed), 0);
         s.machine.advance(1);
-        let without = s.engine.age(&s.machine, &AGEING, false);
+        let without = s.engine.age(&s.machine, &AGEING, Pace::Steady);
         assert_eq!(without, 0, "not pressed, so not in a hurry");
-        s.engine.age(&s.machine, &AGEING, true);
+        s.engine.age(&s.machine, &AGEING, Pace::Pressed);
     }
-    assert_eq!(s.engine.age(&s.machine, &AGEING, true), 1);
+    assert_eq!(s.engine.age(&s.machine, &AGEING, Pace::Pressed), 1);
     // One page is inactive: no more hurry.
     s.write(&mut w, 1, 64, &text(64));
     for _ in 0..5 {
         s.machine.advance(AGEING.pressed_interval_ns);
-        assert_eq!(s.engine.age(&s.machine, &AGEING, true), 1);
+        assert_eq!(s.engine.age(&s.machine, &AGEING, Pace::Pressed), 1);
     }
 }
 
@@ -100,12 +100,12 @@ fn the_oldest_go_first_and_none_younger_than_asked_for() {
     for leaf in order {
         s.write(&mut w, 1, leaf * 64, &text(leaf));
         s.machine.advance(AGEING.interval_ns);
-        s.engine.age(&s.machine, &AGEING, false);
+        s.engine.age(&s.machine, &AGEING, Pace::Steady);
         closed.push(s.now_ns());
     }
     for _ in 0..2 {
         s.machine.advance(AGEING.interval_ns);
-        s.engine.age(&s.machine, &AGEING, false);
+        s.engine.age(&s.machine, &AGEING, Pace::Steady);
     }
     let mut take = |before| {
         let trigger = Trigger::Eager;
@@ -149,10 +149,10 @@ fn a_restored_page_is_young_again() {
     s.read(&mut w, 1, 0);
     assert_eq!(s.reclaim(&mut r, 10).taken, 0);
     s.machine.advance(AGEING.interval_ns);
-    s.engine.age(&s.machine, &AGEING, false);
+    s.engine.age(&s.machine, &AGEING, Pace::Steady);
     assert_eq!(s.reclaim(&mut r, 10).taken, 0);
     s.machine.advance(AGEING.interval_ns);
-    s.engine.age(&s.machine, &AGEING, false);
+    s.engine.age(&s.machine, &AGEING, Pace::Steady);
     assert_eq!(s.reclaim(&mut r, 10).taken, 1);
 }
 
@@ -175,13 +175,13 @@ fn refused_pages_are_retried_after_their_time_and_enter_as_young() {
     let takes = value(&s.machine.takes);
     for _ in 0..50 {
         s.machine.advance(SECOND);
-        s.engine.age(&s.machine, &AGEING, true);
+        s.engine.age(&s.machine, &AGEING, Pace::Pressed);
         s.reclaim(&mut r, 10);
     }
     assert_eq!(value(&s.machine.takes), takes, "nobody asked for them");
     s.machine.place(1, 0).pinned = false;
     s.machine.advance(AGEING.retry_failed_ns - 50 * SECOND);
-    let inactive = s.engine.age(&s.machine, &AGEING, false);
+    let inactive = s.engine.age(&s.machine, &AGEING, Pace::Steady);
     assert_eq!((s.engine.failed_pages(), inactive), (0, 0));
     s.send_away(&mut r);
     assert!(s.is_compressed(1, 0));
@@ -324,7 +324,7 @@ fn a_host_without_memory_tracks_what_it_can() {
     // Pages that are not there after all.
     for _ in 0..2 {
         s.machine.advance(1);
-        s.engine.age(&s.machine, &ageing, false);
+        s.engine.age(&s.machine, &ageing, Pace::Steady);
     }
     let batch = s.reclaim(&mut reclaimer(2), 64);
     assert_eq!((batch.taken, batch.refused), (0, 0));

@@ -5,7 +5,7 @@ use crate::machine::*;
 use coldpress_engine::Trigger;
 use coldpress_engine::harvest::Harvest;
 use coldpress_engine::queues::GENERATIONS;
-use coldpress_engine::queues::standing::{Mark, Queue, Standing};
+use coldpress_engine::queues::standing::{Mark, Marking, Queue, Standing};
 use proptest::prelude::*;
 
 const PAGES: u32 = 10;
@@ -16,7 +16,7 @@ enum Step {
     Drop(u32),
     Touch(u32),
     Move(u32, Queue),
-    Mark(u32, Mark, bool),
+    Mark(u32, Mark, Marking),
     Rotate,
     Harvest,
     /// Of pages that were last known to be touched so many rotations ago, or whenever.
@@ -34,6 +34,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         Queue::Dirty,
     ]);
     let mark = prop::sample::select(vec![Mark::PagerBacked, Mark::AlwaysNeed]);
+    let marking = prop::sample::select(vec![Marking::Set, Marking::Clear]);
     let trigger = prop::sample::select(vec![Trigger::Eager, Trigger::Pressure, Trigger::Critical]);
     let page = 0..PAGES;
     prop::collection::vec(
@@ -42,7 +43,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             1 => page.clone().prop_map(Step::Drop),
             2 => page.clone().prop_map(Step::Touch),
             3 => (page.clone(), queue).prop_map(|(page, queue)| Step::Move(page, queue)),
-            2 => (page, mark, any::<bool>()).prop_map(|(page, mark, on)| Step::Mark(page, mark, on)),
+            2 => (page, mark, marking).prop_map(|(page, mark, marking)| Step::Mark(page, mark, marking)),
             6 => Just(Step::Rotate),
             1 => Just(Step::Harvest),
             5 => (trigger, prop::option::of(0..10u64)).prop_map(|(t, ago)| Step::Reclaim(t, ago)),
@@ -147,7 +148,8 @@ impl Model {
         }
     }
 
-    fn mark(&mut self, page: usize, mark: Mark, on: bool) {
+    fn mark(&mut self, page: usize, mark: Mark, marking: Marking) {
+        let on = marking == Marking::Set;
         match mark {
             Mark::PagerBacked => self.pages[page].pager_backed = on,
             Mark::AlwaysNeed => {
@@ -247,11 +249,11 @@ fn run(steps: &[Step]) {
                     model.move_to(page as usize, to);
                 }
             }
-            Step::Mark(page, mark, on) => {
-                let marked = s.engine.mark_page(1, page * 64, mark, on);
+            Step::Mark(page, mark, marking) => {
+                let marked = s.engine.mark_page(1, page * 64, mark, marking);
                 assert_eq!(marked, model.is_resident(page as usize));
                 if marked {
-                    model.mark(page as usize, mark, on);
+                    model.mark(page as usize, mark, marking);
                 }
             }
             Step::Rotate => {

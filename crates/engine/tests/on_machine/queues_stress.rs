@@ -5,7 +5,7 @@ use crate::machine::*;
 use coldpress_codec::Page;
 use coldpress_engine::harvest::Harvest;
 use coldpress_engine::queues::random::RandomPick;
-use coldpress_engine::queues::standing::{Mark, Queue};
+use coldpress_engine::queues::standing::{Mark, Marking, Queue};
 use coldpress_engine::{Trigger, Tunables};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -107,12 +107,14 @@ fn keeper(s: &System, stop: &AtomicBool) {
             5 => {
                 for index in 0..PAGES {
                     s.engine.move_page(1, index, Queue::Reclaim);
-                    s.engine.mark_page(1, index, Mark::PagerBacked, false);
+                    s.engine
+                        .mark_page(1, index, Mark::PagerBacked, Marking::Clear);
                 }
             }
             6 => {
                 let mark = [Mark::PagerBacked, Mark::AlwaysNeed][random.below(2) as usize];
-                s.engine.mark_page(1, index, mark, random.below(2) == 0);
+                let marking = [Marking::Set, Marking::Clear][random.below(2) as usize];
+                s.engine.mark_page(1, index, mark, marking);
             }
             7 => {
                 s.engine.mark_accessed(1, index);

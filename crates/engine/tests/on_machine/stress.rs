@@ -7,7 +7,7 @@
 
 use crate::machine::*;
 use coldpress_codec::Page;
-use coldpress_engine::Trigger;
+use coldpress_engine::{Pace, Trigger};
 use coldpress_storage::StorageKind;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -112,7 +112,11 @@ impl Stress {
         let mut random = Random(seed);
         while !self.stop.load(Relaxed) {
             s.machine.advance(AGEING.interval_ns / 4);
-            s.engine.age(&s.machine, &AGEING, random.below(4) == 0);
+            let pace = match random.below(4) {
+                0 => Pace::Pressed,
+                _ => Pace::Steady,
+            };
+            s.engine.age(&s.machine, &AGEING, pace);
             let pages = 1 + random.below(200);
             s.engine.reclaim_batch(
                 &s.machine,

@@ -4,7 +4,7 @@
 
 use crate::machine::*;
 use coldpress_engine::evictor::{EngineSource, Evictor, Freed, Level, Source, Target};
-use coldpress_engine::queues::standing::{Mark, Queue, Standing};
+use coldpress_engine::queues::standing::{Mark, Marking, Queue, Standing};
 use coldpress_engine::{Trigger, Tunables};
 use coldpress_storage::FrameSource;
 use std::cell::Cell;
@@ -349,7 +349,10 @@ fn pages_in_place(pages: u32, mixed: bool) -> &'static System {
     for n in 0..pages {
         s.write(&mut w, 1, n * 64, &content(Kind::Text, n.into()));
         if mixed && n % 2 == 1 {
-            assert!(s.engine.mark_page(1, n * 64, Mark::PagerBacked, true));
+            assert!(
+                s.engine
+                    .mark_page(1, n * 64, Mark::PagerBacked, Marking::Set)
+            );
         }
     }
     s

@@ -6,7 +6,7 @@ use crate::machine::*;
 use coldpress_engine::Trigger;
 use coldpress_engine::evictor::{EngineSource, Evictor, Level, Target};
 use coldpress_engine::queues::counts::{ActiveInactive, QueueCounts};
-use coldpress_engine::queues::standing::{Mark, Queue, Standing};
+use coldpress_engine::queues::standing::{Mark, Marking, Queue, Standing};
 use coldpress_engine::queues::{ACTIVE_GENERATIONS, GENERATIONS};
 
 /// Pages are a leaf apart, so that no reclaim takes them together.
@@ -20,7 +20,10 @@ fn page(s: &System, n: u32) -> (u32, u32) {
 
 fn pager_backed(s: &System, n: u32) -> (u32, u32) {
     let (segment, index) = page(s, n);
-    assert!(s.engine.mark_page(segment, index, Mark::PagerBacked, true));
+    assert!(
+        s.engine
+            .mark_page(segment, index, Mark::PagerBacked, Marking::Set)
+    );
     (segment, index)
 }
 

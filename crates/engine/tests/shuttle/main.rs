@@ -14,7 +14,8 @@ mod restless;
 
 use coldpress_codec::{Compressed, Corrupt, Page, PageCodec, same_filled};
 use coldpress_engine::{
-    Access, Ageing, Engine, FaultOutcome, Growth, PageIndex, Reclaimer, Trigger, Worker, Workspace,
+    Access, Ageing, Engine, FaultOutcome, Growth, Pace, PageIndex, Reclaimer, Trigger, Worker,
+    Workspace,
 };
 use host::{Machine, PAGES, point};
 use restless::Restless;
@@ -160,7 +161,7 @@ impl<const KERNEL: bool> System<KERNEL> {
     fn cool(&self) {
         for _ in 0..2 {
             self.machine.advance(AGEING.interval_ns);
-            self.engine.age(&self.machine, &AGEING, true);
+            self.engine.age(&self.machine, &AGEING, Pace::Pressed);
         }
     }
 

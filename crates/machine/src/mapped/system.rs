@@ -3,7 +3,7 @@
 use super::{Hook, Lz4, Machine, reclaimer_with, value};
 use coldpress_codec::{Compressed, Corrupt, Page, PageCodec};
 use coldpress_engine::{
-    Access, Ageing, Batch, Engine, Entry, FaultOutcome, Growth, PageIndex, Reclaimer,
+    Access, Ageing, Batch, Engine, Entry, FaultOutcome, Growth, Pace, PageIndex, Reclaimer,
     STAGING_SLOTS, SegmentId, Trigger, Worker,
 };
 use coldpress_storage::{AnyStorage, StorageKind};
@@ -162,7 +162,7 @@ impl System {
         let mut inactive = 0;
         for _ in 0..2 {
             self.machine.advance(AGEING.interval_ns);
-            inactive = self.engine.age(&self.machine, &AGEING, false);
+            inactive = self.engine.age(&self.machine, &AGEING, Pace::Steady);
         }
         inactive
     }

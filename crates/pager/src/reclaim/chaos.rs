@@ -13,8 +13,8 @@
 use crate::Pager;
 use crate::machine::os::Os;
 use crate::settings::config::Config;
-use coldpress_engine::Ageing;
 use coldpress_engine::queues::random::RandomPick;
+use coldpress_engine::{Ageing, Pace};
 
 /// Of the pages that a scattered round can pick, in percent: some sixty.
 const SCATTERED_PERCENT: u64 = 25;
@@ -74,7 +74,7 @@ impl Chaos {
         let engine = &pager.engine;
         if kind != Kind::Scattered {
             for _ in 0..AGEINGS {
-                engine.age(pager, ageing, true);
+                engine.age(pager, ageing, Pace::Pressed);
             }
         }
         let share = match kind {

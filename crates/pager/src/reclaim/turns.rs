@@ -32,7 +32,7 @@ use crate::settings::config::MAX_HANDLERS;
 use crate::settings::watermarks::Watermarks;
 use crate::{Codec, Pager};
 use coldpress_codec::Density;
-use coldpress_engine::{Ageing, LEAF_PAGES, Reclaimer, Trigger, Worker};
+use coldpress_engine::{Ageing, LEAF_PAGES, Pace, Reclaimer, Trigger, Worker};
 use coldpress_interface::control::COLD_AFTER_AUTO;
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -350,7 +350,7 @@ impl<O: Os> Reclaim<O> {
             self.discover_idly(total);
             self.pager
                 .engine
-                .age(self.pager, &self.ageing(100_000_000, 0), false);
+                .age(self.pager, &self.ageing(100_000_000, 0), Pace::Steady);
         }
         // The first fence registers all there is, and takes long: not only when memory is above already.
         if soon_over || total > watermarks.budget() / 4 * 3 && growth > GROWTH_BYTES {
@@ -480,7 +480,7 @@ impl<O: Os> Reclaim<O> {
             retry_failed_ns: ageing.retry_failed_ns.max(age_ns * RETRY_FAILED_AGES),
             ..ageing
         };
-        let inactive = self.pager.engine.age(self.pager, &ageing, false);
+        let inactive = self.pager.engine.age(self.pager, &ageing, Pace::Steady);
         if inactive == 0 || now < self.eager_again_ns || chosen && !self.may_take_for_age() {
             return false;
         }
@@ -513,7 +513,7 @@ impl<O: Os> Reclaim<O> {
         }
         self.discover(DISCOVER_IDLE_NS);
         let ageing = self.ageing(100_000_000, 20_000_000);
-        if self.pager.engine.age(self.pager, &ageing, true) > 0 {
+        if self.pager.engine.age(self.pager, &ageing, Pace::Pressed) > 0 {
             let batch = self.batch(u64::MAX, Trigger::Pressure);
             if batch.kept < PROGRESS_PAGES {
                 self.help_again_ns = now + HELP_REST_NS;
@@ -538,11 +538,11 @@ impl<O: Os> Reclaim<O> {
                     .turn(self.pager, &mut self.recode, watermarks.budget());
             let hurry = watermarks.hurry_ns(total, self.pager.pressure.waiting.load(Relaxed) > 0);
             let ageing = self.ageing(100_000_000, hurry);
-            let mut inactive = self.pager.engine.age(self.pager, &ageing, true);
+            let mut inactive = self.pager.engine.age(self.pager, &ageing, Pace::Pressed);
             self.fence();
             if inactive == 0 {
                 self.discover(DISCOVER_PRESSED_NS);
-                inactive = self.pager.engine.age(self.pager, &ageing, true);
+                inactive = self.pager.engine.age(self.pager, &ageing, Pace::Pressed);
             }
             let batch = match inactive {
                 0 => Default::default(),

@@ -15,7 +15,7 @@
 
 use super::reference::Policy;
 use coldpress_engine::harvest::Harvest;
-use coldpress_engine::{Ageing, LEAF_PAGES, SEGMENT_PAGES, Trigger};
+use coldpress_engine::{Ageing, LEAF_PAGES, Pace, SEGMENT_PAGES, Trigger};
 use coldpress_machine::mapped::{
     System, TestReclaimer, TestWorker, owned_system, reclaimer, value, worker,
 };
@@ -172,15 +172,13 @@ impl Coldpress {
         });
     }
 
-    fn age(&self, hurry_ns: u64, pressed: bool) -> u32 {
+    fn age(&self, hurry_ns: u64, pace: Pace) -> u32 {
         let ageing = Ageing {
             interval_ns: INTERVAL_NS,
             pressed_interval_ns: hurry_ns,
             retry_failed_ns: 60_000 * MILLISECOND,
         };
-        self.system
-            .engine
-            .age(&self.system.machine, &ageing, pressed)
+        self.system.engine.age(&self.system.machine, &ageing, pace)
     }
 
     /// What the reclaim thread does by now.
@@ -190,7 +188,7 @@ impl Coldpress {
             let watched = u64::from(resident) * 4 > u64::from(self.watermarks.budget) * 3;
             if watched && now >= self.measured_ns + MEASURE_NS {
                 self.measured_ns = now;
-                self.age(0, false);
+                self.age(0, Pace::Steady);
             }
             self.evicts = resident > self.watermarks.high;
         }
@@ -198,7 +196,7 @@ impl Coldpress {
             return;
         }
         let hurry_ns = self.watermarks.hurry_ns(resident, waits);
-        if self.age(hurry_ns, true) == 0 {
+        if self.age(hurry_ns, Pace::Pressed) == 0 {
             self.batch_ns = now + hurry_ns.min(2 * MILLISECOND);
             return;
         }

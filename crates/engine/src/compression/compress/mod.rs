@@ -29,11 +29,11 @@ mod slot;
 use crate::compression::kept::Origin;
 use crate::compression::worker::Worker;
 use crate::figures::cause::Trigger;
-use crate::figures::counters::add;
+use crate::figures::counters::{StorageTables, add};
 use crate::machine::host::{Host, StagingSlot};
 use crate::machine::memory::Place;
 use crate::pages::page::PageRecord;
-use crate::pages::queues::{Ageing, Wanted};
+use crate::pages::queues::{Ageing, Pace, Wanted};
 use crate::{Engine, STAGING_SLOTS};
 use coldpress_codec::{PAGE_SIZE, PageCodec};
 use coldpress_storage::CompressedStorage;
@@ -111,11 +111,11 @@ impl Leaving {
 const MOST_SPARED: u32 = 1 << 14;
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
-    /// Ages the queues; `pressed`: pages must go, and ageing may hurry (see [`Ageing`]).
+    /// Ages the queues (see [`Ageing`]).
     /// Returns how many pages could be reclaimed now.
-    pub fn age(&self, host: &H, ageing: &Ageing, pressed: bool) -> u32 {
+    pub fn age(&self, host: &H, ageing: &Ageing, pace: Pace) -> u32 {
         let mut queues = self.queues.lock();
-        queues.age(ageing, host.now_ns(), pressed);
+        queues.age(ageing, host.now_ns(), pace);
         queues.inactive_pages()
     }
 
@@ -208,16 +208,18 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
         host.end_taking();
         batch.taken += taken;
-        let reserved = taken == 0 || self.storage.lock().reserve(host, taken);
-        if !reserved {
+        let tables = if taken == 0 || self.storage.lock().reserve(host, taken) {
+            StorageTables::HadRoom
+        } else {
             add(&self.counters.no_metadata, 1);
-        }
+            StorageTables::Full
+        };
         for slot in 0..slots {
             let Some(leaving) = leaving[usize::from(slot)] else {
                 continue;
             };
             let slot = StagingSlot(start + slot);
-            if self.compress_slot(host, reclaimer, slot, trigger, leaving, reserved) {
+            if self.compress_slot(host, reclaimer, slot, trigger, leaving, tables) {
                 batch.kept += 1;
             }
         }

@@ -3,10 +3,10 @@
 use super::{Leaving, Reclaimer};
 use crate::Engine;
 use crate::compression::drivers::{self, Into, Source};
-use crate::compression::stored::{Header, time};
+use crate::compression::stored::{Form, Header, time};
 use crate::compression::worker::Worker;
 use crate::figures::cause::Trigger;
-use crate::figures::counters::add;
+use crate::figures::counters::{StorageTables, add};
 use crate::machine::host::{Host, StagingSlot};
 use crate::machine::memory::Place;
 use crate::pages::entry::Entry;
@@ -18,8 +18,7 @@ use coldpress_storage::{CompressedStorage, Reference};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
-    /// Compresses the page in `slot`. Whether it is now held without a page. `reserved`: the
-    /// tables of storage have room for it.
+    /// Compresses the page in `slot`. Whether it is now held without a page.
     pub(super) fn compress_slot(
         &self,
         host: &H,
@@ -27,7 +26,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         slot: StagingSlot,
         trigger: Trigger,
         leaving: Leaving,
-        reserved: bool,
+        tables: StorageTables,
     ) -> bool {
         let c = &self.counters;
         // SAFETY: the slot was filled by this batch and is released at its end only.
@@ -44,13 +43,20 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                     owner,
                     leaving,
                     checksum(page),
-                    true,
+                    Form::Word,
                     &word.to_le_bytes(),
                 ),
             }
             .ok_or(&c.no_storage),
             Compressed::Stored(len) => self
-                .store(host, owner, leaving, checksum(page), false, &out[..len])
+                .store(
+                    host,
+                    owner,
+                    leaving,
+                    checksum(page),
+                    Form::OfCodec,
+                    &out[..len],
+                )
                 .ok_or(&c.no_storage),
             Compressed::Incompressible => self
                 .write_back_whole(host, owner, leaving, page, trigger)
@@ -60,7 +66,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let entry = match stored {
             Ok(entry) => entry,
             Err(reason) => {
-                c.failed(reason, reserved);
+                c.failed(reason, tables);
                 self.put_back(host, &reclaimer.worker, slot, leaving.patience);
                 return false;
             }
@@ -71,7 +77,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
         self.published(entry);
         if !finalized {
-            c.failed(&c.raced, reserved);
+            c.failed(&c.raced, tables);
             return false;
         }
         c.kept(trigger, leaving.origin, entry);
@@ -86,14 +92,14 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         owner: Owner,
         leaving: Leaving,
         checksum: u32,
-        same_filled: bool,
+        form: Form,
         payload: &[u8],
     ) -> Option<Entry> {
         let header = Header {
             checksum,
             stored: time(host.now_ns()),
             patience: leaving.patience,
-            same_filled,
+            same_filled: form == Form::Word,
             owner,
         };
         self.store_object(host, header, payload)
@@ -116,7 +122,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         let checksum = checksum(page);
         let record = self.make_record(host, checksum, page)?;
         let number = record.to_le_bytes();
-        let stub = self.store(host, owner, leaving, checksum, true, &number);
+        let stub = self.store(host, owner, leaving, checksum, Form::Word, &number);
         if stub.is_none() {
             self.give_up_record(host, checksum, record);
         }

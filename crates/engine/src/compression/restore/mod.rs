@@ -49,6 +49,24 @@ pub(crate) enum Damage {
     Place,
 }
 
+/// Whether somebody waits for content that is brought back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Demand {
+    /// A thread has touched the page.
+    Touch,
+    /// Nobody has: it is read ahead, or only looked at.
+    None,
+}
+
+/// Why a stored page is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Its content is in place again.
+    Restored,
+    /// Its content is not wanted any more, or lost.
+    Dropped,
+}
+
 impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Answers a touch of the page at `place` with what `entry` holds, with a request that is made
     /// under the list's lock. `None`: it was freed meanwhile.
@@ -60,7 +78,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         place: Place,
         entry: Entry,
     ) -> Option<FaultOutcome> {
-        let outcome = self.bring_back(host, worker, list, place, entry, true);
+        let outcome = self.bring_back(host, worker, list, place, entry, Demand::Touch);
         let c = &self.counters;
         match outcome {
             Some(FaultOutcome::Decompressed) => add(&c.faults_decompressed, 1),
@@ -72,7 +90,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         outcome
     }
 
-    /// Brings a page back whose content is away, `touched` or not.
+    /// Brings a page back whose content is away.
     pub(crate) fn bring_back(
         &self,
         host: &H,
@@ -80,7 +98,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         list: PageList<'_, H>,
         place: Place,
         entry: Entry,
-        touched: bool,
+        demand: Demand,
     ) -> Option<FaultOutcome> {
         if let Entry::Temporary(slot) = entry {
             return self.copy_staged(host, worker, list, place, slot);
@@ -92,7 +110,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         self.request(worker, &list, place, entry);
         drop(list);
         let ns = &mut worker.decompression_ns;
-        let (outcome, decoded) = self.decode(host, worker.workspace.room(), ns, entry, touched);
+        let (outcome, decoded) = self.decode(host, worker.workspace.room(), ns, entry, demand);
         let source = match decoded {
             Ok(returning) => Source::Restored(&worker.workspace.spare, entry, returning),
             Err(_) => Source::Damaged,
@@ -115,7 +133,8 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             // The entry holds again what it held.
             (Committed::NoFrame, _) => {}
             (_, Err(Damage::Place)) => self.give_up_stored(),
-            _ => self.settle(host, entry, committed == Committed::Done),
+            (Committed::Done, _) => self.settle(host, entry, Fate::Restored),
+            _ => self.settle(host, entry, Fate::Dropped),
         }
         self.answer(host, target, place, outcome, committed)
     }
@@ -135,7 +154,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         self.request(worker, &list, place, entry);
         drop(list);
         let ns = &mut worker.decompression_ns;
-        let (_, decoded) = self.decode(host, worker.workspace.room(), ns, entry, false);
+        let (_, decoded) = self.decode(host, worker.workspace.room(), ns, entry, Demand::None);
         let source = match decoded {
             Ok(_) => Source::Stored(entry),
             Err(_) => Source::Damaged,
@@ -146,7 +165,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             (Committed::NoFrame, _) => {}
             (_, Err(Damage::Place)) => self.give_up_stored(),
             // It was freed meanwhile (I1), or is damaged.
-            _ => self.settle(host, entry, false),
+            _ => self.settle(host, entry, Fate::Dropped),
         }
         decoded.is_ok().then_some(&worker.workspace.spare)
     }
@@ -205,7 +224,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         room: Room<'_, C>,
         ns: &mut u64,
         entry: Entry,
-        touched: bool,
+        demand: Demand,
     ) -> (FaultOutcome, Result<Option<Returning>, Damage>) {
         match entry {
             Entry::Compressed(reference) => {
@@ -219,13 +238,13 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                     *ns += took_ns;
                 }
                 let returning = header.map(|header| {
-                    if touched {
+                    if demand == Demand::Touch {
                         self.bursts.touched(header.stored, now_ns);
                     }
                     Some(Returning {
                         patience: header.patience,
                         away_ms: milliseconds_since(header.stored, now_ns),
-                        touched,
+                        touched: demand == Demand::Touch,
                     })
                 });
                 (FaultOutcome::Decompressed, returning)
@@ -307,16 +326,17 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             }),
             (None, false) => self.codec.decompress(scratch, payload, spare).is_ok(),
         };
-        match decoded && checksum(spare) == header.checksum {
-            true => Ok(header),
-            false => Err(Damage::Content),
+        if decoded && checksum(spare) == header.checksum {
+            Ok(header)
+        } else {
+            Err(Damage::Content)
         }
     }
 
     /// Frees what the replaced entry held, and keeps the gauges right.
-    fn settle(&self, host: &H, entry: Entry, restored: bool) {
+    fn settle(&self, host: &H, entry: Entry, fate: Fate) {
         match entry {
-            Entry::Compressed(reference) => self.free_stored(host, reference, restored),
+            Entry::Compressed(reference) => self.free_stored(host, reference, fate),
             Entry::Zero | Entry::SameFilled(_) => self.counters.drop_marker(entry),
             _ => {}
         }
@@ -328,9 +348,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         add(&self.counters.freed_compressed, 1);
     }
 
-    /// Frees a reference that an entry named. `restored`: its content is in place again.
-    pub(crate) fn free_stored(&self, host: &H, reference: Reference, restored: bool) {
-        if restored {
+    /// Frees a reference that an entry named.
+    pub(crate) fn free_stored(&self, host: &H, reference: Reference, fate: Fate) {
+        if fate == Fate::Restored {
             // SAFETY: not freed yet, and the time is written once, before any entry names it.
             let stored = unsafe { stored_at(host.frames(), reference) };
             let now_ns = host.now_ns();
@@ -339,9 +359,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
         self.free_object(host, reference);
         sub(&self.counters.compressed_pages, 1);
-        match restored {
-            true => add(&self.counters.decompressions, 1),
-            false => add(&self.counters.freed_compressed, 1),
+        match fate {
+            Fate::Restored => add(&self.counters.decompressions, 1),
+            Fate::Dropped => add(&self.counters.freed_compressed, 1),
         }
     }
 }

@@ -17,7 +17,7 @@
 //! * R3 Whatever is not as it was when it was requested, or does not go in place at the first attempt, is committed
 //!   alone: what can go wrong has one path.
 
-use super::Damage;
+use super::{Damage, Demand, Fate};
 use crate::compression::drivers::{self, Into, Source};
 use crate::compression::fault::FaultOutcome;
 use crate::compression::stub::may_be_stub;
@@ -79,14 +79,14 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             let room = worker.workspace.room_of_run(n);
             let entry = pages.entries[n];
             let ns = &mut worker.decompression_ns;
-            (outcomes[n], pages.decoded[n]) = self.decode(host, room, ns, entry, false);
+            (outcomes[n], pages.decoded[n]) = self.decode(host, room, ns, entry, Demand::None);
         }
         let done = match H::PROTOCOL {
             Protocol::StableSections => self.commit_run(host, worker, &pages),
             Protocol::UnderLock => 0,
         };
         for n in each(done) {
-            self.settle(host, pages.entries[n], true);
+            self.settle(host, pages.entries[n], Fate::Restored);
         }
         let mut restored = done.count_ones();
         for n in each(pages.requested & !done) {

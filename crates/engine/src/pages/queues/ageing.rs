@@ -36,6 +36,15 @@ pub struct Ageing {
     pub retry_failed_ns: u64,
 }
 
+/// How soon [`Engine::age`] may open a generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// When its time has come.
+    Steady,
+    /// Pages must go: earlier, while nothing is inactive.
+    Pressed,
+}
+
 /// Why a generation was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgedBy {
@@ -95,11 +104,11 @@ impl Queues {
 impl<R: RawMutex + HeldRanks> LockedQueues<'_, R> {
     /// Opens a new generation when its time has come, or early when pages must go and all are
     /// active; lets failed pages back in after their time.
-    pub(crate) fn age(&mut self, ageing: &Ageing, now_ns: u64, pressed: bool) {
+    pub(crate) fn age(&mut self, ageing: &Ageing, now_ns: u64, pace: Pace) {
         let since = now_ns.saturating_sub(self.opened_ns);
         let none_inactive = self.inactive_pages() == 0;
         if since >= ageing.interval_ns
-            || (pressed && none_inactive && since >= ageing.pressed_interval_ns)
+            || (pace == Pace::Pressed && none_inactive && since >= ageing.pressed_interval_ns)
         {
             self.open_generation(now_ns);
         }

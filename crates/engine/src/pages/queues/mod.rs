@@ -42,7 +42,7 @@ pub mod counts;
 pub mod random;
 pub mod standing;
 
-pub use ageing::Ageing;
+pub use ageing::{Ageing, Pace};
 pub(crate) use choose::Wanted;
 
 use crate::machine::lock::{Guard, HeldRanks, Lock, rank};

@@ -38,6 +38,15 @@ pub enum Mark {
     AlwaysNeed,
 }
 
+/// What becomes of a [`Mark`] of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marking {
+    /// The page has it from now on.
+    Set,
+    /// The page has it no longer.
+    Clear,
+}
+
 impl Queues {
     /// Takes over what the tunables say of anonymous pages and of copies of the zero page.
     pub(crate) fn reclaim_kinds(&mut self, anonymous: bool, zero_forks: bool) {
@@ -143,9 +152,15 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     }
 
     /// Sets a mark of a page, or takes it from it. `false`: it is not in place.
-    pub fn mark_page(&self, segment: SegmentId, index: PageIndex, mark: Mark, on: bool) -> bool {
+    pub fn mark_page(
+        &self,
+        segment: SegmentId,
+        index: PageIndex,
+        mark: Mark,
+        marking: Marking,
+    ) -> bool {
         let list = self.page_list(segment);
-        self.mark_page_in(&list, index, mark, on)
+        self.mark_page_in(&list, index, mark, marking)
     }
 
     /// The same under the VMO's lock.
@@ -154,7 +169,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         list: &PageList<'_, H>,
         index: PageIndex,
         mark: Mark,
-        on: bool,
+        marking: Marking,
     ) -> bool {
         let Entry::Page(record) = list.get(index) else {
             return false;
@@ -163,6 +178,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             Mark::PagerBacked => PAGER_BACKED,
             Mark::AlwaysNeed => ALWAYS_NEED,
         };
+        let on = marking == Marking::Set;
         let mut queues = self.queues.lock();
         let page = queues.record(record);
         let changed = page.has(bit) != on;

@@ -9,6 +9,7 @@ use super::lookup::Found;
 use super::object::NodeId;
 use super::resolve::{Look, Missing};
 use super::{VmoError, VmoId, Vmos};
+use crate::compression::track::Holds;
 use crate::machine::host::{Access, Installed};
 use crate::machine::memory::Memory;
 use crate::pages::entry::Entry;
@@ -67,7 +68,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
                     return Err(Missing::Frame);
                 }
                 host.write(place, 0, content);
-                engine.attach(&self.entries(place.0), place, record, false);
+                engine.attach(&self.entries(place.0), place, record, Holds::Content);
                 if let Some(other) = other {
                     self.let_go(host, other);
                 }
@@ -93,7 +94,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         }
         let record = engine.take_record_of_marker();
         let record = record.expect("one is reserved for each marker");
-        engine.attach(&entries, place, record, false);
+        engine.attach(&entries, place, record, Holds::Content);
         if let Entry::Request(_) = own.entry {
             // Its worker will find that its page is not wanted any more.
             host.wake(place.0, place.1);

@@ -56,6 +56,15 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Vmos<M, C, S> {
     }
 }
 
+/// Where pages of a VMO stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rank {
+    /// Where nothing is reclaimed: somebody is sensitive to latency.
+    High,
+    /// In the queues that are reclaimed from.
+    Usual,
+}
+
 impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
     /// Changes the marks of `node` and of all above it by so many.
     pub(super) fn mark(&self, node: NodeId, marks: u32, change: fn(u32, u32) -> u32) {
@@ -64,25 +73,27 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
             let object = self.object(node);
             let before = object.marks.get();
             object.marks.set(change(before, marks));
-            if (before > 0) != (object.marks.get() > 0) {
-                self.rank(node, object.marks.get() > 0);
+            match (before, object.marks.get()) {
+                (0, 1..) => self.rank(node, Rank::High),
+                (1.., 0) => self.rank(node, Rank::Usual),
+                _ => {}
             }
             node = object.parent.get();
         }
     }
 
     /// Has the pages of `node` stand where pages of its rank do.
-    fn rank(&self, node: NodeId, high: bool) {
+    fn rank(&self, node: NodeId, rank: Rank) {
         let engine = self.engine();
         let mut number = 0;
         while let Some((at, segment)) = self.directory(node).at_or_after(number) {
             let flag = &engine.tables.segment(segment).latency_sensitive;
-            flag.set(high.into());
+            flag.set((rank == Rank::High).into());
             let entries = self.entries(segment);
             let mut next = 0;
             while let Some((index, entry)) = entries.next(next) {
                 if let Entry::Page(record) = entry {
-                    self.rank_page(record, high);
+                    self.rank_page(record, rank);
                 }
                 next = index + 1;
             }
@@ -93,17 +104,16 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
         }
     }
 
-    fn rank_page(&self, record: u32, high: bool) {
+    fn rank_page(&self, record: u32, rank: Rank) {
         let engine = self.engine();
         let mut queues = engine.queues.lock();
         let standing = queues.standing(record);
         let stays = matches!(standing, Standing::In(Queue::Wired | Queue::Dirty));
         let is_high = standing == Standing::In(Queue::HighPriority);
-        if !stays && is_high != high {
-            let queue = if high {
-                Queue::HighPriority
-            } else {
-                Queue::Reclaim
+        if !stays && is_high != (rank == Rank::High) {
+            let queue = match rank {
+                Rank::High => Queue::HighPriority,
+                Rank::Usual => Queue::Reclaim,
             };
             queues.move_to(record, queue);
         }

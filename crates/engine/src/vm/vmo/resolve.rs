@@ -9,6 +9,7 @@ use super::lookup::Found;
 use super::object::NodeId;
 use super::{VmoError, VmoId, Vmos};
 use crate::compression::fault::FaultOutcome;
+use crate::compression::track::Holds;
 use crate::compression::worker::Worker;
 use crate::machine::host::{Access, Installed};
 use crate::machine::memory::{Memory, Place};
@@ -216,7 +217,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
                 return Err(Missing::Frame);
             }
         }
-        engine.attach(&self.entries(place.0), place, record, true);
+        engine.attach(&self.entries(place.0), place, record, Holds::Zeros);
         if let (None, Some(marker)) = (own, marker) {
             self.let_go(host, marker);
         }
@@ -237,7 +238,7 @@ impl<M: Memory, C: PageCodec, S: CompressedStorage> Family<'_, M, C, S> {
             return Err(Missing::Frame);
         }
         self.engine()
-            .attach(&self.entries(place.0), place, record, false);
+            .attach(&self.entries(place.0), place, record, Holds::Content);
         self.let_go(host, found);
         Ok(place)
     }
