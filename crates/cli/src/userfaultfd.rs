@@ -5,7 +5,9 @@
 //! (`coldpress-uffd`), what the pager will do for ever: create a userfaultfd, negotiate the
 //! features, register a page, move one page into it and look at the bytes.
 
-use coldpress_uffd::{AddressRange, Errno, Features, PAGE_SIZE, Pagemap, Region, Userfaultfd};
+use coldpress_uffd::{
+    AddressRange, Errno, Features, PAGE_SIZE, Pagemap, Region, Tier, Userfaultfd,
+};
 use std::io;
 use std::os::fd::RawFd;
 use std::ptr;
@@ -60,8 +62,8 @@ fn error(errno: Errno) -> io::Error {
 /// Creates a userfaultfd.
 pub fn create(source: Source) -> io::Result<Userfaultfd> {
     match source {
-        Source::SystemCall => Userfaultfd::from_system_call(false),
-        Source::UserModeOnly => Userfaultfd::from_system_call(true),
+        Source::SystemCall => Userfaultfd::from_system_call(Tier::Full),
+        Source::UserModeOnly => Userfaultfd::from_system_call(Tier::UserMode),
         // SAFETY: an open descriptor of this process, which nobody closes during the call.
         Source::Device(device) => unsafe { Userfaultfd::from_device_number(device) },
     }

@@ -195,6 +195,35 @@ const ACTION: u32 = 0xFFFF_0000;
 /// `AUDIT_ARCH_X86_64`.
 const ARCHITECTURE: u32 = 0xC000_003E;
 
+/// For which threads a filter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The one that installs it, and what that makes.
+    OneThread,
+    /// All of the process, those of the pager too.
+    AllThreads,
+}
+
+/// What the pager's threads do when a filter is installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// They run.
+    Runs,
+    /// One of them waits, and has to start the others yet.
+    Waits,
+}
+
+/// What a pager does with pages below memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteBack {
+    /// Nothing: there are none.
+    None,
+    /// It reads them.
+    Reads,
+    /// It writes and reads them.
+    Writes,
+}
+
 /// What a filter does to the pager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -204,14 +233,15 @@ pub enum Verdict {
     Forbids(u32),
 }
 
-/// What `filter` does to the pager: to its running threads if it is for `all_threads`, to one that still has to start
-/// (`waits`), in children and in wrappers otherwise.
-pub fn judge(filter: &[Instruction], all_threads: bool, waits: bool) -> Verdict {
+/// What `filter` does to the pager: to its threads, running or still to be started, if it is for all; in children and in
+/// wrappers otherwise.
+pub fn judge(filter: &[Instruction], scope: Scope, state: State) -> Verdict {
+    let all_threads = scope == Scope::AllThreads;
     let action = |call: &Call| run(filter, call) & ACTION;
     let allows = |call: &Call| matches!(action(call), ALLOW | LOG);
     let spares = |call: &Call| matches!(action(call), ALLOW | LOG | ERRNO);
     let runs_under_it = all_threads || allows(&FORK);
-    let starts_under_it = allows(&FORK) || waits && all_threads;
+    let starts_under_it = allows(&FORK) || state == State::Waits && all_threads;
     let needed = NEEDED.iter().filter(|_| runs_under_it);
     let wanted = WANTED.iter().filter(|_| runs_under_it);
     let at_start = AT_START.iter().filter(|_| starts_under_it);
@@ -226,15 +256,17 @@ pub fn judge(filter: &[Instruction], all_threads: bool, waits: bool) -> Verdict 
         .map_or(Verdict::Bearable, |&(number, _)| Verdict::Forbids(number))
 }
 
-/// What `filter`, which the pager lives with otherwise, does to it where it writes pages back, or only reads such.
-pub fn judge_writing_back(filter: &[Instruction], writes: bool) -> Verdict {
+/// What `filter`, which the pager lives with otherwise, does to it where there are pages below memory.
+pub fn judge_writing_back(filter: &[Instruction], write_back: WriteBack) -> Verdict {
     let action = |call: &Call| run(filter, call) & ACTION;
     let spares = |call: &&Call| matches!(action(call), ALLOW | LOG | ERRNO);
-    let written = BY_WRITING_BACK.iter().filter(|_| writes);
-    let forbidden = BY_READING_BACK
-        .iter()
-        .chain(written)
-        .find(|call| !spares(call));
+    let lists: &[_] = match write_back {
+        WriteBack::None => &[],
+        WriteBack::Reads => &[BY_READING_BACK],
+        WriteBack::Writes => &[BY_READING_BACK, BY_WRITING_BACK],
+    };
+    let mut calls = lists.iter().copied().flatten();
+    let forbidden = calls.find(|call| !spares(call));
     forbidden.map_or(Verdict::Bearable, |&(number, _)| Verdict::Forbids(number))
 }
 
@@ -242,13 +274,15 @@ pub fn judge_writing_back(filter: &[Instruction], writes: bool) -> Verdict {
 const TO_BEGIN_WRITING_BACK: &[Call] = &[(nr::__NR_waitid, ANY), (nr::__NR_getrandom, ANY)];
 
 /// Whether the program may execute another one under `filter`, and a pager that starts in that would be killed.
-pub fn kills_after_exec(filter: &[Instruction], writes_back: bool) -> bool {
+pub fn kills_after_exec(filter: &[Instruction], write_back: WriteBack) -> bool {
     let action = |call: &Call| run(filter, call) & ACTION;
     let spares = |call: &Call| matches!(action(call), ALLOW | LOG | ERRNO);
     let always: &[_] = &[NEEDED, WANTED, AT_START];
-    let then: &[_] = match writes_back {
-        true => &[BY_WRITING_BACK, BY_READING_BACK, TO_BEGIN_WRITING_BACK],
-        false => &[],
+    let then: &[_] = match write_back {
+        WriteBack::Reads | WriteBack::Writes => {
+            &[BY_WRITING_BACK, BY_READING_BACK, TO_BEGIN_WRITING_BACK]
+        }
+        WriteBack::None => &[],
     };
     let mut lists = always.iter().chain(then);
     spares(&(nr::__NR_execve, ANY)) && !lists.all(|list| list.iter().all(spares))
@@ -377,8 +411,12 @@ mod tests {
     #[test]
     fn a_filter_of_what_the_pager_does_not_do_is_bearable() {
         let other = filter(&[nr::__NR_ptrace, nr::__NR_mount], KILL, ALLOW);
-        for (all, waits) in [(false, false), (true, false), (true, true)] {
-            assert_eq!(judge(&other, all, waits), Verdict::Bearable);
+        for (scope, state) in [
+            (Scope::OneThread, State::Runs),
+            (Scope::AllThreads, State::Runs),
+            (Scope::AllThreads, State::Waits),
+        ] {
+            assert_eq!(judge(&other, scope, state), Verdict::Bearable);
         }
     }
 
@@ -386,9 +424,15 @@ mod tests {
     fn what_is_listed_is_all_that_is_needed() {
         let running = numbers(&[NEEDED, WANTED, BY_WRAPPERS]);
         let only = filter(&running, ALLOW, KILL);
-        assert_eq!(judge(&only, true, false), Verdict::Bearable);
+        assert_eq!(
+            judge(&only, Scope::AllThreads, State::Runs),
+            Verdict::Bearable
+        );
         // The pager that waits has to start yet.
-        assert!(matches!(judge(&only, true, true), Verdict::Forbids(_)));
+        assert!(matches!(
+            judge(&only, Scope::AllThreads, State::Waits),
+            Verdict::Forbids(_)
+        ));
         for left_out in running {
             let without: Vec<_> = numbers(&[NEEDED, WANTED, BY_WRAPPERS])
                 .into_iter()
@@ -396,7 +440,11 @@ mod tests {
                 .collect();
             for action in [KILL, TRAP, 0] {
                 assert_eq!(
-                    judge(&filter(&without, ALLOW, action), true, false),
+                    judge(
+                        &filter(&without, ALLOW, action),
+                        Scope::AllThreads,
+                        State::Runs
+                    ),
                     Verdict::Forbids(left_out)
                 );
             }
@@ -407,38 +455,58 @@ mod tests {
     fn writing_back_asks_for_more() {
         let numbers = numbers(&[NEEDED, WANTED, BY_WRAPPERS]);
         let without = filter(&numbers, ALLOW, KILL);
-        let forbids = |writes| matches!(judge_writing_back(&without, writes), Verdict::Forbids(_));
-        assert!(forbids(true) && forbids(false));
+        let judge = |write_back| judge_writing_back(&without, write_back);
+        for write_back in [WriteBack::Reads, WriteBack::Writes] {
+            assert!(matches!(judge(write_back), Verdict::Forbids(_)));
+        }
         let no_holes = filter(&[nr::__NR_fallocate], KILL, ALLOW);
-        assert_eq!(judge_writing_back(&no_holes, false), Verdict::Bearable);
-        assert_ne!(judge_writing_back(&no_holes, true), Verdict::Bearable);
+        assert_eq!(
+            judge_writing_back(&no_holes, WriteBack::Reads),
+            Verdict::Bearable
+        );
+        assert_ne!(
+            judge_writing_back(&no_holes, WriteBack::Writes),
+            Verdict::Bearable
+        );
         let refused = filter(&numbers, ALLOW, ERRNO | 1);
-        assert_eq!(judge_writing_back(&refused, true), Verdict::Bearable);
+        assert_eq!(
+            judge_writing_back(&refused, WriteBack::Writes),
+            Verdict::Bearable
+        );
         let no_waitid = filter(&[nr::__NR_waitid], KILL, ALLOW);
-        assert!(kills_after_exec(&no_waitid, true));
-        assert!(!kills_after_exec(&no_waitid, false));
+        assert!(kills_after_exec(&no_waitid, WriteBack::Writes));
+        assert!(!kills_after_exec(&no_waitid, WriteBack::None));
     }
 
     #[test]
     fn errors_are_borne_where_less_is_made_of_them() {
         let robust = filter(&[nr::__NR_get_robust_list], ERRNO | 1, ALLOW);
-        assert_eq!(judge(&robust, true, false), Verdict::Bearable);
+        assert_eq!(
+            judge(&robust, Scope::AllThreads, State::Runs),
+            Verdict::Bearable
+        );
         let futex = filter(&[nr::__NR_futex], ERRNO | 1, ALLOW);
-        assert_eq!(judge(&futex, true, false), Verdict::Forbids(nr::__NR_futex));
+        assert_eq!(
+            judge(&futex, Scope::AllThreads, State::Runs),
+            Verdict::Forbids(nr::__NR_futex)
+        );
     }
 
     #[test]
     fn a_thread_of_its_own_matters_only_where_it_forks_or_calls_wrappers() {
         let start = filter(&[nr::__NR_userfaultfd], KILL, ALLOW);
         assert_eq!(
-            judge(&start, false, false),
+            judge(&start, Scope::OneThread, State::Runs),
             Verdict::Forbids(nr::__NR_userfaultfd)
         );
         let no_fork = filter(&[nr::__NR_userfaultfd, nr::__NR_clone], KILL, ALLOW);
-        assert_eq!(judge(&no_fork, false, false), Verdict::Bearable);
+        assert_eq!(
+            judge(&no_fork, Scope::OneThread, State::Runs),
+            Verdict::Bearable
+        );
         let masks = filter(&[nr::__NR_rt_sigprocmask, nr::__NR_clone], KILL, ALLOW);
         assert_eq!(
-            judge(&masks, false, false),
+            judge(&masks, Scope::OneThread, State::Runs),
             Verdict::Forbids(nr::__NR_rt_sigprocmask)
         );
     }
@@ -446,11 +514,11 @@ mod tests {
     #[test]
     fn a_pager_after_exec_is_killed_where_it_may_not_start() {
         let start = filter(&[nr::__NR_userfaultfd, nr::__NR_clone], KILL, ALLOW);
-        assert!(kills_after_exec(&start, false));
+        assert!(kills_after_exec(&start, WriteBack::None));
         let no_exec = filter(&[nr::__NR_userfaultfd, nr::__NR_execve], KILL, ALLOW);
-        assert!(!kills_after_exec(&no_exec, false));
+        assert!(!kills_after_exec(&no_exec, WriteBack::None));
         let refuses = filter(&[nr::__NR_userfaultfd], ERRNO | 1, ALLOW);
-        assert!(!kills_after_exec(&refuses, false));
+        assert!(!kills_after_exec(&refuses, WriteBack::None));
     }
 
     /// Arguments are looked at, with masks and jumps over several instructions.
@@ -466,7 +534,7 @@ mod tests {
             instruction(0x06, 0, 0, ALLOW),
         ];
         assert_eq!(
-            judge(&no_copy, true, false),
+            judge(&no_copy, Scope::AllThreads, State::Runs),
             Verdict::Forbids(nr::__NR_ioctl)
         );
         let wrong_architecture = [
@@ -475,7 +543,10 @@ mod tests {
             instruction(0x06, 0, 0, KILL),
             instruction(0x06, 0, 0, ALLOW),
         ];
-        assert_eq!(judge(&wrong_architecture, true, true), Verdict::Bearable);
+        assert_eq!(
+            judge(&wrong_architecture, Scope::AllThreads, State::Waits),
+            Verdict::Bearable
+        );
     }
 
     #[test]
@@ -486,7 +557,10 @@ mod tests {
             &[instruction(0xFFFF, 0, 0, 0)],
             &[instruction(0x34, 0, 0, 0)],
         ] {
-            assert_eq!(judge(broken, true, false), Verdict::Bearable);
+            assert_eq!(
+                judge(broken, Scope::AllThreads, State::Runs),
+                Verdict::Bearable
+            );
         }
     }
 }

@@ -342,6 +342,15 @@ pub const STACK_BYTES: usize = 64 << 10;
 /// libthread_db, and loses the program where there is no memory behind the block.
 const THREAD_BLOCK_BYTES: usize = 3 << 10;
 
+/// Whose table of descriptors a thread has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Descriptors {
+    /// That of the thread that starts it.
+    Shared,
+    /// A copy, which it has for itself.
+    Own,
+}
+
 /// Starts a pager thread that runs `entry(shared, argument)` and must never return.
 ///
 /// # Safety
@@ -349,7 +358,7 @@ const THREAD_BLOCK_BYTES: usize = 3 << 10;
 pub unsafe fn start_thread<T: Sync>(
     stack: *mut u8,
     role: Role,
-    shares_descriptors: bool,
+    descriptors: Descriptors,
     entry: extern "C" fn(&'static T, usize) -> !,
     shared: &'static T,
     argument: usize,
@@ -370,7 +379,7 @@ pub unsafe fn start_thread<T: Sync>(
     };
     let mut flags =
         nr::CLONE_VM | nr::CLONE_SIGHAND | nr::CLONE_THREAD | nr::CLONE_SYSVSEM | nr::CLONE_SETTLS;
-    if shares_descriptors {
+    if descriptors == Descriptors::Shared {
         flags |= nr::CLONE_FILES;
     }
     // The new thread starts, and stays, with all signals blocked.

@@ -13,7 +13,7 @@
 use crate::the_pager::pager;
 use crate::wrappers::answer;
 use crate::{environment, libc_symbols};
-use coldpress_linux::filter::{self, Instruction, Verdict};
+use coldpress_linux::filter::{self, Instruction, Scope, Verdict};
 use coldpress_linux::sys;
 use coldpress_pager::machine::message;
 use coldpress_pager::space::exclusions::Reason;
@@ -214,9 +214,14 @@ unsafe fn seccomp(operation: usize, flags: usize, program: usize) -> isize {
         // SAFETY: the program's own call.
         unsafe { sys::syscall(nr::__NR_seccomp, [operation, flags, program, 0, 0, 0]) }
     };
+    let scope = if flags & FLAG_TSYNC != 0 {
+        Scope::AllThreads
+    } else {
+        Scope::OneThread
+    };
     match operation {
         // SAFETY: the program's own filter.
-        SET_MODE_FILTER => unsafe { install(program, flags & FLAG_TSYNC != 0, call) },
+        SET_MODE_FILTER => unsafe { install(program, scope, call) },
         _ => call(),
     }
 }
@@ -233,12 +238,12 @@ pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: u
     };
     answer(match (option, a) {
         // SAFETY: the program's own filter.
-        (PR_SET_SECCOMP, MODE_FILTER) => unsafe { install(b, false, call) },
+        (PR_SET_SECCOMP, MODE_FILTER) => unsafe { install(b, Scope::OneThread, call) },
         _ => call(),
     }) as c_int
 }
 
-unsafe fn install(program: usize, all_threads: bool, call: impl FnOnce() -> isize) -> isize {
+unsafe fn install(program: usize, scope: Scope, call: impl FnOnce() -> isize) -> isize {
     if !pager().is_expected() || program < PAGE_SIZE {
         return call();
     }
@@ -252,7 +257,7 @@ unsafe fn install(program: usize, all_threads: bool, call: impl FnOnce() -> isiz
         }
     };
     let block = libc_symbols::environment();
-    if !block.is_null() && filter::kills_after_exec(filter, pager().tier.is_used()) {
+    if !block.is_null() && filter::kills_after_exec(filter, pager().tier.write_back()) {
         // SAFETY: the program is in this call. Where other threads of it look a variable up meanwhile they see each
         // entry or the one behind it.
         unsafe { environment::leave(block) };
@@ -261,7 +266,7 @@ unsafe fn install(program: usize, all_threads: bool, call: impl FnOnce() -> isiz
     if !pager().is_of_this_process() {
         return call();
     }
-    match pager().judge_filter(filter, all_threads) {
+    match pager().judge_filter(filter, scope) {
         Verdict::Bearable => call(),
         Verdict::Forbids(number) => {
             message::say(format_args!(

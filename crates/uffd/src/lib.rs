@@ -23,7 +23,7 @@ pub mod userfaultfd;
 
 pub use pagemap::{Pagemap, Region};
 pub use rustix::io::Errno;
-pub use userfaultfd::{Access, Features, Message, Moved, Userfaultfd};
+pub use userfaultfd::{Access, Features, Message, Moved, Tier, Userfaultfd};
 
 /// Bytes in a page (x86_64).
 pub const PAGE_SIZE: usize = 4096;

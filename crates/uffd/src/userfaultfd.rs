@@ -86,6 +86,15 @@ impl Features {
     }
 }
 
+/// Which faults a userfaultfd sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// All of them, which needs a privilege.
+    Full,
+    /// Those of user mode, and none that is taken inside a system call.
+    UserMode,
+}
+
 /// What the touch of a missing page was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -192,15 +201,14 @@ unsafe impl Ioctl for NewDescriptor {
 }
 
 impl Userfaultfd {
-    /// Opens one by the system call. `user_mode_only` asks for the tier that needs no privilege
-    /// and does not see faults taken inside system calls.
+    /// Opens one by the system call.
     ///
     /// # Errors
     /// `EPERM` without privilege (or under a seccomp filter), `ENOSYS` where the kernel has none.
-    pub fn from_system_call(user_mode_only: bool) -> Result<Self, Errno> {
+    pub fn from_system_call(tier: Tier) -> Result<Self, Errno> {
         use rustix::mm::UserfaultfdFlags as Flags;
         let mut flags = Flags::CLOEXEC | Flags::NONBLOCK;
-        if user_mode_only {
+        if tier == Tier::UserMode {
             flags |= Flags::from_bits_retain(1);
         }
         // SAFETY: opening a userfaultfd changes nothing until a range is registered with it.

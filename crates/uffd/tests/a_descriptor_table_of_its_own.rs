@@ -6,7 +6,7 @@
 //! turn every page that is away into zeros (see `the_last_close_gives_zeros`).
 
 use crate::common::{self, PAGE, Pages, WELL, WORDS};
-use coldpress_uffd::{Features, Userfaultfd};
+use coldpress_uffd::{Features, Tier, Userfaultfd};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{
     AtomicU32,
@@ -33,7 +33,7 @@ extern "C" fn pager(argument: *mut c_void) -> c_int {
         // SAFETY: the content lies on this thread's stack.
         unsafe { uffd.copy(shared.memory.start, content.as_ptr().cast(), PAGE) }
     };
-    let opened = Userfaultfd::from_system_call(false).and_then(|uffd| {
+    let opened = Userfaultfd::from_system_call(Tier::Full).and_then(|uffd| {
         uffd.handshake(Features::PAGER)?;
         // SAFETY: answered below.
         unsafe { uffd.register(shared.memory.range())? };

@@ -7,7 +7,7 @@
 //! and takes an inherited device instead of privilege.
 
 use crate::common::{self, PAGE, Pages, Task};
-use coldpress_uffd::{Errno, Features, Userfaultfd};
+use coldpress_uffd::{Errno, Features, Tier, Userfaultfd};
 use std::ffi::c_int;
 use std::fs::File;
 
@@ -75,12 +75,12 @@ fn the_user_mode_tier_gives_system_calls_an_error() {
     let ended = common::in_child(|| {
         common::become_nobody();
         let sysctl = std::fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd");
-        let full = Userfaultfd::from_system_call(false).map(|_| ());
+        let full = Userfaultfd::from_system_call(Tier::Full).map(|_| ());
         match sysctl.as_deref().map(str::trim) {
             Ok("1") => common::say("unprivileged_userfaultfd is 1: everybody has the full tier"),
             _ => assert_eq!(full, Err(Errno::PERM), "the full tier without privilege"),
         }
-        let uffd = match Userfaultfd::from_system_call(true) {
+        let uffd = match Userfaultfd::from_system_call(Tier::UserMode) {
             Ok(uffd) => uffd,
             Err(errno) => {
                 common::skipped(&format!("no userfaultfd for ordinary users ({errno})"));

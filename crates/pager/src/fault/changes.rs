@@ -52,13 +52,13 @@ impl<O: Os> Pager<O> {
                 for part in parts(range) {
                     let _ = self.window_for(part.base);
                 }
-                host.note_dropping(range, true);
+                host.note_dropping(range);
             }
             Operation::Dropped(range) => self.forget(range),
             Operation::Unmap(range) => {
                 self.forget(range);
                 host.unregister(range);
-                host.note_dropping(range, false);
+                host.note_other_memory(range);
                 // Without room for what is left of it: it stays remembered, which does no harm.
                 host.not_inherited.subtract(range);
             }
@@ -66,7 +66,7 @@ impl<O: Os> Pager<O> {
                 let range = |at| AddressRange::new(at, len);
                 self.forget(range(to));
                 host.unregister(range(to));
-                host.note_dropping(range(to), false);
+                host.note_other_memory(range(to));
                 for page in 0..len / PAGE_SIZE {
                     self.transfer(from + page * PAGE_SIZE, to + page * PAGE_SIZE);
                 }
@@ -103,7 +103,7 @@ impl<O: Os> Pager<O> {
             target.address(to)
         );
         if registered {
-            target.set_registered(to, to + 1, true);
+            target.set_registered(to, to + 1);
         }
         let engine = &self.engine;
         if !engine.transfer(self, (source, from), (destination, to))
@@ -138,12 +138,22 @@ impl<O: Os> Space<O> {
     /// An event has told that these pages will be dropped: they are still in place, and must not be tracked, whether they
     /// are registered or not by the time that they are found. (Where a change came in between, what was registered was not
     /// noted, see `note_registered`; and what was registered when the event arose may be so no longer, see
-    /// [`unregistering`](crate::fault::unregistering).) Or there is other memory now.
-    fn note_dropping(&self, range: AddressRange, dropping: bool) {
+    /// [`unregistering`](crate::fault::unregistering).)
+    fn note_dropping(&self, range: AddressRange) {
         for part in parts(range) {
             if let Some(id) = self.windows.find(&self.memory, part.base) {
                 let window = self.windows.get(id);
-                window.set_dropping(part.first, part.end, dropping);
+                window.set_dropping(part.first, part.end);
+            }
+        }
+    }
+
+    /// There is other memory now than that of which [`note_dropping`](Self::note_dropping) knows.
+    fn note_other_memory(&self, range: AddressRange) {
+        for part in parts(range) {
+            if let Some(id) = self.windows.find(&self.memory, part.base) {
+                let window = self.windows.get(id);
+                window.clear_dropping(part.first, part.end);
             }
         }
     }
@@ -162,7 +172,7 @@ impl<O: Os> Space<O> {
         for part in parts(range) {
             if let Some(id) = self.windows.find(&self.memory, part.base) {
                 let window = self.windows.get(id);
-                window.set_registered(part.first, part.end, false);
+                window.clear_registered(part.first, part.end);
             }
         }
     }

@@ -177,7 +177,7 @@ impl<O: Os> Pager<O> {
             // SAFETY: U1, U2.
             let _ = unsafe { uffd.unregister(range) };
         }
-        window.set_registered(run.start, run.end, false);
+        window.clear_registered(run.start, run.end);
         self.host.inherit_range(range);
         for chunk in (run.start..run.end).step_by(LEAF_PAGES as usize) {
             window.hysteresis(chunk).unregistered();

@@ -117,9 +117,9 @@ impl Pager {
             }
             let window = host.windows.get(segment);
             let (first, end) = (window.index_of(range.start), window.index_of(range.end));
-            window.set_registered(first, end, false);
+            window.clear_registered(first, end);
             // The thread that was dropping pages is not here.
-            window.set_dropping(first, end, false);
+            window.clear_dropping(first, end);
             let mut whole = Ok(());
             self.note_registered(segment, range, &mut whole);
             if whole.is_err() {

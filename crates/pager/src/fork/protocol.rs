@@ -383,11 +383,11 @@ fn for_each_registered_of(
 ) {
     let mut index = first;
     loop {
-        let first = window.next_registered(index, end, true);
+        let first = window.next_registered(index, end);
         if first == end {
             return;
         }
-        index = window.next_registered(first, end, false);
+        index = window.next_unregistered(first, end);
         with(AddressRange {
             start: window.address(first),
             end: window.address(index),

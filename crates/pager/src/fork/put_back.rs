@@ -24,7 +24,7 @@ use coldpress_codec::Page;
 use coldpress_engine::{Content, Entry, LEAF_PAGES, SEGMENT_PAGES};
 use coldpress_linux::maps;
 use coldpress_linux::sys;
-use coldpress_uffd::{AddressRange, Errno, Features, PAGE_SIZE, Userfaultfd};
+use coldpress_uffd::{AddressRange, Errno, Features, PAGE_SIZE, Tier, Userfaultfd};
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::Relaxed;
 use rustix::fd::AsFd;
@@ -157,7 +157,7 @@ impl<'a> Ways<'a> {
 
     fn copy(&mut self, address: usize, page: &Page) -> bool {
         let user_mode = self.user_mode.get_or_insert_with(|| {
-            let uffd = Userfaultfd::from_system_call(true)?;
+            let uffd = Userfaultfd::from_system_call(Tier::UserMode)?;
             uffd.handshake(Features(0)).map(|_| uffd)
         });
         let Ok(uffd) = user_mode else { return false };

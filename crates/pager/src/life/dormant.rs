@@ -107,7 +107,16 @@ impl Pager {
         let stack = self.host.memory.stack().ok_or(StartError::Memory)?;
         self.dormant.state.store(WAITING, SeqCst);
         // SAFETY: a stack that nobody else has.
-        let thread = unsafe { sys::start_thread(stack, sys::Role::Reclaim, true, wait, self, 0) };
+        let thread = unsafe {
+            sys::start_thread(
+                stack,
+                sys::Role::Reclaim,
+                sys::Descriptors::Shared,
+                wait,
+                self,
+                0,
+            )
+        };
         match thread {
             Ok(thread) => self.dormant.thread.store(thread, SeqCst),
             Err(_) => self.dormant.end(),

@@ -35,7 +35,7 @@ use crate::machine::visit;
 use crate::{Codec, Pager};
 use coldpress_engine::{Access, Entry, LEAF_PAGES, SEGMENT_PAGES, Worker};
 use coldpress_linux::filter;
-use coldpress_linux::filter::{Instruction, Verdict};
+use coldpress_linux::filter::{Instruction, Scope, State, Verdict};
 use coldpress_linux::sys;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
@@ -217,15 +217,18 @@ impl Pager {
 
     /// What a seccomp filter would do to the pager. The threads that it needs are there when this returns: none is
     /// made under the filter.
-    pub fn judge_filter(&self, filter: &[Instruction], all_threads: bool) -> Verdict {
-        let waits = self.dormant.is_waiting();
-        let verdict = match filter::judge(filter, all_threads, waits) {
-            Verdict::Bearable if self.tier.is_used() => {
-                filter::judge_writing_back(filter, self.tier.writes())
-            }
+    pub fn judge_filter(&self, filter: &[Instruction], scope: Scope) -> Verdict {
+        let state = if self.dormant.is_waiting() {
+            State::Waits
+        } else {
+            State::Runs
+        };
+        let verdict = match filter::judge(filter, scope, state) {
+            Verdict::Bearable => filter::judge_writing_back(filter, self.tier.write_back()),
             verdict => verdict,
         };
-        if verdict == Verdict::Bearable && all_threads && !waits {
+        let is_for_running = (scope, state) == (Scope::AllThreads, State::Runs);
+        if verdict == Verdict::Bearable && is_for_running {
             self.ask_for_handlers();
             visit::forbid();
         }
@@ -371,7 +374,7 @@ impl Pager {
         let _closed = host.gate.close();
         self.fork.inherited.store(false, Relaxed);
         for (segment, window) in host.windows.iter() {
-            window.set_registered(0, SEGMENT_PAGES, false);
+            window.clear_registered(0, SEGMENT_PAGES);
             self.engine.decommit(self, segment, 0, SEGMENT_PAGES);
         }
         self.engine

@@ -31,7 +31,7 @@ use coldpress_engine::Reclaimer;
 use coldpress_interface::PAGE_SIZE;
 use coldpress_linux::proc_stat;
 use coldpress_linux::sys::{self, Processors};
-use coldpress_uffd::{Errno, Features, Pagemap, Userfaultfd};
+use coldpress_uffd::{Errno, Features, Pagemap, Tier, Userfaultfd};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -288,7 +288,7 @@ impl Pager {
         self.inherited_device().is_some()
             || open_node().is_ok()
             || proc_stat::is_filtered()
-            || Userfaultfd::from_system_call(false).is_ok()
+            || Userfaultfd::from_system_call(Tier::Full).is_ok()
     }
 
     fn settle(&self) -> Result<(), StartError> {
@@ -334,7 +334,7 @@ impl Pager {
             sys::start_thread(
                 stack,
                 sys::Role::Reclaim,
-                false,
+                sys::Descriptors::Own,
                 first_thread,
                 self,
                 start.to_number(),
@@ -641,7 +641,7 @@ fn new_userfaultfd(device: Option<i32>) -> Result<Userfaultfd, Errno> {
         || open_node().and_then(|node| Userfaultfd::from_device(rustix::fd::AsFd::as_fd(&node)));
     let inherited = device.ok_or(Errno::BADF).and_then(through_device);
     inherited
-        .or_else(|_| Userfaultfd::from_system_call(false))
+        .or_else(|_| Userfaultfd::from_system_call(Tier::Full))
         .or_else(|errno| through_node().map_err(|_| errno))
 }
 
@@ -673,7 +673,9 @@ impl Pager {
         let memory = &self.host.memory;
         let stack = memory.stack().ok_or(StartError::Memory)?;
         // SAFETY: a stack that nobody else has.
-        let started = unsafe { sys::start_thread(stack, role, true, entry, self, argument) };
+        let started = unsafe {
+            sys::start_thread(stack, role, sys::Descriptors::Shared, entry, self, argument)
+        };
         let thread = started.map_err(|_| {
             memory.take_back_stack();
             StartError::Thread

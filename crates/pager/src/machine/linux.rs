@@ -1,6 +1,8 @@
 //! Linux as the pager's [`Os`]: every call is the system call itself.
 
-use crate::machine::os::{Alarm, FileError, Meter, Os, PopulatedPages, ProcessFiles, Userfaults};
+use crate::machine::os::{
+    Alarm, FileError, LockKind, Meter, Os, PopulatedPages, ProcessFiles, Userfaults,
+};
 use crate::machine::visit;
 use crate::{Codec, Pager};
 use coldpress_engine::Worker;
@@ -66,8 +68,11 @@ fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, FileError> 
 
 /// Sets a record lock of one byte, or asks for one that is in its way: the kind that the kernel answers with. `None`: it
 /// fails.
-fn record_lock(command: u32, file: c_int, byte: u64, alone: bool) -> Option<i16> {
-    let kind = if alone { nr::F_WRLCK } else { nr::F_RDLCK };
+fn record_lock(command: u32, file: c_int, byte: u64, kind: LockKind) -> Option<i16> {
+    let kind = match kind {
+        LockKind::Exclusive => nr::F_WRLCK,
+        LockKind::Shared => nr::F_RDLCK,
+    };
     let mut lock = nr::flock {
         l_type: kind as i16,
         l_whence: nr::SEEK_SET as i16,
@@ -317,12 +322,12 @@ impl Os for Linux {
     }
 
     /// A record lock: it belongs to the table of descriptors, which the pager's threads have for themselves.
-    fn lock_file(file: c_int, byte: u64, alone: bool) -> bool {
-        record_lock(nr::F_SETLK, file, byte, alone).is_some()
+    fn lock_file(file: c_int, byte: u64, kind: LockKind) -> bool {
+        record_lock(nr::F_SETLK, file, byte, kind).is_some()
     }
 
     fn is_file_locked(file: c_int, byte: u64) -> bool {
-        let found = record_lock(nr::F_GETLK, file, byte, true);
+        let found = record_lock(nr::F_GETLK, file, byte, LockKind::Exclusive);
         found.is_none_or(|kind| kind as u32 != nr::F_UNLCK)
     }
 

@@ -151,10 +151,10 @@ pub trait Os: Sized + Send + Sync + 'static {
         let _ = file;
         None
     }
-    /// Locks one byte of the file for this process, for it alone or with others that share it, as long as its pager has
-    /// a descriptor of the file. `false`: another has it.
-    fn lock_file(file: c_int, byte: u64, alone: bool) -> bool {
-        let _ = (file, byte, alone);
+    /// Locks one byte of the file for this process, as long as its pager has a descriptor of the file. `false`: another
+    /// has it.
+    fn lock_file(file: c_int, byte: u64, kind: LockKind) -> bool {
+        let _ = (file, byte, kind);
         false
     }
     /// Whether another process has locked a byte of the file, or that cannot be known.
@@ -199,6 +199,15 @@ pub trait Os: Sized + Send + Sync + 'static {
     fn is_resident(address: usize) -> bool {
         Self::resident(AddressRange::new(address, PAGE_SIZE)) != 0
     }
+}
+
+/// How a byte of a file is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockKind {
+    /// For one process alone.
+    Exclusive,
+    /// With others that share it.
+    Shared,
 }
 
 /// Why a file refuses.

@@ -11,6 +11,24 @@ use crate::reclaim::fence::GROWTH_BYTES;
 /// Faults are held back for a budget that was reached within this time.
 const HOPE_NS: u64 = 200_000_000;
 
+/// Where memory stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// Where faults wait.
+    Above,
+    /// Below that.
+    Below,
+}
+
+/// What a batch of old pages has brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Batch {
+    /// Progress.
+    Progress,
+    /// Next to nothing.
+    InVain,
+}
+
 /// What is known of it.
 pub(crate) struct Hope {
     /// Since when memory has stood where faults wait.
@@ -31,22 +49,22 @@ impl Hope {
         }
     }
 
-    /// Judges a measurement: whether memory stands where faults wait, what the program has, in place or stored (while
-    /// that grows, waiting is what holds it back), and whether the batch before it was progress, if there was one. Whether there is hope.
+    /// Judges a measurement: where memory stands, what the program has, in place or stored (while that grows, waiting is
+    /// what holds it back), and the batch before it, if there was one. Whether there is hope.
     pub(crate) fn judge(
         &mut self,
         now_ns: u64,
-        over: bool,
+        memory: Memory,
         content_bytes: u64,
-        progress: Option<bool>,
+        batch: Option<Batch>,
     ) -> bool {
         let grows = content_bytes > self.grown_to_bytes + GROWTH_BYTES;
-        if !over || grows {
+        if memory == Memory::Below || grows {
             self.over_since_ns = now_ns;
             self.grown_to_bytes = content_bytes;
         }
-        if let Some(progress) = progress {
-            self.in_vain = !progress;
+        if let Some(batch) = batch {
+            self.in_vain = batch == Batch::InVain;
         }
         !self.in_vain && now_ns - self.over_since_ns <= HOPE_NS
     }
@@ -67,19 +85,24 @@ mod tests {
     #[test]
     fn memory_that_stays_above_is_hopeless() {
         let mut hope = Hope::new(0);
-        assert!(hope.judge(100 * MS, true, MIB, Some(true)));
-        assert!(hope.judge(200 * MS, true, MIB, Some(true)));
-        assert!(!hope.judge(201 * MS, true, MIB, Some(true)));
-        assert!(hope.judge(202 * MS, false, MIB, Some(true)));
-        assert!(hope.judge(402 * MS, true, MIB, Some(true)));
-        assert!(!hope.judge(403 * MS, true, MIB, Some(true)));
+        assert!(hope.judge(100 * MS, Memory::Above, MIB, Some(Batch::Progress)));
+        assert!(hope.judge(200 * MS, Memory::Above, MIB, Some(Batch::Progress)));
+        assert!(!hope.judge(201 * MS, Memory::Above, MIB, Some(Batch::Progress)));
+        assert!(hope.judge(202 * MS, Memory::Below, MIB, Some(Batch::Progress)));
+        assert!(hope.judge(402 * MS, Memory::Above, MIB, Some(Batch::Progress)));
+        assert!(!hope.judge(403 * MS, Memory::Above, MIB, Some(Batch::Progress)));
     }
 
     #[test]
     fn a_program_that_grows_is_held_back_for_longer() {
         let mut hope = Hope::new(0);
         for n in 1..100 {
-            assert!(hope.judge(n * 10 * MS, true, n * 2 * MIB, Some(true)));
+            assert!(hope.judge(
+                n * 10 * MS,
+                Memory::Above,
+                n * 2 * MIB,
+                Some(Batch::Progress)
+            ));
         }
     }
 
@@ -87,14 +110,14 @@ mod tests {
     fn what_one_batch_has_shown_holds_until_another_shows_more() {
         let mut hope = Hope::new(0);
         assert!(
-            hope.judge(MS, true, MIB, None),
+            hope.judge(MS, Memory::Above, MIB, None),
             "nothing was old enough yet"
         );
-        assert!(!hope.judge(2 * MS, true, MIB, Some(false)));
-        assert!(!hope.judge(3 * MS, false, MIB, None));
-        assert!(!hope.judge(4 * MS, true, MIB, None));
-        assert!(hope.judge(5 * MS, true, MIB, Some(true)));
+        assert!(!hope.judge(2 * MS, Memory::Above, MIB, Some(Batch::InVain)));
+        assert!(!hope.judge(3 * MS, Memory::Below, MIB, None));
+        assert!(!hope.judge(4 * MS, Memory::Above, MIB, None));
+        assert!(hope.judge(5 * MS, Memory::Above, MIB, Some(Batch::Progress)));
         hope.give_up();
-        assert!(!hope.judge(6 * MS, true, MIB, None));
+        assert!(!hope.judge(6 * MS, Memory::Above, MIB, None));
     }
 }

@@ -22,7 +22,7 @@ use crate::reclaim::cold_age::{ColdAge, Counts, Verdict};
 use crate::reclaim::compaction::Passes;
 use crate::reclaim::fence::{Fence, GROWTH_BYTES};
 use crate::reclaim::futility::{Futility, Seen};
-use crate::reclaim::hope::Hope;
+use crate::reclaim::hope::{self, Hope};
 use crate::reclaim::recode::{Need, Recode};
 use crate::reclaim::shortage::Shortage;
 use crate::reclaim::squeeze::Squeeze;
@@ -273,9 +273,9 @@ impl<O: Os> Reclaim<O> {
     }
 
     /// Tells the handlers whether faults are to wait for the budget (`hope.rs`).
-    fn watch_hope(&mut self, over: bool, progress: Option<bool>) {
+    fn watch_hope(&mut self, memory: hope::Memory, batch: Option<hope::Batch>) {
         let content = self.content_bytes();
-        let hope = self.hope.judge(O::now_ns(), over, content, progress);
+        let hope = self.hope.judge(O::now_ns(), memory, content, batch);
         self.pager.pressure.hopeless.store(!hope, Relaxed);
     }
 
@@ -362,7 +362,7 @@ impl<O: Os> Reclaim<O> {
         }
         self.futility.is_over();
         self.pause_ns = 0;
-        self.watch_hope(false, Some(true));
+        self.watch_hope(hope::Memory::Below, Some(hope::Batch::Progress));
         let need = self.recode_need(&config, &watermarks, total);
         // What a child has inherited it shares: stored anew it would be there twice.
         let shared = self.pager.fork.inherited.load(Relaxed);
@@ -552,11 +552,18 @@ impl<O: Os> Reclaim<O> {
             total = self.measure();
             next = watermarks.trigger(total, config);
             let gained = before.saturating_sub(total);
-            self.watch_hope(
-                total > watermarks.wait,
-                (inactive > 0 || written_back > 0)
-                    .then_some(batch.kept.max(written_back) >= PROGRESS_PAGES || batch.spared > 0),
-            );
+            let stands = if total > watermarks.wait {
+                hope::Memory::Above
+            } else {
+                hope::Memory::Below
+            };
+            let brought = if batch.kept.max(written_back) >= PROGRESS_PAGES || batch.spared > 0 {
+                hope::Batch::Progress
+            } else {
+                hope::Batch::InVain
+            };
+            let was_one = inactive > 0 || written_back > 0;
+            self.watch_hope(stands, was_one.then_some(brought));
             // Pages that were spared are older than they were: they go when their chances are used up.
             let fruitless = written_back < PROGRESS_PAGES
                 && (batch.taken == 0 && batch.spared == 0

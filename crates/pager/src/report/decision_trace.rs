@@ -223,7 +223,7 @@ impl<O: Os> Pager<O> {
     /// Brings the file up to date. By the watchdog, or at the end.
     pub(crate) fn write_decisions(&self) {
         if self.decisions.on.load(Relaxed) {
-            self.decisions.write(self, false);
+            self.decisions.write(self, Moment::Meanwhile);
         }
     }
 
@@ -231,9 +231,18 @@ impl<O: Os> Pager<O> {
     /// reclaim thread may take a record in the same moment; one of both is not taken then.)
     pub(crate) fn finish_decisions(&self) {
         if self.decisions.on.load(Relaxed) {
-            self.decisions.write(self, true);
+            self.decisions.write(self, Moment::AtTheEnd);
         }
     }
+}
+
+/// When the file is brought up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    /// While the program runs; one that is at it already is enough.
+    Meanwhile,
+    /// At the end of the program, with what has happened since the last record.
+    AtTheEnd,
 }
 
 impl Trace {
@@ -337,8 +346,11 @@ impl Trace {
         self.interval_ns.store(interval * 2, Relaxed);
     }
 
-    fn write<O: Os>(&self, pager: &Pager<O>, last: bool) {
-        let mut tries = if last { MOST_TRIES } else { 1 };
+    fn write<O: Os>(&self, pager: &Pager<O>, moment: Moment) {
+        let mut tries = match moment {
+            Moment::Meanwhile => 1,
+            Moment::AtTheEnd => MOST_TRIES,
+        };
         while !self.take() {
             tries -= 1;
             if tries == 0 {
@@ -346,7 +358,7 @@ impl Trace {
             }
             sys::sleep_ns(1_000_000);
         }
-        if last && self.began_ns.load(Relaxed) != 0 {
+        if moment == Moment::AtTheEnd && self.began_ns.load(Relaxed) != 0 {
             let (now, s) = (sys::now_ns(), pager.host.statistics());
             self.look(now, s);
             self.record(now, s);

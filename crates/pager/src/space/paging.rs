@@ -299,7 +299,7 @@ impl<O: Os> Space<O> {
             missing &= !self.resident_of(chunk_start, missing);
             while missing != 0 {
                 let index = chunk + missing.trailing_zeros();
-                window.set_dropping(index, index + 1, false);
+                window.clear_dropping(index, index + 1);
                 missing &= missing - 1;
             }
         }
@@ -496,7 +496,7 @@ impl<O: Os> Pager<O> {
                 let same = (first..end).take_while(|&index| window.is_registered(index) == known);
                 let behind = first + same.count() as u32;
                 if !known {
-                    window.set_registered(first, behind, true);
+                    window.set_registered(first, behind);
                     let fresh = AddressRange {
                         start: window.address(first),
                         end: window.address(behind),
@@ -716,7 +716,7 @@ unsafe impl<O: Os> Host for Pager<O> {
         if installed == Installed::Done {
             // It was missing.
             let window = self.host.windows.get(segment);
-            window.set_dropping(index, index + 1, false);
+            window.clear_dropping(index, index + 1);
         }
         installed
     }

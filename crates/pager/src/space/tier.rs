@@ -30,7 +30,7 @@
 
 use crate::machine::linux::Linux;
 use crate::machine::message;
-use crate::machine::os::{Os, PopulatedPages};
+use crate::machine::os::{LockKind, Os, PopulatedPages};
 use crate::machine::ranked_lock::RankedLock;
 use crate::machine::ranks;
 use crate::machine::{late::Late, os::FileError};
@@ -38,6 +38,7 @@ use crate::memory::areas::Area;
 use crate::memory::own::Memory;
 use crate::settings::config::WriteBackFile;
 use coldpress_engine::figures::latency::Latency;
+use coldpress_linux::filter::WriteBack;
 use coldpress_tier::{
     Access, Counts, Device, DeviceError, Handle, Key, Opener, Records, Refused, SEAL_BYTES,
     Segment, Slot, Writer, read,
@@ -208,6 +209,15 @@ impl<O: Os> Tier<O> {
         self.state.load(Acquire) == WRITES
     }
 
+    /// What this process does with pages below memory.
+    pub fn write_back(&self) -> WriteBack {
+        match self.state.load(Acquire) {
+            OFF => WriteBack::None,
+            WRITES => WriteBack::Writes,
+            _ => WriteBack::Reads,
+        }
+    }
+
     /// Whether anything of this process may be below memory.
     pub fn is_used(&self) -> bool {
         self.state.load(Acquire) != OFF
@@ -230,7 +240,7 @@ impl<O: Os> Tier<O> {
         let is_read = O::has_children()
             || O::is_file_locked(file.descriptor, READERS)
             || O::has_content(file.descriptor);
-        if is_read || !O::lock_file(file.descriptor, WRITER, true) {
+        if is_read || !O::lock_file(file.descriptor, WRITER, LockKind::Exclusive) {
             self.say_once(NOT_ALONE);
             return true;
         }
@@ -493,7 +503,7 @@ impl<O: Os> Tier<O> {
     /// By the pager's first thread, in whose table of descriptors the file is.
     pub(crate) unsafe fn begin_to_read(&self) {
         let locked = match self.descriptor() {
-            Some(file) => O::lock_file(file, READERS, false),
+            Some(file) => O::lock_file(file, READERS, LockKind::Shared),
             None => {
                 if self.is_used() {
                     self.say_once(GONE);

@@ -107,12 +107,21 @@ impl Window {
         word & 1 << (index % LEAF_PAGES) != 0
     }
 
-    /// The first page from `index` on, before `end`, that is registered, or is not; `end` where there is none.
-    pub fn next_registered(&self, index: u32, end: u32, registered: bool) -> u32 {
+    /// The first page from `index` on, before `end`, that is registered; `end` where there is none.
+    pub fn next_registered(&self, index: u32, end: u32) -> u32 {
+        self.next_by(index, end, |registered| registered)
+    }
+
+    /// The first page from `index` on, before `end`, that is not registered; `end` where there is none.
+    pub fn next_unregistered(&self, index: u32, end: u32) -> u32 {
+        self.next_by(index, end, |registered| !registered)
+    }
+
+    /// The first page from `index` on, before `end`, whose bit is set in what `of` makes of a word.
+    fn next_by(&self, index: u32, end: u32, of: impl Fn(u64) -> u64) -> u32 {
         let mut index = index;
         while index < end {
-            let word = self.registered[(index / LEAF_PAGES) as usize].load(Relaxed);
-            let word = if registered { word } else { !word };
+            let word = of(self.registered[(index / LEAF_PAGES) as usize].load(Relaxed));
             let rest = word >> (index % LEAF_PAGES);
             if rest != 0 {
                 return end.min(index + rest.trailing_zeros());
@@ -137,14 +146,19 @@ impl Window {
         self.dropping_in_chunk(index) & 1 << (index % LEAF_PAGES) != 0
     }
 
-    /// Pages `first..end` are about to be dropped; or they are missing.
-    pub fn set_dropping(&self, first: u32, end: u32, dropping: bool) {
+    /// Pages `first..end` are about to be dropped.
+    pub fn set_dropping(&self, first: u32, end: u32) {
         for (word, mask) in words(&self.dropping, first, end) {
-            match dropping {
-                true => word.fetch_or(mask, Relaxed),
-                false if word.load(Relaxed) & mask != 0 => word.fetch_and(!mask, Relaxed),
-                false => 0,
-            };
+            word.fetch_or(mask, Relaxed);
+        }
+    }
+
+    /// Pages `first..end` are missing, or other memory lies where they were.
+    pub fn clear_dropping(&self, first: u32, end: u32) {
+        for (word, mask) in words(&self.dropping, first, end) {
+            if word.load(Relaxed) & mask != 0 {
+                word.fetch_and(!mask, Relaxed);
+            }
         }
     }
 
@@ -188,18 +202,22 @@ impl Window {
         words.all(|(word, mask)| word.load(Relaxed) & mask == mask)
     }
 
-    /// Sets or clears the registered bits of pages `first..end`.
-    pub fn set_registered(&self, first: u32, end: u32, registered: bool) {
+    /// Sets the registered bits of pages `first..end`.
+    pub fn set_registered(&self, first: u32, end: u32) {
         for (word, mask) in self.words(first, end) {
-            match registered {
-                true => word.fetch_or(mask, Relaxed),
-                false => word.fetch_and(!mask, Relaxed),
-            };
+            word.fetch_or(mask, Relaxed);
         }
         debug_assert!(
-            !registered || self.are_registered(first, end),
+            self.are_registered(first, end),
             "nobody clears bits inside the gate (I1)"
         );
+    }
+
+    /// Clears the registered bits of pages `first..end`.
+    pub fn clear_registered(&self, first: u32, end: u32) {
+        for (word, mask) in self.words(first, end) {
+            word.fetch_and(!mask, Relaxed);
+        }
     }
 }
 
@@ -412,8 +430,8 @@ mod tests {
     fn registered_pages_are_seen_in_ranges() {
         // SAFETY: zero is valid (`Zeroable`).
         let window = unsafe { std::boxed::Box::<Window>::new_zeroed().assume_init() };
-        window.set_registered(60, 200, true);
-        window.set_registered(130, 131, false);
+        window.set_registered(60, 200);
+        window.clear_registered(130, 131);
         for first in 50..210 {
             for end in first..=210 {
                 let each = (first..end).all(|index| window.is_registered(index));
@@ -421,15 +439,11 @@ mod tests {
             }
         }
         assert_eq!(window.registered_pages(), 139);
-        for (index, registered, next) in [
-            (0, true, 60),
-            (60, false, 130),
-            (130, true, 131),
-            (131, false, 200),
-            (200, true, 210),
-            (150, true, 150),
-        ] {
-            assert_eq!(window.next_registered(index, 210, registered), next);
+        for (index, next) in [(0, 60), (130, 131), (200, 210), (150, 150)] {
+            assert_eq!(window.next_registered(index, 210), next);
+        }
+        for (index, next) in [(60, 130), (131, 200)] {
+            assert_eq!(window.next_unregistered(index, 210), next);
         }
     }
 }

@@ -13,7 +13,7 @@ use coldpress_codec::Page;
 use coldpress_engine::Worker;
 use coldpress_pager::machine::linux::Linux;
 use coldpress_pager::machine::os::{
-    self, Alarm, FileError, Meter, Os, PopulatedPages, ProcessFiles, Userfaults,
+    self, Alarm, FileError, LockKind, Meter, Os, PopulatedPages, ProcessFiles, Userfaults,
 };
 use coldpress_pager::machine::ranks;
 use coldpress_pager::{Codec, Pager};
@@ -297,8 +297,8 @@ impl Os for SimOs {
     }
 
     /// The process writes alone; its children have locks of their own.
-    fn lock_file(_file: c_int, _byte: u64, alone: bool) -> bool {
-        alone
+    fn lock_file(_file: c_int, _byte: u64, kind: LockKind) -> bool {
+        kind == LockKind::Exclusive
     }
 
     fn is_file_locked(_file: c_int, _byte: u64) -> bool {

@@ -9,7 +9,9 @@
 //! A panic of a test drops its userfaultfd, which wakes every thread that sleeps on it.
 #![allow(dead_code)] // every test uses its own part
 
-use coldpress_uffd::{AddressRange, Errno, Features, Message, Moved, Pagemap, Region, Userfaultfd};
+use coldpress_uffd::{
+    AddressRange, Errno, Features, Message, Moved, Pagemap, Region, Tier, Userfaultfd,
+};
 use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::io::{Error, Write};
@@ -89,7 +91,7 @@ pub fn open(wanted: Features) -> Option<Userfaultfd> {
         let node = File::open("/dev/userfaultfd").map_err(|_| Errno::ACCESS)?;
         from_device(&node)
     };
-    let uffd = match Userfaultfd::from_system_call(false).or_else(|_| through_device()) {
+    let uffd = match Userfaultfd::from_system_call(Tier::Full).or_else(|_| through_device()) {
         Ok(uffd) => uffd,
         Err(errno) => {
             skipped(&format!(
