@@ -249,28 +249,38 @@ fn io_error(errno: Errno) -> io::Error {
 fn unreadable(pid: u32, mend: &str, error: &io::Error) -> Refusal {
     let name = crate::process::name(pid);
     // SAFETY: the call takes nothing and cannot fail.
-    let is_root = unsafe { libc::geteuid() } == 0;
+    let user = match unsafe { libc::geteuid() } {
+        0 => User::Root,
+        _ => User::Other,
+    };
     Refusal::new(match error.raw_os_error() {
         Some(libc::ESRCH) => {
             format!("process {pid} ({name}) has no memory of its own: it belongs to the kernel")
         }
         _ => format!(
             "cannot read the memory of process {pid} ({name}): {error}; {}",
-            missing_right(is_root, &mend.replace("PID", &pid.to_string()))
+            missing_right(user, &mend.replace("PID", &pid.to_string()))
         ),
     })
 }
 
+/// The user that asks for the memory of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum User {
+    Root,
+    Other,
+}
+
 /// What is missing where the kernel refuses a process's memory, and where it is to be had. Root that is refused lacks a
 /// capability (in a container), or a security module stands before it: sudo gives neither.
-fn missing_right(is_root: bool, mend: &str) -> String {
+fn missing_right(user: User, mend: &str) -> String {
     let command = format!("{} {mend}", own_name::get());
-    match is_root {
-        true => format!(
+    match user {
+        User::Root => format!(
             "root needs CAP_SYS_PTRACE for it, and a security module may refuse it all the same: run it outside the \
              container, or in one of docker run --cap-add SYS_PTRACE: {command}"
         ),
-        false => {
+        User::Other => {
             format!("it takes root, or a debugger's rights to it: sudo {command}")
         }
     }
@@ -330,12 +340,12 @@ mod tests {
     /// `estimate 1` told root to use sudo.
     #[test]
     fn root_is_not_sent_to_sudo() {
-        let user = missing_right(false, "estimate 1");
+        let user = missing_right(User::Other, "estimate 1");
         assert!(
             user.contains("sudo ") && user.ends_with(" estimate 1"),
             "{user}"
         );
-        let root = missing_right(true, "estimate 1");
+        let root = missing_right(User::Root, "estimate 1");
         assert!(!root.contains("sudo"), "{root}");
         assert!(
             root.contains("CAP_SYS_PTRACE") && root.ends_with(" estimate 1"),

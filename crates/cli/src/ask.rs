@@ -4,7 +4,7 @@
 use crate::managed;
 use crate::process::{self, Identity};
 use crate::refusal::Refusal;
-use crate::statistics_file::{self, Copy, Live};
+use crate::statistics_file::{self, Copy, Live, Rights};
 use coldpress_interface::control::{self, Control, Request};
 use coldpress_interface::page::{CONTROL_AT, FILE_BYTES};
 use coldpress_interface::run_file::slot_at;
@@ -34,7 +34,8 @@ pub fn ask(live: &Live, request: &Request, patience: Duration) -> Result<Answer,
     let pid = live.pid;
     let named = format!("process {pid} ({})", process::name(pid));
     let refuse = |why: &dyn std::fmt::Display| Refusal::new(format!("{named}: {why}"));
-    let file = statistics_file::open(&live.path, true).map_err(|error| refuse(&error))?;
+    let file =
+        statistics_file::open(&live.path, Rights::ReadWrite).map_err(|error| refuse(&error))?;
     let metadata = file.metadata().map_err(|error| refuse(&error))?;
     // Root's programs may have become another user since.
     if metadata.uid() != 0 && managed::owner(pid) != Some(metadata.uid()) {

@@ -37,13 +37,24 @@ pub enum Value {
     Missing,
 }
 
+/// How sizes are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sizes {
+    /// With a unit that suits them.
+    #[default]
+    WithUnit,
+    /// As bytes, exactly.
+    Bytes,
+}
+
 impl Value {
-    /// For people; sizes as plain numbers where that is asked for.
-    pub fn text(&self, plain_bytes: bool) -> String {
+    /// For people.
+    pub fn text(&self, sizes: Sizes) -> String {
+        let is_exact = sizes == Sizes::Bytes;
         match self {
-            Value::Bytes(bytes) if plain_bytes => bytes.to_string(),
-            Value::Difference(bytes) if plain_bytes => bytes.to_string(),
-            Value::Budget(bytes) if plain_bytes && *bytes != NO_BUDGET => bytes.to_string(),
+            Value::Bytes(bytes) if is_exact => bytes.to_string(),
+            Value::Difference(bytes) if is_exact => bytes.to_string(),
+            Value::Budget(bytes) if is_exact && *bytes != NO_BUDGET => bytes.to_string(),
             Value::Bytes(bytes) => format_bytes(*bytes),
             Value::Difference(bytes) if *bytes < 0 => {
                 format!("-{}", format_bytes(bytes.unsigned_abs()))
@@ -61,8 +72,8 @@ impl Value {
     }
 
     /// For programs that split lines at blanks: none in it, and never empty.
-    pub fn raw_text(&self, plain_bytes: bool) -> String {
-        let text = self.text(plain_bytes);
+    pub fn raw_text(&self, sizes: Sizes) -> String {
+        let text = self.text(sizes);
         match self {
             Value::Count(count) => count.to_string(),
             Value::Text(_) | Value::Named(..) if text.is_empty() => "-".to_owned(),
@@ -298,11 +309,11 @@ mod tests {
     #[test]
     fn values_are_written_in_every_form() {
         let forms = |value: Value| {
-            let plain = value.text(true);
+            let plain = value.text(Sizes::Bytes);
             (
-                value.text(false),
+                value.text(Sizes::WithUnit),
                 plain,
-                value.raw_text(false),
+                value.raw_text(Sizes::WithUnit),
                 value.json(),
             )
         };
@@ -324,13 +335,13 @@ mod tests {
         );
         let none = forms(Value::Budget(NO_BUDGET));
         assert_eq!(none, (own("none"), own("none"), own("none"), Json::Null));
-        assert_eq!(Value::Count(12_345).text(false), "12,345");
-        assert_eq!(Value::Count(12_345).raw_text(false), "12345");
+        assert_eq!(Value::Count(12_345).text(Sizes::WithUnit), "12,345");
+        assert_eq!(Value::Count(12_345).raw_text(Sizes::WithUnit), "12345");
         assert_eq!(
-            Value::Text(own("a b\\c\u{e9}")).raw_text(false),
+            Value::Text(own("a b\\c\u{e9}")).raw_text(Sizes::WithUnit),
             "a\\x20b\\x5cc\\xc3\\xa9"
         );
-        assert_eq!(Value::Text(String::new()).raw_text(false), "-");
+        assert_eq!(Value::Text(String::new()).raw_text(Sizes::WithUnit), "-");
         assert_eq!(Value::Missing.json(), Json::Null);
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::by_mapping::{self, Line};
 use crate::closing;
-use crate::columns::Value;
+use crate::columns::{Sizes, Value};
 use crate::duration::format_nanoseconds;
-use crate::grid::{self, left, right};
+use crate::grid::{self, Headings, left, right};
 use crate::memory_table::{self, Form};
 use crate::report::{self, PERCENTILES};
 use crate::rule;
@@ -36,7 +36,7 @@ pub enum Depth {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
     /// Sizes in bytes.
-    pub plain_bytes: bool,
+    pub sizes: Sizes,
     /// How much.
     pub depth: Depth,
     /// The width to keep to, if there is one.
@@ -56,7 +56,7 @@ pub fn detail(
         Err(why) => (by_mapping::unknown(s), Some(why)),
     };
     let form = Form {
-        plain_bytes: style.plain_bytes,
+        sizes: style.sizes,
         ranges: style.depth == Depth::All,
         width: style.width,
     };
@@ -67,12 +67,12 @@ pub fn detail(
         ages(s, style),
     ];
     if style.depth != Depth::Glance {
-        parts.extend([costs(s, style.plain_bytes), latencies(s), compressed_for(s)]);
+        parts.extend([costs(s, style.sizes), latencies(s), compressed_for(s)]);
     }
     parts.push(match style.depth {
         Depth::Glance => "what it costs: -v; every figure and tunable: --all\n".to_owned(),
         Depth::Costs => "every figure and tunable: --all\n".to_owned(),
-        Depth::All => [tunables(figures), counters(s, figures, style.plain_bytes)].join("\n"),
+        Depth::All => [tunables(figures), counters(s, figures, style.sizes)].join("\n"),
     });
     parts.join("\n")
 }
@@ -137,7 +137,7 @@ fn ages(s: &Statistics, style: Style) -> String {
         return String::new();
     }
     let mut rows = Vec::new();
-    let bytes = |pages: u64| Value::Bytes(pages * 4096).text(style.plain_bytes);
+    let bytes = |pages: u64| Value::Bytes(pages * 4096).text(style.sizes);
     let mut push = |age: String, pages: u64, more: &str| {
         rows.push(vec![
             age,
@@ -169,9 +169,9 @@ fn ages(s: &Statistics, style: Style) -> String {
 }
 
 /// What compression costs the program, and where memory of storage goes.
-fn costs(s: &Statistics, plain_bytes: bool) -> String {
+fn costs(s: &Statistics, sizes: Sizes) -> String {
     let mut text = String::new();
-    let bytes = |word: &AtomicU64| Value::Bytes(get(word)).text(plain_bytes);
+    let bytes = |word: &AtomicU64| Value::Bytes(get(word)).text(sizes);
     let refaults = get(&s.faults_decompressed) + get(&s.faults_copied) + get(&s.faults_same_filled);
     let mut add = |name: &str, value: String| row(&mut text, name, &value);
     add("pages evicted", format_count(get(&s.evictions)));
@@ -249,7 +249,7 @@ fn latencies(s: &Statistics) -> String {
         ("P99.9", false),
         ("LONGEST", false),
     ];
-    grid::aligned(&headings, true, rows)
+    grid::aligned(&headings, Headings::Shown, rows)
 }
 
 fn compressed_for(s: &Statistics) -> String {
@@ -264,14 +264,14 @@ fn compressed_for(s: &Statistics) -> String {
         vec![name, format_count(get(count))]
     });
     let headings = [("COMPRESSED FOR", false), ("PAGES THAT CAME BACK", false)];
-    grid::aligned(&headings, true, rows.collect())
+    grid::aligned(&headings, Headings::Shown, rows.collect())
 }
 
-fn counters(s: &Statistics, figures: &Figures, plain_bytes: bool) -> String {
+fn counters(s: &Statistics, figures: &Figures, sizes: Sizes) -> String {
     let mut text = String::new();
     let engine = report::engine_figures(s, figures);
     for (name, value) in report::fields(s, figures).chain(engine) {
-        row(&mut text, name, &for_people(s, name, value, plain_bytes));
+        row(&mut text, name, &for_people(s, name, value, sizes));
     }
     row(&mut text, "not evicted, by reason", "");
     for reason in Failure::ALL {
@@ -281,13 +281,13 @@ fn counters(s: &Statistics, figures: &Figures, plain_bytes: bool) -> String {
     text
 }
 
-fn for_people(s: &Statistics, name: &str, value: u64, plain_bytes: bool) -> String {
+fn for_people(s: &Statistics, name: &str, value: u64, sizes: Sizes) -> String {
     match name {
-        "budget_bytes" => Value::Budget(value).text(plain_bytes),
+        "budget_bytes" => Value::Budget(value).text(sizes),
         "triggers" => rule::triggers(s).map_or(value.to_string(), |on| on.to_string()),
         "rule" => Rule::from_word(value).map_or(value.to_string(), |rule| rule.name().to_owned()),
         "stalled_address" => format!("{value:#x}"),
-        _ if name.ends_with("_bytes") => Value::Bytes(value).text(plain_bytes),
+        _ if name.ends_with("_bytes") => Value::Bytes(value).text(sizes),
         _ if name.ends_with("_at_ns") => value.to_string(),
         _ if name.ends_with("_ns") => format_nanoseconds(value),
         _ => format_count(value),
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     const ALL: Style = Style {
-        plain_bytes: false,
+        sizes: Sizes::WithUnit,
         depth: Depth::All,
         width: None,
     };
@@ -376,7 +376,7 @@ mod tests {
             &figures,
             Ok(vec![line.clone()]),
             Style {
-                plain_bytes: true,
+                sizes: Sizes::Bytes,
                 ..ALL
             },
         );

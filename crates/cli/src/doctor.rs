@@ -53,11 +53,18 @@ fn node_text(node: Node) -> String {
     }
 }
 
-fn feature_names(present: Option<u64>, wanted: bool) -> Vec<&'static str> {
+/// Features of the kernel that the pager takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Features {
+    Present,
+    Missing,
+}
+
+fn feature_names(present: Option<u64>, wanted: Features) -> Vec<&'static str> {
     let has = |bit: u64| present.is_some_and(|mask| mask & bit != 0);
     FEATURES
         .iter()
-        .filter(|f| has(f.bit) == wanted)
+        .filter(|f| has(f.bit) == (wanted == Features::Present))
         .map(|f| f.name)
         .collect()
 }
@@ -154,8 +161,8 @@ fn permission_rows(host: &Host) -> Rows {
 fn kernel_rows(assessment: &Assessment) -> Rows {
     let (present, absent) = match assessment.features {
         Some(_) => (
-            feature_names(assessment.features, true).join(" "),
-            feature_names(assessment.features, false),
+            feature_names(assessment.features, Features::Present).join(" "),
+            feature_names(assessment.features, Features::Missing),
         ),
         None => (
             "unknown: no userfaultfd could be created".to_owned(),
@@ -251,8 +258,8 @@ fn to_json(assessment: &Assessment, refusals: &[Refusal]) -> Value {
         "cap_sys_ptrace": host.ptrace,
         "seccomp": host.seccomp,
         "container": host.container,
-        "features_present": assessment.features.map(|_| feature_names(assessment.features, true)),
-        "features_missing": assessment.features.map(|_| feature_names(assessment.features, false)),
+        "features_present": assessment.features.map(|_| feature_names(assessment.features, Features::Present)),
+        "features_missing": assessment.features.map(|_| feature_names(assessment.features, Features::Missing)),
         "pagemap_scan": host.pagemap_scan_error.is_none(),
         "memory_pressure": host.memory_pressure_error.is_none(),
         "usable_memory_bytes": memory_limit::usable_bytes().ok(),

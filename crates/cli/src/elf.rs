@@ -90,7 +90,7 @@ fn headers<'data>(file: impl ReadRef<'data>) -> Result<Elf, Damaged> {
     }
     let machine = header.e_machine(endian);
     if machine != EM_X86_64 {
-        return Ok(Elf::OtherMachine(machine_name(true, machine)));
+        return Ok(Elf::OtherMachine(machine_name(Class::Bits64, machine)));
     }
     if ![ET_EXEC, ET_DYN].contains(&header.e_type(endian)) {
         return Err(Damaged("neither an executable nor position independent"));
@@ -132,17 +132,24 @@ fn damaged(_: object::Error) -> Damaged {
 fn name_of_32_bit(header: &elf::FileHeader32<Endianness>) -> Result<String, Damaged> {
     Ok(match header.endian().map_err(damaged)? {
         Endianness::Big => "a big-endian processor".to_owned(),
-        endian => machine_name(false, header.e_machine(endian)),
+        endian => machine_name(Class::Bits32, header.e_machine(endian)),
     })
 }
 
-fn machine_name(is_64_bit: bool, machine: elf::Machine) -> String {
+/// How wide the addresses of a file are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Bits32,
+    Bits64,
+}
+
+fn machine_name(class: Class, machine: elf::Machine) -> String {
     let name = match machine {
         EM_386 => "32-bit x86 (i386)",
         EM_X86_64 => "the 32-bit x32 mode of x86_64",
         EM_ARM => "32-bit ARM",
         EM_AARCH64 => "64-bit ARM (aarch64)",
-        EM_RISCV if is_64_bit => "64-bit RISC-V",
+        EM_RISCV if class == Class::Bits64 => "64-bit RISC-V",
         EM_RISCV => "32-bit RISC-V",
         EM_PPC64 => "64-bit PowerPC",
         EM_MIPS => "MIPS",

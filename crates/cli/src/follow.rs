@@ -5,7 +5,7 @@
 //! the processes, and none is waited for. A process that replaced itself (`execve`) counts as one program for
 //! each that had a pager; the child of a fork without `execve` is counted apart.
 
-use crate::messages::Messages;
+use crate::messages::{Look, Messages};
 use crate::notices::Notices;
 use crate::run_file::RunFile;
 use crate::spawn::Child;
@@ -242,7 +242,8 @@ impl Members {
         if since < LOOK {
             return LOOK - since;
         }
-        self.messages.pass_on(self.run.head(), self.root.pid, false);
+        self.messages
+            .pass_on(self.run.head(), self.root.pid, Look::Meanwhile);
         let running = self.collect();
         for &(_, slot) in &running {
             if let Some(copy) = self.run.copy(slot)
@@ -305,7 +306,7 @@ impl Members {
         let head = self.run.head();
         self.totals.unknown = head.without_slot.load(Relaxed);
         self.totals.keep_the_largest();
-        self.messages.pass_on(head, self.root.pid, true);
+        self.messages.pass_on(head, self.root.pid, Look::Last);
         Outcome {
             first: first.filter(|copy| copy.statistics(self.root.pid).is_ok()),
             totals: self.totals,
@@ -328,7 +329,7 @@ pub struct Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run_file::tests::made;
+    use crate::run_file::{Form, tests::made};
     use crate::statistics_file::fixtures;
     use core::mem::offset_of;
 
@@ -354,7 +355,7 @@ mod tests {
     fn the_ended_are_added_up_and_their_slots_freed() {
         let directory =
             std::env::temp_dir().join(format!("coldpress-follow-{}", std::process::id()));
-        let run = made(&directory, true);
+        let run = made(&directory, Form::File);
         let path = run.path().to_owned();
         let own = std::process::id();
         let gone = 4_194_305;
@@ -401,7 +402,7 @@ mod tests {
     #[test]
     fn a_build_of_thousands_is_listed_in_part_and_counted_whole() {
         let directory = std::env::temp_dir().join(format!("coldpress-many-{}", std::process::id()));
-        let run = made(&directory, true);
+        let run = made(&directory, Form::File);
         let mut totals = Totals::default();
         for n in 0..1000 {
             fixtures::put(run.path(), 0, 7, &page(7, n % 500, 0, 0, false));

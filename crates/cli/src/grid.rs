@@ -86,7 +86,7 @@ pub fn fitted(
         }
     }
     let headings: Vec<(&str, bool)> = headings.iter().map(|h| (h.name, h.is_left)).collect();
-    aligned(&headings, true, rows)
+    aligned(&headings, Headings::Shown, rows)
 }
 
 /// The text in so many characters.
@@ -103,12 +103,21 @@ fn cut(text: &str, end: Cut, width: usize) -> String {
     }
 }
 
+/// Whether there is a line of headings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Headings {
+    /// There is, above the rows.
+    Shown,
+    /// There is none.
+    Hidden,
+}
+
 /// Lays cells out. `headings` says of each column what stands above it, and whether it begins at
 /// the left.
-pub fn aligned(headings: &[(&str, bool)], show_headings: bool, rows: Vec<Vec<String>>) -> String {
+pub fn aligned(headings: &[(&str, bool)], shown: Headings, rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
-    if show_headings {
+    if shown == Headings::Shown {
         table.set_header(headings.iter().map(|(name, _)| *name));
     }
     table.add_rows(rows);
@@ -122,12 +131,12 @@ pub fn aligned(headings: &[(&str, bool)], show_headings: bool, rows: Vec<Vec<Str
 }
 
 /// One line for each row, cells with one blank in between.
-pub fn raw(headings: &[(&str, bool)], show_headings: bool, rows: Vec<Vec<String>>) -> String {
+pub fn raw(headings: &[(&str, bool)], shown: Headings, rows: Vec<Vec<String>>) -> String {
     let heading = headings
         .iter()
         .map(|(name, _)| (*name).to_owned())
         .collect();
-    let above = show_headings.then_some(heading);
+    let above = (shown == Headings::Shown).then_some(heading);
     let rows = above.into_iter().chain(rows);
     lines(rows.map(|row: Vec<String>| row.join(" ")))
 }
@@ -153,13 +162,13 @@ mod tests {
         let headings = [("A", true), ("LONG", false)];
         let rows = || vec![vec!["text".to_owned(), "1".to_owned()]];
         assert_eq!(
-            aligned(&headings, true, rows()),
+            aligned(&headings, Headings::Shown, rows()),
             " A     LONG\n text     1\n"
         );
-        assert_eq!(aligned(&headings, false, rows()), " text  1\n");
-        assert_eq!(raw(&headings, true, rows()), "A LONG\ntext 1\n");
-        assert_eq!(raw(&headings, false, rows()), "text 1\n");
-        assert_eq!(raw(&headings, false, Vec::new()), "");
+        assert_eq!(aligned(&headings, Headings::Hidden, rows()), " text  1\n");
+        assert_eq!(raw(&headings, Headings::Shown, rows()), "A LONG\ntext 1\n");
+        assert_eq!(raw(&headings, Headings::Hidden, rows()), "text 1\n");
+        assert_eq!(raw(&headings, Headings::Hidden, Vec::new()), "");
     }
 
     #[test]

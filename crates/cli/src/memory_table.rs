@@ -1,7 +1,7 @@
 //! The table of a process's memory in `coldpress status PID`: its lines add up to its last.
 
 use crate::by_mapping::{self, Line};
-use crate::columns::Value;
+use crate::columns::{Sizes, Value};
 use crate::grid::{self, left, right};
 use crate::streams::visible;
 
@@ -12,7 +12,7 @@ const MAPPINGS_SHOWN: usize = 20;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Form {
     /// Sizes in bytes.
-    pub plain_bytes: bool,
+    pub sizes: Sizes,
     /// Whole address ranges, and not only where they begin.
     pub ranges: bool,
     /// The width to keep to, if there is one.
@@ -40,7 +40,7 @@ pub fn table(lines: &[Line], why: Option<&str>, form: Form) -> String {
 }
 
 fn row(line: &Line, form: Form) -> Vec<String> {
-    let bytes = |n: u64| Value::Bytes(n).text(form.plain_bytes);
+    let bytes = |n: u64| Value::Bytes(n).text(form.sizes);
     let start = line.range.map(|(start, end)| match form.ranges {
         true => format!("{start:x}-{end:x}"),
         false => format!("{start:x}"),
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn every_column_adds_up_to_its_last_line() {
         let form = Form {
-            plain_bytes: true,
+            sizes: Sizes::Bytes,
             ..Form::default()
         };
         let text = table(&lines(), None, form);

@@ -85,8 +85,8 @@ pub fn access<A, B>(host: &Host, call: &io::Result<A>, user_only: &io::Result<B>
             vec![mend("boot a kernel built with CONFIG_USERFAULTFD=y", "")]
         }
         // A filter that refuses the system call does so whatever the sysctl says.
-        Err(_) => container_mends(host, false),
-        Ok(_) if host.container.is_some() => container_mends(host, true),
+        Err(_) => container_mends(host, SystemCall::Refused),
+        Ok(_) if host.container.is_some() => container_mends(host, SystemCall::Allowed),
         Ok(_) => user_mends(host),
     };
     Missing { what, mends }
@@ -96,7 +96,14 @@ fn mend(for_whom: &str, command: impl Into<String>) -> (String, String) {
     (for_whom.to_owned(), command.into())
 }
 
-fn container_mends(host: &Host, system_call_is_allowed: bool) -> Vec<(String, String)> {
+/// What becomes of the system call in a container, whoever makes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SystemCall {
+    Allowed,
+    Refused,
+}
+
+fn container_mends(host: &Host, system_call: SystemCall) -> Vec<(String, String)> {
     let mut mends = vec![mend(
         "for a container (podman takes the same option)",
         format!("docker run --device {DEVICE} IMAGE …"),
@@ -109,7 +116,7 @@ fn container_mends(host: &Host, system_call_is_allowed: bool) -> Vec<(String, St
         mends.push(one_command());
     }
     let on_the_host = |(for_whom, command)| (format!("on the host, {for_whom}"), command);
-    if system_call_is_allowed {
+    if system_call == SystemCall::Allowed {
         mends.extend(sysctl_mends(host).into_iter().map(on_the_host));
         mends.push(on_the_host(udev_rule()));
     }

@@ -14,6 +14,15 @@ const MOST_KEPT: usize = 256;
 /// How long standard error is waited for at the end.
 const PATIENCE_MS: libc::c_int = 1000;
 
+/// When messages are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// While the program runs.
+    Meanwhile,
+    /// Once nobody says anything more.
+    Last,
+}
+
 /// The messages of one run.
 #[derive(Debug, Default)]
 pub struct Messages {
@@ -25,10 +34,13 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Brings what was said since the last look. `finally`: nobody says anything more.
-    pub fn pass_on(&mut self, head: &Head, root: u32, finally: bool) {
-        self.collect(head, root, finally);
-        let patience = if finally { PATIENCE_MS } else { 0 };
+    /// Brings what was said since the last look.
+    pub fn pass_on(&mut self, head: &Head, root: u32, look: Look) {
+        self.collect(head, root, look);
+        let patience = match look {
+            Look::Meanwhile => 0,
+            Look::Last => PATIENCE_MS,
+        };
         while let Some(line) = self.lines.front() {
             match write(line.as_bytes(), patience) {
                 Written::All => drop(self.lines.pop_front()),
@@ -38,13 +50,13 @@ impl Messages {
         }
     }
 
-    fn collect(&mut self, head: &Head, root: u32, finally: bool) {
+    fn collect(&mut self, head: &Head, root: u32, look: Look) {
         let mut text = [0; TEXT_BYTES];
         loop {
             match head.hear(self.next, &mut text) {
                 Heard::Nothing => break,
                 // Its writer goes on in a moment, or was killed in this one.
-                Heard::Unfinished if !self.unfinished && !finally => {
+                Heard::Unfinished if !self.unfinished && look == Look::Meanwhile => {
                     self.unfinished = true;
                     break;
                 }
@@ -84,7 +96,7 @@ pub fn untold(head: &Head) -> Vec<String> {
         next: head.told.load(Relaxed),
         ..Messages::default()
     };
-    messages.collect(head, head.root_pid.load(Relaxed) as u32, true);
+    messages.collect(head, head.root_pid.load(Relaxed) as u32, Look::Last);
     messages.lines.into()
 }
 
@@ -130,7 +142,7 @@ mod tests {
         let mut messages = Messages::default();
         head.say(7, b"of the first");
         head.say(8, b"of another\n\x1b[2J");
-        messages.collect(&head, 7, false);
+        messages.collect(&head, 7, Look::Meanwhile);
         let lines = |messages: &mut Messages| -> Vec<String> { messages.lines.drain(..).collect() };
         assert_eq!(
             lines(&mut messages),
@@ -140,7 +152,7 @@ mod tests {
             ]
         );
         (0..RECORDS + 3).for_each(|_| head.say(7, b"more"));
-        messages.collect(&head, 7, false);
+        messages.collect(&head, 7, Look::Meanwhile);
         let more = lines(&mut messages);
         assert_eq!(more.len(), RECORDS + 1);
         assert_eq!(
@@ -158,9 +170,9 @@ mod tests {
         let mut messages = Messages::default();
         head.said.store(1, Relaxed);
         head.say(7, b"later");
-        messages.collect(&head, 7, false);
+        messages.collect(&head, 7, Look::Meanwhile);
         assert!(messages.lines.is_empty(), "it may yet go on");
-        messages.collect(&head, 7, false);
+        messages.collect(&head, 7, Look::Meanwhile);
         assert_eq!(messages.lines.len(), 2, "{messages:?}");
     }
 }

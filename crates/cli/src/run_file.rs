@@ -10,7 +10,7 @@
 
 use crate::process::Identity;
 use crate::refusal::Refusal;
-use crate::statistics_file::{self, Copy, Name};
+use crate::statistics_file::{self, Copy, Name, Rights};
 use coldpress_interface::run_file::{FILE_BYTES, Head, MAGIC, SLOTS_AT, VERSION};
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -40,7 +40,7 @@ pub struct RunFile {
 impl RunFile {
     /// Makes one in `directory`, or without it.
     pub fn create(directory: &Path) -> Result<Self, Refusal> {
-        Self::create_in(directory, is_steady(directory)).map_err(|error| {
+        Self::create_in(directory, Form::that_suits(directory)).map_err(|error| {
             let limit = error.raw_os_error() == Some(libc::EFBIG);
             let refusal = Refusal::new(format!(
                 "{}: the run file cannot be made: {error}",
@@ -53,11 +53,13 @@ impl RunFile {
         })
     }
 
-    fn create_in(directory: &Path, steady: bool) -> io::Result<Self> {
+    fn create_in(directory: &Path, form: Form) -> io::Result<Self> {
         let name = Name::own();
         let entry = directory.join(name.to_string());
         let _larger = FileSizeLimit::lift();
-        if steady && let Ok(file) = in_directory(&entry) {
+        if form == Form::File
+            && let Ok(file) = in_directory(&entry)
+        {
             return Self::complete(file, entry.clone(), entry, &name);
         }
         let _ = fs::remove_file(&entry);
@@ -69,7 +71,7 @@ impl RunFile {
     }
 
     fn complete(file: File, entry: PathBuf, path: PathBuf, name: &Name) -> io::Result<Self> {
-        let head = statistics_file::map_head(&file, true)?;
+        let head = statistics_file::map_head(&file, Rights::ReadWrite)?;
         let run = Self {
             file,
             head,
@@ -122,14 +124,26 @@ impl Drop for RunFile {
     }
 }
 
-fn is_steady(directory: &Path) -> bool {
-    let Ok(path) = CString::new(directory.as_os_str().as_bytes()) else {
-        return false;
-    };
-    // SAFETY: the path is terminated, and zeros are a valid answer to be overwritten.
-    unsafe {
-        let mut found: libc::statfs = mem::zeroed();
-        libc::statfs(path.as_ptr(), &mut found) == 0 && STEADY.contains(&found.f_type)
+/// What a run file is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A file of the directory.
+    File,
+    /// Anonymous memory, to which a link in the directory leads.
+    Memory,
+}
+
+impl Form {
+    fn that_suits(directory: &Path) -> Self {
+        let Ok(path) = CString::new(directory.as_os_str().as_bytes()) else {
+            return Self::Memory;
+        };
+        // SAFETY: the path is terminated, and zeros are a valid answer to be overwritten.
+        let is_steady = unsafe {
+            let mut found: libc::statfs = mem::zeroed();
+            libc::statfs(path.as_ptr(), &mut found) == 0 && STEADY.contains(&found.f_type)
+        };
+        if is_steady { Self::File } else { Self::Memory }
     }
 }
 
@@ -211,23 +225,24 @@ pub mod tests {
     use super::*;
 
     /// In a directory of the test's own, as a file or as anonymous memory.
-    pub fn made(directory: &Path, steady: bool) -> RunFile {
+    pub fn made(directory: &Path, form: Form) -> RunFile {
         fs::create_dir_all(directory).unwrap();
-        RunFile::create_in(directory, steady).unwrap()
+        RunFile::create_in(directory, form).unwrap()
     }
 
     #[test]
     fn it_is_found_by_its_path_and_by_its_entry() {
         let directory = std::env::temp_dir().join(format!("coldpress-run-{}", std::process::id()));
-        for steady in [true, false] {
-            let run = made(&directory, steady);
-            assert_eq!(fs::symlink_metadata(&run.entry).unwrap().is_file(), steady);
+        for form in [Form::File, Form::Memory] {
+            let run = made(&directory, form);
+            let is_file = fs::symlink_metadata(&run.entry).unwrap().is_file();
+            assert_eq!(is_file, form == Form::File);
             assert_eq!(
                 fs::metadata(run.path()).unwrap().len(),
                 FILE_BYTES as u64,
                 "as the program opens it"
             );
-            let seen = statistics_file::open(&run.entry, false).unwrap();
+            let seen = statistics_file::open(&run.entry, Rights::Read).unwrap();
             assert!(seen.metadata().unwrap().len() == FILE_BYTES as u64);
             assert!(run.head().is_current());
             let entry = run.entry.clone();

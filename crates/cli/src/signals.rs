@@ -148,15 +148,24 @@ impl Signals {
     }
 }
 
+/// Where a signal comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    /// Another process has sent it.
+    Process,
+    /// The kernel or the terminal.
+    Kernel,
+}
+
 /// Whether the program is to be sent the signal that the parent received.
-pub fn is_forwarded(signal: libc::c_int, from_process: bool) -> bool {
+pub fn is_forwarded(signal: libc::c_int, sender: Sender) -> bool {
     match signal {
         libc::SIGCHLD
         | libc::SIGPIPE
         | libc::SIGINT
         | libc::SIGQUIT
         | libc::SIGTSTP
-        | libc::SIGWINCH => from_process,
+        | libc::SIGWINCH => sender == Sender::Process,
         _ => true,
     }
 }
@@ -235,8 +244,8 @@ mod tests {
     #[test]
     fn what_the_terminal_sends_reaches_the_program_once() {
         for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGWINCH] {
-            assert!(!is_forwarded(signal, false));
-            assert!(is_forwarded(signal, true));
+            assert!(!is_forwarded(signal, Sender::Kernel));
+            assert!(is_forwarded(signal, Sender::Process));
         }
         for signal in [
             libc::SIGTERM,
@@ -245,8 +254,12 @@ mod tests {
             libc::SIGCONT,
             36,
         ] {
-            assert!(is_forwarded(signal, false) && is_forwarded(signal, true));
+            assert!(is_forwarded(signal, Sender::Kernel));
+            assert!(is_forwarded(signal, Sender::Process));
         }
-        assert!(!is_forwarded(libc::SIGCHLD, false), "our own child's");
+        assert!(
+            !is_forwarded(libc::SIGCHLD, Sender::Kernel),
+            "our own child's"
+        );
     }
 }

@@ -187,39 +187,48 @@ impl fmt::Display for Name {
     }
 }
 
+/// What a run file is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// To look into it.
+    Read,
+    /// To write into it, too: a request, or what is for all processes.
+    ReadWrite,
+}
+
 /// Opens a run file by its entry in the directory: a regular file of the entry's owner, or a link to a
-/// descriptor of the `run` that the name tells. `asks`: a request will be written into it.
-pub fn open(entry: &Path, asks: bool) -> io::Result<File> {
+/// descriptor of the `run` that the name tells.
+pub fn open(entry: &Path, rights: Rights) -> io::Result<File> {
     let metadata = fs::symlink_metadata(entry)?;
     let mut flags = libc::O_NONBLOCK;
-    match metadata.is_symlink() {
-        true => {
-            let target = fs::read_link(entry)?;
-            let descriptors = Name::of(entry).map(|name| format!("/proc/{}/fd", name.pid));
-            if target.parent() != descriptors.as_deref().map(Path::new) {
-                return Err(io::Error::from(io::ErrorKind::InvalidInput));
-            }
+    if metadata.is_symlink() {
+        let target = fs::read_link(entry)?;
+        let descriptors = Name::of(entry).map(|name| format!("/proc/{}/fd", name.pid));
+        if target.parent() != descriptors.as_deref().map(Path::new) {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
         }
-        false => flags |= libc::O_NOFOLLOW,
+    } else {
+        flags |= libc::O_NOFOLLOW;
     }
     let mut options = OpenOptions::new();
     let file = options
         .read(true)
-        .write(asks)
+        .write(rights == Rights::ReadWrite)
         .custom_flags(flags)
         .open(entry)?;
     let opened = file.metadata()?;
-    match opened.is_file() && opened.uid() == metadata.uid() {
-        true => Ok(file),
-        false => Err(io::Error::from(io::ErrorKind::InvalidInput)),
+    if opened.is_file() && opened.uid() == metadata.uid() {
+        Ok(file)
+    } else {
+        Err(io::Error::from(io::ErrorKind::InvalidInput))
     }
 }
 
 /// Maps all but the slots of a run file; the caller unmaps [`SLOTS_AT`] bytes.
-pub fn map_head(file: &File, writes: bool) -> io::Result<*const Head> {
-    let protection = match writes {
-        true => libc::PROT_READ | libc::PROT_WRITE,
-        false => libc::PROT_READ,
+pub fn map_head(file: &File, rights: Rights) -> io::Result<*const Head> {
+    let protection = match rights {
+        Rights::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+        Rights::Read => libc::PROT_READ,
     };
     if file.metadata()?.len() < FILE_BYTES as u64 {
         return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
@@ -251,9 +260,10 @@ fn read_head(file: &File) -> Result<Box<Head>, Unusable> {
     };
     file.read_exact_at(bytes, 0)
         .map_err(|_| Unusable::Incomplete)?;
-    match head.is_current() {
-        true => Ok(head),
-        false => Err(Unusable::Incomplete),
+    if head.is_current() {
+        Ok(head)
+    } else {
+        Err(Unusable::Incomplete)
     }
 }
 
@@ -283,7 +293,7 @@ pub struct Run {
 
 /// Whether a pager has the run file mapped: a process that has no slot may yet claim one.
 pub fn is_mapped(path: &Path) -> bool {
-    let Ok(file) = open(path, false) else {
+    let Ok(file) = open(path, Rights::Read) else {
         return false;
     };
     // SAFETY: zeros are a valid lock, of the whole file.
@@ -320,7 +330,7 @@ fn look_into(path: &Path, is_unsupervised: bool) -> Run {
         is_unsupervised,
         head: None,
     };
-    let Ok(file) = open(path, false) else {
+    let Ok(file) = open(path, Rights::Read) else {
         return run;
     };
     let Ok(head) = read_head(&file) else {
@@ -401,12 +411,12 @@ pub mod fixtures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run_file::tests::made;
+    use crate::run_file::{Form, tests::made};
 
     #[test]
     fn live_slots_are_found_and_stale_files_removed() {
         let directory = std::env::temp_dir().join(format!("coldpress-scan-{}", std::process::id()));
-        let run = made(&directory, true);
+        let run = made(&directory, Form::File);
         let pid = std::process::id();
         let own = fixtures::own_page();
         fixtures::put(run.path(), 0, pid.into(), &own);
@@ -447,13 +457,13 @@ mod tests {
     #[test]
     fn links_lead_to_descriptors_of_the_run_alone() {
         let directory = std::env::temp_dir().join(format!("coldpress-link-{}", std::process::id()));
-        let run = made(&directory, false);
+        let run = made(&directory, Form::Memory);
         let entry = directory.join(Name::own().to_string());
-        assert!(open(&entry, false).is_ok());
+        assert!(open(&entry, Rights::Read).is_ok());
         fs::remove_file(&entry).unwrap();
         for target in ["/etc/passwd", "/proc/1/fd/3", "/proc/self/fd/3"] {
             std::os::unix::fs::symlink(target, &entry).unwrap();
-            assert!(open(&entry, false).is_err(), "{target}");
+            assert!(open(&entry, Rights::Read).is_err(), "{target}");
             fs::remove_file(&entry).unwrap();
         }
         drop(run);
@@ -463,9 +473,9 @@ mod tests {
     #[test]
     fn damaged_pages_are_told_apart() {
         let directory = std::env::temp_dir().join(format!("coldpress-page-{}", std::process::id()));
-        let run = made(&directory, true);
+        let run = made(&directory, Form::File);
         let pid = std::process::id();
-        let file = open(run.path(), false).unwrap();
+        let file = open(run.path(), Rights::Read).unwrap();
         let read = |bytes: &[u8]| {
             fixtures::put(run.path(), 3, pid.into(), bytes);
             Copy::of(&file, 3).and_then(|copy| copy.statistics(pid).map(|_| ()))

@@ -1,9 +1,9 @@
 //! `coldpress status`: the processes under a pager, as a table, in detail, or as JSON.
 
 use crate::by_mapping;
-use crate::columns::{self, Column};
+use crate::columns::{self, Column, Sizes};
 use crate::detail;
-use crate::grid;
+use crate::grid::{self, Headings};
 use crate::help;
 use crate::managed;
 use crate::messages;
@@ -142,7 +142,7 @@ fn one(file: &Live, arguments: &StatusArguments) -> Result<(), Refusal> {
     let seen = statistics(file).map_err(unusable)?;
     let columns = arguments.columns();
     if columns.is_some() || arguments.raw || arguments.noheadings {
-        return print_table(&[seen], columns, arguments, true);
+        return print_table(&[seen], columns, arguments, Shape::One);
     }
     let mappings = by_mapping::ask(file);
     let program = process::name(pid);
@@ -159,7 +159,7 @@ fn one(file: &Live, arguments: &StatusArguments) -> Result<(), Refusal> {
             figures,
             mappings,
             detail::Style {
-                plain_bytes: arguments.bytes,
+                sizes: sizes(arguments),
                 depth: arguments.depth(),
                 width: help::table_width(),
             },
@@ -190,7 +190,7 @@ fn all(live: &[Live], arguments: &StatusArguments) -> Result<(), Refusal> {
         say!("{}", nothing_to_show());
         Ok(())
     } else {
-        print_table(&seen, columns, arguments, false)
+        print_table(&seen, columns, arguments, Shape::List)
     }
 }
 
@@ -209,22 +209,44 @@ pub fn table_of(live: &[Live]) -> String {
         .collect();
     let columns = columns::default();
     let headings: Vec<(&str, bool)> = columns.iter().map(|c| (c.name, c.is_text())).collect();
-    let row = |s: &&Statistics| columns.iter().map(|c| (c.value)(s).text(false)).collect();
-    grid::aligned(&headings, true, seen.iter().map(row).collect())
+    let row = |s: &&Statistics| {
+        columns
+            .iter()
+            .map(|c| (c.value)(s).text(Sizes::WithUnit))
+            .collect()
+    };
+    grid::aligned(&headings, Headings::Shown, seen.iter().map(row).collect())
+}
+
+/// What JSON of processes is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// The object of the one that was named.
+    One,
+    /// A list of objects.
+    List,
+}
+
+fn sizes(arguments: &StatusArguments) -> Sizes {
+    if arguments.bytes {
+        Sizes::Bytes
+    } else {
+        Sizes::WithUnit
+    }
 }
 
 fn print_table(
     seen: &[&Statistics],
     columns: Option<Vec<&'static Column>>,
     arguments: &StatusArguments,
-    single: bool,
+    shape: Shape,
 ) -> Result<(), Refusal> {
     let columns = columns.unwrap_or_else(columns::default);
     if arguments.json {
         let objects: Vec<Value> = seen.iter().map(|s| object(s, &columns)).collect();
-        match single {
-            true => print(&format!("{:#}\n", objects[0])),
-            false => print(&format!("{:#}\n", json!(objects))),
+        match shape {
+            Shape::One => print(&format!("{:#}\n", objects[0])),
+            Shape::List => print(&format!("{:#}\n", json!(objects))),
         }
     } else {
         print(&table(seen, &columns, arguments))?;
@@ -251,16 +273,23 @@ fn object(s: &Statistics, columns: &[&'static Column]) -> Value {
 fn table(seen: &[&Statistics], columns: &[&'static Column], arguments: &StatusArguments) -> String {
     let cell = |s: &Statistics, column: &Column| {
         let value = (column.value)(s);
-        match arguments.raw {
-            true => value.raw_text(arguments.bytes),
-            false => value.text(arguments.bytes),
+        if arguments.raw {
+            value.raw_text(sizes(arguments))
+        } else {
+            value.text(sizes(arguments))
         }
     };
     let row = |s: &&Statistics| columns.iter().map(|column| cell(s, column)).collect();
     let rows: Vec<Vec<String>> = seen.iter().map(row).collect();
     let headings: Vec<(&str, bool)> = columns.iter().map(|c| (c.name, c.is_text())).collect();
-    match arguments.raw {
-        true => grid::raw(&headings, !arguments.noheadings, rows),
-        false => grid::aligned(&headings, !arguments.noheadings, rows),
+    let shown = if arguments.noheadings {
+        Headings::Hidden
+    } else {
+        Headings::Shown
+    };
+    if arguments.raw {
+        grid::raw(&headings, shown, rows)
+    } else {
+        grid::aligned(&headings, shown, rows)
     }
 }

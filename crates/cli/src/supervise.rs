@@ -2,7 +2,7 @@
 //! processes of the run looked after, and waits for its end.
 
 use crate::process;
-use crate::signals::{self, Arrival, Signals};
+use crate::signals::{self, Arrival, Sender, Signals};
 use crate::spawn::Child;
 use std::mem;
 use std::ptr;
@@ -55,8 +55,11 @@ pub fn supervise<W: Watched>(
         let next = watched.look();
         if let Some(arrival) = signals.wait(Some(next)) {
             // The child is not reaped before the end, so its id is still its own.
-            let from_process = arrival.sender.is_some();
-            if signals::is_forwarded(arrival.signal, from_process)
+            let sender = match arrival.sender {
+                Some(_) => Sender::Process,
+                None => Sender::Kernel,
+            };
+            if signals::is_forwarded(arrival.signal, sender)
                 && !has_come_to_all(child.pid, &arrival)
             {
                 arrival.send(child.pid.cast_signed());

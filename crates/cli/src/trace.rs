@@ -65,64 +65,70 @@ pub fn trace(arguments: &TraceArguments) -> Result<u8, Refusal> {
     Ok(0)
 }
 
-/// A column: its heading, whether it is there without `--all`, and what stands in it for some records.
+/// When a column is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    Always,
+    /// With `--all`.
+    WithAll,
+}
+
+/// A column: its heading, when it is shown, and what stands in it for some records.
 struct Column {
     name: &'static str,
-    by_default: bool,
+    shown: Shown,
     cell: fn(&[Record]) -> String,
 }
 
-const fn column(name: &'static str, by_default: bool, cell: fn(&[Record]) -> String) -> Column {
-    Column {
-        name,
-        by_default,
-        cell,
-    }
+const fn column(name: &'static str, shown: Shown, cell: fn(&[Record]) -> String) -> Column {
+    Column { name, shown, cell }
 }
 
 const COLUMNS: [Column; 14] = [
-    column("SECONDS", true, |slice| {
+    column("SECONDS", Shown::Always, |slice| {
         format!("{:.2}", last(slice).seconds())
     }),
-    column("TOTAL", true, |slice| {
+    column("TOTAL", Shown::Always, |slice| {
         format_short(last(slice).get("total_bytes"))
     }),
-    column("PEAK", false, |slice| {
+    column("PEAK", Shown::WithAll, |slice| {
         let peak = slice.iter().map(|record| record.get("peak_bytes")).max();
         format_short(peak.unwrap_or(0))
     }),
-    column("CONTENT", true, |slice| {
+    column("CONTENT", Shown::Always, |slice| {
         format_short(last(slice).get("content_bytes"))
     }),
-    column("COLD-AGE", true, |slice| {
+    column("COLD-AGE", Shown::Always, |slice| {
         match last(slice).get("cold_after_ms") {
             0 => "none".to_owned(),
             age_ms => format_nanoseconds(age_ms.saturating_mul(1_000_000)),
         }
     }),
-    column("EVICTED", true, |slice| {
+    column("EVICTED", Shown::Always, |slice| {
         short_count(TRIGGERS.iter().map(|name| sum(slice, name)).sum())
     }),
-    column("EAGER", false, |slice| short_count(sum(slice, TRIGGERS[0]))),
-    column("PRESSURE", false, |slice| {
+    column("EAGER", Shown::WithAll, |slice| {
+        short_count(sum(slice, TRIGGERS[0]))
+    }),
+    column("PRESSURE", Shown::WithAll, |slice| {
         short_count(sum(slice, TRIGGERS[1]))
     }),
-    column("CRITICAL", false, |slice| {
+    column("CRITICAL", Shown::WithAll, |slice| {
         short_count(sum(slice, TRIGGERS[2]))
     }),
-    column("FAILED", false, |slice| {
+    column("FAILED", Shown::WithAll, |slice| {
         short_count(sum(slice, "failed_compressions"))
     }),
-    column("SPARED", false, |slice| {
+    column("SPARED", Shown::WithAll, |slice| {
         short_count(sum(slice, "second_chances"))
     }),
-    column("BACK", true, |slice| {
+    column("BACK", Shown::Always, |slice| {
         short_count(slice.iter().map(Record::refaults).sum())
     }),
-    column("AHEAD", false, |slice| {
+    column("AHEAD", Shown::WithAll, |slice| {
         short_count(sum(slice, "read_ahead"))
     }),
-    column("RULE", true, shares),
+    column("RULE", Shown::Always, shares),
 ];
 
 /// What is counted for each trigger.
@@ -155,7 +161,11 @@ fn table(trace: &Trace, is_all: bool, width: Option<usize>) -> String {
     if trace.records.is_empty() {
         return all + "nothing was recorded yet\n";
     }
-    let shown = || COLUMNS.iter().filter(|column| is_all || column.by_default);
+    let shown = || {
+        COLUMNS
+            .iter()
+            .filter(|column| is_all || column.shown == Shown::Always)
+    };
     let heading = |column: &Column| -> Heading<'static> {
         match column.name {
             "RULE" if is_all => left(column.name),

@@ -1,7 +1,7 @@
 //! The figures of a disk: as JSON, as a line of a table, and one below the other.
 
 use super::content::Content;
-use crate::grid::{self, left, right};
+use crate::grid::{self, Headings, left, right};
 use crate::help;
 use crate::size::{format_count, format_short};
 use crate::streams::visible;
@@ -221,7 +221,7 @@ pub fn lines(disk: &Value, width: Option<usize>) -> String {
         value => vec![(name.clone(), value)],
     });
     rows.extend(flat.map(|(name, value)| vec![name, shown(value)]));
-    let text = grid::aligned(&[("", true), ("", true)], false, rows);
+    let text = grid::aligned(&[("", true), ("", true)], Headings::Hidden, rows);
     width.map_or(text.clone(), |width| help::wrapped(&text, width))
 }
 

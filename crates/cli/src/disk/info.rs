@@ -3,7 +3,7 @@
 //! Both come from one query with one layout (`crates/engine/include/coldpress_info.h`), so they cannot tell different
 //! things.
 
-use crate::grid;
+use crate::grid::{self, Headings};
 use crate::size::format_count;
 use coldpress_disk::{Disk, ProcessTimes};
 use coldpress_engine::metrics::KmemStatsCompression;
@@ -116,7 +116,7 @@ pub fn lines(told: &Value) -> String {
             rows.push(vec![field.name.to_owned(), value]);
         }
     }
-    grid::aligned(&[("", true), ("", false)], false, rows)
+    grid::aligned(&[("", true), ("", false)], Headings::Hidden, rows)
 }
 
 fn count(value: &Value) -> String {

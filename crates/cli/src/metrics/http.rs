@@ -76,9 +76,9 @@ pub fn answer(bytes: &[u8], hosts: Hosts, metrics: impl FnOnce(Format) -> String
         return Answer::Now(refuse("421 Misdirected Request", ""));
     }
     let (method, target) = (request.method.unwrap_or(""), request.path.unwrap_or(""));
-    let with_body = match method {
-        "GET" => true,
-        "HEAD" => false,
+    let sent = match method {
+        "GET" => Body::Sent,
+        "HEAD" => Body::LeftOut,
         _ => return Answer::Now(refuse("405 Method Not Allowed", "Allow: GET, HEAD\r\n")),
     };
     let accept = accepted(request.headers);
@@ -87,14 +87,22 @@ pub fn answer(bytes: &[u8], hosts: Hosts, metrics: impl FnOnce(Format) -> String
             let format = negotiation::format(&accept);
             let kind = format.content_type();
             let vary = "Vary: Accept\r\n";
-            response("200 OK", kind, vary, &metrics(format), with_body)
+            response("200 OK", kind, vary, &metrics(format), sent)
         }
-        "/" => response("200 OK", "text/html; charset=utf-8", "", PAGE, with_body),
+        "/" => response("200 OK", "text/html; charset=utf-8", "", PAGE, sent),
         _ => {
             let text = "404 Not Found: the figures are at /metrics\n";
-            response("404 Not Found", TEXT, "", text, with_body)
+            response("404 Not Found", TEXT, "", text, sent)
         }
     })
+}
+
+/// Whether an answer has a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Body {
+    Sent,
+    /// Only its length is told.
+    LeftOut,
 }
 
 /// The refusal for a client that does not get on with its request.
@@ -105,17 +113,17 @@ pub fn too_slow() -> Vec<u8> {
 const TEXT: &str = "text/plain; charset=utf-8";
 
 fn refuse(status: &str, more: &str) -> Vec<u8> {
-    response(status, TEXT, more, &format!("{status}\n"), true)
+    response(status, TEXT, more, &format!("{status}\n"), Body::Sent)
 }
 
-fn response(status: &str, kind: &str, more: &str, body: &str, with_body: bool) -> Vec<u8> {
+fn response(status: &str, kind: &str, more: &str, body: &str, sent: Body) -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
          X-Content-Type-Options: nosniff\r\n{more}Connection: close\r\n\r\n",
         body.len()
     );
     let mut bytes = head.into_bytes();
-    if with_body {
+    if sent == Body::Sent {
         bytes.extend_from_slice(body.as_bytes());
     }
     bytes
