@@ -85,6 +85,13 @@ fn reverts() -> Result<Vec<Revert>> {
     Ok(reverts)
 }
 
+/// Which way a patch is applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Forth,
+    Back,
+}
+
 /// A copy of the working tree, in which patches are applied.
 struct Copy {
     tree: PathBuf,
@@ -127,10 +134,10 @@ impl Copy {
         Ok(copy)
     }
 
-    fn apply(&self, patch: &Path, back: bool) -> Result<()> {
+    fn apply(&self, patch: &Path, direction: Direction) -> Result<()> {
         let mut git = Command::new("git");
         git.args(["apply", "--whitespace=nowarn"])
-            .args(back.then_some("--reverse"))
+            .args((direction == Direction::Back).then_some("--reverse"))
             .arg(patch)
             .current_dir(&self.tree)
             // It is no repository, and lies in one.
@@ -255,11 +262,11 @@ pub fn run(options: &Options) -> Result<u8> {
     let mut missed = 0;
     for revert in &reverts {
         eprintln!("{}: {}", revert.name, revert.wrong);
-        copy.apply(&revert.path, false)?;
+        copy.apply(&revert.path, Direction::Forth)?;
         let found = copy
             .build()
             .and_then(|program| simulate(&program, options.seed, STEPS));
-        copy.apply(&revert.path, true)?;
+        copy.apply(&revert.path, Direction::Back)?;
         let found = found?;
         missed += usize::from(found.is_none());
         println!(

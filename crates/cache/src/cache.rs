@@ -9,7 +9,7 @@ use crate::order::DEFAULT_COST;
 use crate::pressure::Pressure;
 use crate::region::{Region, Table};
 use crate::room::{Chunk, ChunkState, Room};
-use crate::slot::{Slot, State};
+use crate::slot::{Ending, Slot, State};
 use crate::small_index::SmallIndex;
 use crate::tier::Tier;
 use crate::{PAGE_BYTES, racy};
@@ -220,7 +220,7 @@ impl Cache {
             racy::copy(bytes.as_ptr(), page, bytes.len());
             racy::copy(ZEROS.as_ptr(), page.add(bytes.len()), rest);
         }
-        self.finish(writing.slot, true);
+        self.finish(writing.slot, Ending::Readable);
         Ok(())
     }
 
@@ -307,7 +307,7 @@ impl Cache {
         drop(room);
         // SAFETY: the page is locked for us; readers bear with it (C4).
         unsafe { racy::copy(page.as_ptr(), self.region.page(slot), PAGE_BYTES) };
-        self.finish(slot, true);
+        self.finish(slot, Ending::Readable);
         true
     }
 

@@ -26,6 +26,15 @@ impl Survey {
     }
 }
 
+/// What becomes of the pages of entries that are evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Freed {
+    /// The cache keeps them for other entries.
+    Kept,
+    /// The kernel has them back.
+    GivenBack,
+}
+
 impl Cache {
     /// Frees pages while there is none. False if all are locked for write.
     pub(crate) fn make_room(&self, room: &mut Room) -> bool {
@@ -75,16 +84,16 @@ impl Cache {
         let Some((_, number)) = coldest else {
             return false;
         };
-        self.evict_from(room, number, false) > 0
+        self.evict_from(room, number, Freed::Kept) > 0
     }
 
     /// Begins to evict from a chunk that has entries. Returns the pages freed, which is not 0.
-    fn evict_from(&self, room: &mut Room, number: usize, give_back: bool) -> u32 {
-        self.begin_eviction(room, number, give_back);
+    fn evict_from(&self, room: &mut Room, number: usize, freed: Freed) -> u32 {
+        self.begin_eviction(room, number, freed);
         let chosen = room.draining.clone();
-        let freed = self.drain(room);
-        if freed > 0 {
-            return freed;
+        let pages = self.drain(room);
+        if pages > 0 {
+            return pages;
         }
         // Readers have warmed since all that was cold: something has to go.
         room.draining = chosen.map(|chosen| Draining {
@@ -142,9 +151,9 @@ impl Cache {
         freed
     }
 
-    /// Chooses what goes of a chunk: the colder half, or more where that ends among equals. The pages
-    /// go back to the kernel as well if `give_back`, or if the backing is of that kind.
-    fn begin_eviction(&self, room: &mut Room, number: usize, give_back: bool) {
+    /// Chooses what goes of a chunk: the colder half, or more where that ends among equals. Pages of
+    /// [`Backing::DontNeed`] are given back in any case.
+    fn begin_eviction(&self, room: &mut Room, number: usize, freed: Freed) {
         let slots = room.chunks[number].slots();
         let mut by_heat = [0u32; HOTTEST as usize + 1];
         for slot in slots.clone().filter(|&slot| self.state(slot).is_used()) {
@@ -160,7 +169,8 @@ impl Cache {
             chunk: number,
             slots,
             bound: bound.unwrap_or(0) as u8,
-            give_back: give_back || room.chunks[number].backing == Backing::DontNeed,
+            give_back: freed == Freed::GivenBack
+                || room.chunks[number].backing == Backing::DontNeed,
         });
     }
 
@@ -268,7 +278,7 @@ impl Cache {
             }
         }
         let Some((_, number)) = coldest else { return 0 };
-        self.evict_from(room, number, true)
+        self.evict_from(room, number, Freed::GivenBack)
     }
 
     /// Evicts the coldest entries until `bytes` bytes of them are gone, and gives their memory back

@@ -19,7 +19,7 @@ use crate::cache::{Cache, ZEROS};
 use crate::error::Error;
 use crate::options::{Backing, Options};
 use crate::pressure::MACHINE;
-use crate::slot::{Slot, State};
+use crate::slot::{Ending, Slot, State};
 use crate::tend::Tender;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
@@ -394,7 +394,12 @@ pub unsafe extern "C" fn coldpress_cache_write_unlock(cache: *const coldpress_ca
     let Some(slot) = slot else {
         misuse("write_unlock", "this thread has no page locked for write");
     };
-    cache.cache.finish(slot, !drop);
+    let ending = if drop {
+        Ending::Forgotten
+    } else {
+        Ending::Readable
+    };
+    cache.cache.finish(slot, ending);
 }
 
 /// Takes the page of `key` as the kernel does when memory is short. For tests.

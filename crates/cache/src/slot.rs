@@ -3,6 +3,15 @@
 use crate::region::Zeroed;
 use std::sync::atomic::AtomicU64;
 
+/// How a write ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The entry can be read.
+    Readable,
+    /// It is forgotten.
+    Forgotten,
+}
+
 /// The record of a page.
 pub(crate) struct Slot {
     /// The key while the page is used; the next free page, and one, while it is free; what

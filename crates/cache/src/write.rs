@@ -3,7 +3,7 @@
 use crate::cache::{Cache, ZEROS, check_range};
 use crate::error::Error;
 use crate::order::DEFAULT_COST;
-use crate::slot::State;
+use crate::slot::{Ending, State};
 use crate::{PAGE_BYTES, racy};
 use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -68,11 +68,11 @@ impl Cache {
         chunk.written.fetch_add(1, Relaxed);
     }
 
-    /// Ends a write: the entry can be read, or it is forgotten.
-    pub(crate) fn finish(&self, slot: u32, keep: bool) {
+    /// Ends a write.
+    pub(crate) fn finish(&self, slot: u32, ending: Ending) {
         let chunk_number = self.chunk_of(slot);
         let chunk = &self.chunk_states[chunk_number];
-        if keep && !self.stub {
+        if ending == Ending::Readable && !self.stub {
             // SAFETY: a page of our region, locked for us.
             let marker = unsafe { racy::marker(self.region.page(slot)) };
             let last_byte = marker.load(Relaxed);
@@ -158,13 +158,13 @@ impl<'cache> WriteLock<'cache> {
 
     /// Makes the entry readable.
     pub fn commit(self) {
-        self.cache.finish(self.slot, true);
+        self.cache.finish(self.slot, Ending::Readable);
         std::mem::forget(self);
     }
 }
 
 impl Drop for WriteLock<'_> {
     fn drop(&mut self) {
-        self.cache.finish(self.slot, false);
+        self.cache.finish(self.slot, Ending::Forgotten);
     }
 }

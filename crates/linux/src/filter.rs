@@ -233,8 +233,8 @@ pub enum Verdict {
     Forbids(u32),
 }
 
-/// What `filter` does to the pager: to its threads, running or still to be started, if it is for all; in children and in
-/// wrappers otherwise.
+/// What `filter` does to the pager: to its threads, running or still to be started, if it is for all; in children and
+/// in wrappers otherwise.
 pub fn judge(filter: &[Instruction], scope: Scope, state: State) -> Verdict {
     let all_threads = scope == Scope::AllThreads;
     let action = |call: &Call| run(filter, call) & ACTION;

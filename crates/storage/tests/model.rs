@@ -1,6 +1,6 @@
 //! Every storage against a plain model that moves real bytes and verifies them.
 
-use crate::common::model::Model;
+use crate::common::model::{Model, Returned};
 use crate::common::with_host;
 use coldpress_storage::{
     CompressedStorage, FRAME_BYTES, FrameIndex, Press, Reference, SizeClass, ThreeSlot, TwoSlot,
@@ -90,16 +90,16 @@ fn behaves_as_a_list_of_objects<S: CompressedStorage>(storage: S, steps: Vec<Ste
             }
         }
         if i % 16 == 0 {
-            model.check(&host, &*storage, chain > 1);
+            model.check(&host, &*storage, Returned::by(chain));
         }
     }
-    model.check(&host, &*storage, chain > 1);
+    model.check(&host, &*storage, Returned::by(chain));
     model.compact_pass(&host, &mut *storage, usize::MAX, usize::MAX);
-    model.check(&host, &*storage, chain > 1);
+    model.check(&host, &*storage, Returned::by(chain));
     while let Some(last) = model.objects.len().checked_sub(1) {
         model.free(&host, &mut *storage, last);
     }
-    model.check(&host, &*storage, chain > 1);
+    model.check(&host, &*storage, Returned::by(chain));
     assert_eq!(host.lent(), 0, "S3");
 }
 
@@ -114,12 +114,12 @@ fn recovers_when_frames_come_back<S: CompressedStorage>(storage: S, chain: usize
             }
         }
         assert!(host.lent() + chain > FRAMES);
-        model.check(&host, &*storage, chain > 1);
+        model.check(&host, &*storage, Returned::by(chain));
         while model.objects.len() > round {
             let index = (round * 7919) % model.objects.len();
             model.free(&host, &mut *storage, index);
         }
-        model.check(&host, &*storage, chain > 1);
+        model.check(&host, &*storage, Returned::by(chain));
     }
 }
 

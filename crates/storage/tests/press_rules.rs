@@ -1,6 +1,6 @@
 //! One test for each rule of our own storage: placement, freeing, compaction, S3, refusals.
 
-use crate::common::model::Model;
+use crate::common::model::{Model, Returned};
 use crate::common::{Chunks, Host, with_host};
 use coldpress_storage::{CompressedStorage, FRAME_BYTES, Press, Reference, Usage, parts};
 
@@ -192,7 +192,7 @@ fn a_pass_mends_that_split_objects_keep_two_frames_each() {
     assert!(objects > 3 && host.lent() > objects);
     assert!(host.lent() <= 2 * objects, "never more than pieces");
     model.compact_pass(&host, &mut *storage, 64 << 10, usize::MAX);
-    model.check(&host, &*storage, false);
+    model.check(&host, &*storage, Returned::OneByOne);
     assert!(host.lent() <= objects, "{} of {objects}", host.lent());
 }
 
@@ -205,7 +205,7 @@ fn one_split_object_is_brought_home() {
     let done = model.compact_pass(&host, &mut *storage, 1 << 20, usize::MAX);
     assert_eq!((done.objects, done.frames, done.frames_taken), (1, 2, 1));
     assert!(!model.objects[0].0.is_split());
-    model.check(&host, &*storage, false);
+    model.check(&host, &*storage, Returned::OneByOne);
 }
 
 /// The density that is promised: at first, after churn, and after one pass.
@@ -238,7 +238,7 @@ fn is_dense_at_first_after_churn_and_after_one_pass() {
         half(&mut model, &mut storage, &mut seed);
         let payload = storage.usage().payload_bytes;
         let done = model.compact_pass(&host, &mut *storage, 64 << 10, usize::MAX);
-        model.check(&host, &*storage, false);
+        model.check(&host, &*storage, Returned::OneByOne);
         let found = [fill, churned, density(&storage)];
         assert!(
             found.iter().zip(at_least).all(|(f, least)| *f >= least),
@@ -280,7 +280,7 @@ fn compaction_survives_churn() {
             moved += done.objects;
         }
         if step % 512 == 0 {
-            model.check(&host, &*storage, false);
+            model.check(&host, &*storage, Returned::OneByOne);
         }
     }
     assert!(passes > 0 && moved > 0 && model.objects.len() == live);
@@ -305,14 +305,14 @@ fn stores_take_back_what_an_unfinished_pass_has_marked() {
     while model.objects.len() < count * 9 / 10 {
         assert!(model.store(&host, &mut *storage, 1000));
     }
-    model.check(&host, &*storage, false);
+    model.check(&host, &*storage, Returned::OneByOne);
     assert!(
         host.lent() <= held + held / 50 + 1,
         "{} of {held}",
         host.lent()
     );
     model.compact_pass(&host, &mut *storage, 4096, usize::MAX);
-    model.check(&host, &*storage, false);
+    model.check(&host, &*storage, Returned::OneByOne);
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn compaction_goes_around_objects_that_may_not_move() {
         }
         let before = host.lent();
         let done = model.compact_pass(&host, &mut *storage, 10_000, refuse_every);
-        model.check(&host, &*storage, false);
+        model.check(&host, &*storage, Returned::OneByOne);
         assert!(
             host.lent() <= before + 1,
             "a pass is in debt by a frame at most"

@@ -1,6 +1,6 @@
 //! One test for each rule of zsmalloc that the storage follows.
 
-use crate::common::model::Model;
+use crate::common::model::{Model, Returned};
 use crate::common::{Chunks, Host, with_host};
 use coldpress_storage::{CompressedStorage, FRAME_BYTES, LINK_BYTES, Reference, SizeClass};
 
@@ -128,7 +128,7 @@ fn compaction_leaves_one_chain_with_room_in_a_class() {
     }
     let before = host.lent();
     let done = model.compact_pass(&host, &mut *storage, 64 << 10, usize::MAX);
-    model.check(&host, &*storage, true);
+    model.check(&host, &*storage, Returned::InChains);
     assert_eq!(host.lent(), 67_usize.div_ceil(5) * 2);
     assert_eq!(before - host.lent(), done.frames);
     let again = model.compact_pass(&host, &mut *storage, 64 << 10, usize::MAX);
@@ -147,10 +147,10 @@ fn compaction_goes_around_an_object_that_may_not_move() {
     }
     let done = model.compact_pass(&host, &mut *storage, 4096, 7);
     assert!(done.frames > 0 && done.objects > 0);
-    model.check(&host, &*storage, true);
+    model.check(&host, &*storage, Returned::InChains);
     let done = model.compact_pass(&host, &mut *storage, 4096, 1);
     assert_eq!((done.frames, done.objects), (0, 0), "all are declined");
-    model.check(&host, &*storage, true);
+    model.check(&host, &*storage, Returned::InChains);
 }
 
 #[test]

@@ -61,17 +61,25 @@ impl Place {
         workspace::root().join("tools/programs/data").join(name)
     }
 
-    /// A directory in the place, which belongs to nobody where that is asked for. It is kept
-    /// between runs.
-    pub fn subdirectory(&self, name: &str, of_nobody: bool) -> Result<PathBuf> {
+    /// A directory in the place. It is kept between runs.
+    pub fn subdirectory(&self, name: &str, owner: Owner) -> Result<PathBuf> {
         let path = self.dir.join(name);
         std::fs::create_dir_all(&path)?;
-        if of_nobody {
+        if owner == Owner::Nobody {
             chown(&path, Some(NOBODY), Some(NOBODY))
                 .with_context(|| format!("cannot give {} to nobody", path.display()))?;
         }
         Ok(path)
     }
+}
+
+/// To whom a directory belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// This user.
+    Us,
+    /// Nobody: some programs refuse to run as root.
+    Nobody,
 }
 
 /// How a run is started.

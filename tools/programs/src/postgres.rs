@@ -4,7 +4,7 @@
 //! it forks has a pager and a budget of its own; what is measured is the process that serves the session,
 //! with temporary tables and `work_mem` large enough for everything to stay in its own memory.
 
-use crate::place::{NOBODY, Place, Start};
+use crate::place::{NOBODY, Owner, Place, Start};
 use crate::run::{self, Begun, Done, Program, Watch};
 use anyhow::{Context, Result, bail};
 use coldpress_harness::child::Running;
@@ -34,7 +34,7 @@ impl Postgres {
     /// Makes a database directory that belongs to nobody.
     pub fn new(place: &Place) -> Result<Postgres> {
         let initdb = program("initdb")?;
-        let dir = place.subdirectory("postgres", true)?;
+        let dir = place.subdirectory("postgres", Owner::Nobody)?;
         let data = dir.join("data");
         let output = Command::new(&initdb)
             .args([

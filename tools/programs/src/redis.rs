@@ -1,6 +1,6 @@
 //! redis 7: filled with JSON values, loaded by its own benchmark client, read back and compared.
 
-use crate::place::{Place, Start};
+use crate::place::{Owner, Place, Start};
 use crate::run::{self, Begun, Done, Figure, Program, Watch};
 use anyhow::{Context, Result, bail};
 use coldpress_demo::resp::{Client, Reply};
@@ -59,7 +59,7 @@ impl Program for Redis {
 
 /// Where a server keeps its files and its socket.
 pub fn directory(place: &Place) -> Result<PathBuf> {
-    place.subdirectory("redis", false)
+    place.subdirectory("redis", Owner::Us)
 }
 
 /// Starts a server there, in the group of the run if it has one.

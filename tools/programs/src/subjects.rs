@@ -1,7 +1,7 @@
 //! The programs, and what each of them works on.
 
 use crate::chaos;
-use crate::place::Place;
+use crate::place::{Owner, Place};
 use crate::postgres::Postgres;
 use crate::redis::Redis;
 use crate::run::{Batch, Program};
@@ -149,7 +149,7 @@ fn pandas(place: &Place) -> Result<Box<dyn Program>> {
 
 fn jvm(place: &Place) -> Result<Box<dyn Program>> {
     // Compiled before, so that the compiler's memory is not in the figures.
-    let classes = place.subdirectory("classes", false)?;
+    let classes = place.subdirectory("classes", Owner::Us)?;
     let status = Command::new("javac")
         .arg("-d")
         .arg(&classes)

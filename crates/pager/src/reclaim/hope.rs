@@ -49,8 +49,8 @@ impl Hope {
         }
     }
 
-    /// Judges a measurement: where memory stands, what the program has, in place or stored (while that grows, waiting is
-    /// what holds it back), and the batch before it, if there was one. Whether there is hope.
+    /// Judges a measurement: where memory stands, what the program has, in place or stored (while that grows, waiting
+    /// is what holds it back), and the batch before it, if there was one. Whether there is hope.
     pub(crate) fn judge(
         &mut self,
         now_ns: u64,

@@ -272,6 +272,14 @@ impl<O: Os> Reclaim<O> {
         self.handlers_started
     }
 
+    fn stands(total: u64, watermarks: &Watermarks) -> hope::Memory {
+        if total > watermarks.wait {
+            hope::Memory::Above
+        } else {
+            hope::Memory::Below
+        }
+    }
+
     /// Tells the handlers whether faults are to wait for the budget (`hope.rs`).
     fn watch_hope(&mut self, memory: hope::Memory, batch: Option<hope::Batch>) {
         let content = self.content_bytes();
@@ -552,18 +560,13 @@ impl<O: Os> Reclaim<O> {
             total = self.measure();
             next = watermarks.trigger(total, config);
             let gained = before.saturating_sub(total);
-            let stands = if total > watermarks.wait {
-                hope::Memory::Above
-            } else {
-                hope::Memory::Below
-            };
             let brought = if batch.kept.max(written_back) >= PROGRESS_PAGES || batch.spared > 0 {
                 hope::Batch::Progress
             } else {
                 hope::Batch::InVain
             };
             let was_one = inactive > 0 || written_back > 0;
-            self.watch_hope(stands, was_one.then_some(brought));
+            self.watch_hope(Self::stands(total, watermarks), was_one.then_some(brought));
             // Pages that were spared are older than they were: they go when their chances are used up.
             let fruitless = written_back < PROGRESS_PAGES
                 && (batch.taken == 0 && batch.spared == 0

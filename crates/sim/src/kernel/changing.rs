@@ -2,7 +2,7 @@
 //! end.
 
 use super::object::Object;
-use super::user::{FAR, LAST, NEAR, OBJECTS, User};
+use super::user::{Beside, FAR, LAST, NEAR, OBJECTS, User};
 use crate::inject::Kind;
 use crate::machine::Table;
 use crate::schedule::{doze, fires, note, random, step};
@@ -33,19 +33,32 @@ const ENDS: [Kind; 4] = [
     Kind::DestroyRestoring,
 ];
 
+/// How pages become zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// They are decommitted.
+    Decommit,
+    /// Zeros are written to them.
+    Zero,
+}
+
 impl User<'_> {
-    pub(super) fn zeros(&mut self, object: &Object, page: u64, drop: bool) {
+    pub(super) fn zeros(&mut self, object: &Object, page: u64, how: How) {
         let pages = self.some_range(object, page);
-        self.note_stages(object, pages.clone(), if drop { DROPS } else { ZEROS });
-        self.make_zeros(object, pages, drop);
+        let stages = match how {
+            How::Decommit => DROPS,
+            How::Zero => ZEROS,
+        };
+        self.note_stages(object, pages.clone(), stages);
+        self.make_zeros(object, pages, how);
     }
 
-    pub(super) fn make_zeros(&mut self, object: &Object, pages: Range<u64>, drop: bool) {
+    pub(super) fn make_zeros(&mut self, object: &Object, pages: Range<u64>, how: How) {
         let world = self.world;
-        if drop && object.store.is_some() {
+        if how == How::Decommit && object.store.is_some() {
             return self.give_back(object, pages);
         }
-        self.begin_change(object, false);
+        self.begin_change(object, Beside::Others);
         let began = world.begins();
         object.begin_zeros(pages.clone(), began, world.oldest());
         let (vmos, machine) = (world.vmos, world.machine);
@@ -55,9 +68,9 @@ impl User<'_> {
             pages.start as u32,
             pages.end as u32,
         );
-        let done = match drop {
-            true => vmos.decommit(machine, object.id, pages.clone()),
-            false => vmos.zero(machine, object.id, pages.clone()),
+        let done = match how {
+            How::Decommit => vmos.decommit(machine, object.id, pages.clone()),
+            How::Zero => vmos.zero(machine, object.id, pages.clone()),
         };
         object.end_zeros(pages.clone(), began, world.now(), done.is_ok());
         self.end_change(object);
@@ -99,7 +112,7 @@ impl User<'_> {
             return;
         }
         self.note_stages(object, pages..NEAR, RESIZES);
-        self.begin_change(object, false);
+        self.begin_change(object, Beside::Others);
         let began = world.begins();
         object.size.begin(pages, began, world.oldest());
         object.begin_zeros(pages..u64::MAX, began, world.oldest());

@@ -2,7 +2,7 @@
 
 use super::World;
 use super::object::Object;
-use super::user::User;
+use super::user::{Beside, User};
 use crate::inject::Kind;
 use crate::machine::Table;
 use crate::schedule::{doze, note, random, step};
@@ -74,7 +74,7 @@ impl User<'_> {
             Table::Leaves,
             Table::Records,
         ]);
-        self.begin_change(from, false);
+        self.begin_change(from, Beside::Others);
         let began = world.begins();
         from.begin_zeros(pages.clone(), began, world.oldest());
         step(What::Change, from.number, page as u32, 0xF3);
@@ -97,7 +97,7 @@ impl User<'_> {
         doze(100);
         let replaces = random().below(4) != 0;
         let range = first..first + list.pages();
-        self.begin_change(&to, false);
+        self.begin_change(&to, Beside::Others);
         let began = world.begins();
         for (page, contents) in range.clone().zip(contents) {
             to.page(page).begin_one_of(contents, began, world.oldest());

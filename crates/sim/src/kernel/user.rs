@@ -1,5 +1,6 @@
 //! Threads that use VMOs, by system calls and through mappings, and compare all they read.
 
+use super::changing::How;
 use super::object::{Content, Object, bytes};
 use super::store::Store;
 use super::{USERS, World};
@@ -40,6 +41,15 @@ type Mapping = Option<(Rc<Object>, u64)>;
 
 const MAPPINGS: usize = 6;
 const _: () = assert!(USERS * MAPPINGS <= super::mappings::ADDRESSES);
+
+/// What else may change an object while a change is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beside {
+    /// Whatever else does.
+    Others,
+    /// Nothing.
+    None,
+}
 
 pub(super) struct User<'a> {
     pub(super) world: &'a World,
@@ -134,8 +144,8 @@ impl User<'_> {
             90..=145 => self.touch(&object, page),
             146..=152 => self.commit(&object, page),
             153..=159 => self.prefetch(&object, page),
-            160..=165 => self.zeros(&object, page, false),
-            166..=171 => self.zeros(&object, page, true),
+            160..=165 => self.zeros(&object, page, How::Zero),
+            166..=171 => self.zeros(&object, page, How::Decommit),
             172..=175 => self.resize(&object),
             176..=181 => self.snapshot(&object),
             182..=184 => self.destroy(&object),
@@ -297,15 +307,20 @@ impl User<'_> {
                 doze(200);
             }
             VmoError::Poisoned => {
-                let drop = object.store.is_none() && random().one_in(2);
-                self.make_zeros(object, page..page + 1, drop);
+                let how = if object.store.is_none() && random().one_in(2) {
+                    How::Decommit
+                } else {
+                    How::Zero
+                };
+                self.make_zeros(object, page..page + 1, how);
             }
             _ => {}
         }
     }
 
-    /// A change of content begins, once no other needs to be alone.
-    pub(super) fn begin_change(&self, object: &Object, alone: bool) -> bool {
+    /// A change of content begins, once no other needs to be alone. `false`: it cannot be alone.
+    pub(super) fn begin_change(&self, object: &Object, beside: Beside) -> bool {
+        let alone = beside == Beside::None;
         if alone && (object.changes.get() > 0 || object.exclusive.get()) {
             return false;
         }
@@ -331,9 +346,9 @@ impl User<'_> {
     fn write(&mut self, object: &Object, page: u64) {
         let world = self.world;
         self.note_stages(object, page..page + 1, TOUCHES);
-        let few = random().one_in(3) && self.begin_change(object, true);
+        let few = random().one_in(3) && self.begin_change(object, Beside::None);
         if !few {
-            self.begin_change(object, false);
+            self.begin_change(object, Beside::Others);
         }
         let began = world.begins();
         let possible = object.page(page).possible(began, began);
@@ -394,7 +409,7 @@ impl User<'_> {
             Access::Read
         };
         if access == Access::Write {
-            self.begin_change(&object, false);
+            self.begin_change(&object, Beside::Others);
         }
         let began = world.begins();
         let mut refused = None;

@@ -4,7 +4,7 @@
 use super::World;
 use super::file::{BLOCK_BYTES, overlap};
 use super::os::SimOs;
-use super::readers::Kept;
+use super::readers::{Kept, Moment};
 use crate::damage::record_of;
 use crate::inject::Kind;
 use crate::schedule::{note, random, simulation};
@@ -117,7 +117,7 @@ impl World {
 
     /// Everything is stopped: there are as many records as pages that have one.
     pub(super) fn check_file_at_the_end(&self) {
-        self.kernel.file.children_go_on(true);
+        self.kernel.file.children_go_on(Moment::AtTheEnd);
         let counters = self.pager.engine.counters();
         for (kind, count) in [
             (Kind::PagesWrittenBack, &counters.write_backs),

@@ -12,6 +12,7 @@ use crate::inject::Kind;
 use crate::model::Expected;
 use crate::schedule::{doze, fires, note, step};
 use crate::trace::What;
+use coldpress_pager::space::exclusions::OldPlace;
 use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
 use std::rc::Rc;
 
@@ -235,7 +236,7 @@ pub fn map_what_is_free(kernel: &Kernel, range: AddressRange, regions: &[Address
 /// The caller has claimed both places. Where the old one is free it may be mapped again at once, and used. Nobody unmaps it
 /// before the call returns: the kernel might tell of that first, and not of the move, and the pager would forget what has
 /// moved (docs/limits.md).
-pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, keeps_old: bool) -> bool {
+pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, place: OldPlace) -> bool {
     trace(Call::RemapFrom, from);
     trace(Call::RemapTo, to);
     let lock = kernel.write_lock();
@@ -262,7 +263,7 @@ pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, keeps_old: b
         kernel.space.put(new, state);
         let taken_over = expected.expect("a page of the program");
         kernel.expected.borrow_mut().insert(new, taken_over);
-        if keeps_old {
+        if place == OldPlace::Kept {
             kernel.space.put(old, left);
             let zeros = Rc::new(Expected::default());
             kernel.expected.borrow_mut().insert(old, zeros);
@@ -273,7 +274,7 @@ pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, keeps_old: b
     }
     if registered {
         kernel.announce();
-        if !keeps_old {
+        if place == OldPlace::Unmapped {
             kernel.announce();
         }
     }
@@ -287,7 +288,7 @@ pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, keeps_old: b
             to: to.start,
             len: from.len(),
         });
-        if !keeps_old {
+        if place == OldPlace::Unmapped {
             kernel.tell(Message::Unmap(from));
         }
     }

@@ -5,7 +5,7 @@
 
 use super::kernel::{is_pagers, kernel};
 use super::os::{SimOs, act};
-use super::readers::Readers;
+use super::readers::{Moment, Readers};
 use crate::inject::Kind;
 use crate::schedule::{MAX_THREADS, doze, fires, note, random, simulation};
 use crate::trace::What;
@@ -205,7 +205,7 @@ impl File {
     fn children_hurry(&self) {
         for _ in 0..random().below(4) {
             self.readers.hurry();
-            self.children_go_on(false);
+            self.children_go_on(Moment::Meanwhile);
         }
     }
 
@@ -239,7 +239,7 @@ impl File {
     }
 
     /// Children go on; at the end each of them looks.
-    pub fn children_go_on(&self, is_end: bool) {
-        self.readers.go_on(&self.bytes.borrow(), is_end);
+    pub fn children_go_on(&self, moment: Moment) {
+        self.readers.go_on(&self.bytes.borrow(), moment);
     }
 }

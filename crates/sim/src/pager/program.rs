@@ -4,6 +4,7 @@
 use super::child::Child;
 use super::kernel::{Fault, Kernel, READERS, kernel, key_of, place};
 use super::os::SimOs;
+use super::readers::Moment;
 use super::space::{Content, State, pages};
 use super::{World, calls, mix::Deed};
 use crate::content;
@@ -150,7 +151,7 @@ impl World {
         while !simulation().is_stopping() {
             step(What::Idle, 0, 0, 0);
             simulation().begins_anew();
-            self.kernel.file.children_go_on(false);
+            self.kernel.file.children_go_on(Moment::Meanwhile);
             signals_may_come();
             if random().one_in(60) {
                 base = self.any_page();
@@ -265,7 +266,11 @@ impl World {
             false => self.any_page(),
         };
         let to = AddressRange::new(to, range.len());
-        let keeps_old = random().one_in(2);
+        let old = if random().one_in(2) {
+            OldPlace::Kept
+        } else {
+            OldPlace::Unmapped
+        };
         let overlaps = !range.intersect(to).is_empty();
         let mapped = pages(range).all(|page| self.kernel.space.is_mapped(page));
         if overlaps || !mapped || !self.is_in_bounds(to) {
@@ -275,12 +280,8 @@ impl World {
         let (Some(_from), Some(_to)) = (self.kernel.claim(range), self.kernel.claim(to)) else {
             return;
         };
-        let old = match keeps_old {
-            true => OldPlace::Kept,
-            false => OldPlace::Unmapped,
-        };
         self.pager.unsplit(range, || {
-            if calls::remap(&self.kernel, range, to, keeps_old) {
+            if calls::remap(&self.kernel, range, to, old) {
                 self.pager.remapped(range, to, old);
             } else {
                 self.look_why_it_is_split(range);

@@ -42,6 +42,15 @@ struct Reader {
     next: u64,
 }
 
+/// When children go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// While the program runs.
+    Meanwhile,
+    /// When the world ends.
+    AtTheEnd,
+}
+
 /// The children.
 #[derive(Default)]
 pub struct Readers {
@@ -92,12 +101,12 @@ impl Readers {
     }
 
     /// Those whose time has come go on; at the end each of them looks, and ends.
-    pub fn go_on(&self, bytes: &[u8], is_end: bool) {
+    pub fn go_on(&self, bytes: &[u8], moment: Moment) {
         let now = simulation().steps();
         let mut grandchildren = Vec::new();
         let mut all = self.all.borrow_mut();
         all.retain_mut(|reader| {
-            if is_end {
+            if moment == Moment::AtTheEnd {
                 reader.look(bytes);
                 return false;
             }

@@ -15,6 +15,25 @@ pub struct Model {
     next_pattern: u64,
 }
 
+/// How a storage gives frames back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Returned {
+    /// Each as soon as nothing lies in it.
+    OneByOne,
+    /// With all of its chain.
+    InChains,
+}
+
+impl Returned {
+    /// Of a storage whose chains have so many frames.
+    pub fn by(chain: usize) -> Self {
+        match chain {
+            0 | 1 => Self::OneByOne,
+            _ => Self::InChains,
+        }
+    }
+}
+
 fn pattern(seed: u64, position: usize) -> u8 {
     (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u8 ^ (position as u8).wrapping_mul(31)
 }
@@ -138,8 +157,8 @@ impl Model {
         panic!("a pass does not end");
     }
 
-    /// Checks bytes, S1 to S3 and usage. `chains`: frames are returned with their chain.
-    pub fn check(&self, host: &Host, storage: &impl CompressedStorage, chains: bool) {
+    /// Checks bytes, S1 to S3 and usage.
+    pub fn check(&self, host: &Host, storage: &impl CompressedStorage, returned: Returned) {
         storage.check_invariants();
         storage.check_frames(host);
         let mut frames: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
@@ -159,7 +178,7 @@ impl Model {
         }
         let usage = storage.usage();
         let payload: usize = self.objects.iter().map(|(r, _)| r.len()).sum();
-        if !chains {
+        if returned == Returned::OneByOne {
             assert_eq!(frames.len(), host.lent(), "S3");
         }
         assert_eq!(usage.storage_bytes, host.lent() * FRAME_BYTES);

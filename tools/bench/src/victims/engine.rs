@@ -84,14 +84,21 @@ impl Watermarks {
         }
     }
 
-    fn hurry_ns(&self, resident: u32, waits: bool) -> u64 {
+    fn hurry_ns(&self, resident: u32, fault: Fault) -> u64 {
         match resident.saturating_sub(self.budget) {
-            _ if waits => MILLISECOND / 2,
+            _ if fault == Fault::Waits => MILLISECOND / 2,
             0 => 20 * MILLISECOND,
             over if over < self.budget / 64 => 5 * MILLISECOND,
             _ => MILLISECOND / 2,
         }
     }
+}
+
+/// Whether a fault waits for reclaim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Waits,
+    None,
 }
 
 /// The engine, its machine, and who drives them.
@@ -182,7 +189,7 @@ impl Coldpress {
     }
 
     /// What the reclaim thread does by now.
-    fn reclaim(&mut self, waits: bool) {
+    fn reclaim(&mut self, fault: Fault) {
         let (now, resident) = (self.system.now_ns(), self.resident());
         if !self.evicts {
             let watched = u64::from(resident) * 4 > u64::from(self.watermarks.budget) * 3;
@@ -195,7 +202,7 @@ impl Coldpress {
         if !self.evicts || now < self.batch_ns {
             return;
         }
-        let hurry_ns = self.watermarks.hurry_ns(resident, waits);
+        let hurry_ns = self.watermarks.hurry_ns(resident, fault);
         if self.age(hurry_ns, Pace::Pressed) == 0 {
             self.batch_ns = now + hurry_ns.min(2 * MILLISECOND);
             return;
@@ -223,7 +230,7 @@ impl Coldpress {
             }
             let until = self.batch_ns.saturating_sub(self.system.now_ns());
             self.system.machine.advance(until);
-            self.reclaim(true);
+            self.reclaim(Fault::Waits);
         }
         panic!("nothing can be evicted");
     }
@@ -259,7 +266,7 @@ impl Policy for Coldpress {
             self.bring(page, segment, index);
         }
         self.look_at_bits();
-        self.reclaim(false);
+        self.reclaim(Fault::None);
         if self.evicts || self.touches > 0 {
             self.touches += 1;
             self.held += u64::from(self.resident());

@@ -168,6 +168,15 @@ impl Policy for TwoLists {
     }
 }
 
+/// What the page was that room is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ComesFrom {
+    /// One that was touched often, and went.
+    OftenGone,
+    /// Any other.
+    Elsewhere,
+}
+
 /// Adaptive replacement cache.
 pub struct Arc {
     lists: Lists,
@@ -191,9 +200,10 @@ impl Arc {
         }
     }
 
-    fn take_one(&mut self, comes_from_often: bool) {
+    fn take_one(&mut self, comes_from: ComesFrom) {
         let once = self.lists.len(Self::ONCE);
-        let too_many = once > self.target || comes_from_often && once == self.target;
+        let too_many =
+            once > self.target || comes_from == ComesFrom::OftenGone && once == self.target;
         let (from, to) = match once > 0 && too_many {
             true => (Self::ONCE, Self::ONCE_GONE),
             false => (Self::OFTEN, Self::OFTEN_GONE),
@@ -211,7 +221,7 @@ impl Arc {
         if once == self.memory {
             if len(Self::ONCE) < self.memory {
                 self.lists.pop(Self::ONCE_GONE);
-                self.take_one(false);
+                self.take_one(ComesFrom::Elsewhere);
             } else {
                 self.lists.pop(Self::ONCE);
             }
@@ -219,7 +229,7 @@ impl Arc {
             if all == 2 * self.memory {
                 self.lists.pop(Self::OFTEN_GONE);
             }
-            self.take_one(false);
+            self.take_one(ComesFrom::Elsewhere);
         }
     }
 }
@@ -237,12 +247,12 @@ impl Policy for Arc {
             }
             Self::ONCE_GONE => {
                 self.target = (self.target + (often_gone / once_gone).max(1)).min(self.memory);
-                self.take_one(false);
+                self.take_one(ComesFrom::Elsewhere);
                 self.lists.push(Self::OFTEN, page);
             }
             Self::OFTEN_GONE => {
                 self.target = self.target.saturating_sub((once_gone / often_gone).max(1));
-                self.take_one(true);
+                self.take_one(ComesFrom::OftenGone);
                 self.lists.push(Self::OFTEN, page);
             }
             _ => {

@@ -43,12 +43,25 @@ struct Done {
     wrong: Option<String>,
 }
 
+/// What a run does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Run {
+    /// It writes blocks, and reads them.
+    Writes,
+    /// It only reads them.
+    Reads,
+}
+
 impl Done {
     /// Takes a run that must be a good one: no block was other than it must be, and nothing failed. Whether it was.
-    fn take(&mut self, what: &str, told: &Told, writes: bool) -> bool {
+    fn take(&mut self, what: &str, told: &Told, run: Run) -> bool {
         for job in &told.jobs {
             // A run that only reads tells the writes that it has gone through as its own.
-            self.written_bytes += if writes { job.write.bytes } else { 0 };
+            self.written_bytes += if run == Run::Writes {
+                job.write.bytes
+            } else {
+                0
+            };
             self.verified_bytes += job.read.bytes;
         }
         let failed = !told.success || told.jobs.iter().any(|job| job.error != 0);
@@ -156,11 +169,11 @@ fn write_back(
         let seed = seed + done.rounds;
         server.order(&["reset", "--force"])?;
         let written = blocks(client(&server), whole, seed).set("verify_backlog", BACKLOG);
-        if !done.take("while it was written", &written.finish()?, true) {
+        if !done.take("while it was written", &written.finish()?, Run::Writes) {
             return Ok(());
         }
         let again = only_read(blocks(client(&server), whole, seed));
-        if !done.take("read once more", &again.finish()?, false) {
+        if !done.take("read once more", &again.finish()?, Run::Reads) {
             return Ok(());
         }
         done.rounds += 1;
@@ -206,7 +219,7 @@ fn backing(
         let torn = torn.start()?;
         let written = blocks(client(&server), flushed, seed).with(&["end_fsync=1"]);
         let written = written.set("verify_backlog", BACKLOG).finish()?;
-        if !done.take("while it was written", &written, true) {
+        if !done.take("while it was written", &written, Run::Writes) {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(seed * 37 % 200));
@@ -218,12 +231,16 @@ fn backing(
         torn.finish()?;
         let in_file = Fio::new().with(&["ioengine=psync"]).set("filename", &file);
         let in_file = only_read(blocks(in_file, flushed, seed));
-        if !done.take("in the file, after the kill", &in_file.finish()?, false) {
+        if !done.take(
+            "in the file, after the kill",
+            &in_file.finish()?,
+            Run::Reads,
+        ) {
             return Ok(());
         }
         let server = serve()?;
         let by_next = only_read(blocks(client(&server), flushed, seed));
-        if !done.take("read by the next server", &by_next.finish()?, false) {
+        if !done.take("read by the next server", &by_next.finish()?, Run::Reads) {
             return Ok(());
         }
         server.stop(ENDING)?;
@@ -272,9 +289,9 @@ mod tests {
             said: "crc32c: verify failed".into(),
         };
         let mut done = Done::default();
-        assert!(done.take("a", &told(vec![job(0)]), true) && done.verified_bytes == 4096);
-        assert!(!done.take("b", &told(vec![job(84)]), true));
+        assert!(done.take("a", &told(vec![job(0)]), Run::Writes) && done.verified_bytes == 4096);
+        assert!(!done.take("b", &told(vec![job(84)]), Run::Writes));
         assert!(done.wrong.unwrap().contains("verify failed"));
-        assert!(!Done::default().take("c", &told(Vec::new()), true));
+        assert!(!Done::default().take("c", &told(Vec::new()), Run::Writes));
     }
 }
