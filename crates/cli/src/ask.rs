@@ -101,16 +101,18 @@ fn answered(copy: &Copy, pid: u32, number: u64) -> bool {
 
 fn silent(named: &str, pid: u32, patience: Duration, stopped: bool) -> Refusal {
     let seconds = patience.as_secs();
-    let why = match stopped {
-        true => "it is stopped",
-        false => "is the machine overloaded, or the process being traced?",
+    let why = if stopped {
+        "it is stopped"
+    } else {
+        "is the machine overloaded, or the process being traced?"
     };
     let refusal = Refusal::new(format!(
         "{named} did not answer within {seconds} s, and will not do it later: {why}"
     ));
-    match stopped {
-        true => refusal.mend(format!("Let it go on, and ask again: kill -CONT {pid}")),
-        false => refusal,
+    if stopped {
+        refusal.mend(format!("Let it go on, and ask again: kill -CONT {pid}"))
+    } else {
+        refusal
     }
 }
 

@@ -143,10 +143,7 @@ fn get(word: &AtomicU64) -> u64 {
 
 /// What an older pager does not know.
 fn known(s: &Statistics, value: Value) -> Value {
-    match s.answers() {
-        true => value,
-        false => Value::Missing,
-    }
+    if s.answers() { value } else { Value::Missing }
 }
 
 fn quantile(s: &Statistics, quantile: f64) -> Value {

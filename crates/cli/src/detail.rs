@@ -80,9 +80,10 @@ pub fn detail(
 /// What a person wants to know: memory now, and what `run` would say if the program ended here.
 fn at_a_glance(program: &str, s: &Statistics, total: &Line) -> String {
     let (held, content) = (total.held_bytes(), total.content_bytes());
-    let more = match held > content {
-        true => ": the pager takes more than it saves",
-        false => "",
+    let more = if held > content {
+        ": the pager takes more than it saves"
+    } else {
+        ""
     };
     let mut text = format!(
         "{program} ({}): {} now, natively {}{more}\n",

@@ -118,9 +118,10 @@ fn verdict_rows(assessment: &Assessment, refusals: &[Refusal]) -> Rows {
 
 /// The machine and its systems.
 fn machine_rows(host: &Host) -> Rows {
-    let kernel = match host.kernel_is_new_enough() {
-        true => host.kernel.clone(),
-        false => format!("{} (too old: 6.8 is needed)", host.kernel),
+    let kernel = if host.kernel_is_new_enough() {
+        host.kernel.clone()
+    } else {
+        format!("{} (too old: 6.8 is needed)", host.kernel)
     };
     vec![
         ("kernel", kernel),
@@ -169,9 +170,10 @@ fn kernel_rows(assessment: &Assessment) -> Rows {
             Vec::new(),
         ),
     };
-    let absent = match absent.is_empty() {
-        true => "none".to_owned(),
-        false => absent.join(" "),
+    let absent = if absent.is_empty() {
+        "none".to_owned()
+    } else {
+        absent.join(" ")
     };
     let host = &assessment.host;
     vec![

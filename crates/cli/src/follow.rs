@@ -125,16 +125,18 @@ impl Totals {
         };
         let member = Member::of(s);
         let most_lost = self.sums.most_lost_ns();
-        match member.is_forked && !member.is_weighty() {
-            true => self.sums.add_idle(s),
-            false => self.sums.add(s),
+        if member.is_forked && !member.is_weighty() {
+            self.sums.add_idle(s)
+        } else {
+            self.sums.add(s)
         }
         if self.sums.most_lost_ns() > most_lost {
             self.slowest.clone_from(&member.program);
         }
-        match member.is_forked {
-            true => self.forked += 1,
-            false => self.programs += 1,
+        if member.is_forked {
+            self.forked += 1
+        } else {
+            self.programs += 1
         }
         self.weighty += u64::from(member.is_weighty());
         self.saved_bytes += member.peak_saved_bytes;

@@ -122,9 +122,10 @@ pub fn aligned(headings: &[(&str, bool)], shown: Headings, rows: Vec<Vec<String>
     }
     table.add_rows(rows);
     for (column, (_, left)) in table.column_iter_mut().zip(headings) {
-        column.set_cell_alignment(match left {
-            true => CellAlignment::Left,
-            false => CellAlignment::Right,
+        column.set_cell_alignment(if *left {
+            CellAlignment::Left
+        } else {
+            CellAlignment::Right
         });
     }
     lines(table.to_string().lines().map(str::trim_end))

@@ -84,9 +84,10 @@ impl Messages {
 /// A message as a line: of the first process it stands by itself.
 fn line(pid: u32, root: u32, text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text).replace(char::is_control, "?");
-    match pid == root {
-        true => format!("coldpress: {text}\n"),
-        false => format!("coldpress: process {pid}: {text}\n"),
+    if pid == root {
+        format!("coldpress: {text}\n")
+    } else {
+        format!("coldpress: process {pid}: {text}\n")
     }
 }
 

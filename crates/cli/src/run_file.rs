@@ -46,9 +46,10 @@ impl RunFile {
                 "{}: the run file cannot be made: {error}",
                 directory.display()
             ));
-            match limit {
-                true => refusal.mend("Lift the limit on the size of files: ulimit -f unlimited"),
-                false => refusal,
+            if limit {
+                refusal.mend("Lift the limit on the size of files: ulimit -f unlimited")
+            } else {
+                refusal
             }
         })
     }

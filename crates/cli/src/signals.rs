@@ -81,14 +81,15 @@ impl Arrival {
     pub fn send(&self, pid: libc::pid_t) {
         // SAFETY: a signal harms no memory; the structure is one that the kernel has filled in.
         unsafe {
-            match self.info.si_code < 0 {
-                true => libc::syscall(
+            if self.info.si_code < 0 {
+                libc::syscall(
                     libc::SYS_rt_sigqueueinfo,
                     pid,
                     self.signal,
                     &raw const self.info,
-                ),
-                false => libc::kill(pid, self.signal).into(),
+                )
+            } else {
+                libc::kill(pid, self.signal).into()
             }
         };
     }

@@ -316,9 +316,10 @@ pub fn scan(directory: &Path) -> Vec<Run> {
             continue;
         };
         let run = look_into(&path, name.is_gone(namespace));
-        match run.is_unsupervised && run.live.is_empty() && !is_mapped(&path) {
-            true => remove_own(&path),
-            false => runs.push(run),
+        if run.is_unsupervised && run.live.is_empty() && !is_mapped(&path) {
+            remove_own(&path)
+        } else {
+            runs.push(run)
         }
     }
     runs

@@ -29,9 +29,10 @@ fn decompress(tables: &DenseTables, stored: &[u8]) -> Page {
 
 #[test]
 fn a_copy_of_the_tables_serves_as_well() {
-    let original = match cfg!(miri) {
-        true => tables::made_before(),
-        false => tables::made(),
+    let original = if cfg!(miri) {
+        tables::made_before()
+    } else {
+        tables::made()
     };
     let copy = tables::of_bytes(&tables::bytes_of(&original));
     for kind in [Kind::Text, Kind::Pointers] {
@@ -48,9 +49,10 @@ fn a_copy_of_the_tables_serves_as_well() {
 
 #[test]
 fn press_reads_pages_of_both_kinds_once_it_has_tables() {
-    let tables: &'static DenseTables = Box::leak(match cfg!(miri) {
-        true => tables::made_before(),
-        false => tables::made(),
+    let tables: &'static DenseTables = Box::leak(if cfg!(miri) {
+        tables::made_before()
+    } else {
+        tables::made()
     });
     let codec = AnyCodec::of(CodecKind::Press, SameFilled::Detect);
     let mut scratch = zeroed();

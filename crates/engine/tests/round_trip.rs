@@ -36,9 +36,10 @@ fn every_kind_of_page_comes_back_bit_for_bit() {
             }
             assert_eq!(s.machine.is_present(1, index), kind == Kind::Noise);
             if kind != Kind::Noise {
-                let expected = match kind.is_marker() {
-                    true => FaultOutcome::SameFilled,
-                    false => FaultOutcome::Decompressed,
+                let expected = if kind.is_marker() {
+                    FaultOutcome::SameFilled
+                } else {
+                    FaultOutcome::Decompressed
                 };
                 assert_eq!(s.fault(&mut w, 1, index), expected);
             }

@@ -124,9 +124,10 @@ impl Storing {
                 Compressed::Stored(denser) => denser + self.header_bytes,
                 _ => *bytes,
             };
-            let kept = match denser + bytes / GAIN_PART <= *bytes {
-                true => denser,
-                false => *bytes,
+            let kept = if denser + bytes / GAIN_PART <= *bytes {
+                denser
+            } else {
+                *bytes
             };
             before += bytes;
             after += kept;

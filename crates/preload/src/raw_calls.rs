@@ -251,10 +251,10 @@ unsafe fn install(program: usize, scope: Scope, call: impl FnOnce() -> isize) ->
     let filter = unsafe {
         let program = &*(program as *const Program);
         let len = usize::from(program.len);
-        match program.filter.is_null() || len == 0 || len > filter::LONGEST {
-            true => return call(),
-            false => core::slice::from_raw_parts(program.filter, len),
+        if program.filter.is_null() || len == 0 || len > filter::LONGEST {
+            return call();
         }
+        core::slice::from_raw_parts(program.filter, len)
     };
     let block = libc_symbols::environment();
     if !block.is_null() && filter::kills_after_exec(filter, pager().tier.write_back()) {

@@ -88,9 +88,10 @@ impl SimCodec {
             return Compressed::Incompressible;
         }
         *length = (len as u16).to_le_bytes();
-        match fires(Kind::CodecAtBound) {
-            true => Compressed::Stored(out.len()),
-            false => Compressed::Stored(LENGTH_BYTES + len),
+        if fires(Kind::CodecAtBound) {
+            Compressed::Stored(out.len())
+        } else {
+            Compressed::Stored(LENGTH_BYTES + len)
         }
     }
 }

@@ -40,12 +40,11 @@ pub fn turn<H: Host>(
     let trigger = random().pick(&[Trigger::Eager, Trigger::Pressure, Trigger::Critical]);
     let batch = engine.reclaim_batch(host, reclaimer, pages, before, trigger);
     assert!(batch.taken < pages + RUN_PAGES && batch.kept <= batch.taken);
-    match inactive == 0 || batch.taken == 0 {
-        true => {
-            clock.jump(random().below(300_000));
-            doze(300);
-        }
-        false => doze(60),
+    if inactive == 0 || batch.taken == 0 {
+        clock.jump(random().below(300_000));
+        doze(300);
+    } else {
+        doze(60)
     }
 }
 

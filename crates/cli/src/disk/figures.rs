@@ -228,10 +228,13 @@ pub fn lines(disk: &Value, width: Option<usize>) -> String {
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => visible(text),
-        Value::Array(all) => match all.is_empty() {
-            true => "none".to_owned(),
-            false => all.iter().map(shown).collect::<Vec<_>>().join(", "),
-        },
+        Value::Array(all) => {
+            if all.is_empty() {
+                "none".to_owned()
+            } else {
+                all.iter().map(shown).collect::<Vec<_>>().join(", ")
+            }
+        }
         Value::Null => "none".to_owned(),
         value => value
             .as_u64()

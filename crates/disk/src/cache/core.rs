@@ -117,9 +117,10 @@ impl Core {
     /// A page found no room.
     fn note_refused(&self) {
         let has_room = self.volume().shared.machine.frames.left_for_pages() > 0;
-        match has_room {
-            true => count(&self.counts.reject_alloc_fail, 1),
-            false => count(&self.counts.pool_limit_hit, 1),
+        if has_room {
+            count(&self.counts.reject_alloc_fail, 1)
+        } else {
+            count(&self.counts.pool_limit_hit, 1)
         }
         self.look_at_limit();
     }
@@ -332,12 +333,13 @@ impl Core {
             let other = (first + 1..end).find(|&page| is_held(page) != held);
             (held, other.unwrap_or(end))
         };
-        let (pages_end, kind) = match is_held {
-            true => (alike * PAGE, Extent::Data),
-            false => match self.backing.extent(first * PAGE, (alike - first) * PAGE) {
+        let (pages_end, kind) = if is_held {
+            (alike * PAGE, Extent::Data)
+        } else {
+            match self.backing.extent(first * PAGE, (alike - first) * PAGE) {
                 (bytes, true) => (first * PAGE + bytes, Extent::Hole),
                 (bytes, false) => (first * PAGE + bytes, Extent::Data),
-            },
+            }
         };
         (pages_end.min(offset + length) - offset, kind)
     }

@@ -193,9 +193,10 @@ impl Cache {
     /// Some of it may not be there: it could not be written, or the sync failed. What the pool still holds stays dirty,
     /// and the next flush tries again.
     pub fn flush(&self) -> Result<(), IoError> {
-        match self.read_only {
-            true => Ok(()),
-            false => self.core.flush(),
+        if self.read_only {
+            Ok(())
+        } else {
+            self.core.flush()
         }
     }
 

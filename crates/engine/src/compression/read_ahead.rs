@@ -306,9 +306,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
                 _ if restored == wanted => break,
                 _ if !self.streams.stands(thread, stream) => break,
                 _ => {
-                    let together = match worker.restores_runs() {
-                        true => neighbours(next, stream.step, wanted - restored),
-                        false => 1,
+                    let together = if worker.restores_runs() {
+                        neighbours(next, stream.step, wanted - restored)
+                    } else {
+                        1
                     };
                     if !goes_on(together) {
                         break;

@@ -63,9 +63,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             let wanted = queues.records_wanted(1);
             queues.reserve(host, wanted + 1);
         }
-        let record = match queues.can_track() {
-            true => queues.begin(),
-            false => None,
+        let record = if queues.can_track() {
+            queues.begin()
+        } else {
+            None
         };
         let Some(record) = record else {
             add(&self.counters.no_metadata, 1);
@@ -88,9 +89,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// A record, if there is one that is not reserved.
     pub(crate) fn take_record(&self) -> Option<Fresh> {
         let mut queues = self.queues.lock();
-        match queues.can_track() {
-            true => queues.begin().map(Fresh),
-            false => None,
+        if queues.can_track() {
+            queues.begin().map(Fresh)
+        } else {
+            None
         }
     }
 

@@ -176,9 +176,10 @@ impl Stress {
                 s.machine.place(from.min(to).0, from.min(to).1),
                 s.machine.place(from.max(to).0, from.max(to).1),
             );
-            let (source, target) = match from < to {
-                true => (&mut one, &mut other),
-                false => (&mut other, &mut one),
+            let (source, target) = if from < to {
+                (&mut one, &mut other)
+            } else {
+                (&mut other, &mut one)
             };
             target.page = source.page.take();
             let version = self.version(from).swap(0, Relaxed);

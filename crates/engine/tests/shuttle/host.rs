@@ -239,9 +239,10 @@ unsafe impl<const KERNEL: bool> Host for Machine<KERNEL> {
     type Frames = Frames;
     type Stable<'a> = Stable<'a>;
 
-    const PROTOCOL: Protocol = match KERNEL {
-        true => Protocol::UnderLock,
-        false => Protocol::StableSections,
+    const PROTOCOL: Protocol = if KERNEL {
+        Protocol::UnderLock
+    } else {
+        Protocol::StableSections
     };
     const MAX_RUN: u32 = if KERNEL { 1 } else { 64 };
 

@@ -257,9 +257,10 @@ unsafe impl Host for Machine {
     }
 
     fn install(&self, segment: SegmentId, index: PageIndex, content: &Page) -> Installed {
-        match self.take_frame() {
-            true => self.put((segment, index), content),
-            false => Installed::NoFrame,
+        if self.take_frame() {
+            self.put((segment, index), content)
+        } else {
+            Installed::NoFrame
         }
     }
 

@@ -249,12 +249,11 @@ impl<O: Os> Pager<O> {
             expected,
             answered,
             zero,
-        } = match self.fork.still.load(Acquire) {
-            true => {
-                self.serve_still(worker, fault.address);
-                Answer::now::<O>()
-            }
-            false => self.answer(worker, fault, started),
+        } = if self.fork.still.load(Acquire) {
+            self.serve_still(worker, fault.address);
+            Answer::now::<O>()
+        } else {
+            self.answer(worker, fault, started)
         };
         state.since_ns.store(0, Relaxed);
         let read = match fault.read_ns {

@@ -200,9 +200,10 @@ impl Pager {
             if !self.dormant.is_waiting() {
                 return; // The pager has left.
             }
-            let pause = match slept < PATIENCE_NS {
-                true => LOOK_NS,
-                false => LATER_LOOK_NS,
+            let pause = if slept < PATIENCE_NS {
+                LOOK_NS
+            } else {
+                LATER_LOOK_NS
             };
             departure.wait(pause);
             slept += pause;

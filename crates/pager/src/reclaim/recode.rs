@@ -285,9 +285,10 @@ impl<O: Os> Recode<O> {
     }
 
     fn find(&mut self) -> Search {
-        let away_ms = match self.considers_all {
-            true => 0..u32::MAX,
-            false => self.window.away_ms(O::now_ns()),
+        let away_ms = if self.considers_all {
+            0..u32::MAX
+        } else {
+            self.window.away_ms(O::now_ns())
         };
         let engine = &self.pager.engine;
         engine.find_stored(self.pager, &mut self.recoder, away_ms, ENTRIES)

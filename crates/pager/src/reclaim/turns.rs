@@ -382,10 +382,7 @@ impl<O: Os> Reclaim<O> {
         ));
         let goes_on =
             took || short || self.passes.are_under_way() || self.pager.host.memory.has_too_many();
-        match goes_on {
-            true => rest.min(MEASURE_NS),
-            false => rest,
-        }
+        if goes_on { rest.min(MEASURE_NS) } else { rest }
     }
 
     /// A program that has hardly run since the last look does not grow from one millisecond to the next: close to its
@@ -394,9 +391,10 @@ impl<O: Os> Reclaim<O> {
         let ran = ran_ns::<O>();
         let is_idle = ran - self.ran_ns.min(ran) < IDLE_RUN_NS;
         self.ran_ns = ran;
-        self.idle_rest_ns = match is_idle {
-            true => (2 * self.idle_rest_ns.max(rest / 2)).min(MEASURE_NS),
-            false => 0,
+        self.idle_rest_ns = if is_idle {
+            (2 * self.idle_rest_ns.max(rest / 2)).min(MEASURE_NS)
+        } else {
+            0
         };
         rest.max(self.idle_rest_ns)
     }
@@ -606,9 +604,10 @@ impl<O: Os> Reclaim<O> {
         };
         let touched_before_ns = self.chaos.prepare(self.pager, &ageing);
         let batch = self.batch(touched_before_ns, Trigger::Pressure);
-        let rest_ns = match batch.taken > BATCH_PAGES / 2 {
-            true => 100_000,
-            false => 1_000_000,
+        let rest_ns = if batch.taken > BATCH_PAGES / 2 {
+            100_000
+        } else {
+            1_000_000
         };
         rest_ns.max(self.pager.config().chaos_rest_ns)
     }

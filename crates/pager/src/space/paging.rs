@@ -199,9 +199,10 @@ impl<O: Os> Space<O> {
         let range = AddressRange::new(self.slot(slot), count * PAGE_SIZE);
         let mut filled = 0;
         let note = |address: usize| filled |= 1 << ((address - range.start) / PAGE_SIZE);
-        match self.for_each_populated(range, || (), note) {
-            true => filled,
-            false => O::resident(range),
+        if self.for_each_populated(range, || (), note) {
+            filled
+        } else {
+            O::resident(range)
         }
     }
 
@@ -265,9 +266,10 @@ impl<O: Os> Space<O> {
     pub(crate) fn populated_among(&self, range: AddressRange) -> u64 {
         let mut populated = 0;
         let note = |address: usize| populated |= 1 << ((address - range.start) / PAGE_SIZE);
-        match self.for_each_populated(range, || (), note) {
-            true => populated,
-            false => !0,
+        if self.for_each_populated(range, || (), note) {
+            populated
+        } else {
+            !0
         }
     }
 
@@ -580,9 +582,10 @@ unsafe impl<O: Os> Host for Pager<O> {
     type Stable<'a> = Inside<'a, O>;
 
     fn stable(&self) -> Inside<'_, O> {
-        match O::is_handler() {
-            true => self.host.gate.enter(),
-            false => self.host.gate.enter_in_turn(),
+        if O::is_handler() {
+            self.host.gate.enter()
+        } else {
+            self.host.gate.enter_in_turn()
         }
     }
 

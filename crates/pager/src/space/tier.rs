@@ -314,9 +314,10 @@ impl<O: Os> Tier<O> {
     fn has_no_copy(&self, page_map: Option<&O::Pagemap>) -> bool {
         let witness = self.witness.load(Relaxed);
         let is_alone = witness != 0 && page_map.is_some_and(|map| map.is_mapped_once(witness));
-        let looks = match is_alone {
-            true => self.looks_without_copy.load(Relaxed) + 1,
-            false => 0,
+        let looks = if is_alone {
+            self.looks_without_copy.load(Relaxed) + 1
+        } else {
+            0
         };
         self.looks_without_copy.store(looks, Relaxed);
         looks >= LOOKS_WITHOUT_COPY

@@ -142,14 +142,16 @@ impl User<'_> {
         }
         let now = world.now();
         let size = object.sizes(now, now).1;
-        let start = match random().one_in(2) {
-            true => 0,
-            false => random().below(size.min(NEAR) + 1),
+        let start = if random().one_in(2) {
+            0
+        } else {
+            random().below(size.min(NEAR) + 1)
         };
         let more = random().pick(&[0, 0, 3]);
-        let end = match random().one_in(3) {
-            true => start + random().below(NEAR),
-            false => size.max(start) + more,
+        let end = if random().one_in(3) {
+            start + random().below(NEAR)
+        } else {
+            size.max(start) + more
         };
         if object.base + end > LAST {
             return;

@@ -179,9 +179,10 @@ impl Kernel {
         if access == Access::Write && !writable {
             return None;
         }
-        match fires(Kind::AccessedLate) {
-            true => self.late_bits.borrow_mut().push(place),
-            false => self.set(place, |at| at.accessed = true),
+        if fires(Kind::AccessedLate) {
+            self.late_bits.borrow_mut().push(place)
+        } else {
+            self.set(place, |at| at.accessed = true)
         }
         Some(self.ram.with(self.frame(place), act))
     }
@@ -403,9 +404,10 @@ unsafe impl Host for Kernel {
             self.flips.set(self.flips.get() + 1);
             return Installed::Refused;
         }
-        match self.take_frame() {
-            true => self.put((segment, index), content),
-            false => Installed::NoFrame,
+        if self.take_frame() {
+            self.put((segment, index), content)
+        } else {
+            Installed::NoFrame
         }
     }
 
@@ -440,9 +442,10 @@ unsafe impl Host for Kernel {
     fn install_zero(&self, segment: SegmentId, index: PageIndex, access: Access) -> Installed {
         step(What::InstallZero, segment, index, access as u32);
         self.assert_locked((segment, index));
-        match self.take_frame() {
-            true => self.put((segment, index), &[0; 4096]),
-            false => Installed::NoFrame,
+        if self.take_frame() {
+            self.put((segment, index), &[0; 4096])
+        } else {
+            Installed::NoFrame
         }
     }
 

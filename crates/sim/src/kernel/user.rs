@@ -193,9 +193,10 @@ impl User<'_> {
             return None;
         }
         // Mostly one of a few, so that threads meet.
-        let most = match random().one_in(2) {
-            true => objects.len().min(3),
-            false => objects.len(),
+        let most = if random().one_in(2) {
+            objects.len().min(3)
+        } else {
+            objects.len()
         };
         Some(objects[random().below(most as u64) as usize].clone())
     }
@@ -203,9 +204,10 @@ impl User<'_> {
     fn some_page(&self, object: &Object) -> u64 {
         let near = random().below(NEAR);
         let now = self.world.now();
-        match object.sizes(now, now).1 > FAR && random().one_in(2) {
-            true => FAR - NEAR / 2 + near,
-            false => near,
+        if object.sizes(now, now).1 > FAR && random().one_in(2) {
+            FAR - NEAR / 2 + near
+        } else {
+            near
         }
     }
 
@@ -243,16 +245,16 @@ impl User<'_> {
             .machine
             .chunks
             .growing(&[Table::Segments, Table::Accounts, Table::Objects]);
-        let pages = match random().one_in(5) {
-            true => FAR + random().below(NEAR / 2),
-            false => random().between(1, NEAR + 1),
+        let pages = if random().one_in(5) {
+            FAR + random().below(NEAR / 2)
+        } else {
+            random().between(1, NEAR + 1)
         };
-        let object = match random().one_in(4) {
-            true => self.create_paged(pages.min(NEAR)),
-            false => {
-                let id = world.vmos.create(world.machine, pages);
-                id.map(|id| Object::new(id, world.next_number(), pages, 0, world.now()))
-            }
+        let object = if random().one_in(4) {
+            self.create_paged(pages.min(NEAR))
+        } else {
+            let id = world.vmos.create(world.machine, pages);
+            id.map(|id| Object::new(id, world.next_number(), pages, 0, world.now()))
         };
         match object {
             Ok(object) => world.objects.borrow_mut().push(Rc::new(object)),

@@ -136,9 +136,10 @@ pub fn keep_from_children<'a>(
     range: AddressRange,
     kept: bool,
 ) -> Option<Claim<'a>> {
-    let call = match kept {
-        true => Call::KeepFromChildren,
-        false => Call::LetInherit,
+    let call = if kept {
+        Call::KeepFromChildren
+    } else {
+        Call::LetInherit
     };
     trace(call, range);
     let claim = kernel.claim(range)?;

@@ -368,12 +368,11 @@ fn again(kernel: &Kernel) -> Result<(), Errno> {
 }
 
 pub(super) fn again_from(is_changing: bool) -> Result<(), Errno> {
-    match is_changing {
-        false => Ok(()),
-        true => {
-            note(Kind::InstallChanging);
-            Err(Errno::AGAIN)
-        }
+    if is_changing {
+        note(Kind::InstallChanging);
+        Err(Errno::AGAIN)
+    } else {
+        Ok(())
     }
 }
 
@@ -770,9 +769,10 @@ impl Alarm for Shortage {
     }
 
     fn memory(&self, into: &mut [u8]) -> Option<usize> {
-        let available = match kernel::kernel().is_short.get() {
-            true => 10,
-            false => 900,
+        let available = if kernel::kernel().is_short.get() {
+            10
+        } else {
+            900
         };
         let text = format!("MemTotal: 1000 kB\nMemAvailable: {available} kB\n");
         into[..text.len()].copy_from_slice(text.as_bytes());

@@ -226,11 +226,12 @@ impl World {
             false if fills_file => content::noise(random(), &mut new),
             false => content::fill(random(), &mut new),
         }
-        match part {
-            true => self.write_with(page, |to| {
+        if part {
+            self.write_with(page, |to| {
                 to[at..at + bytes.len()].copy_from_slice(&bytes);
-            }),
-            false => self.write_content(page, &new),
+            })
+        } else {
+            self.write_content(page, &new)
         }
     }
 
@@ -261,9 +262,10 @@ impl World {
     /// `mremap`, as the preload library wraps it.
     fn move_some(&self, from: usize) {
         let range = self.some_run(from, self.mix.moved_pages);
-        let to = match random().one_in(3) {
-            true => self.target(),
-            false => self.any_page(),
+        let to = if random().one_in(3) {
+            self.target()
+        } else {
+            self.any_page()
         };
         let to = AddressRange::new(to, range.len());
         let old = if random().one_in(2) {
@@ -324,9 +326,10 @@ impl World {
         let range = self.some_run(first, 12);
         let kept = random().one_in(2);
         if let Some(claim) = calls::keep_from_children(&self.kernel, range, kept) {
-            match kept {
-                true => self.pager.keep_from_children(range),
-                false => self.pager.let_children_inherit(range),
+            if kept {
+                self.pager.keep_from_children(range)
+            } else {
+                self.pager.let_children_inherit(range)
             }
             drop(claim);
             note(Kind::KeptFromChildren);
@@ -417,9 +420,10 @@ impl World {
                 note(Kind::ClockJump);
             }
             2..=3 => {
-                let page = match self.has_file && random().between(0, 4) > 0 {
-                    true => self.some_page_in_file(),
-                    false => None,
+                let page = if self.has_file && random().between(0, 4) > 0 {
+                    self.some_page_in_file()
+                } else {
+                    None
                 };
                 self.damage_something(page.unwrap_or_else(|| self.target()));
             }

@@ -466,9 +466,10 @@ impl Child {
         // SAFETY: a child of ours that nobody else waits for; the kernel writes the status.
         let ended = unsafe { libc::waitpid(self.process, &mut status, 0) };
         assert_eq!(ended, self.process, "waitpid: {}", errno());
-        match libc::WIFEXITED(status) {
-            true => Ended::Exit(libc::WEXITSTATUS(status)),
-            false => Ended::Signal(libc::WTERMSIG(status)),
+        if libc::WIFEXITED(status) {
+            Ended::Exit(libc::WEXITSTATUS(status))
+        } else {
+            Ended::Signal(libc::WTERMSIG(status))
         }
     }
 

@@ -76,10 +76,7 @@ impl Watermarks {
         Self {
             low: below(1),
             high: below(2),
-            wait: match margin > 4 << 20 {
-                true => below(4),
-                false => budget,
-            },
+            wait: if margin > 4 << 20 { below(4) } else { budget },
             budget,
         }
     }
@@ -207,9 +204,10 @@ impl Coldpress {
             self.batch_ns = now + hurry_ns.min(2 * MILLISECOND);
             return;
         }
-        let trigger = match resident > self.watermarks.budget {
-            true => Trigger::Critical,
-            false => Trigger::Pressure,
+        let trigger = if resident > self.watermarks.budget {
+            Trigger::Critical
+        } else {
+            Trigger::Pressure
         };
         let batch = self.system.engine.reclaim_batch(
             &self.system.machine,

@@ -134,13 +134,12 @@ impl TwoLists {
             }
             // The fault that brought it has set the bit: one is not enough.
             let twice = std::mem::replace(&mut self.referenced[at], true);
-            match twice {
-                true => {
-                    self.age += 1;
-                    self.referenced[at] = false;
-                    self.lists.push(Self::ACTIVE, page);
-                }
-                false => self.lists.push(Self::INACTIVE, page),
+            if twice {
+                self.age += 1;
+                self.referenced[at] = false;
+                self.lists.push(Self::ACTIVE, page);
+            } else {
+                self.lists.push(Self::INACTIVE, page)
             }
         }
     }
@@ -204,9 +203,10 @@ impl Arc {
         let once = self.lists.len(Self::ONCE);
         let too_many =
             once > self.target || comes_from == ComesFrom::OftenGone && once == self.target;
-        let (from, to) = match once > 0 && too_many {
-            true => (Self::ONCE, Self::ONCE_GONE),
-            false => (Self::OFTEN, Self::OFTEN_GONE),
+        let (from, to) = if once > 0 && too_many {
+            (Self::ONCE, Self::ONCE_GONE)
+        } else {
+            (Self::OFTEN, Self::OFTEN_GONE)
         };
         if let Some(page) = self.lists.pop(from) {
             self.lists.push(to, page);
@@ -339,9 +339,10 @@ impl Policy for S3Fifo {
         self.take_one();
         self.touches[page as usize] = 0;
         let fills = !self.has_evicted && self.lists.len(Self::SMALL) >= self.small;
-        let queue = match was_gone || fills {
-            true => Self::MAIN,
-            false => Self::SMALL,
+        let queue = if was_gone || fills {
+            Self::MAIN
+        } else {
+            Self::SMALL
         };
         self.lists.push(queue, page);
         false

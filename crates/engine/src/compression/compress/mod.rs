@@ -143,9 +143,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Compresses so many of the pages that were picked, and whatever else goes before all others,
     /// where anything may be compressed.
     pub fn compress_picked(&self, host: &H, reclaimer: &mut Reclaimer<C>, pages: u32) -> Batch {
-        match pages > 0 && self.can_compress() {
-            true => self.reclaim_wanted(host, reclaimer, pages, &Wanted::PICKED, Trigger::Eager),
-            false => Batch::default(),
+        if pages > 0 && self.can_compress() {
+            self.reclaim_wanted(host, reclaimer, pages, &Wanted::PICKED, Trigger::Eager)
+        } else {
+            Batch::default()
         }
     }
 
@@ -183,9 +184,10 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         // The pages that the slots hold; some hold none.
         let mut leaving = [None; STAGING_SLOTS];
         let (mut found, mut taken) = (false, 0);
-        let most_runs = match H::PROTOCOL.stages_several_runs() {
-            true => pages,
-            false => 1,
+        let most_runs = if H::PROTOCOL.stages_several_runs() {
+            pages
+        } else {
+            1
         };
         host.begin_taking();
         for _ in 0..most_runs {
