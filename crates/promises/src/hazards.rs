@@ -2,8 +2,18 @@
 //! promises, the native test and the refusal test all read this table.
 
 use crate::{Managed, Statistics, Workplace, process, skip};
+use Eviction::{AtRandom, ByBudget};
 use std::process::Command;
 use std::time::Duration;
+
+/// What evicts pages of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    /// The budget.
+    ByBudget,
+    /// Chance, whatever the budget.
+    AtRandom,
+}
 
 /// A program out of `programs/` and how it is run.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +26,8 @@ pub struct Hazard {
     pub arguments: &'static [&'static str],
     /// Budget of the managed run.
     pub budget: &'static str,
-    /// Whether pages are evicted at random, whatever the budget.
-    pub chaos: bool,
+    /// What evicts pages.
+    pub eviction: Eviction,
 }
 
 const fn hazard(
@@ -25,14 +35,14 @@ const fn hazard(
     program: &'static str,
     arguments: &'static [&'static str],
     budget: &'static str,
-    chaos: bool,
+    eviction: Eviction,
 ) -> Hazard {
     Hazard {
         name,
         program,
         arguments,
         budget,
-        chaos,
+        eviction,
     }
 }
 
@@ -41,76 +51,76 @@ const fn hazard(
 #[rustfmt::skip]
 pub const HAZARDS: &[Hazard] = &[
     // Moving pages out and in
-    hazard("writers", "writers", &["1", "3", "16", "3000"], "64M", true),
-    hazard("vmsplice_bytes", "vmsplice_bytes", &["2", "5"], "64M", true),
-    hazard("direct_io", "direct_io", &["3", "2", "8", "3000"], "64M", true),
-    hazard("fixed_buffers", "fixed_buffers", &["4", "4"], "64M", true),
-    hazard("ring_cold", "ring_cold", &["46", "16", "3000"], "64M", true),
-    hazard("huge_pages", "huge_pages", &["47", "16", "3000"], "64M", true),
-    hazard("locked_refused", "locked_refused", &["54"], "64M", true),
-    hazard("locked_all", "locked_all", &["48", "2"], "64M", true),
-    hazard("locked_and_read_only", "locked_and_read_only", &["5", "2500"], "64M", true),
-    hazard("removing_while_restoring", "removing_while_restoring", &["6", "3000"], "64M", true),
-    hazard("larger_than_limit", "larger_than_limit", &["7", "80", "2"], "32M", false),
-    hazard("cold_reread", "cold_reread", &["8", "24", "2"], "12M", false),
-    hazard("scan", "scan", &["51", "64", "2"], "32M", false),
-    hazard("bursts", "bursts", &["66", "48", "12", "6000"], "28M", false),
-    hazard("freed_holes", "freed_holes", &["43", "48", "3"], "20M", false),
-    hazard("freed_holes_chaos", "freed_holes", &["44", "12", "6"], "64M", true),
+    hazard("writers", "writers", &["1", "3", "16", "3000"], "64M", AtRandom),
+    hazard("vmsplice_bytes", "vmsplice_bytes", &["2", "5"], "64M", AtRandom),
+    hazard("direct_io", "direct_io", &["3", "2", "8", "3000"], "64M", AtRandom),
+    hazard("fixed_buffers", "fixed_buffers", &["4", "4"], "64M", AtRandom),
+    hazard("ring_cold", "ring_cold", &["46", "16", "3000"], "64M", AtRandom),
+    hazard("huge_pages", "huge_pages", &["47", "16", "3000"], "64M", AtRandom),
+    hazard("locked_refused", "locked_refused", &["54"], "64M", AtRandom),
+    hazard("locked_all", "locked_all", &["48", "2"], "64M", AtRandom),
+    hazard("locked_and_read_only", "locked_and_read_only", &["5", "2500"], "64M", AtRandom),
+    hazard("removing_while_restoring", "removing_while_restoring", &["6", "3000"], "64M", AtRandom),
+    hazard("larger_than_limit", "larger_than_limit", &["7", "80", "2"], "32M", ByBudget),
+    hazard("cold_reread", "cold_reread", &["8", "24", "2"], "12M", ByBudget),
+    hazard("scan", "scan", &["51", "64", "2"], "32M", ByBudget),
+    hazard("bursts", "bursts", &["66", "48", "12", "6000"], "28M", ByBudget),
+    hazard("freed_holes", "freed_holes", &["43", "48", "3"], "20M", ByBudget),
+    hazard("freed_holes_chaos", "freed_holes", &["44", "12", "6"], "64M", AtRandom),
     // The address space changes
-    hazard("fork_content", "fork_content", &["9", "32", "2"], "16M", false),
-    hazard("fork_content_chaos", "fork_content", &["10", "8", "3"], "64M", true),
-    hazard("fork_with_threads", "fork_with_threads", &["11", "20", "4"], "16M", false),
-    hazard("fork_with_threads_chaos", "fork_with_threads", &["12", "8", "6"], "64M", true),
-    hazard("spawned_children", "spawned_children", &["13", "24", "3"], "12M", false),
-    hazard("spawned_children_chaos", "spawned_children", &["14", "8", "4"], "64M", true),
-    hazard("raw_clone", "raw_clone", &["15", "24", "3"], "12M", false),
-    hazard("fork_without_descriptors", "fork_without_descriptors", &["63", "24"], "12M", false),
-    hazard("raw_clone_busy", "raw_clone_busy", &["61", "32", "8", "2"], "16M", false),
-    hazard("raw_clone_busy_chaos", "raw_clone_busy", &["62", "24", "16", "2"], "64M", true),
-    hazard("mremap_moves", "mremap_moves", &["16", "48", "3000"], "64M", true),
-    hazard("moved_when_unregistered", "moved_when_unregistered", &["64", "3", "300", "900"], "64M", false),
-    hazard("moved_while_put_back", "moved_while_put_back", &["56", "6000"], "64M", true),
-    hazard("madvise_zero", "madvise_zero", &["17", "24", "3000"], "64M", true),
-    hazard("dropped_again", "dropped_again", &["63", "32", "2000"], "24M", false),
-    hazard("dropped_again_chaos", "dropped_again", &["64", "16", "1500"], "64M", true),
-    hazard("guards_among_scans", "guards_among_scans", &["59", "3000"], "64M", true),
-    hazard("unmap_reuse", "unmap_reuse", &["18", "24", "3000"], "64M", true),
-    hazard("reuse_among_threads", "reuse_among_threads", &["36", "3", "48", "5000"], "24M", false),
-    hazard("reuse_among_threads_chaos", "reuse_among_threads", &["37", "3", "24", "4000"], "64M", true),
-    hazard("mprotect_keeps", "mprotect_keeps", &["19", "16", "2500"], "64M", true),
-    hazard("brk_moves", "brk_moves", &["20", "16", "2500"], "64M", true),
-    hazard("fd_sweep", "fd_sweep", &["21", "16"], "64M", true),
-    hazard("fork_and_signals", "fork_and_signals", &["39", "32", "40"], "16M", false),
-    hazard("fork_and_signals_chaos", "fork_and_signals", &["40", "16", "40"], "64M", true),
-    hazard("fork_without_device", "fork_without_device", &["38", "32"], "12M", false),
-    hazard("foreign_reader", "foreign_reader", &["22", "24"], "12M", false),
-    hazard("debugger", "debugger", &["49", "16", "2"], "64M", true),
-    hazard("memory_limits", "memory_limits", &["50", "48", "2500"], "96M", true),
-    hazard("core_dump", "core_dump", &["23", "16"], "12M", false),
-    hazard("thread_storm", "thread_storm", &["24", "10000", "0"], "64M", true),
-    hazard("thread_storm_own_stacks", "thread_storm", &["25", "10000", "1"], "64M", true),
-    hazard("signals", "signals", &["26", "3000"], "64M", true),
+    hazard("fork_content", "fork_content", &["9", "32", "2"], "16M", ByBudget),
+    hazard("fork_content_chaos", "fork_content", &["10", "8", "3"], "64M", AtRandom),
+    hazard("fork_with_threads", "fork_with_threads", &["11", "20", "4"], "16M", ByBudget),
+    hazard("fork_with_threads_chaos", "fork_with_threads", &["12", "8", "6"], "64M", AtRandom),
+    hazard("spawned_children", "spawned_children", &["13", "24", "3"], "12M", ByBudget),
+    hazard("spawned_children_chaos", "spawned_children", &["14", "8", "4"], "64M", AtRandom),
+    hazard("raw_clone", "raw_clone", &["15", "24", "3"], "12M", ByBudget),
+    hazard("fork_without_descriptors", "fork_without_descriptors", &["63", "24"], "12M", ByBudget),
+    hazard("raw_clone_busy", "raw_clone_busy", &["61", "32", "8", "2"], "16M", ByBudget),
+    hazard("raw_clone_busy_chaos", "raw_clone_busy", &["62", "24", "16", "2"], "64M", AtRandom),
+    hazard("mremap_moves", "mremap_moves", &["16", "48", "3000"], "64M", AtRandom),
+    hazard("moved_when_unregistered", "moved_when_unregistered", &["64", "3", "300", "900"], "64M", ByBudget),
+    hazard("moved_while_put_back", "moved_while_put_back", &["56", "6000"], "64M", AtRandom),
+    hazard("madvise_zero", "madvise_zero", &["17", "24", "3000"], "64M", AtRandom),
+    hazard("dropped_again", "dropped_again", &["63", "32", "2000"], "24M", ByBudget),
+    hazard("dropped_again_chaos", "dropped_again", &["64", "16", "1500"], "64M", AtRandom),
+    hazard("guards_among_scans", "guards_among_scans", &["59", "3000"], "64M", AtRandom),
+    hazard("unmap_reuse", "unmap_reuse", &["18", "24", "3000"], "64M", AtRandom),
+    hazard("reuse_among_threads", "reuse_among_threads", &["36", "3", "48", "5000"], "24M", ByBudget),
+    hazard("reuse_among_threads_chaos", "reuse_among_threads", &["37", "3", "24", "4000"], "64M", AtRandom),
+    hazard("mprotect_keeps", "mprotect_keeps", &["19", "16", "2500"], "64M", AtRandom),
+    hazard("brk_moves", "brk_moves", &["20", "16", "2500"], "64M", AtRandom),
+    hazard("fd_sweep", "fd_sweep", &["21", "16"], "64M", AtRandom),
+    hazard("fork_and_signals", "fork_and_signals", &["39", "32", "40"], "16M", ByBudget),
+    hazard("fork_and_signals_chaos", "fork_and_signals", &["40", "16", "40"], "64M", AtRandom),
+    hazard("fork_without_device", "fork_without_device", &["38", "32"], "12M", ByBudget),
+    hazard("foreign_reader", "foreign_reader", &["22", "24"], "12M", ByBudget),
+    hazard("debugger", "debugger", &["49", "16", "2"], "64M", AtRandom),
+    hazard("memory_limits", "memory_limits", &["50", "48", "2500"], "96M", AtRandom),
+    hazard("core_dump", "core_dump", &["23", "16"], "12M", ByBudget),
+    hazard("thread_storm", "thread_storm", &["24", "10000", "0"], "64M", AtRandom),
+    hazard("thread_storm_own_stacks", "thread_storm", &["25", "10000", "1"], "64M", AtRandom),
+    hazard("signals", "signals", &["26", "3000"], "64M", AtRandom),
     // Never evict
-    hazard("idle_stacks", "idle_stacks", &["27", "8", "3000"], "64M", true),
-    hazard("ended_threads", "ended_threads", &["58", "600", "4"], "64M", true),
-    hazard("beside_excluded", "beside_excluded", &["65"], "64M", true),
-    hazard("seccomp_threads", "seccomp_threads", &["41", "2000"], "64M", true),
-    hazard("hugetlb", "hugetlb", &["28", "1500"], "64M", true),
-    hazard("shared_and_file", "shared_and_file", &["29", "3"], "64M", true),
-    hazard("fork_advice_moves", "fork_advice_moves", &["60", "4"], "64M", true),
-    hazard("fork_advice", "fork_advice", &["30", "6"], "64M", true),
-    hazard("fork_kept", "fork_kept", &["55", "12"], "64M", true),
-    hazard("fork_while_unmapping", "fork_while_unmapping", &["57", "4", "200"], "64M", true),
-    hazard("fork_while_moving", "fork_while_moving", &["58", "1", "300"], "64M", true),
-    hazard("advised_while_forking", "advised_while_forking", &["61", "16"], "64M", true),
-    hazard("own_userfaultfd", "own_userfaultfd", &["31", "8", "0"], "64M", true),
-    hazard("own_userfaultfd_late", "own_userfaultfd", &["32", "8", "1"], "64M", true),
-    hazard("robust_mutex", "robust_mutex", &["33", "5"], "64M", true),
+    hazard("idle_stacks", "idle_stacks", &["27", "8", "3000"], "64M", AtRandom),
+    hazard("ended_threads", "ended_threads", &["58", "600", "4"], "64M", AtRandom),
+    hazard("beside_excluded", "beside_excluded", &["65"], "64M", AtRandom),
+    hazard("seccomp_threads", "seccomp_threads", &["41", "2000"], "64M", AtRandom),
+    hazard("hugetlb", "hugetlb", &["28", "1500"], "64M", AtRandom),
+    hazard("shared_and_file", "shared_and_file", &["29", "3"], "64M", AtRandom),
+    hazard("fork_advice_moves", "fork_advice_moves", &["60", "4"], "64M", AtRandom),
+    hazard("fork_advice", "fork_advice", &["30", "6"], "64M", AtRandom),
+    hazard("fork_kept", "fork_kept", &["55", "12"], "64M", AtRandom),
+    hazard("fork_while_unmapping", "fork_while_unmapping", &["57", "4", "200"], "64M", AtRandom),
+    hazard("fork_while_moving", "fork_while_moving", &["58", "1", "300"], "64M", AtRandom),
+    hazard("advised_while_forking", "advised_while_forking", &["61", "16"], "64M", AtRandom),
+    hazard("own_userfaultfd", "own_userfaultfd", &["31", "8", "0"], "64M", AtRandom),
+    hazard("own_userfaultfd_late", "own_userfaultfd", &["32", "8", "1"], "64M", AtRandom),
+    hazard("robust_mutex", "robust_mutex", &["33", "5"], "64M", AtRandom),
     // Everything at once
-    hazard("malloc_counter", "malloc_counter", &["34", "3000"], "64M", true),
-    hazard("verify", "verify", &["45", "3", "32", "4", "700", "20"], "64M", true),
-    hazard("stress", "stress", &["35", "3", "64", "0", "20000"], "24M", false),
+    hazard("malloc_counter", "malloc_counter", &["34", "3000"], "64M", AtRandom),
+    hazard("verify", "verify", &["45", "3", "32", "4", "700", "20"], "64M", AtRandom),
+    hazard("stress", "stress", &["35", "3", "64", "0", "20000"], "24M", ByBudget),
 ];
 
 /// The row of that name.
@@ -153,7 +163,10 @@ impl Hazard {
             true => managed.raw_clones(),
             false => managed,
         };
-        if self.chaos { managed.chaos() } else { managed }
+        match self.eviction {
+            AtRandom => managed.chaos(),
+            ByBudget => managed,
+        }
     }
 }
 

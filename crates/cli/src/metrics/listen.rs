@@ -3,6 +3,7 @@
 //! The figures tell the names of a user's programs and how much memory they hold. They are for everybody who can reach the
 //! address: on loopback for every user of this machine. A unix socket has the mode that the umask leaves.
 
+use super::http::Hosts;
 use crate::refusal::Refusal;
 use std::fs;
 use std::io;
@@ -14,11 +15,11 @@ use std::path::{Path, PathBuf};
 /// Where `--listen` alone listens. The ports from 9100 to 9999, which Prometheus gives to exporters, are all taken.
 pub const DEFAULT: &str = "127.0.0.1:10219";
 
-/// Binds a TCP address.
-pub fn tcp(text: &str, allow_remote: bool) -> Result<TcpListener, Refusal> {
+/// Binds a TCP address; for `hosts` of this machine alone, none that others reach.
+pub fn tcp(text: &str, hosts: Hosts) -> Result<TcpListener, Refusal> {
     let addresses = addresses(text)?;
     let remote = addresses.iter().find(|address| !is_loopback(address.ip()));
-    if let Some(remote) = remote.filter(|_| !allow_remote) {
+    if let Some(remote) = remote.filter(|_| hosts == Hosts::Loopback) {
         return Err(Refusal::new(format!(
             "--listen: {} can be reached from other machines, and there is neither a password nor encryption",
             remote.ip()
@@ -139,25 +140,25 @@ mod tests {
             "localhost:0",
             "127.8.9.1:0",
         ] {
-            match tcp(text, false) {
+            match tcp(text, Hosts::Loopback) {
                 Ok(listener) => assert!(is_loopback(listener.local_addr().unwrap().ip())),
                 // A machine without IPv6.
                 Err(refusal) => assert!(text.contains("::1"), "{text}: {refusal}"),
             }
         }
         for text in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[::ffff:10.0.0.1]:0"] {
-            let refusal = tcp(text, false).unwrap_err().to_string();
+            let refusal = tcp(text, Hosts::Loopback).unwrap_err().to_string();
             assert!(refusal.contains("from other machines"), "{text}: {refusal}");
             assert!(refusal.contains("--allow-remote"), "{refusal}");
         }
-        assert!(tcp("0.0.0.0:0", true).is_ok());
+        assert!(tcp("0.0.0.0:0", Hosts::Any).is_ok());
         assert!(is_loopback("::ffff:127.0.0.1".parse().unwrap()));
     }
 
     #[test]
     fn what_is_no_address_is_told_with_one_that_is() {
         for text in ["", "localhost", "1:2:3", "127.0.0.1:99999", "-1", "70000"] {
-            let refusal = tcp(text, false).unwrap_err().to_string();
+            let refusal = tcp(text, Hosts::Loopback).unwrap_err().to_string();
             assert!(
                 refusal.contains(&format!("cannot read {text:?}")),
                 "{refusal}"

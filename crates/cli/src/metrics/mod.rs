@@ -107,14 +107,15 @@ fn serve(arguments: &MetricsArguments) -> Result<(), Refusal> {
     let mut listeners = Vec::new();
     let mut at = Vec::new();
     if let Some(address) = &arguments.listen {
-        let listener = listen::tcp(address, arguments.allow_remote)?;
+        let hosts = if arguments.allow_remote {
+            Hosts::Any
+        } else {
+            Hosts::Loopback
+        };
+        let listener = listen::tcp(address, hosts)?;
         if let Ok(address) = listener.local_addr() {
             at.push(format!("http://{address}/metrics"));
         }
-        let hosts = match arguments.allow_remote {
-            true => Hosts::Any,
-            false => Hosts::Loopback,
-        };
         listeners.push(Listener::Tcp(listener, hosts));
     }
     if let Some(path) = &arguments.socket {

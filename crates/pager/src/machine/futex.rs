@@ -6,7 +6,7 @@
 //! Both spin for about a microsecond before they sleep: what they guard takes less.
 
 use crate::machine::linux::Linux;
-use crate::machine::lock_trace as trace;
+use crate::machine::lock_trace::{self as trace, Taking};
 use crate::machine::os::Os;
 use crate::machine::ranks;
 use coldpress_arena::Zeroable;
@@ -89,18 +89,18 @@ impl<O: Os> FutexLock<O> {
         self.state.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
 
-    /// Takes the lock; whether that needed more than one try.
-    fn take(&self) -> bool {
+    /// Takes the lock.
+    fn take(&self) -> Taking {
         for spins in 0..O::SPINS {
             if self.try_once() {
-                return spins > 0;
+                return Taking::after(spins);
             }
             core::hint::spin_loop();
         }
         while self.state.swap(2, Acquire) != 0 {
             O::wait_on(&self.state, 2, None);
         }
-        true
+        Taking::Waited
     }
 }
 
@@ -127,8 +127,8 @@ unsafe impl<O: Os> RawMutex for FutexLock<O> {
         assert_no_signal_comes::<O>();
         O::step();
         let asked_ns = trace::asked();
-        let waited = self.take();
-        trace::taken(self.address(), asked_ns, waited);
+        let taking = self.take();
+        trace::taken(self.address(), asked_ns, taking);
     }
 
     fn try_lock(&self) -> bool {
@@ -137,7 +137,7 @@ unsafe impl<O: Os> RawMutex for FutexLock<O> {
         let asked_ns = trace::asked();
         let taken = self.try_once();
         if taken {
-            trace::taken(self.address(), asked_ns, false);
+            trace::taken(self.address(), asked_ns, Taking::AtOnce);
         }
         taken
     }
@@ -186,10 +186,10 @@ impl<O: Os> Gate<O> {
         }
     }
 
-    /// Waits until `next` gives the state to go on with, and goes on; whether it had to wait.
-    fn wait(&self, next: impl Fn(u32) -> Option<u32>) -> bool {
+    /// Waits until `next` gives the state to go on with, and goes on.
+    fn wait(&self, next: impl Fn(u32) -> Option<u32>) -> Taking {
         let mut spins = 0;
-        let mut waited = false;
+        let mut taking = Taking::AtOnce;
         let mut state = self.state.load(Relaxed);
         loop {
             let change = |to| {
@@ -198,12 +198,12 @@ impl<O: Os> Gate<O> {
             };
             if let Some(next) = next(state) {
                 match change(next) {
-                    Ok(_) => return waited,
+                    Ok(_) => return taking,
                     Err(now) => state = now,
                 }
                 continue;
             }
-            waited = true;
+            taking = Taking::Waited;
             if spins < O::SPINS {
                 spins += 1;
                 core::hint::spin_loop();
@@ -234,8 +234,8 @@ impl<O: Os> Gate<O> {
         lock::take::<FutexLock<O>>(ranks::GATE);
         O::step();
         let asked_ns = trace::asked();
-        let waited = self.wait(|s| (s & CLOSED == 0).then_some(s + 1));
-        self.inside(trace::INSIDE, asked_ns, waited)
+        let taking = self.wait(|s| (s & CLOSED == 0).then_some(s + 1));
+        self.inside(trace::INSIDE, asked_ns, taking)
     }
 
     /// Goes inside once nobody waits to close the gate.
@@ -245,18 +245,18 @@ impl<O: Os> Gate<O> {
         O::step();
         let may = |s| s & (CLOSED | CLOSERS) == 0;
         let asked_ns = trace::asked();
-        let waited = self.wait(|s| may(s).then_some(s + 1));
-        self.inside(trace::INSIDE_IN_TURN, asked_ns, waited)
+        let taking = self.wait(|s| may(s).then_some(s + 1));
+        self.inside(trace::INSIDE_IN_TURN, asked_ns, taking)
     }
 
-    fn inside(&self, way: usize, asked_ns: u64, waited: bool) -> Inside<'_, O> {
+    fn inside(&self, way: usize, asked_ns: u64, taking: Taking) -> Inside<'_, O> {
         debug_assert!(
             self.state.load(Relaxed) & CLOSED == 0,
             "somebody is inside a closed gate"
         );
         let since_ns = match asked_ns {
             0 => 0,
-            _ => trace::note(way, asked_ns, waited),
+            _ => trace::note(way, asked_ns, taking),
         };
         Inside {
             gate: self,
@@ -271,14 +271,14 @@ impl<O: Os> Gate<O> {
         lock::take::<FutexLock<O>>(ranks::GATE);
         O::step();
         let asked_ns = trace::asked();
-        let waited = self.shut();
+        let taking = self.shut();
         debug_assert!(
             self.state.load(Relaxed) & (CLOSED | INSIDE) == CLOSED,
             "the gate is closed with nobody inside"
         );
         let since_ns = match asked_ns {
             0 => 0,
-            _ => trace::note(trace::CLOSED, asked_ns, waited),
+            _ => trace::note(trace::CLOSED, asked_ns, taking),
         };
         Closed {
             gate: self,
@@ -286,8 +286,8 @@ impl<O: Os> Gate<O> {
         }
     }
 
-    /// Closes it; whether that needed waiting.
-    fn shut(&self) -> bool {
+    /// Closes it.
+    fn shut(&self) -> Taking {
         let may = |s| s & (CLOSED | INSIDE) == 0;
         let mut state = self.state.load(Relaxed);
         for spins in 0..O::SPINS {
@@ -296,7 +296,7 @@ impl<O: Os> Gate<O> {
                     .state
                     .compare_exchange_weak(state, state | CLOSED, Acquire, Relaxed)
                 {
-                    Ok(_) => return spins > 0,
+                    Ok(_) => return Taking::after(spins),
                     Err(now) => state = now,
                 }
                 continue;
@@ -308,7 +308,7 @@ impl<O: Os> Gate<O> {
         let counted = self.state.fetch_update(Relaxed, Relaxed, room).is_ok();
         let own = if counted { CLOSER } else { 0 };
         self.wait(|s| may(s).then(|| (s - own) | CLOSED));
-        true
+        Taking::Waited
     }
 
     /// Opens the gate by force: for the child of a fork.

@@ -147,11 +147,30 @@ pub fn asked() -> u64 {
     if is_on() { sys::now_ns() } else { 0 }
 }
 
-/// The lock at `address` was taken, which was asked for at that time; `waited`: not at the first try.
+/// How a lock was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taking {
+    /// At the first try.
+    AtOnce,
+    /// After others.
+    Waited,
+}
+
+impl Taking {
+    /// At the try that comes after so many.
+    pub const fn after(tries: u32) -> Self {
+        match tries {
+            0 => Self::AtOnce,
+            _ => Self::Waited,
+        }
+    }
+}
+
+/// The lock at `address` was taken, which was asked for at that time.
 #[inline]
-pub fn taken(address: usize, asked_ns: u64, waited: bool) {
+pub fn taken(address: usize, asked_ns: u64, taking: Taking) {
     if asked_ns != 0 {
-        taken_at(address, asked_ns, waited);
+        taken_at(address, asked_ns, taking);
     }
 }
 
@@ -164,9 +183,9 @@ pub fn given(address: usize) {
 }
 
 #[cold]
-fn taken_at(address: usize, asked_ns: u64, waited: bool) {
+fn taken_at(address: usize, asked_ns: u64, taking: Taking) {
     let key = key_of(address);
-    let now = note(key, asked_ns, waited);
+    let now = note(key, asked_ns, taking);
     for holder in places(address) {
         let free = holder.address.load(Relaxed) == 0;
         if free && compare(&holder.address, 0, address) {
@@ -213,11 +232,11 @@ fn lock(key: usize) -> Option<&'static Lock> {
 }
 
 /// Counts a taking; the time now.
-pub(crate) fn note(key: usize, asked_ns: u64, waited: bool) -> u64 {
+pub(crate) fn note(key: usize, asked_ns: u64, taking: Taking) -> u64 {
     let now = sys::now_ns();
     if let Some(lock) = lock(key) {
         lock.taken.fetch_add(1, Relaxed);
-        if waited {
+        if taking == Taking::Waited {
             let ns = now.saturating_sub(asked_ns);
             lock.waited.fetch_add(1, Relaxed);
             lock.waits.record(ns);
