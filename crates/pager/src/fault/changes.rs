@@ -5,8 +5,8 @@ use crate::fork::protocol::Operation;
 use crate::machine::message;
 use crate::machine::os::Os;
 use crate::space::paging::Space;
-use crate::space::windows::parts;
-use coldpress_engine::Entry;
+use crate::space::windows::{Window, parts};
+use coldpress_engine::{Entry, PageIndex};
 use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -135,45 +135,34 @@ impl<O: Os> Pager<O> {
 }
 
 impl<O: Os> Space<O> {
+    /// Acts on each window's part of a range: from its first page on, up to the end.
+    fn for_each_window_of(&self, range: AddressRange, act: impl Fn(&Window, PageIndex, PageIndex)) {
+        for part in parts(range) {
+            if let Some(id) = self.windows.find(&self.memory, part.base) {
+                act(self.windows.get(id), part.first, part.end);
+            }
+        }
+    }
+
     /// An event has told that these pages will be dropped: they are still in place, and must not be tracked, whether they
     /// are registered or not by the time that they are found. (Where a change came in between, what was registered was not
     /// noted, see `note_registered`; and what was registered when the event arose may be so no longer, see
     /// [`unregistering`](crate::fault::unregistering).)
     fn note_dropping(&self, range: AddressRange) {
-        for part in parts(range) {
-            if let Some(id) = self.windows.find(&self.memory, part.base) {
-                let window = self.windows.get(id);
-                window.set_dropping(part.first, part.end);
-            }
-        }
+        self.for_each_window_of(range, Window::set_dropping);
     }
 
     /// There is other memory now than that of which [`note_dropping`](Self::note_dropping) knows.
     fn note_other_memory(&self, range: AddressRange) {
-        for part in parts(range) {
-            if let Some(id) = self.windows.find(&self.memory, part.base) {
-                let window = self.windows.get(id);
-                window.clear_dropping(part.first, part.end);
-            }
-        }
+        self.for_each_window_of(range, Window::clear_dropping);
     }
 
     /// What has moved here may be away, whatever was put in place here before.
     fn forget_restored(&self, range: AddressRange) {
-        for part in parts(range) {
-            if let Some(id) = self.windows.find(&self.memory, part.base) {
-                let window = self.windows.get(id);
-                window.forget_restored(part.first, part.end);
-            }
-        }
+        self.for_each_window_of(range, Window::forget_restored);
     }
 
     fn unregister(&self, range: AddressRange) {
-        for part in parts(range) {
-            if let Some(id) = self.windows.find(&self.memory, part.base) {
-                let window = self.windows.get(id);
-                window.clear_registered(part.first, part.end);
-            }
-        }
+        self.for_each_window_of(range, Window::clear_registered);
     }
 }

@@ -325,7 +325,7 @@ impl<O: Os> Pager<O> {
     fn may_read_ahead(&self, pages: u32) -> bool {
         let config = self.config();
         let pressure = &self.pressure;
-        let after = pressure.estimate() + u64::from(pages) * PAGE_SIZE as u64;
+        let after = self.estimate_with(pages);
         let goes_on = self.fork.hold.load(Relaxed) == 0
             && self.fork.pause.load(Relaxed) == 0
             && !pressure.machine_is_short.load(Relaxed)
@@ -339,8 +339,13 @@ impl<O: Os> Pager<O> {
     /// Whether pages of the set of a program that wakes may be restored now. They are a guess about what is used next,
     /// and near the budget each would take the place of a page that is in use.
     fn may_restore_set(&self, pages: u32) -> bool {
-        let after = self.pressure.estimate() + u64::from(pages) * PAGE_SIZE as u64;
-        Watermarks::in_force(&self.config()).is_roomy(after) && self.may_read_ahead(pages)
+        Watermarks::in_force(&self.config()).is_roomy(self.estimate_with(pages))
+            && self.may_read_ahead(pages)
+    }
+
+    /// How much memory is held when so many pages more are in place.
+    fn estimate_with(&self, pages: u32) -> u64 {
+        self.pressure.estimate() + u64::from(pages) * PAGE_SIZE as u64
     }
 
     /// Whether anybody waits for a fault or an event that is still to be answered.
