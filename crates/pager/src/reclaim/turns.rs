@@ -328,9 +328,7 @@ impl<O: Os> Reclaim<O> {
         let config = self.pager.config();
         let watermarks = Watermarks::in_force(&config);
         let total = self.measure();
-        self.pager
-            .engine
-            .prepare_for(self.pager, READY_LEAVES, READY_LEAVES * LEAF_PAGES);
+        self.prepare();
         self.passes.advance(self.pager);
         if config.chaos.is_some() {
             // By turns both codecs compress, where an age for re-coding is given.
@@ -383,6 +381,14 @@ impl<O: Os> Reclaim<O> {
         let goes_on =
             took || short || self.passes.are_under_way() || self.pager.host.memory.has_too_many();
         if goes_on { rest.min(MEASURE_NS) } else { rest }
+    }
+
+    /// Keeps leaves and records ready for faults on fresh memory, which make none: a page without a record is in place
+    /// for good, since nothing knows of it.
+    fn prepare(&self) {
+        self.pager
+            .engine
+            .prepare_for(self.pager, READY_LEAVES, READY_LEAVES * LEAF_PAGES);
     }
 
     /// A program that has hardly run since the last look does not grow from one millisecond to the next: close to its
@@ -534,6 +540,8 @@ impl<O: Os> Reclaim<O> {
         let mut total = watermarks.high;
         let mut hopeless = 0;
         while let Some(trigger) = next {
+            // A program that fills memory as fast as it is taken keeps this going for seconds.
+            self.prepare();
             self.passes.advance(self.pager);
             let need = self.recode_need(config, watermarks, total);
             if need == Need::Squeezed {

@@ -93,6 +93,24 @@ fn a_peak_from_before_set_is_no_miss() {
     );
 }
 
+/// Records for fresh memory are made by the reclaim thread alone, ahead of the faults. It did so only between two
+/// visits, one of which goes on for as long as a program fills memory as fast as it is taken: a quarter of all pages
+/// got none, and was in place for good.
+#[test]
+fn no_page_goes_without_a_record() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("records");
+    let program = place.compile("hostile_budget");
+    let arguments = ["1", "2048", "text", "0"];
+    let (outcome, statistics) = Managed::new(&place).budget("800M").run(&program, arguments);
+    assert!(outcome.verdict().is_some(), "{outcome}");
+    let statistics = statistics.unwrap_or_else(|| panic!("no statistics: {outcome}"));
+    assert_eq!(statistics.get("no_metadata"), 0, "{outcome}");
+    statistics.at_least("evictions", 250_000);
+}
+
 #[test]
 fn a_program_that_ends_at_once_had_nothing_to_compress() {
     if !skip::root_or_skip() {
