@@ -18,6 +18,10 @@
 //! In the first minute the age becomes longer by half or doubles, up to a minute; later by a quarter; shorter always by an eighth.
 //!
 //! Times in which the budget, or the machine's want, made pages go say nothing of the age, and change nothing.
+//!
+//! What a program wants back while it is busy says little of what it wants while it rests. In a window in which it ran for less
+//! than a [`REST`]th of the time the age becomes shorter by a quarter, although nothing was taken, down to the first
+//! age ([ADR 0048](../../../../docs/adr/0048-rest-shortens-the-cold-age.md)).
 
 /// What a page that comes back costs its program, about.
 const FAULT_NS: u64 = 10_000;
@@ -43,6 +47,9 @@ const CREDIT_FOR_NS: u64 = 100_000_000_000;
 const PEACE_NS: u64 = 10_000_000_000;
 /// The same in the first minute.
 const EARLY_PEACE_NS: u64 = 3_000_000_000;
+
+/// A program that runs for less than this part of the time rests.
+const REST: u64 = 50;
 
 const SHORTEST_WINDOW_NS: u64 = 1_000_000_000;
 const WINDOW_NS: u64 = 10_000_000_000;
@@ -84,6 +91,8 @@ struct Window {
     cost_ns: u64,
     /// Pages taken for their age before it.
     taken_before: u64,
+    /// For how long the program had run before it.
+    ran_before_ns: u64,
     pressed: bool,
 }
 
@@ -98,6 +107,8 @@ pub(crate) struct Counts {
     pub content: u64,
     /// Pages taken for their age, ever.
     pub taken: u64,
+    /// For how long the program has run.
+    pub ran_ns: u64,
     /// Pages are made to go now for another reason: the budget, or the machine.
     pub pressed: bool,
 }
@@ -111,6 +122,8 @@ pub(crate) enum Verdict {
     Longer,
     /// Hardly any did.
     Shorter,
+    /// Hardly any did, and the program hardly ran.
+    Rest,
     /// As it should be, or nothing can be said.
     Same,
 }
@@ -130,6 +143,7 @@ impl ColdAge {
                 ends_ns: 0,
                 cost_ns: 0,
                 taken_before: 0,
+                ran_before_ns: 0,
                 pressed: false,
             },
         }
@@ -193,7 +207,8 @@ impl ColdAge {
         let verdict = self.judge(&counts);
         match verdict {
             Verdict::Longer => self.lengthen(if self.is_early() { 2 } else { 4 }),
-            Verdict::Shorter => self.shorten(),
+            Verdict::Shorter => self.shorten(8, LEAST_NS),
+            Verdict::Rest => self.shorten(4, first_age_ns(counts.content)),
             Verdict::Pending | Verdict::Same => {}
         }
         self.open_window(&counts);
@@ -236,6 +251,7 @@ impl ColdAge {
             ends_ns: self.observed_ns + length_ns,
             cost_ns: 0,
             taken_before: counts.taken,
+            ran_before_ns: counts.ran_ns,
             pressed: false,
         };
     }
@@ -246,12 +262,21 @@ impl ColdAge {
         match self.share_ns(length_ns, counts.resident) {
             _ if self.window.pressed => Verdict::Same,
             share if cost_ns > share => Verdict::Longer,
+            share if cost_ns < share / 2 && self.may_shorten_for_rest(length_ns, counts) => {
+                Verdict::Rest
+            }
             // Where nothing was taken nothing could come back.
             share if cost_ns < share / 2 && counts.taken > self.window.taken_before => {
                 Verdict::Shorter
             }
             _ => Verdict::Same,
         }
+    }
+
+    /// The program has rested in this window, and the age is longer than it was at first.
+    fn may_shorten_for_rest(&self, length_ns: u64, counts: &Counts) -> bool {
+        let ran_ns = counts.ran_ns.saturating_sub(self.window.ran_before_ns);
+        ran_ns < length_ns / REST && self.age_ns > first_age_ns(counts.content)
     }
 
     fn lengthen(&mut self, part: u64) {
@@ -264,9 +289,9 @@ impl ColdAge {
         self.age_ns = (self.age_ns + self.age_ns / part).min(most_ns);
     }
 
-    fn shorten(&mut self) {
+    fn shorten(&mut self, part: u64, least_ns: u64) {
         self.is_learnt = true;
-        self.age_ns = (self.age_ns - self.age_ns / 8).max(LEAST_NS);
+        self.age_ns = (self.age_ns - self.age_ns / part).max(least_ns);
     }
 }
 

@@ -455,6 +455,7 @@ impl<O: Os> Reclaim<O> {
                 resident,
                 content: (self.last_measured_bytes() / PAGE_SIZE as u64).max(resident) + away,
                 taken,
+                ran_ns: ran_ns::<O>(),
                 pressed,
             },
         );
@@ -464,7 +465,9 @@ impl<O: Os> Reclaim<O> {
         let s = self.pager.host.statistics();
         match verdict {
             Verdict::Longer => drop(s.cold_age_longer.fetch_add(1, Relaxed)),
-            Verdict::Shorter => drop(s.cold_age_shorter.fetch_add(1, Relaxed)),
+            Verdict::Shorter | Verdict::Rest => {
+                s.cold_age_shorter.fetch_add(1, Relaxed);
+            }
             Verdict::Pending | Verdict::Same => {}
         }
     }

@@ -3,17 +3,21 @@
 extern crate std;
 
 use super::*;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::{vec, vec::Vec};
 
 const S: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
 
+/// Of a program that never rests: it has run for a hundred seconds more each time.
 fn counts(refaults: u64, taken: u64) -> Counts {
+    static RAN_NS: AtomicU64 = AtomicU64::new(0);
     Counts {
         cost_ns: refaults * FAULT_NS,
         resident: 1 << 17,
         content: 1 << 17,
         taken,
+        ran_ns: RAN_NS.fetch_add(100 * S, Relaxed),
         pressed: false,
     }
 }
@@ -117,6 +121,36 @@ fn where_nothing_was_taken_nothing_is_learnt() {
 }
 
 #[test]
+fn a_program_that_rests_has_its_first_age_again_soon() {
+    let mut age = after(100);
+    let (mut now, mut ran_ns) = (101 * S, 200 * S);
+    let mut window = |age: &mut ColdAge, ran_more_ns: u64, refaults: u64| {
+        (now, ran_ns) = (now + WINDOW_NS, ran_ns + ran_more_ns);
+        let counts = Counts {
+            ran_ns,
+            ..counts(refaults, 0)
+        };
+        age.credit_ns = 1 << 40;
+        age.observe(now, counts)
+    };
+    // Where the window before it ends.
+    window(&mut age, 0, 0);
+    (age.age_ns, age.is_learnt) = (60 * S, true);
+    let most = WINDOW_NS / REST;
+    assert_eq!(window(&mut age, most, 0), Verdict::Same, "it ran");
+    assert_eq!(window(&mut age, most - 1, 0), Verdict::Rest);
+    assert_eq!(age.in_force_ns(), 45 * S);
+    let refaults = WINDOW_NS / SHARE / FAULT_NS;
+    let verdict = window(&mut age, 0, refaults);
+    assert_eq!(verdict, Verdict::Same, "but wants some of it");
+    for _ in 0..20 {
+        window(&mut age, 0, refaults);
+    }
+    assert_eq!(age.in_force_ns(), 2 * S);
+    assert_eq!(window(&mut age, 0, refaults), Verdict::Same, "no further");
+}
+
+#[test]
 fn what_the_budget_does_is_not_the_ages_fault() {
     let mut age = after(100);
     let before = (age.in_force_ns(), age.credit_ns);
@@ -137,6 +171,7 @@ struct Program {
     chances: Vec<u8>,
     taken: u64,
     lost_ns: u64,
+    ran_ns: u64,
     age: ColdAge,
     now_ns: u64,
 }
@@ -149,6 +184,7 @@ impl Program {
             chances: vec![0; pages],
             taken: 0,
             lost_ns: 0,
+            ran_ns: 0,
             age: ColdAge::new(),
             now_ns: S,
         }
@@ -175,6 +211,7 @@ impl Program {
                 resident: content - away as u64,
                 content,
                 taken: self.taken,
+                ran_ns: self.ran_ns,
                 pressed: false,
             },
         );
@@ -197,6 +234,7 @@ impl Program {
         }
         for page in touched {
             self.touch(page);
+            self.ran_ns += MS;
         }
     }
 
