@@ -48,7 +48,7 @@ fn steps() -> Result<Vec<Step>> {
         ),
         Step::new(
             "Lints of the preload library",
-            "clippy -p coldpress-preload --lib -- -D warnings",
+            "clippy --profile checked -p coldpress-preload --lib -- -D warnings",
         ),
         Step::new("Documentation", "doc --workspace --no-deps").with("RUSTDOCFLAGS", "-D warnings"),
         Step::new(
@@ -70,7 +70,9 @@ fn steps() -> Result<Vec<Step>> {
             "test --workspace --exclude coldpress-preload --exclude coldpress-promises \
              --no-fail-fast -- --show-output",
         )
-        .with(tables, file),
+        .with(tables, file)
+        // Many wait for a process, a time or a device.
+        .with("RUST_TEST_THREADS", "4"),
         promises::unit_tests(),
         // At the same time, the longest first: what is short fills the processors at the end.
         half,

@@ -2,7 +2,7 @@
 //!
 //! [`acquire`] creates a resource and registers how to undo it in one step. The undo runs once:
 //! when the returned [`Guard`] is dropped, or in reverse order of creation from the thread that
-//! waits for signals, or from the panic hook (the workspace builds with `panic = "abort"`, so
+//! waits for signals, or from the panic hook (a release builds with `panic = "abort"`, so
 //! destructors do not run then).
 //!
 //! Invariants:
