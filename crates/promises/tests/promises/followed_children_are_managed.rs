@@ -101,7 +101,7 @@ fn started_in_every_way() {
     );
     for how in ["fork", "vfork", "spawn", "thread"] {
         let script = format!(
-            "{} {how} {} 7 256 1 1; echo status $?",
+            "{} {how} {} 7 256 1 4; echo status $?",
             starter.display(),
             larger.display()
         );
