@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `decode_*` | stored bytes | I4: no panic, nothing read or written beyond the buffers, and an outcome and a page that depend on the bytes alone |
 //! | `encode_*` | a bound and a page | I2 and I3: what is stored comes back, within the bound, and does not depend on what buffers held before |
-//! | `decode_nbd_*` | what a client sends | each option and each request has the answer that the protocol names and no other, reads give what was written, no call leaves the export (`nbd.rs`) |
+//! | `decode_nbd_*` | what a client sends | each option and each request has the answer that the protocol names and no other, reads give what was written, no call leaves the export (`nbd.rs`; whole short sessions, quickly: `session/`) |
 //!
 //! The codecs' buffers lie at fences: memory that may not be touched begins at their very last byte, and
 //! ends at the first. That holds for the codecs in C as well, which the sanitizer does not see.
@@ -12,6 +12,7 @@
 //! and with a fresh one, over bytes `0xFF`.
 
 pub mod nbd;
+pub mod session;
 
 use std::cell::UnsafeCell;
 use std::sync::OnceLock;

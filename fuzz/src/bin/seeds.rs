@@ -19,7 +19,7 @@ use coldpress_arena::Zeroable;
 use coldpress_codec::press::{Press, Simd};
 use coldpress_codec::press_dense::PressDense;
 use coldpress_codec::{Compressed, Lz4, Lz4Rust, Lzo, PAGE_SIZE, Page, PageCodec, Wkdm, Zstd};
-use coldpress_fuzz::nbd;
+use coldpress_fuzz::{nbd, session};
 use pages::{KINDS, page};
 
 fn corpus(target: &str) -> std::io::Result<PathBuf> {
@@ -88,7 +88,21 @@ fn main() -> std::io::Result<()> {
     write("press", &Press::with_simd(Simd::Portable))?;
     let dense = PressDense::with_simd(coldpress_fuzz::dense_tables(), Simd::Portable);
     write("press_dense", &dense.expect("trained"))?;
-    write_nbd()
+    write_nbd()?;
+    write_sessions()
+}
+
+/// Plans of sessions: with each kind of export, after each kind of handshake.
+fn write_sessions() -> std::io::Result<()> {
+    let handshakes: [&[u8]; 4] = [&[30], &[0, 2, 29], &[12, 10, 0, 6, 5, 30], &[0, 27]];
+    let corpus = corpus("decode_nbd_session")?;
+    for nature in (0..32).chain([0xe0]) {
+        for (number, options) in handshakes.iter().enumerate() {
+            let plan = session::seed(nature, options);
+            fs::write(corpus.join(format!("{nature}-{number}")), plan)?;
+        }
+    }
+    Ok(())
 }
 
 /// A whole conversation, and its requests alone, after each kind of handshake.
