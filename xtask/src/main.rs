@@ -6,7 +6,7 @@
 //! | [`mod@test`] | everything that must pass before a change is kept |
 //! | [`steps`] | cargo commands in order, and counting what tests say they did |
 //! | [`promises`], [`hostile`] | the tests of the finished command on real programs; of them those hard to survive |
-//! | [`miri`], [`fuzz`] | the codecs and storages under Miri, the codecs under libFuzzer |
+//! | [`miri`], [`fuzz`] | the codecs and storages under Miri, codecs and NBD server under libFuzzer |
 //! | [`sim`] | the engine and the pager on simulated machines, a program of its own |
 //! | [`reverts`] | fixes of the pager taken back, each found by the simulation |
 //! | [`promtool`] | Prometheus' own checker on the figures of `coldpress metrics` |
@@ -78,7 +78,7 @@ enum Task {
     Lazyfree(lazyfree::Options),
     /// Have promtool check the figures of coldpress metrics.
     Promtool(promtool::Options),
-    /// Fuzz the codecs, one target after the other.
+    /// Fuzz the codecs and the NBD server, one target after the other.
     Fuzz(fuzz::Options),
     /// Make a book of the documents, target/book/index.html.
     Book(book::Options),
