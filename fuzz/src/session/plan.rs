@@ -99,11 +99,14 @@ fn option_of(number: u64, plan: &mut Bytes<'_>, sent: &mut Vec<u8>) -> bool {
         21 => option(EXPORT_NAME, b"nobody"),
         22 => go("nobody", &[]),
         // Any number, and any data.
-        23 | 24 => {
+        23 => {
             let (number, length) = (plan.number(1).unwrap_or(0), plan.number(1).unwrap_or(0));
             let length = (length as usize).min(plan.0.len());
             option(number as u32 % 14, plan.take(length).unwrap_or_default())
         }
+        // The longest that are skipped, and taken.
+        24 => claim(GO, MOST_PAYLOAD as u32),
+        31 => option(SET_META_CONTEXT, &[0; OPTION_BYTES]),
         // What is no option.
         25 => plan.take(16.min(plan.0.len())).unwrap_or_default().to_vec(),
         26 => option(EXPORT_NAME, b""),
@@ -113,7 +116,7 @@ fn option_of(number: u64, plan: &mut Bytes<'_>, sent: &mut Vec<u8>) -> bool {
         _ => go("", &[]),
     };
     sent.extend(message);
-    number >= 26
+    (26..31).contains(&number)
 }
 
 /// Sends a request; false if the client ends with it.

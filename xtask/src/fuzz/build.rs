@@ -32,8 +32,8 @@ pub(super) struct How {
 }
 
 impl How {
-    /// The environment for the C. ZSTD_ADDRESS_SANITIZER is libzstd's own definition: without it, it lays zones into our
-    /// contexts, which `zstd.rs` refuses.
+    /// The environment for the C. ZSTD_ADDRESS_SANITIZER is libzstd's own definition: without it, it lays zones into
+    /// our contexts, which `zstd.rs` refuses.
     fn environment(&self) -> [(&'static str, &'static str); 2] {
         let flags = match self.sanitizer {
             Sanitizer::Address => "-fsanitize=address,fuzzer-no-link -DZSTD_ADDRESS_SANITIZER=0",

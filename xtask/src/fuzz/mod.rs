@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz [--seconds N] [--executions N] [--jobs N] [--sanitizer address|none] [TARGET…]`: fuzzing the codecs
-//! and the NBD server, one target after the other.
+//! `cargo xtask fuzz [--seconds N] [--executions N] [--jobs N] [--sanitizer address|none] [TARGET…]`: fuzzing the
+//! codecs and the NBD server, one target after the other.
 //!
 //! | | |
 //! |---|---|
