@@ -55,6 +55,7 @@ impl<O: Os> Pager<O> {
                 host.note_dropping(range);
             }
             Operation::Dropped(range) => self.forget(range),
+            Operation::Poisoned(page) => self.forget(AddressRange::new(page, PAGE_SIZE)),
             Operation::Unmap(range) => {
                 self.forget(range);
                 host.unregister(range);

@@ -66,6 +66,8 @@ pub enum Operation {
     },
     /// A page was put in place.
     Restored(usize),
+    /// A page was poisoned: what is remembered of it must not come back, whatever becomes of the poison.
+    Poisoned(usize),
 }
 
 /// An operation, and which fork it was noted in. The kernel copies the journal page by page while others
@@ -249,6 +251,7 @@ impl<O: Os> Fork<O> {
                 {
                     return None;
                 }
+                Operation::Poisoned(page) if page == address => return None,
                 Operation::Remap { from, to, len } => {
                     if within(AddressRange::new(to, len)) {
                         address = address - to + from;
@@ -308,7 +311,10 @@ impl<O: Os> Pager<O> {
                     self.read_changes();
                     continue;
                 }
-                (Installed::Done, Some(doubt)) => host.tell_of_doubt(at, doubt),
+                (Installed::Done, Some(doubt)) => {
+                    self.fork.note(Operation::Poisoned(address));
+                    host.tell_of_doubt(at, doubt);
+                }
                 (Installed::Done, None) => self.note_restored(address),
                 _ => {
                     let _ = uffd.wake(at);
