@@ -14,7 +14,7 @@
 //! | [`machine`] | what the pager asks of the machine (`os`), and Linux as one (`linux`, `sys`, `maps`, `proc_stat`); locks and the gate (`futex`), how long they are held (`lock_trace`); this process's slot of the run file, messages; seccomp filters of the program (`filter`) |
 //! | [`memory`] | address space that grows (`areas`); tables, stacks, staging (`own`); what is stored (`frames`) |
 //! | [`settings`] | configuration, what of it may change while the program runs (`control`), between which amounts of memory a budget is kept (`watermarks`) |
-//! | [`space`] | which memory is managed (`discovery`, `exclusions`, `not_inherited`), from an address to its segment (`windows`), how much is registered at once (`mapping_count`); the pager as [`coldpress_engine::Host`], and why there is a gate (`paging`); what threads work with (`workplace`); pages written back (`tier`) |
+//! | [`space`] | which memory is managed (`discovery`, `exclusions`, `not_inherited`), from an address to its segment (`windows`), how much is registered at once (`mapping_count`), what could not be told to be registered (`unproven`); the pager as [`coldpress_engine::Host`], and why there is a gate (`paging`); what threads work with (`workplace`); pages written back (`tier`) |
 //! | [`report`] | figures, averages over time (`account`), a trace of decisions, a page in words (`describe`) |
 //! | [`fork`] | stillness and journal (`protocol`), the child's own pager (`child`), content without one (`put_back`) |
 //! | [`fault`] | fault handlers and which of them look (`handler`, `duty`, `deferred`), changes of the address space (`changes`), holding faults back (`back_pressure`), what the program's threads ask for (`requests`) |

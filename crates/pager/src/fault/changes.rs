@@ -90,7 +90,8 @@ impl<O: Os> Pager<O> {
         let window = host.windows.get(source);
         let from = window.index_of(from);
         let registered = window.is_registered(from);
-        if !registered && !self.engine.has_leaf(source, from) {
+        let unproven = window.is_unproven(from);
+        if !registered && !unproven && !self.engine.has_leaf(source, from) {
             return;
         }
         let Some(destination) = self.window_for(to) else {
@@ -105,6 +106,9 @@ impl<O: Os> Pager<O> {
         );
         if registered {
             target.set_registered(to, to + 1);
+        }
+        if unproven {
+            host.leave_unproven(target, to, to + 1);
         }
         let engine = &self.engine;
         if !engine.transfer(self, (source, from), (destination, to))

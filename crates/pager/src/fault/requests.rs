@@ -13,9 +13,9 @@ use crate::space::exclusions::{OldPlace, Reason, control_block_range};
 use crate::space::windows::parts;
 use crate::{Codec, Pager};
 use coldpress_engine::{Entry, LEAF_PAGES, Worker};
-use coldpress_uffd::{AddressRange, PAGE_SIZE};
+use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
 use core::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicUsize,
+    AtomicI32, AtomicU32, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 use lock_api::RawMutex;
@@ -46,7 +46,8 @@ pub struct Request<O: Os = Linux> {
     state: AtomicU32,
     start: AtomicUsize,
     end: AtomicUsize,
-    granted: AtomicBool,
+    /// 0, or the error.
+    answer: AtomicI32,
 }
 
 impl<O: Os> Request<O> {
@@ -57,7 +58,7 @@ impl<O: Os> Request<O> {
             state: AtomicU32::new(NONE),
             start: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
-            granted: AtomicBool::new(false),
+            answer: AtomicI32::new(0),
         }
     }
 }
@@ -70,6 +71,13 @@ impl<O: Os> Request<O> {
     pub unsafe fn reset(&self) {
         self.lock.reset();
         self.state.store(NONE, Relaxed);
+    }
+
+    /// Lets the asker go on, with an answer.
+    fn answer(&self, answer: Result<(), Errno>) {
+        let code = answer.map_or_else(Errno::raw_os_error, |()| 0);
+        self.answer.store(code, Relaxed);
+        set_and_wake::<O>(&self.state, NONE);
     }
 }
 
@@ -86,8 +94,8 @@ enum Registration {
     Uniform,
     /// Some of it is.
     Parts,
-    /// Nothing of it is known to be. What a mapping has grown by is registered without being known as such, and may have
-    /// lost neighbours that were.
+    /// Some of it may be. What a mapping has grown by is registered without being known as such, and may have lost
+    /// neighbours that were; and of what is unproven nothing is known.
     Unknown,
 }
 
@@ -307,20 +315,17 @@ impl<O: Os> Pager<O> {
                 return act();
             }
             drop(registering);
-            match (self.register_whole(range), known) {
-                (true, _) => {}
+            match (self.ask(REGISTER, range), known) {
+                (Ok(()), _) => {}
+                // An event is unread, or another thread is moving memory in this moment.
+                (Err(Errno::AGAIN), _) => O::sleep_ns(100_000),
                 // It may be none of the pager's memory at all.
-                (false, Registration::Unknown) => break,
-                // Another thread is moving memory in this moment.
-                (false, _) => O::sleep_ns(100_000),
+                (Err(_), Registration::Unknown) => break,
+                (Err(_), _) => O::sleep_ns(100_000),
             }
         }
         let _registering = self.registering.lock();
         act()
-    }
-
-    fn register_whole(&self, range: AddressRange) -> bool {
-        self.ask(REGISTER, range)
     }
 
     /// Gives a range up that the program wants to register with a userfaultfd of its own: its
@@ -345,7 +350,7 @@ impl<O: Os> Pager<O> {
                     }
                 }
             }
-            if self.ask(SURRENDER, range) {
+            if self.ask(SURRENDER, range).is_ok() {
                 return true;
             }
         }
@@ -413,7 +418,7 @@ impl<O: Os> Pager<O> {
     }
 
     /// Lets the reclaim thread do something, and waits for it.
-    fn ask(&self, what: u32, range: AddressRange) -> bool {
+    fn ask(&self, what: u32, range: AddressRange) -> Result<(), Errno> {
         let _signals = SignalsBlocked::<O>::new();
         let request = &self.request;
         request.lock.lock();
@@ -421,27 +426,30 @@ impl<O: Os> Pager<O> {
             // It has left: nobody would answer.
             // SAFETY: locked above.
             unsafe { request.lock.unlock() };
-            return false;
+            return Err(Errno::SRCH);
         }
         request.start.store(range.start, Relaxed);
         request.end.store(range.end, Relaxed);
         request.state.store(what, Release);
         self.ring();
         wait_while::<O>(&request.state, what);
-        let granted = request.granted.load(Relaxed);
+        let answer = request.answer.load(Relaxed);
         // SAFETY: locked above.
         unsafe { request.lock.unlock() };
-        granted
+        match answer {
+            0 => Ok(()),
+            code => Err(Errno::from_raw_os_error(code)),
+        }
     }
 
     /// Has the pager leave, and waits until it has.
     pub(crate) fn ask_to_leave(&self) -> bool {
-        self.ask(LEAVE, AddressRange::new(0, 0))
+        self.ask(LEAVE, AddressRange::new(0, 0)).is_ok()
     }
 
     /// Has the handlers started, where they are not, and waits until they are.
     pub(crate) fn ask_for_handlers(&self) {
-        self.ask(HANDLERS, AddressRange::new(0, 0));
+        let _ = self.ask(HANDLERS, AddressRange::new(0, 0));
     }
 
     /// Starts handlers, if that is asked for.
@@ -449,8 +457,7 @@ impl<O: Os> Pager<O> {
         let request = &self.request;
         if request.state.load(Acquire) == HANDLERS {
             start();
-            request.granted.store(true, Relaxed);
-            set_and_wake::<O>(&request.state, NONE);
+            request.answer(Ok(()));
         }
     }
 
@@ -466,8 +473,7 @@ impl<O: Os> Pager<O> {
             return;
         }
         let left = O::leave(self, worker);
-        request.granted.store(left, Relaxed);
-        set_and_wake::<O>(&request.state, NONE);
+        request.answer(left.then_some(()).ok_or(Errno::BUSY));
         if left {
             self.leaving.thread_goes::<O>();
         }
@@ -475,12 +481,13 @@ impl<O: Os> Pager<O> {
 
     /// What is known of the registration of a range.
     fn registration_of(&self, range: AddressRange) -> Registration {
-        let (mut some, mut all, mut was_ours) = (false, true, false);
+        let (mut some, mut all, mut was_ours, mut unproven) = (false, true, false, false);
         for part in parts(range) {
             match self.host.windows.find(&self.host.memory, part.base) {
                 None => all = false,
                 Some(id) => {
                     let window = self.host.windows.get(id);
+                    unproven |= window.next_unproven(part.first, part.end) < part.end;
                     for index in part.first..part.end {
                         let registered = window.is_registered(index);
                         some |= registered;
@@ -495,6 +502,7 @@ impl<O: Os> Pager<O> {
         let unregistered = || self.host.statistics().unregistrations.load(Relaxed) != 0;
         match (some, all) {
             (true, false) => Registration::Parts,
+            _ if unproven => Registration::Unknown,
             (false, _) if was_ours && unregistered() => Registration::Unknown,
             _ => Registration::Uniform,
         }
@@ -509,29 +517,25 @@ impl<O: Os> Pager<O> {
             start: request.start.load(Relaxed),
             end: request.end.load(Relaxed),
         };
-        let granted = match what {
+        request.answer(match what {
             NONE | LEAVE | HANDLERS => return,
-            SURRENDER => self.give_up(range),
+            SURRENDER => self.give_up(range).then_some(()).ok_or(Errno::BUSY),
             _ => self.register_parts(range),
-        };
-        request.granted.store(granted, Relaxed);
-        set_and_wake::<O>(&request.state, NONE);
+        });
     }
 
-    fn register_parts(&self, range: AddressRange) -> bool {
-        let mut granted = true;
+    fn register_parts(&self, range: AddressRange) -> Result<(), Errno> {
+        let mut whole = Ok(());
         for part in parts(range) {
-            let Some(segment) = self.window_for(part.base) else {
-                return false;
-            };
+            let segment = self.window_for(part.base).ok_or(Errno::NOMEM)?;
             let _inside = self.host.gate.enter_in_turn();
             let range = AddressRange {
                 start: part.base + part.first as usize * PAGE_SIZE,
                 end: part.base + part.end as usize * PAGE_SIZE,
             };
-            granted &= self.register_in_window(segment, range).is_ok();
+            whole = whole.and(self.register_in_window(segment, range));
         }
-        granted
+        whole
     }
 
     fn give_up(&self, range: AddressRange) -> bool {

@@ -120,9 +120,7 @@ impl Pager {
             window.clear_registered(first, end);
             // The thread that was dropping pages is not here.
             window.clear_dropping(first, end);
-            let mut whole = Ok(());
-            self.note_registered(segment, range, &mut whole);
-            if whole.is_err() {
+            if self.note_registered(segment, range).is_err() {
                 // Some of it is not there: left out of the child by the program itself.
                 for index in first..end {
                     if window.is_registered(index) {

@@ -133,7 +133,7 @@ impl<O: Os> Pager<O> {
             if lived >= YOUTH_NS || ran_ns::<O>() - ran > YOUTH_RUN_NS || self.wants_handlers() {
                 return;
             }
-            wait_for::<O>(bell, rung, YOUTH_LOOK_NS);
+            wait_for::<O>(bell, rung, self.prove(YOUTH_LOOK_NS));
         }
     }
 }
@@ -196,7 +196,7 @@ pub fn run<O: Os>(
             reclaim.start_handlers();
         });
         pager.serve_leave(reclaim.reclaimer.worker());
-        wait_for::<O>(bell, rung, pause);
+        wait_for::<O>(bell, rung, pager.prove(pause));
     }
 }
 

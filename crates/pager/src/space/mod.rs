@@ -8,5 +8,6 @@ pub(crate) mod mapping_count;
 pub mod not_inherited;
 pub mod paging;
 pub mod tier;
+mod unproven;
 pub mod windows;
 pub mod workplace;

@@ -26,6 +26,8 @@
 //!   not tracked before it was seen missing (`Window::is_dropping`). Pages of a registered range are tracked only if they
 //!   were there when it was registered or were put there by us.
 //! * I3 Staging is unregistered while it is dropped, so that no event arises from our own call.
+//! * I4 Only memory that a probe has told to be registered is marked (`MADV_DONTFORK`), and a probe behind the mark tells
+//!   the same, or the memory is *unproven* until one does (see [`unproven`](crate::space::unproven)).
 
 use crate::Pager;
 use crate::machine::fault_trace;
@@ -66,6 +68,8 @@ pub struct Space<O: Os = Linux> {
     pub not_inherited: NotInherited<O>,
     /// It is told of every fork (`fork::unannounced`): nothing has to be kept from children.
     pub hears_of_forks: AtomicBool,
+    /// Some page is `unproven` (`windows`).
+    pub(crate) left_unproven: AtomicBool,
     /// Staging is registered: from the first registration of memory of the program on.
     pub(crate) staging_is_registered: AtomicBool,
     /// Pages in staging now.
@@ -89,6 +93,7 @@ impl<O: Os> Space<O> {
             exclusions: Exclusions::new(),
             not_inherited: NotInherited::new(),
             hears_of_forks: AtomicBool::new(false),
+            left_unproven: AtomicBool::new(false),
             staging_is_registered: AtomicBool::new(false),
             staged_pages: AtomicU64::new(0),
             statistics: AtomicPtr::new(core::ptr::null_mut()),
@@ -375,6 +380,17 @@ impl<O: Os> Space<O> {
             unsafe { O::madvise(r.start, r.len(), os::MADV_DONTFORK) };
         });
     }
+
+    /// Keeps a range from raw clones if it is registered, and tells whether it is (I4).
+    fn keep_if_registered(&self, range: AddressRange) -> Result<bool, Errno> {
+        let registered = self.uffd().is_registered(range);
+        if registered != Ok(true) || self.hears_of_forks.load(Relaxed) {
+            return registered;
+        }
+        self.keep_from_raw_clones(range);
+        // The program may have put other memory there before it was marked: then an event is unread.
+        self.uffd().is_registered(range)
+    }
 }
 
 impl<O: Os> Space<O> {
@@ -472,56 +488,64 @@ impl<O: Os> Pager<O> {
         self.host.register_staging()?;
         // SAFETY: the handlers answer the faults; they touch none of the program's memory.
         unsafe { self.host.uffd().register(range)? };
-        self.host.keep_from_raw_clones(range);
-        let mut whole = Ok(());
-        self.note_registered(segment, range, &mut whole);
-        whole
+        self.note_registered(segment, range)
     }
 
-    /// Sets the registered bits of what really is registered of `range`, and tracks what is
+    /// Sets the registered bits of what really is registered of `range`, keeps that from raw clones, and tracks what is
     /// populated there. Registering accepts a range with holes (memory that the program has
     /// unmapped since its mappings were read), and what comes to lie in a hole is not registered:
-    /// moving it out would lose it. `whole` becomes `EAGAIN` where there was a hole.
+    /// moving it out would lose it. `EAGAIN`: there was a hole, or the kernel cannot tell.
     pub(crate) fn note_registered(
         &self,
         segment: SegmentId,
         range: AddressRange,
-        whole: &mut Result<(), Errno>,
-    ) {
+    ) -> Result<(), Errno> {
         let window = self.host.windows.get(segment);
-        let registered = self.host.uffd().is_registered(range);
-        if registered == Ok(true) {
-            // What was registered before is tracked already.
-            let (mut first, end) = (window.index_of(range.start), window.index_of(range.end));
-            while first < end {
-                let known = window.is_registered(first);
-                let same = (first..end).take_while(|&index| window.is_registered(index) == known);
-                let behind = first + same.count() as u32;
-                if !known {
-                    window.set_registered(first, behind);
-                    let fresh = AddressRange {
-                        start: window.address(first),
-                        end: window.address(behind),
-                    };
-                    self.track_registered(segment, fresh);
+        let (first, end) = (window.index_of(range.start), window.index_of(range.end));
+        match self.host.keep_if_registered(range) {
+            Ok(true) => {
+                window.clear_unproven(first, end);
+                self.note_fresh(segment, first, end);
+                Ok(())
+            }
+            Ok(false) if range.len() > PAGE_SIZE => {
+                let middle = range.start + (range.len() / 2).next_multiple_of(PAGE_SIZE);
+                let (start, end) = (range.start, range.end);
+                let lower = self.note_registered(segment, AddressRange { start, end: middle });
+                let upper = self.note_registered(segment, AddressRange { start: middle, end });
+                lower.and(upper)
+            }
+            Ok(false) => {
+                // What lies in a hole may have a mark from when that was not known. Nothing of it is away.
+                if !window.is_registered(first) {
+                    self.host.inherit_range(range);
                 }
-                first = behind;
+                window.clear_unproven(first, end);
+                Err(Errno::AGAIN)
             }
-            return;
-        }
-        if range.len() <= PAGE_SIZE {
-            // What came to lie in a hole has the mark of what was registered around it, and nothing of it is away. But
-            // where the kernel cannot tell, since an event is unread, a mark more or less would split a mapping.
-            if registered == Ok(false) && !window.is_registered(window.index_of(range.start)) {
-                self.host.inherit_range(range);
+            Err(errno) => {
+                self.host.leave_unproven(window, first, end);
+                Err(errno)
             }
-            *whole = Err(Errno::AGAIN);
-            return;
         }
-        let middle = range.start + (range.len() / 2).next_multiple_of(PAGE_SIZE);
-        let (start, end) = (range.start, range.end);
-        self.note_registered(segment, AddressRange { start, end: middle }, whole);
-        self.note_registered(segment, AddressRange { start: middle, end }, whole);
+    }
+
+    /// Notes that pages are registered. What was registered before is tracked already.
+    fn note_fresh(&self, segment: SegmentId, mut first: PageIndex, end: PageIndex) {
+        let window = self.host.windows.get(segment);
+        loop {
+            let fresh = window.next_unregistered(first, end);
+            if fresh == end {
+                return;
+            }
+            first = window.next_registered(fresh, end);
+            window.set_registered(fresh, first);
+            let fresh = AddressRange {
+                start: window.address(fresh),
+                end: window.address(first),
+            };
+            self.track_registered(segment, fresh);
+        }
     }
 
     /// Tracks every populated page of a range that was just registered. Inside the gate.

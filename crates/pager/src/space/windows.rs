@@ -13,6 +13,10 @@
 //!
 //! Invariant I3: a page's `restored` bit is set inside the gate, under the lock of the journal's end, and cleared with the
 //! gate closed. It says something of the fork whose number the window has beside it, and nothing of any other.
+//!
+//! Invariant I4: a page's `unproven` bit is set where the kernel could not tell whether the page is registered, since an
+//! event was unread, or was not asked yet, and cleared inside the gate when the kernel has told. Such a page may be
+//! registered, or marked (`MADV_DONTFORK`), or both, whatever else is known of it.
 
 use crate::machine::os::Os;
 use crate::memory::own::Memory;
@@ -41,6 +45,8 @@ pub struct Window {
     pub registered: [AtomicU64; CHUNKS],
     /// One bit a page: an event has told that it is about to be dropped, and it was not seen missing since.
     dropping: [AtomicU64; CHUNKS],
+    /// One bit a page: whether it is registered could not be told.
+    unproven: [AtomicU64; CHUNKS],
     /// One bit a page: it was put in place during a fork, while the entry had to stay as it is.
     restored: [AtomicU64; CHUNKS],
     /// The number of that fork.
@@ -109,26 +115,12 @@ impl Window {
 
     /// The first page from `index` on, before `end`, that is registered; `end` where there is none.
     pub fn next_registered(&self, index: u32, end: u32) -> u32 {
-        self.next_by(index, end, |registered| registered)
+        next_by(&self.registered, index, end, |registered| registered)
     }
 
     /// The first page from `index` on, before `end`, that is not registered; `end` where there is none.
     pub fn next_unregistered(&self, index: u32, end: u32) -> u32 {
-        self.next_by(index, end, |registered| !registered)
-    }
-
-    /// The first page from `index` on, before `end`, whose bit is set in what `of` makes of a word.
-    fn next_by(&self, index: u32, end: u32, of: impl Fn(u64) -> u64) -> u32 {
-        let mut index = index;
-        while index < end {
-            let word = of(self.registered[(index / LEAF_PAGES) as usize].load(Relaxed));
-            let rest = word >> (index % LEAF_PAGES);
-            if rest != 0 {
-                return end.min(index + rest.trailing_zeros());
-            }
-            index += LEAF_PAGES - index % LEAF_PAGES;
-        }
-        end
+        next_by(&self.registered, index, end, |registered| !registered)
     }
 
     /// The registered bits of the chunk of page `index`.
@@ -156,6 +148,38 @@ impl Window {
     /// Pages `first..end` are missing, or other memory lies where they were.
     pub fn clear_dropping(&self, first: u32, end: u32) {
         for (word, mask) in words(&self.dropping, first, end) {
+            if word.load(Relaxed) & mask != 0 {
+                word.fetch_and(!mask, Relaxed);
+            }
+        }
+    }
+
+    /// Whether the kernel could not tell whether page `index` is registered.
+    pub fn is_unproven(&self, index: u32) -> bool {
+        let word = self.unproven[(index / LEAF_PAGES) as usize].load(Relaxed);
+        word & 1 << (index % LEAF_PAGES) != 0
+    }
+
+    /// The first page from `index` on, before `end`, that is unproven; `end` where there is none.
+    pub fn next_unproven(&self, index: u32, end: u32) -> u32 {
+        next_by(&self.unproven, index, end, |unproven| unproven)
+    }
+
+    /// The first page from `index` on, before `end`, that is not unproven; `end` where there is none.
+    pub fn next_proven(&self, index: u32, end: u32) -> u32 {
+        next_by(&self.unproven, index, end, |unproven| !unproven)
+    }
+
+    /// The kernel could not tell whether pages `first..end` are registered (I4).
+    pub fn set_unproven(&self, first: u32, end: u32) {
+        for (word, mask) in words(&self.unproven, first, end) {
+            word.fetch_or(mask, Relaxed);
+        }
+    }
+
+    /// The kernel has told whether pages `first..end` are registered (I4).
+    pub fn clear_unproven(&self, first: u32, end: u32) {
+        for (word, mask) in words(&self.unproven, first, end) {
             if word.load(Relaxed) & mask != 0 {
                 word.fetch_and(!mask, Relaxed);
             }
@@ -219,6 +243,19 @@ impl Window {
             word.fetch_and(!mask, Relaxed);
         }
     }
+}
+
+/// The first page from `index` on, before `end`, whose bit is set in what `of` makes of a word of a bitmap of pages.
+fn next_by(map: &[AtomicU64; CHUNKS], mut index: u32, end: u32, of: impl Fn(u64) -> u64) -> u32 {
+    while index < end {
+        let word = of(map[(index / LEAF_PAGES) as usize].load(Relaxed));
+        let rest = word >> (index % LEAF_PAGES);
+        if rest != 0 {
+            return end.min(index + rest.trailing_zeros());
+        }
+        index += LEAF_PAGES - index % LEAF_PAGES;
+    }
+    end
 }
 
 /// The words of a bitmap of pages for pages `first..end`, with the bits that are theirs.

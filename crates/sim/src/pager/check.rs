@@ -58,7 +58,7 @@ impl World {
             if state.is_away() && self.is_away(page) && !state.not_inherited {
                 fail(place(page), "away, and not kept from a child of a clone");
             }
-            let is_settled = !pager.host.gate.is_entered();
+            let is_settled = !pager.host.gate.is_entered() && !self.is_unproven(page);
             if is_settled && state.not_inherited && !state.registered && !state.kept_by_program {
                 fail(place(page), "kept from a child of a clone for no reason");
             }
@@ -76,6 +76,13 @@ impl World {
             let what = "an mremap of it and its neighbours is refused, for a mark of the pager's";
             fail(place(page), what);
         }
+    }
+
+    /// Whether the pager is going to ask for a page what it could not be told.
+    fn is_unproven(&self, page: usize) -> bool {
+        let host = &self.pager.host;
+        let place = host.place_of(page);
+        place.is_some_and(|(segment, index)| host.windows.get(segment).is_unproven(index))
     }
 
     fn is_remembered_as_kept(&self, page: usize) -> bool {

@@ -1,0 +1,62 @@
+//! Memory of which the kernel could not tell whether it is registered.
+//!
+//! Registering accepts holes, so the pager asks afterwards what is registered. While an event is unread there is no answer
+//! (`EAGAIN`); and nobody tells of what a mapping has grown by. Such pages are *unproven*: they may be registered, or have
+//! come to lie in a hole and be marked. Either would split a mapping of the program, and an `mremap` of it be refused; and
+//! a child of a raw clone would lack what is marked. So the reclaim thread asks again soon, and until then a thread that
+//! moves such memory has it registered first (`Pager::unsplit`).
+
+use crate::Pager;
+use crate::machine::os::Os;
+use crate::space::paging::Space;
+use crate::space::windows::Window;
+use coldpress_engine::{PageIndex, SEGMENT_PAGES};
+use coldpress_uffd::AddressRange;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// How long the reclaim thread rests at most while something is unproven.
+const REST_NS: u64 = 1_000_000;
+
+impl<O: Os> Space<O> {
+    /// The kernel could not tell whether pages `first..end` of a window are registered.
+    pub(crate) fn leave_unproven(&self, window: &Window, first: PageIndex, end: PageIndex) {
+        window.set_unproven(first, end);
+        self.left_unproven.store(true, Relaxed);
+    }
+}
+
+impl<O: Os> Pager<O> {
+    /// Asks again for what is unproven. By the reclaim thread, which is going to rest for so long; the rest that it may
+    /// have.
+    pub(crate) fn prove(&self, rest_ns: u64) -> u64 {
+        if !self.host.left_unproven.swap(false, Relaxed) {
+            return rest_ns;
+        }
+        for (segment, window) in self.host.windows.iter() {
+            let mut end = 0;
+            loop {
+                let first = window.next_unproven(end, SEGMENT_PAGES);
+                if first == SEGMENT_PAGES {
+                    break;
+                }
+                end = window.next_proven(first, SEGMENT_PAGES);
+                // Not while a thread moves memory, or a fork is prepared.
+                let Some(_registering) = self.registering.try_lock() else {
+                    self.host.left_unproven.store(true, Relaxed);
+                    return rest_ns.min(REST_NS);
+                };
+                let _inside = self.host.gate.enter_in_turn();
+                let range = AddressRange {
+                    start: window.address(first),
+                    end: window.address(end),
+                };
+                // Where the kernel still cannot tell, that is noted again.
+                let _ = self.note_registered(segment, range);
+            }
+        }
+        match self.host.left_unproven.load(Relaxed) {
+            true => rest_ns.min(REST_NS),
+            false => rest_ns,
+        }
+    }
+}
