@@ -272,13 +272,20 @@ impl<O: Os> Pager<O> {
     /// so that no fork comes between the move and this.
     pub fn remapped(&self, from: AddressRange, to: AddressRange, old: OldPlace) {
         let moved = to.start != from.start;
+        let grown = from.len() < to.len();
         let marked = !self.host.not_inherited.is_empty();
-        if !self.is_running() || !moved && !marked {
+        if !self.is_running() || !moved && !grown && !marked {
             return;
         }
         // Before the first lock: a handler of the program that interrupts its holder may touch memory that is away, and
         // the pager may need that lock to answer.
         let _signals = SignalsBlocked::<O>::new();
+        if grown {
+            self.note_grown(AddressRange {
+                start: to.start + from.len(),
+                ..to
+            });
+        }
         let exclusions = &self.host.exclusions;
         let move_too = [Reason::WipedInChild, Reason::RobustMutex];
         if marked || move_too.iter().any(|&reason| exclusions.has(reason)) {
@@ -292,6 +299,23 @@ impl<O: Os> Pager<O> {
                 _ if !marked => {}
                 OldPlace::Unmapped => self.host.not_inherited.remapped(from, to),
                 OldPlace::Kept => self.host.not_inherited.copied(from, to),
+            }
+        }
+    }
+
+    /// What a mapping has grown by is registered if the mapping is, and nobody tells of it.
+    fn note_grown(&self, range: AddressRange) {
+        let _inside = self.after_events();
+        let host = &self.host;
+        let is_registered =
+            host.place_of(range.start - PAGE_SIZE)
+                .is_some_and(|(segment, index)| {
+                    let window = host.windows.get(segment);
+                    window.is_registered(index) || window.is_unproven(index)
+                });
+        for part in parts(range).filter(|_| is_registered) {
+            if let Some(segment) = self.window_for(part.base) {
+                host.leave_unproven(host.windows.get(segment), part.first, part.end);
             }
         }
     }
@@ -310,7 +334,9 @@ impl<O: Os> Pager<O> {
         let _signals = SignalsBlocked::<O>::new();
         for _ in 0..ATTEMPTS {
             let registering = self.registering.lock();
+            let inside = self.after_events();
             let known = self.registration_of(range);
+            drop(inside);
             if let Registration::Uniform = known {
                 return act();
             }

@@ -65,17 +65,27 @@ impl World {
         }
     }
 
-    /// A range that was mapped whole could not be moved. What the program keeps from children lies in a mapping of its own,
-    /// and so does what is registered; but a mark of the pager's alone must not split what natively is one.
+    /// A range that was mapped whole could not be moved. What the program keeps from children lies in a mapping of its own;
+    /// but what the pager registers and marks must not split what natively is one.
     pub(super) fn look_why_it_is_split(&self, range: AddressRange) {
-        let Some(page) = self.kernel.space.split_by_a_mark_alone(range) else {
+        let Some(page) = self.kernel.space.split_by_the_pager(range) else {
             return;
         };
+        // The pager knew, and has asked in vain for a while: its reclaim thread, or other calls, were in the way.
+        let first = self.is_known_as_registered(range.start);
+        let knows = pages(range).any(|page| self.is_known_as_registered(page) != first);
         // What the program kept, and replaced untold: a known gap (ADR 0003).
-        if !pages(range).any(|page| self.is_remembered_as_kept(page)) {
-            let what = "an mremap of it and its neighbours is refused, for a mark of the pager's";
+        if !knows && !pages(range).any(|page| self.is_remembered_as_kept(page)) {
+            let what =
+                "an mremap of it and its neighbours is refused, for what the pager did to them";
             fail(place(page), what);
         }
+    }
+
+    fn is_known_as_registered(&self, page: usize) -> bool {
+        let host = &self.pager.host;
+        let place = host.place_of(page);
+        place.is_some_and(|(segment, index)| host.windows.get(segment).is_registered(index))
     }
 
     /// Whether the pager is going to ask for a page what it could not be told.

@@ -162,16 +162,16 @@ impl Space {
         mapping.is_some_and(|m| m.start <= range.start && range.end <= m.end)
     }
 
-    /// The page at which a range begins another mapping, where that is for no other reason than the pager's marks: natively
-    /// the range would lie in one, and registration is not what splits it.
-    pub fn split_by_a_mark_alone(&self, range: AddressRange) -> Option<usize> {
+    /// The page at which a range begins another mapping, where only the pager is the reason, by what it has registered or
+    /// marked: natively the range would lie in one.
+    pub fn split_by_the_pager(&self, range: AddressRange) -> Option<usize> {
         let space = self.0.borrow();
         let states: Option<Vec<&State>> = pages(range).map(|page| space.get(&page)).collect();
         let states = states?;
         let first = states.first()?;
-        let alike = |state: &State| (state.registered, state.kept_by_program);
         let other = states.iter().position(|state| !state.joins(first))?;
-        let marks_alone = states.iter().all(|state| alike(state) == alike(first));
-        marks_alone.then_some(range.start + other * PAGE_SIZE)
+        let is_one = |state: &&State| state.kept_by_program == first.kept_by_program;
+        let natively_one = states.iter().all(is_one);
+        natively_one.then_some(range.start + other * PAGE_SIZE)
     }
 }
