@@ -27,7 +27,7 @@
 //!   were there when it was registered or were put there by us.
 //! * I3 Staging is unregistered while it is dropped, so that no event arises from our own call.
 //! * I4 Only memory that a probe has told to be registered is marked (`MADV_DONTFORK`), and a probe behind the mark tells
-//!   the same, or the memory is *unproven* until one does (see [`unproven`](crate::space::unproven)).
+//!   the same, or the memory is *unproven* until one does (`unproven.rs`).
 
 use crate::Pager;
 use crate::machine::fault_trace;
