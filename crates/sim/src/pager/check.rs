@@ -187,6 +187,10 @@ impl World {
             match content {
                 Content::Page(content) => self.kernel.compare(page, &content, "at the end"),
                 _ if away => self.compare_what_is_remembered(page, "at the end"),
+                // Where the poison is dropped it would come back.
+                Content::Poisoned if self.is_away(page) => {
+                    fail(place(page), "poisoned, and still remembered");
+                }
                 Content::Poisoned => {}
                 _ => self.kernel.compare(page, &[0; PAGE_SIZE], "at the end"),
             }
