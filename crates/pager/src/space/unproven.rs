@@ -1,10 +1,10 @@
 //! Memory of which the kernel could not tell whether it is registered.
 //!
-//! Registering accepts holes, so the pager asks afterwards what is registered. While an event is unread there is no answer
-//! (`EAGAIN`); and nobody tells of what a mapping has grown by. Such pages are *unproven*: they may be registered, or have
-//! come to lie in a hole and be marked. Either would split a mapping of the program, and an `mremap` of it be refused; and
-//! a child of a raw clone would lack what is marked. So the reclaim thread asks again soon, and until then a thread that
-//! moves such memory has it registered first (`Pager::unsplit`).
+//! Registering accepts holes, so the pager asks afterwards what is registered. While an event is unread there is no
+//! answer (`EAGAIN`); and nobody tells of what a mapping has grown by. Such pages are *unproven*: they may be
+//! registered, or have come to lie in a hole and be marked. Either would split a mapping of the program, and an
+//! `mremap` of it be refused; and a child of a raw clone would lack what is marked. So the reclaim thread asks again
+//! soon, and until then a thread that moves such memory has it registered first (`Pager::unsplit`).
 
 use crate::Pager;
 use crate::machine::os::Os;
