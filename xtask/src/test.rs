@@ -70,9 +70,7 @@ fn steps() -> Result<Vec<Step>> {
             "test --workspace --exclude coldpress-preload --exclude coldpress-promises \
              --no-fail-fast -- --show-output",
         )
-        .with(tables, file)
-        // Many wait for a process, a time or a device.
-        .with("RUST_TEST_THREADS", "4"),
+        .with(tables, file),
         promises::unit_tests(),
         // At the same time, the longest first: what is short fills the processors at the end.
         half,

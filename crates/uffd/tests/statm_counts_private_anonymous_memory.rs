@@ -27,6 +27,7 @@ fn rss_anon_bytes() -> usize {
 
 #[test]
 fn it_is_rss_anon_and_follows_anonymous_memory_alone() {
+    let _begun = common::begin("statm");
     // The kernel keeps these counts a processor, and sums them loosely.
     let near = |a: usize, b: usize| a.abs_diff(b) < 2 << 20;
     let before = statm_bytes();

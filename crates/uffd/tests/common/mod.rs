@@ -17,6 +17,7 @@ use std::fs::File;
 use std::io::{Error, Write};
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::{JoinHandle, sleep, spawn};
@@ -132,10 +133,15 @@ impl Pages {
     pub fn map(count: usize) -> Self {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let len = (count + 2) * PAGE;
-        // SAFETY: a fresh mapping at a place of the kernel's choice; what is changed lies in it.
+        // Far from where the kernel maps what has no place of its own: another thread's stack shall not come to lie
+        // where a test has unmapped something.
+        static NEXT: AtomicUsize = AtomicUsize::new(0x1000_0000_0000);
+        let hint = NEXT.fetch_add(len.next_multiple_of(2 << 20) + (2 << 20), Relaxed);
+        let flags = flags | libc::MAP_FIXED_NOREPLACE;
+        // SAFETY: a fresh mapping where nothing is, or the call fails; what is changed lies in it.
         let start = unsafe {
-            let at = libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0);
-            assert_ne!(at, libc::MAP_FAILED, "mmap: {}", errno());
+            let at = libc::mmap(hint as *mut _, len, libc::PROT_NONE, flags, -1, 0);
+            assert_eq!(at as usize, hint, "mmap: {}", errno());
             at as usize + PAGE
         };
         let pages = Self { start, count };
