@@ -1,5 +1,5 @@
 //! Steps that run in order: cargo commands, each shown, repeatable by hand, and counted. Neighbours that say so
-//! ([`Step::beside_others`]) run at the same time, one more than there are processors.
+//! ([`Step::beside_others`]) run at the same time, one a processor.
 //!
 //! The first step that fails ends the run with the command that repeats it. A step may need
 //! something installed: where that cannot be had it is skipped, loudly, counted among the skips,
@@ -202,8 +202,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
         Ok((outcome == Outcome::Failed).then_some(number))
     }
 
-    /// Runs some steps, one more at a time than there are processors, since each waits now and then; the number of the
-    /// first that failed.
+    /// Runs some steps, one a processor; the number of the first that failed.
     fn together(&self, numbers: Range<usize>) -> Result<Option<usize>> {
         let mut waiting = Vec::new();
         for number in numbers {
@@ -240,7 +239,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
             Ok(())
         };
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..=processors).map(|_| scope.spawn(work)).collect();
+            let workers: Vec<_> = (0..processors).map(|_| scope.spawn(work)).collect();
             let mut ends = workers.into_iter().map(|worker| worker.join());
             ends.try_for_each(|end| end.expect("no worker panicked"))
         })?;
