@@ -123,6 +123,8 @@ impl<O: Os> Pager<O> {
     /// must be there before a filter forbids them.
     pub(crate) fn stay_young(&'static self, reclaimer: &mut Reclaimer<Codec>) {
         let (began_ns, ran) = (O::now_ns(), ran_ns::<O>());
+        // So no fault shall wait for room, until the first look of the whole pager.
+        self.pressure.hopeless.store(true, Relaxed);
         loop {
             let bell = &self.bell;
             let rung = bell.load(Acquire);

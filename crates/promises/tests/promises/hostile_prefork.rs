@@ -68,3 +68,17 @@ fn children_that_only_end_cost_little() {
         "a child costs {median} % of what it does natively"
     );
 }
+
+/// Story: a child that read what was away took a quarter of a second, with both processors idle; 400 of them 100 seconds.
+#[test]
+fn young_children_do_not_wait_for_what_nobody_does() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("readers");
+    let program = place.compile("hostile_readers");
+    let arguments = ["78", "24", "400", "2"];
+    natively(&place, &program, &arguments);
+    let managed = Managed::new(&place).budget("14M").within(45);
+    managed.survive(&program, arguments);
+}
