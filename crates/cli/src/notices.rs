@@ -10,7 +10,7 @@ use crate::size::format_bytes;
 use crate::statistics_file;
 use crate::sums::{Spent, is_incompressible, percent, slowdown};
 use coldpress_interface::control::NO_BUDGET;
-use coldpress_interface::statistics::Statistics;
+use coldpress_interface::statistics::{Failure, Statistics};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -181,8 +181,9 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
         (Wrong::OutOfReach, Some(share)) => (
             format!("budget of {budget} out of reach"),
             format!(
-                "{} does not compress: it holds {} now, {} at most",
+                "{} {}: it holds {} now, {} at most",
                 percent(share),
+                why_it_stays(s),
                 format_bytes(total),
                 format_bytes(held.max(total))
             ),
@@ -204,6 +205,15 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
     };
     let command = advice.map(|advice| advice.while_it_runs());
     [first, second].into_iter().chain(command).collect()
+}
+
+/// Why pages stay that were tried: a child that was forked shares them, or something has pinned them (the kernel refuses
+/// both alike), or they do not compress.
+fn why_it_stays(s: &Statistics) -> &'static str {
+    match s.failed(Failure::MoveBusy) > s.failed(Failure::Incompressible) {
+        true => "is shared with a child, or pinned",
+        false => "does not compress",
+    }
 }
 
 #[cfg(test)]
@@ -323,6 +333,10 @@ mod tests {
                 "to try: coldpress set 4242 budget=85M",
             ]
         );
+        s.fail(Failure::MoveBusy);
+        let shared =
+            "89 % is shared with a child, or pinned: it holds 82.0 MiB now, 82.0 MiB at most";
+        assert_eq!(say(Wrong::OutOfReach, &s)[1], shared);
         s.failed_pages.store(0, Relaxed);
         assert_eq!(
             say(Wrong::OutOfReach, &s),
