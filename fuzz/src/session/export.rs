@@ -166,7 +166,7 @@ impl Blocks {
         backed(offset, length)
     }
 
-    /// The same of a change, which has to be allowed.
+    /// Asserts of a change, too, that it is allowed.
     fn change(&self, offset: u64, length: u64) -> Range<usize> {
         assert!(!self.nature.read_only, "a change of what is read-only");
         self.range(offset, length)

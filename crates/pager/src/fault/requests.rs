@@ -343,10 +343,9 @@ impl<O: Os> Pager<O> {
             drop(registering);
             match (self.ask(REGISTER, range), known) {
                 (Ok(()), _) => {}
-                // An event is unread, or another thread is moving memory in this moment.
-                (Err(Errno::AGAIN), _) => O::sleep_ns(100_000),
                 // It may be none of the pager's memory at all.
-                (Err(_), Registration::Unknown) => break,
+                (Err(errno), Registration::Unknown) if errno != Errno::AGAIN => break,
+                // An event is unread, or another thread is moving memory in this moment.
                 (Err(_), _) => O::sleep_ns(100_000),
             }
         }

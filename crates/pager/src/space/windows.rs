@@ -147,11 +147,7 @@ impl Window {
 
     /// Pages `first..end` are missing, or other memory lies where they were.
     pub fn clear_dropping(&self, first: u32, end: u32) {
-        for (word, mask) in words(&self.dropping, first, end) {
-            if word.load(Relaxed) & mask != 0 {
-                word.fetch_and(!mask, Relaxed);
-            }
-        }
+        clear_where_set(&self.dropping, first, end);
     }
 
     /// Whether the kernel could not tell whether page `index` is registered.
@@ -179,11 +175,7 @@ impl Window {
 
     /// The kernel has told whether pages `first..end` are registered (I4).
     pub fn clear_unproven(&self, first: u32, end: u32) {
-        for (word, mask) in words(&self.unproven, first, end) {
-            if word.load(Relaxed) & mask != 0 {
-                word.fetch_and(!mask, Relaxed);
-            }
-        }
+        clear_where_set(&self.unproven, first, end);
     }
 
     /// Whether page `index` was put in place during this fork.
@@ -240,6 +232,15 @@ impl Window {
     /// Clears the registered bits of pages `first..end`.
     pub fn clear_registered(&self, first: u32, end: u32) {
         for (word, mask) in self.words(first, end) {
+            word.fetch_and(!mask, Relaxed);
+        }
+    }
+}
+
+/// Clears the bits of pages `first..end` of a bitmap of which hardly any are set: no word is written in vain.
+fn clear_where_set(map: &[AtomicU64; CHUNKS], first: u32, end: u32) {
+    for (word, mask) in words(map, first, end) {
+        if word.load(Relaxed) & mask != 0 {
             word.fetch_and(!mask, Relaxed);
         }
     }
