@@ -478,6 +478,9 @@ impl Processors {
     /// Words of a set.
     pub const WORDS: usize = 1024 / 64;
 
+    /// Every one.
+    pub const ALL: Self = Self([u64::MAX; Self::WORDS]);
+
     /// One processor.
     pub fn only(processor: u32) -> Self {
         let mut words = [0; Self::WORDS];

@@ -316,6 +316,20 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         }
     }
 
+    /// The pages of the leaf of `index`, a bit each, of which something is remembered besides that they are in place. Read
+    /// without a lock, as [`Engine::entry`] is.
+    pub fn remembered(&self, segment: SegmentId, index: PageIndex) -> u64 {
+        let Some(leaf) = self.tables.leaf_of(segment, index) else {
+            return 0;
+        };
+        let entries = leaf.entries.iter().enumerate();
+        entries.fold(0, |pages, (n, entry)| {
+            let entry = Entry::decode(entry.load(Relaxed));
+            let is_remembered = !matches!(entry, Entry::Empty | Entry::Page(_));
+            pages | u64::from(is_remembered) << n
+        })
+    }
+
     /// Whether the page is where the program has it, or nowhere, and in no run that is being taken out. Takes the
     /// list's lock: what is found at rest was so, with all that was done before, when a host that has been told since
     /// not to take it looks.

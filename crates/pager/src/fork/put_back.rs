@@ -21,7 +21,7 @@ use crate::machine::linux::Linux;
 use crate::machine::message;
 use crate::machine::os::Os;
 use coldpress_codec::Page;
-use coldpress_engine::{Content, Entry, LEAF_PAGES, SEGMENT_PAGES};
+use coldpress_engine::{Content, LEAF_PAGES, SEGMENT_PAGES};
 use coldpress_linux::maps;
 use coldpress_linux::sys;
 use coldpress_uffd::{AddressRange, Errno, Features, PAGE_SIZE, Tier, Userfaultfd};
@@ -48,7 +48,7 @@ impl Pager {
         let host = &self.host;
         host.windows.iter().any(|(segment, _)| {
             let mut leaves = (0..SEGMENT_PAGES).step_by(LEAF_PAGES as usize);
-            leaves.any(|leaf| self.remembered(segment, leaf) != 0)
+            leaves.any(|leaf| self.engine.remembered(segment, leaf) != 0)
         })
     }
 
@@ -57,7 +57,7 @@ impl Pager {
     pub(crate) fn for_each_remembered(&self, mut with: impl FnMut(u32, u32, bool)) {
         for (segment, window) in self.host.windows.iter() {
             for leaf in (0..SEGMENT_PAGES).step_by(LEAF_PAGES as usize) {
-                let mut rest = self.remembered(segment, leaf);
+                let mut rest = self.engine.remembered(segment, leaf);
                 if rest == 0 {
                     continue;
                 }
@@ -78,22 +78,6 @@ impl Pager {
                 }
             }
         }
-    }
-
-    /// Bit n: of page n of a leaf something is remembered.
-    fn remembered(&self, segment: u32, leaf: u32) -> u64 {
-        let engine = &self.engine;
-        if !engine.has_leaf(segment, leaf) {
-            return 0;
-        }
-        (0..LEAF_PAGES)
-            .filter(|n| {
-                !matches!(
-                    engine.entry(segment, leaf + n),
-                    Entry::Empty | Entry::Page(_)
-                )
-            })
-            .fold(0, |pages, n| pages | 1 << n)
     }
 
     /// Puts one page in place that no userfaultfd can have. The program's only thread waits.

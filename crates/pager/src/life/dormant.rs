@@ -32,6 +32,7 @@ use crate::life::start::StartError;
 use crate::machine::futex::{set_and_wake, wait_while};
 use crate::machine::linux::{Linux, Statm};
 use crate::machine::os::Meter;
+use crate::machine::together::{Stay, disperse};
 use crate::reclaim::turns as reclaim;
 use coldpress_linux::sys;
 use core::sync::atomic::{
@@ -106,6 +107,7 @@ impl Pager {
     pub(crate) fn begin_to_wait(&'static self) -> Result<(), StartError> {
         let stack = self.host.memory.stack().ok_or(StartError::Memory)?;
         self.dormant.state.store(WAITING, SeqCst);
+        let _stay = Stay::begin();
         // SAFETY: a stack that nobody else has.
         let thread = unsafe {
             sys::start_thread(
@@ -151,6 +153,7 @@ extern "C" fn wait(pager: &'static Pager, _: usize) -> ! {
         dormant.end();
         sys::exit_thread();
     }
+    disperse();
     start::close_descriptors([pager.inherited_device(), None]);
     start::stay_out_of_the_way();
     // SAFETY: this is the only thread of the pager.

@@ -22,6 +22,7 @@ use crate::machine::lock_trace as trace;
 use crate::machine::message;
 use crate::machine::os::{Meter, Os, Userfaults};
 use crate::machine::run_file;
+use crate::machine::together::{Stay, disperse};
 use crate::machine::visit;
 use crate::reclaim::turns as reclaim;
 use crate::report::statistics;
@@ -329,6 +330,8 @@ impl Pager {
             Start::Again(_) => {}
         }
         let stack = self.host.memory.stack().ok_or(StartError::Memory)?;
+        // Until the child has all that it begins with.
+        let _stay = (start == Start::Child).then(Stay::begin);
         // SAFETY: a stack that nobody else has.
         let thread = unsafe {
             sys::start_thread(
@@ -511,6 +514,7 @@ impl Pager {
     fn grow_up(&'static self) -> Result<Statm, StartError> {
         let pagemap = Pagemap::open().map_err(|_| StartError::Proc)?;
         let statm = Statm::open().ok_or(StartError::Proc)?;
+        disperse();
         // SAFETY: only this thread uses `discovery`; nobody has found the page map yet.
         unsafe {
             self.discovery.open().map_err(|_| StartError::Proc)?;

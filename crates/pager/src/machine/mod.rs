@@ -10,4 +10,5 @@ pub mod os;
 pub mod ranked_lock;
 pub mod ranks;
 pub mod run_file;
+pub(crate) mod together;
 pub(crate) mod visit;
