@@ -179,6 +179,7 @@ kinds! {
     Shortage = "machine short of memory, or no longer", Pager, 0;
     ForkLookedAt = "fork: all that a child would have is looked at", Pager, 0;
     Shared = "pages shared with a child", Pager, 0;
+    Unshared = "pages that a fork has shared, made the process's own", Pager, 0;
     Forks = "forks that the pager was prepared for", Pager, 0;
     Unannounced = "forks that the kernel alone tells of", Pager, 0;
     Untold = "forks that nobody tells of: nothing is missing but what has to be", Pager, 0;

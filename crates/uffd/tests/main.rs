@@ -30,6 +30,7 @@ mod moving_while_copying;
 mod one_owner_a_range;
 mod pinned_by_io_uring_is_busy;
 mod poison_raises_sigbus;
+mod populating_ends_sharing;
 mod read_only_and_locked_are_invalid;
 mod registering_accepts_holes;
 mod remap_carries_registration;

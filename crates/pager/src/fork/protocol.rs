@@ -177,8 +177,8 @@ impl<O: Os> Fork<O> {
         of_this.map(|noted| noted.operation)
     }
 
-    /// The number of the fork under way.
-    fn number(&self) -> usize {
+    /// The number of the fork under way, or of the last.
+    pub(crate) fn number(&self) -> usize {
         self.journal.fork.load(Relaxed)
     }
 

@@ -10,7 +10,9 @@
 
 use crate::{Codec, Pager};
 use coldpress_engine::Worker;
-pub use coldpress_linux::sys::{MADV_DOFORK, MADV_DONTFORK, MADV_DONTNEED, MADV_POPULATE_READ};
+pub use coldpress_linux::sys::{
+    MADV_DOFORK, MADV_DONTFORK, MADV_DONTNEED, MADV_POPULATE_READ, MADV_POPULATE_WRITE,
+};
 use coldpress_uffd::{AddressRange, Errno, Message, Moved, PAGE_SIZE, Region};
 use core::ffi::c_int;
 use core::sync::atomic::AtomicU32;

@@ -637,16 +637,26 @@ impl<O: Os> Reclaim<O> {
         if self.pager.host.exclusions.incomplete.load(Relaxed) {
             return Default::default();
         }
-        let batch = self.pager.engine.reclaim_batch(
+        let mut batch = self.batch_once(touched_before_ns, trigger);
+        let unshared = self.pager.unshare();
+        if unshared > 0 {
+            let second = self.batch_once(touched_before_ns, trigger);
+            batch.refused -= unshared.min(batch.refused);
+            batch = batch.and(second);
+        }
+        let seen = self.seen();
+        self.futility.note(&batch, O::now_ns(), || seen);
+        batch
+    }
+
+    fn batch_once(&mut self, touched_before_ns: u64, trigger: Trigger) -> coldpress_engine::Batch {
+        self.pager.engine.reclaim_batch(
             self.pager,
             &mut self.reclaimer,
             BATCH_PAGES,
             touched_before_ns,
             trigger,
-        );
-        let seen = self.seen();
-        self.futility.note(&batch, O::now_ns(), || seen);
-        batch
+        )
     }
 
     /// What may make something of what was in vain.

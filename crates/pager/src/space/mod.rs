@@ -7,6 +7,7 @@ pub(crate) mod mapping_content;
 pub(crate) mod mapping_count;
 pub mod not_inherited;
 pub mod paging;
+pub(crate) mod shared;
 pub mod tier;
 mod unproven;
 pub mod windows;

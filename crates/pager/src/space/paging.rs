@@ -39,6 +39,7 @@ use crate::memory::own::Memory;
 use crate::space::exclusions::{ARENA_BYTES, Exclusions};
 use crate::space::mapping_count::Width;
 use crate::space::not_inherited::NotInherited;
+use crate::space::shared::Refused;
 use crate::space::windows::{WINDOW_BYTES, Windows};
 use coldpress_arena::ChunkSource;
 use coldpress_codec::Page;
@@ -74,6 +75,8 @@ pub struct Space<O: Os = Linux> {
     pub(crate) staging_is_registered: AtomicBool,
     /// Pages in staging now.
     pub staged_pages: AtomicU64,
+    /// What the kernel refused to move in the batch under way.
+    pub(crate) refused: Refused,
     statistics: AtomicPtr<Statistics>,
     /// Where it goes while there is no page.
     no_statistics: Statistics,
@@ -96,6 +99,7 @@ impl<O: Os> Space<O> {
             left_unproven: AtomicBool::new(false),
             staging_is_registered: AtomicBool::new(false),
             staged_pages: AtomicU64::new(0),
+            refused: Refused::new(),
             statistics: AtomicPtr::new(core::ptr::null_mut()),
             no_statistics: Statistics::new(),
         }
@@ -346,7 +350,7 @@ impl<O: Os> Space<O> {
                 }
                 Some(Errno::BUSY) => {
                     statistics.fail(Failure::MoveBusy);
-                    run.refused |= bit;
+                    run.busy |= bit;
                 }
                 Some(Errno::NOENT) => run.holes |= bit,
                 Some(Errno::INVAL) => {
@@ -366,6 +370,8 @@ impl<O: Os> Space<O> {
             }
             done += PAGE_SIZE;
         }
+        self.refused.note(source, run.busy);
+        run.refused |= run.busy;
         run
     }
 
@@ -587,6 +593,8 @@ struct MovedRun {
     reached: u64,
     holes: u64,
     refused: u64,
+    /// Of these: pinned, or shared by a fork.
+    busy: u64,
     /// The address space changes without end: what comes behind was not tried.
     gave_up: bool,
 }

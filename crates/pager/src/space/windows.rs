@@ -14,6 +14,9 @@
 //! Invariant I3: a page's `restored` bit is set inside the gate, under the lock of the journal's end, and cleared with the
 //! gate closed. It says something of the fork whose number the window has beside it, and nothing of any other.
 //!
+//! The same holds of a page's `unshared` bit, but that reclaim alone sets it, outside the gate: at worst a page is not
+//! tried again before the next fork.
+//!
 //! Invariant I4: a page's `unproven` bit is set where the kernel could not tell whether the page is registered, since an
 //! event was unread, or was not asked yet, and cleared inside the gate when the kernel has told. Such a page may be
 //! registered, or marked (`MADV_DONTFORK`), or both, whatever else is known of it.
@@ -47,15 +50,40 @@ pub struct Window {
     dropping: [AtomicU64; CHUNKS],
     /// One bit a page: whether it is registered could not be told.
     unproven: [AtomicU64; CHUNKS],
-    /// One bit a page: it was put in place during a fork, while the entry had to stay as it is.
-    restored: [AtomicU64; CHUNKS],
-    /// The number of that fork.
-    restored_in: AtomicUsize,
+    /// Pages that were put in place during a fork, while the entry had to stay as it is.
+    restored: OfFork,
+    /// Pages that were made this process's own since a fork.
+    unshared: OfFork,
     /// How willingly each chunk is registered and unregistered.
     hysteresis: [Hysteresis; CHUNKS],
     /// How often each page was evicted, as far as a byte counts.
     evictions: [AtomicU8; SEGMENT_PAGES as usize],
     link: AtomicU32,
+}
+
+/// Pages of a window of which something holds since one fork.
+#[repr(C)]
+struct OfFork {
+    /// One bit a page.
+    pages: [AtomicU64; CHUNKS],
+    /// The number of the fork.
+    fork: AtomicUsize,
+}
+
+impl OfFork {
+    fn has(&self, index: u32, fork: usize) -> bool {
+        let word = &self.pages[(index / LEAF_PAGES) as usize];
+        self.fork.load(Relaxed) == fork && word.load(Relaxed) & 1 << (index % LEAF_PAGES) != 0
+    }
+
+    fn set(&self, index: u32, fork: usize) {
+        if self.fork.load(Relaxed) != fork {
+            self.pages.iter().for_each(|word| word.store(0, Relaxed));
+            self.fork.store(fork, Relaxed);
+        }
+        let word = &self.pages[(index / LEAF_PAGES) as usize];
+        word.fetch_or(1 << (index % LEAF_PAGES), Relaxed);
+    }
 }
 
 // SAFETY: atomics; zero is valid.
@@ -180,26 +208,27 @@ impl Window {
 
     /// Whether page `index` was put in place during this fork.
     pub fn is_restored(&self, index: u32, fork: usize) -> bool {
-        let word = &self.restored[(index / LEAF_PAGES) as usize];
-        self.restored_in.load(Relaxed) == fork
-            && word.load(Relaxed) & 1 << (index % LEAF_PAGES) != 0
+        self.restored.has(index, fork)
     }
 
     /// Page `index` was put in place during this fork (I3).
     pub fn set_restored(&self, index: u32, fork: usize) {
-        if self.restored_in.load(Relaxed) != fork {
-            self.restored.iter().for_each(|word| word.store(0, Relaxed));
-            self.restored_in.store(fork, Relaxed);
-        }
-        let word = &self.restored[(index / LEAF_PAGES) as usize];
-        word.fetch_or(1 << (index % LEAF_PAGES), Relaxed);
+        self.restored.set(index, fork);
     }
 
     /// Other memory lies where pages `first..end` were (I3).
     pub fn forget_restored(&self, first: u32, end: u32) {
-        for (word, mask) in words(&self.restored, first, end) {
-            word.fetch_and(!mask, Relaxed);
-        }
+        clear_where_set(&self.restored.pages, first, end);
+    }
+
+    /// Whether page `index` was made this process's own since this fork.
+    pub fn is_unshared(&self, index: u32, fork: usize) -> bool {
+        self.unshared.has(index, fork)
+    }
+
+    /// Page `index` was made this process's own since this fork.
+    pub fn set_unshared(&self, index: u32, fork: usize) {
+        self.unshared.set(index, fork);
     }
 
     /// How willingly the chunk of page `index` is registered and unregistered.

@@ -82,3 +82,21 @@ fn young_children_do_not_wait_for_what_nobody_does() {
     let managed = Managed::new(&place).budget("14M").within(45);
     managed.survive(&program, arguments);
 }
+
+/// Story: what a program held at a fork stayed in place for good, although the child had ended long since.
+#[test]
+fn what_no_child_has_any_more_is_evicted() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("saves");
+    let program = place.compile("hostile_saves");
+    let arguments = ["79", "64", "26"];
+    natively(&place, &program, &arguments);
+    let managed = || Managed::new(&place).budget("24M").within(60);
+    managed().survive(&program, arguments);
+    match managed().as_nobody().with_device() {
+        Ok(managed) => drop(managed.survive(&program, arguments)),
+        Err(e) => skip::skipped(&format!("/dev/userfaultfd: {e}")),
+    }
+}

@@ -87,6 +87,8 @@ pub struct Kernel {
     in_change: RefCell<Vec<AddressRange>>,
     /// Copies of the process, by their descriptors.
     pub children: RefCell<Vec<Rc<Child>>>,
+    /// Some process has what the last fork has shared.
+    pub child_lives: Cell<bool>,
     /// Where pages are written back to.
     pub file: File,
     /// The machine is short of memory.
@@ -132,6 +134,7 @@ impl Kernel {
             expected: RefCell::default(),
             in_change: RefCell::default(),
             children: RefCell::default(),
+            child_lives: Cell::new(false),
             file: File::default(),
             is_short: Cell::new(false),
             step_ns,

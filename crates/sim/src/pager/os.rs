@@ -221,6 +221,15 @@ impl Os for SimOs {
                 }
                 0
             }
+            os::MADV_POPULATE_WRITE => {
+                for page in pages(range) {
+                    if kernel.space.is(page, |s| s.shared) {
+                        note(Kind::Unshared);
+                    }
+                    program::touch(kernel, page, Access::Write, |_| ());
+                }
+                0
+            }
             _ => panic!("advice {advice} is not simulated"),
         }
     }
@@ -689,8 +698,14 @@ impl PopulatedPages for Map {
         Ok((found, range.end))
     }
 
-    /// A page of the pager's own: each copy of the process has it, until it ends.
-    fn is_mapped_once(&self, _address: usize) -> bool {
+    fn is_mapped_once(&self, address: usize) -> bool {
+        let kernel = kernel::kernel();
+        if kernel.space.is_mapped(address) {
+            act(What::Memory, address, 0);
+            let is_own = |s: &State| matches!(s.content, Content::Page(_)) && !s.shared;
+            return kernel.space.is(address, is_own) || !kernel.child_lives.get();
+        }
+        // A page of the pager's own: each copy of the process has it, until it ends.
         act(What::File, 0, 0);
         let file = file();
         file.forks.get() == 0 && file.readers.are_gone()

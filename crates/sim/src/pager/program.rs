@@ -500,6 +500,7 @@ impl World {
                     state.shared = matches!(state.content, Content::Page(_));
                 });
             }
+            self.kernel.child_lives.set(true);
             note(Kind::Shared);
         }
         doze(self.mix.fork_steps);
@@ -507,10 +508,8 @@ impl World {
         forks.set(forks.get() - 1);
         if random().one_in(2) {
             doze(2_000);
-            // The child has ended.
-            for page in self.kernel.space.all() {
-                self.kernel.space.with(page, |state| state.shared = false);
-            }
+            // The child has ended: nobody else has the pages, and they stay where they are until they are written to.
+            self.kernel.child_lives.set(false);
         }
     }
 }

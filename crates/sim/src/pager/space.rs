@@ -37,7 +37,7 @@ pub struct State {
     pub kept_by_program: bool,
     /// A guard lies there: a touch raises SIGSEGV.
     pub guarded: bool,
-    /// A child has it too: it cannot be moved before it is written to.
+    /// A fork has shared it: it cannot be moved before it is written to.
     pub shared: bool,
     /// It was told that this page will be dropped, and it is still there.
     pub doomed: bool,

@@ -91,6 +91,18 @@ pub struct Batch {
     pub spared: u32,
 }
 
+impl Batch {
+    /// What two batches did together.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            taken: self.taken + other.taken,
+            kept: self.kept + other.kept,
+            refused: self.refused + other.refused,
+            spared: self.spared + other.spared,
+        }
+    }
+}
+
 /// What is remembered of a page whose record is given back.
 #[derive(Clone, Copy)]
 struct Leaving {
