@@ -13,7 +13,7 @@ use coldpress_harness::managed::{NO_BUDGET, Wrapper};
 use coldpress_harness::process::{Samples, Status};
 use coldpress_harness::progress::Progress;
 use coldpress_harness::text::{Table, bar, mib, sparkline, thousands};
-use coldpress_harness::{install, output, workspace};
+use coldpress_harness::{output, workspace};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -120,7 +120,6 @@ fn first_get(seed: u64, server: &mut Server) -> Result<Duration> {
 
 /// Runs it; 1 if it failed.
 pub(crate) fn run(options: &Options) -> Result<u8> {
-    install::packages(&[install::REDIS])?;
     let binary = workspace::build_release()?;
     let (dir, _guard) = workspace::temporary_dir("demo")?;
     let native = Run::of(options, "native", &Wrapper::Native, &dir)?;

@@ -143,6 +143,11 @@ impl Findings {
 
 /// Runs the demo; 1 if it failed.
 pub fn run(options: &Options) -> Result<u8> {
+    // Before anything is built: somebody may not want it.
+    match options.full {
+        true => install::packages(&[install::REDIS, install::PYTHON])?,
+        false => install::packages(&[install::REDIS])?,
+    }
     workspace::continue_in_release()?;
     match options.full {
         true => full(options),
@@ -151,7 +156,6 @@ pub fn run(options: &Options) -> Result<u8> {
 }
 
 fn full(options: &Options) -> Result<u8> {
-    install::packages(&[install::REDIS, install::PYTHON])?;
     let binary = if options.rehearse {
         PathBuf::new()
     } else {

@@ -134,7 +134,7 @@ impl Running {
 
 /// Has `command` start with no signal blocked: a mask is inherited, and ours holds back the signals that a thread of
 /// its own waits for ([`cleanup`]).
-fn without_our_signals(command: &mut Command) {
+pub fn without_our_signals(command: &mut Command) {
     // SAFETY: between fork and exec this only sets the mask.
     unsafe {
         command.pre_exec(|| {

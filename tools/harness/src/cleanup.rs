@@ -91,7 +91,8 @@ pub fn run_all() {
 
 /// Starts the thread that waits for signals, and sets the panic hook. Call it before any other
 /// thread exists: the signals are blocked in the caller and in all threads it starts.
-/// (Children start with an empty mask: `std::process::Command` sees to that.)
+/// (What is started has an empty mask by [`without_our_signals`](crate::child::without_our_signals) only:
+/// `std::process::Command` has it inherit the mask.)
 pub fn install() {
     // SAFETY: `set` is a plain value that sigemptyset initialises before any other use; the
     // calls read and write nothing else.

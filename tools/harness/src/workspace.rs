@@ -1,5 +1,6 @@
 //! Where the repository and its build results are, and building them.
 
+use crate::child::without_our_signals;
 use anyhow::{Context, Result, bail};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -13,10 +14,10 @@ pub fn root() -> &'static Path {
         .expect("this crate lies in a directory of the workspace root")
 }
 
-/// A `cargo` command of the same toolchain, in the repository root.
+/// A `cargo` command of the same toolchain, in the repository root. Who interrupts us interrupts it, too.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root());
+    without_our_signals(command.current_dir(root()));
     command
 }
 
@@ -28,6 +29,7 @@ pub fn cargo_of_rustup() -> Command {
         .current_dir(root())
         .env_remove("CARGO")
         .env_remove("RUSTUP_TOOLCHAIN");
+    without_our_signals(&mut command);
     command
 }
 
@@ -99,9 +101,9 @@ pub fn continue_in_release() -> Result<()> {
     if !cfg!(debug_assertions) {
         return Ok(());
     }
-    eprintln!("building: cargo build --release -p xtask");
+    eprintln!("building the tasks themselves, optimised: cargo build --release -p xtask");
     let status = cargo()
-        .args(["build", "--release", "--quiet", "-p", "xtask"])
+        .args(["build", "--release", "-p", "xtask"])
         .status()
         .context("cannot start cargo")?;
     if !status.success() {
