@@ -138,8 +138,7 @@ pub const WANTED: &[Call] = &[
     (nr::__NR_rt_sigprocmask, ANY),
     (nr::__NR_rt_sigaction, ANY),
     (nr::__NR_kill, ANY),
-    // MADV_POPULATE_WRITE.
-    (nr::__NR_madvise, third(23)),
+    (nr::__NR_process_vm_readv, ANY),
 ];
 
 /// What a pager does when it starts.

@@ -603,6 +603,25 @@ pub fn resident_if_mapped(range: coldpress_uffd::AddressRange) -> Result<u64, u6
     }
 }
 
+/// Has the kernel read a byte of our own memory at `address` by `process_vm_readv`, which pins the page, as an access of
+/// the program's would find it. A page that a fork has shared becomes this process's own by that (as a copy, where
+/// another process has it). Nothing is written, whatever lies there. `false`: refused, or nothing can be read there.
+pub fn pin_for_a_read(address: usize) -> bool {
+    let mut byte = 0u8;
+    let into = [(&raw mut byte) as usize, 1];
+    let from = [address, 1];
+    let args = [
+        process_id() as usize,
+        into.as_ptr() as usize,
+        1,
+        from.as_ptr() as usize,
+        1,
+        0,
+    ];
+    // SAFETY: the kernel writes one byte, into `byte`.
+    unsafe { syscall(nr::__NR_process_vm_readv, args) == 1 }
+}
+
 /// Whether a page lies in any mapping.
 pub fn is_mapped(address: usize) -> bool {
     let mut page = 0u8;

@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
         /* What the pager needs and wants (crates/pager/src/machine/filter.rs), and in the last line what this program does. */
         unseen(filter(ANY_OF(SYS_read, SYS_ppoll, SYS_pread64, SYS_nanosleep, SYS_clock_gettime, SYS_restart_syscall,
                              SYS_getpid, SYS_gettid, SYS_exit, SYS_exit_group, SYS_tgkill, SYS_mincore, SYS_futex,
-                             SYS_madvise, SYS_ioctl, SYS_open, SYS_openat, SYS_close, SYS_write, SYS_lseek,
+                             SYS_madvise, SYS_process_vm_readv, SYS_ioctl, SYS_open, SYS_openat, SYS_close, SYS_write, SYS_lseek,
                              SYS_getdents64, SYS_get_robust_list, SYS_pidfd_open, 438 /* pidfd_getfd */, SYS_close_range,
                              SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_kill,
                              SYS_clock_nanosleep, SYS_mmap, SYS_munmap, SYS_brk, SYS_newfstatat, SYS_getrandom),

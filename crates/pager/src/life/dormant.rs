@@ -32,7 +32,7 @@ use crate::life::start::StartError;
 use crate::machine::futex::{set_and_wake, wait_while};
 use crate::machine::linux::{Linux, Statm};
 use crate::machine::os::Meter;
-use crate::machine::together::{Stay, disperse};
+use crate::machine::together::{Call, disperse};
 use crate::reclaim::turns as reclaim;
 use coldpress_linux::sys;
 use core::sync::atomic::{
@@ -107,7 +107,7 @@ impl Pager {
     pub(crate) fn begin_to_wait(&'static self) -> Result<(), StartError> {
         let stack = self.host.memory.stack().ok_or(StartError::Memory)?;
         self.dormant.state.store(WAITING, SeqCst);
-        let _stay = Stay::begin();
+        let call = Call::begin();
         // SAFETY: a stack that nobody else has.
         let thread = unsafe {
             sys::start_thread(
@@ -120,7 +120,10 @@ impl Pager {
             )
         };
         match thread {
-            Ok(thread) => self.dormant.thread.store(thread, SeqCst),
+            Ok(thread) => {
+                call.thread(thread);
+                self.dormant.thread.store(thread, SeqCst);
+            }
             Err(_) => self.dormant.end(),
         }
         thread.map(|_| ()).map_err(|_| StartError::Thread)

@@ -22,7 +22,7 @@ use crate::machine::lock_trace as trace;
 use crate::machine::message;
 use crate::machine::os::{Meter, Os, Userfaults};
 use crate::machine::run_file;
-use crate::machine::together::{Stay, disperse};
+use crate::machine::together::{Call, disperse};
 use crate::machine::visit;
 use crate::reclaim::turns as reclaim;
 use crate::report::statistics;
@@ -330,8 +330,7 @@ impl Pager {
             Start::Again(_) => {}
         }
         let stack = self.host.memory.stack().ok_or(StartError::Memory)?;
-        // Until the child has all that it begins with.
-        let _stay = (start == Start::Child).then(Stay::begin);
+        let call = (start == Start::Child).then(Call::begin);
         // SAFETY: a stack that nobody else has.
         let thread = unsafe {
             sys::start_thread(
@@ -344,6 +343,9 @@ impl Pager {
             )
             .map_err(|_| StartError::Thread)?
         };
+        if let Some(call) = call {
+            call.thread(thread);
+        }
         while self.threads.ready.load(Acquire) == 0 {
             wait_for::<Linux>(&self.threads.ready, 0, STILL_THERE_NS);
             // A filter of system calls may have ended it.

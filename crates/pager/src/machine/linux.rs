@@ -218,6 +218,10 @@ impl Os for Linux {
         sys::is_mapped(address)
     }
 
+    fn pin(address: usize) -> bool {
+        sys::pin_for_a_read(address)
+    }
+
     fn keep_huge_pages_out(out: bool) -> bool {
         sys::keep_huge_pages_out(out)
     }

@@ -10,9 +10,7 @@
 
 use crate::{Codec, Pager};
 use coldpress_engine::Worker;
-pub use coldpress_linux::sys::{
-    MADV_DOFORK, MADV_DONTFORK, MADV_DONTNEED, MADV_POPULATE_READ, MADV_POPULATE_WRITE,
-};
+pub use coldpress_linux::sys::{MADV_DOFORK, MADV_DONTFORK, MADV_DONTNEED, MADV_POPULATE_READ};
 use coldpress_uffd::{AddressRange, Errno, Message, Moved, PAGE_SIZE, Region};
 use core::ffi::c_int;
 use core::sync::atomic::AtomicU32;
@@ -101,6 +99,9 @@ pub trait Os: Sized + Send + Sync + 'static {
     fn resident_if_mapped(range: AddressRange) -> Result<u64, u64>;
     /// Whether a page lies in any mapping.
     fn is_mapped(address: usize) -> bool;
+    /// Reads a byte of a page by way of a pin, which faults like a touch and ends the sharing of a page that no other
+    /// process has. `false`: that is not possible.
+    fn pin(address: usize) -> bool;
     /// Keeps huge pages out of the whole process, or no longer. `true`: that is new.
     fn keep_huge_pages_out(out: bool) -> bool;
     /// Maps `bytes` of zeros at `start`, for the pager. `false`: something is there, or there is no memory.

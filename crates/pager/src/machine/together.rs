@@ -2,15 +2,12 @@
 //!
 //! The kernel puts a new thread where nothing runs. For a process that ends within a millisecond that is the wrong place:
 //! the other processor has to be woken, each page of the stack and of the pager's tables is fetched there, unmapping
-//! interrupts both, and the thread dies there. A child of `fork` that only ends cost 1.8 times what it costs natively, and
-//! costs 1.25 times so. So who makes the threads of such a process stays on its processor meanwhile, and they stay there
-//! until they have something to do ([`disperse`]).
+//! interrupts both, and the thread dies there. So a thread of the pager is called to the processor of the thread that makes
+//! it, before it runs, and stays there, and what it makes with it, until it has something to do ([`disperse`]).
 //!
-//! * T1: the program's thread may run afterwards where it might before, and where a cpuset that changes lets it. Kernels
-//!   since 6.2 keep what was asked for and intersect it with the cpuset, so asking for what the thread had been told would
-//!   hold it there when its container is given more. It asks for all processors; only one that has a set of its own asks
-//!   for that.
-//! * T2: a set that somebody else has given the thread meanwhile stays.
+//! * T1: where a thread of the program may run is never touched: who has made the process may say so at any moment.
+//! * T2: a set that somebody else gives the pager's thread meanwhile stays (`taskset -ap`, a cpuset). If it is the same
+//!   processor, the program's first thread was given it, too.
 //! * T3: under a seccomp filter nothing is called that a pager does not call when it starts
 //!   ([`filter::AT_START`](coldpress_linux::filter::AT_START)).
 
@@ -20,59 +17,69 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// No processor.
-const NONE: u32 = u32::MAX;
+/// The thread is wherever it likes.
+const ANYWHERE: u32 = u32::MAX;
+/// It is about to be called.
+const CALLED: u32 = u32::MAX - 1;
+/// How long it waits, at a time, for the call to be over.
+const CALL_NS: u64 = 100_000;
 
-/// Where the threads are that have been made together; [`NONE`]: wherever they like.
-static HERE: AtomicU32 = AtomicU32::new(NONE);
-/// Where they may be.
+/// The processor where the thread is.
+static HERE: AtomicU32 = AtomicU32::new(ANYWHERE);
+/// Where it may be.
 static HOME: [AtomicU64; Processors::WORDS] = [const { AtomicU64::new(0) }; Processors::WORDS];
 
-/// The calling thread stays on its processor, and threads that it makes with it, until this is dropped.
+/// A thread that is made meanwhile comes to the processor of the calling thread.
 #[must_use]
-pub(crate) struct Stay(Option<(Processors, Processors)>);
+pub(crate) struct Call(());
 
-impl Stay {
-    /// From now on, if there is somewhere else to go.
+impl Call {
+    /// Before it is made.
     pub(crate) fn begin() -> Self {
-        HERE.store(NONE, Relaxed);
-        let Some(home) = sys::processors(0).filter(|home| home.count() > 1) else {
-            return Self(None);
-        };
-        let here = rustix::thread::sched_getcpu() as u32;
-        for (word, home) in HOME.iter().zip(home.0) {
-            word.store(home, Relaxed);
+        HERE.store(CALLED, Relaxed);
+        Self(())
+    }
+
+    /// Right after it was made.
+    pub(crate) fn thread(self, thread: u32) {
+        if let Some(here) = call(thread) {
+            HERE.store(here, Release);
         }
-        if !home.contains(here) || !sys::pin(0, here) {
-            return Self(None);
-        }
-        HERE.store(here, Release);
-        Self(Some((Processors::only(here), home)))
     }
 }
 
-impl Drop for Stay {
+impl Drop for Call {
     fn drop(&mut self) {
-        if let Some((here, home)) = self.0 {
-            release(here, home);
-        }
+        let _ = HERE.compare_exchange(CALLED, ANYWHERE, Release, Relaxed);
     }
 }
 
-/// The calling thread, which was made during a [`Stay`], goes where it likes.
+fn call(thread: u32) -> Option<u32> {
+    let home = sys::processors(thread).filter(|home| home.count() > 1)?;
+    let here = rustix::thread::sched_getcpu() as u32;
+    for (word, home) in HOME.iter().zip(home.0) {
+        word.store(home, Relaxed);
+    }
+    (home.contains(here) && sys::pin(thread, here)).then_some(here)
+}
+
+/// The calling thread, which was called, goes where it likes.
 pub(crate) fn disperse() {
-    let here = HERE.swap(NONE, Acquire);
-    if here != NONE {
-        let home = Processors(core::array::from_fn(|n| HOME[n].load(Relaxed)));
-        release(Processors::only(here), home);
+    while HERE.load(Acquire) == CALLED {
+        sys::sleep_ns(CALL_NS);
     }
-}
-
-fn release(here: Processors, home: Processors) {
-    if sys::processors(0) != Some(here) {
+    let here = HERE.swap(ANYWHERE, Relaxed);
+    if here == ANYWHERE {
         return;
     }
-    // All that the cpuset allows: as if nobody had asked.
+    let here = Processors::only(here);
+    let first = sys::processors(sys::process_id());
+    if sys::processors(0) != Some(here) || first == Some(here) {
+        return;
+    }
+    // All that a cpuset allows, as if nobody had asked: what a thread asks for is remembered, and would hold it when its
+    // container is given more. One that has a set of its own asks for that.
+    let home = Processors(core::array::from_fn(|n| HOME[n].load(Relaxed)));
     sys::set_processors(0, &Processors::ALL);
     if sys::processors(0) != Some(home) {
         sys::set_processors(0, &home);
@@ -83,46 +90,62 @@ fn release(here: Processors, home: Processors) {
 mod tests {
     extern crate std;
     use super::*;
+    use std::sync::mpsc::channel;
     use std::thread;
 
     fn now() -> Processors {
         sys::processors(0).expect("asked for itself")
     }
 
-    /// One test, since all threads of a process would share where they are.
+    /// What a thread that was called is told, and what it tells: where it may be then, and after it has dispersed.
+    fn called(meanwhile: impl FnOnce(u32)) -> (Processors, Processors) {
+        let (tell, told) = channel();
+        let (go, may_go) = channel();
+        let call = Call::begin();
+        let thread = thread::spawn(move || {
+            tell.send(sys::thread_id()).expect("somebody listens");
+            may_go.recv().expect("told to go");
+            let before = now();
+            disperse();
+            (before, now())
+        });
+        let number = told.recv().expect("its number");
+        call.thread(number);
+        meanwhile(number);
+        go.send(()).expect("it waits");
+        thread.join().expect("no failure")
+    }
+
+    /// One test, since all threads of a process share where they are.
     #[test]
-    fn threads_begin_on_one_processor_and_go_where_they_may() {
-        thread::spawn(|| {
+    fn a_thread_that_is_called_comes_and_goes_where_it_may() {
+        let calls = || {
             let home = now();
             if home.count() < 2 {
                 std::eprintln!("SKIPPED: one processor");
                 return;
             }
-            let made = {
-                let _stay = Stay::begin();
-                let here = now();
-                assert_eq!(here.count(), 1, "it stays");
-                thread::spawn(move || {
-                    assert_eq!(now(), here, "made together");
-                    disperse();
-                    now()
-                })
+            let (before, after) = called(|_| ());
+            assert_eq!(before.count(), 1, "it comes");
+            assert_eq!(after, home, "it goes");
+            assert_eq!(now(), home, "T1");
+            let other = Processors::only(home.iter().last().expect("one"));
+            let elsewhere = |thread| {
+                let here = sys::processors(thread).expect("it is there");
+                assert!(sys::set_processors(
+                    thread,
+                    &home.without(here.iter().next().expect("one"))
+                ));
             };
-            assert_eq!(now(), home, "it may go again");
-            assert_eq!(made.join().expect("no failure"), home);
-
-            let stay = Stay::begin();
-            let elsewhere = home.without(now().iter().next().expect("one"));
-            sys::set_processors(0, &elsewhere);
-            drop(stay);
-            assert_eq!(now(), elsewhere, "T2: told meanwhile");
-
-            let processor = home.iter().next().expect("one");
-            sys::pin(0, processor);
-            drop(Stay::begin());
-            assert_eq!(now(), Processors::only(processor), "nowhere else to go");
-        })
-        .join()
-        .expect("as described");
+            let (before, after) = called(elsewhere);
+            assert_eq!(before, after, "T2: told meanwhile");
+            // What is made while this thread may be in one place only has nowhere to come from.
+            sys::set_processors(0, &other);
+            assert_eq!(called(|_| ()), (other, other));
+            drop(Call::begin());
+            disperse();
+            assert_eq!(now(), other, "none was made");
+        };
+        thread::spawn(calls).join().expect("as described");
     }
 }

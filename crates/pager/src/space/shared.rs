@@ -4,16 +4,19 @@
 //! when the other process has ended long since. Nobody writes to cold pages. So what a server held when it saved itself by
 //! a child, or a shell when it made a subshell, stayed in place for good, whatever the budget.
 //!
-//! A page that no other process maps any more becomes this one's own when it is faulted in for writing: the kernel finds
-//! that nobody has it besides, and copies nothing. Reclaim does that with what it was refused ([`Pager::unshare`]).
+//! A page that no other process maps any more becomes this one's own when somebody pins it, if only for reading
+//! (`process_vm_readv`): the kernel finds that nobody has it besides, and copies nothing. Reclaim does that with what it
+//! was refused ([`Pager::unshare`]).
 //!
 //! * S1: only pages of which the page map says that no other process has them. Others would be copied, which takes memory
 //!   instead of giving some. (A process may come to have it meanwhile: then it is a copy, as by the next write.)
-//! * S2: once for each page and fork. What is refused after that is pinned, and waits as such pages do.
-//! * S3: outside the gate, with no lock: the page may be missing by then, and a handler answers.
+//! * S2: nothing is written. Another thread may map a file there between the look and the pin, and faulting that in for
+//!   writing would fill its holes and set its time.
+//! * S3: once for each page and fork. What is refused after that is pinned, and waits as such pages do.
+//! * S4: outside the gate, with no lock: the page may be missing by then, and a handler answers.
 
 use crate::Pager;
-use crate::machine::os::{MADV_POPULATE_WRITE, Os, PopulatedPages};
+use crate::machine::os::{Os, PopulatedPages};
 use coldpress_engine::SegmentId;
 use coldpress_engine::queues::standing::Queue;
 use coldpress_uffd::PAGE_SIZE;
@@ -89,8 +92,7 @@ impl<O: Os> Pager<O> {
                 continue;
             }
             self.note_unshared(segment, index);
-            // SAFETY: content stays as it is.
-            if unsafe { O::madvise(address, PAGE_SIZE, MADV_POPULATE_WRITE) } == 0 {
+            if O::pin(address) {
                 let moved = self.engine.move_page(segment, index, Queue::DontNeed);
                 unshared += u32::from(moved);
             }

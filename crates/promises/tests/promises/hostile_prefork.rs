@@ -100,3 +100,21 @@ fn what_no_child_has_any_more_is_evicted() {
         Err(e) => skip::skipped(&format!("/dev/userfaultfd: {e}")),
     }
 }
+
+/// Story: children lost the processor that their parent had given them at once.
+#[test]
+fn children_stay_where_their_parent_puts_them() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("placed");
+    let program = place.compile("hostile_placed");
+    // What is away makes a pager, nothing that is away a thread that waits.
+    for (mebibytes, budget) in [("24", "14M"), ("2", "64M")] {
+        let arguments = ["80", mebibytes, "150"];
+        natively(&place, &program, &arguments);
+        let managed = Managed::new(&place).budget(budget);
+        let (outcome, _) = managed.run(&program, arguments);
+        assert!(outcome.verdict().is_some(), "{outcome}");
+    }
+}

@@ -221,15 +221,6 @@ impl Os for SimOs {
                 }
                 0
             }
-            os::MADV_POPULATE_WRITE => {
-                for page in pages(range) {
-                    if kernel.space.is(page, |s| s.shared) {
-                        note(Kind::Unshared);
-                    }
-                    program::touch(kernel, page, Access::Write, |_| ());
-                }
-                0
-            }
             _ => panic!("advice {advice} is not simulated"),
         }
     }
@@ -247,6 +238,24 @@ impl Os for SimOs {
             resident |= u64::from(there) << n;
         }
         Ok(resident)
+    }
+
+    /// Like a read of the program's; a page that a fork has shared is this process's own afterwards.
+    fn pin(address: usize) -> bool {
+        let kernel = kernel::kernel();
+        act(What::Memory, address, 0);
+        if !matches!(
+            program::touch(kernel, address, Access::Read, |_| ()),
+            program::Touched::Done
+        ) {
+            return false;
+        }
+        kernel.space.with(address, |state| {
+            if std::mem::take(&mut state.shared) {
+                note(Kind::Unshared);
+            }
+        });
+        true
     }
 
     fn is_mapped(address: usize) -> bool {
