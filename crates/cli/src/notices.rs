@@ -207,13 +207,25 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
     [first, second].into_iter().chain(command).collect()
 }
 
-/// Why pages stay that were tried: a child that was forked shares them, or something has pinned them (the kernel refuses
-/// both alike), or they do not compress.
+/// Why pages stay that were tried, by what was met most often: a child that was forked shares them, or something has
+/// pinned or merged them (the kernel refuses these alike); they are locked, or may not be written; or they do not compress.
 fn why_it_stays(s: &Statistics) -> &'static str {
-    match s.failed(Failure::MoveBusy) > s.failed(Failure::Incompressible) {
-        true => "is shared with a child, or pinned",
-        false => "does not compress",
-    }
+    let reasons = [
+        (Failure::Incompressible, "does not compress"),
+        (
+            Failure::MoveBusy,
+            "is shared with a child, pinned or merged",
+        ),
+        (Failure::MoveInvalid, "is locked, or may not be written"),
+    ];
+    let most = reasons
+        .map(|(reason, _)| s.failed(reason))
+        .into_iter()
+        .max();
+    let found = reasons
+        .into_iter()
+        .find(|&(reason, _)| Some(s.failed(reason)) == most);
+    found.map_or("does not compress", |(_, why)| why)
 }
 
 #[cfg(test)]
@@ -334,9 +346,12 @@ mod tests {
             ]
         );
         s.fail(Failure::MoveBusy);
-        let shared =
-            "89 % is shared with a child, or pinned: it holds 82.0 MiB now, 82.0 MiB at most";
+        let shared = "89 % is shared with a child, pinned or merged: it holds 82.0 MiB now, 82.0 MiB at most";
         assert_eq!(say(Wrong::OutOfReach, &s)[1], shared);
+        (0..2).for_each(|_| s.fail(Failure::MoveInvalid));
+        let locked =
+            "89 % is locked, or may not be written: it holds 82.0 MiB now, 82.0 MiB at most";
+        assert_eq!(say(Wrong::OutOfReach, &s)[1], locked);
         s.failed_pages.store(0, Relaxed);
         assert_eq!(
             say(Wrong::OutOfReach, &s),
