@@ -210,22 +210,20 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
 /// Why pages stay that were tried, by what was met most often: a child that was forked shares them, or something has
 /// pinned or merged them (the kernel refuses these alike); they are locked, or may not be written; or they do not compress.
 fn why_it_stays(s: &Statistics) -> &'static str {
+    const COMPRESSION: &str = "does not compress";
+    // Of those met equally often the last.
     let reasons = [
-        (Failure::Incompressible, "does not compress"),
+        (Failure::MoveInvalid, "is locked, or may not be written"),
         (
             Failure::MoveBusy,
             "is shared with a child, pinned or merged",
         ),
-        (Failure::MoveInvalid, "is locked, or may not be written"),
+        (Failure::Incompressible, COMPRESSION),
     ];
     let most = reasons
-        .map(|(reason, _)| s.failed(reason))
         .into_iter()
-        .max();
-    let found = reasons
-        .into_iter()
-        .find(|&(reason, _)| Some(s.failed(reason)) == most);
-    found.map_or("does not compress", |(_, why)| why)
+        .max_by_key(|&(reason, _)| s.failed(reason));
+    most.map_or(COMPRESSION, |(_, why)| why)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub fn root() -> &'static Path {
         .expect("this crate lies in a directory of the workspace root")
 }
 
-/// A `cargo` command of the same toolchain, in the repository root. Who interrupts us interrupts it, too.
+/// A `cargo` command of the same toolchain, in the repository root. What interrupts us interrupts it, too.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     without_our_signals(command.current_dir(root()));

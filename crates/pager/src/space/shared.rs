@@ -17,7 +17,6 @@
 
 use crate::Pager;
 use crate::machine::os::{Os, PopulatedPages};
-use coldpress_engine::SegmentId;
 use coldpress_engine::queues::standing::Queue;
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::{
@@ -83,31 +82,23 @@ impl<O: Os> Pager<O> {
         let Some(pagemap) = self.host.pagemap.get() else {
             return 0;
         };
+        let fork = self.fork.number();
         let mut unshared = 0;
         for address in refused {
             let Some((segment, index)) = self.host.place_of(address) else {
                 continue;
             };
-            if self.was_unshared(segment, index) || !pagemap.is_mapped_once(address) {
+            let window = self.host.windows.get(segment);
+            if window.is_unshared(index, fork) || !pagemap.is_mapped_once(address) {
                 continue;
             }
-            self.note_unshared(segment, index);
+            window.set_unshared(index, fork);
             if O::pin(address) {
                 let moved = self.engine.move_page(segment, index, Queue::DontNeed);
                 unshared += u32::from(moved);
             }
         }
         unshared
-    }
-
-    fn was_unshared(&self, segment: SegmentId, index: u32) -> bool {
-        let window = self.host.windows.get(segment);
-        window.is_unshared(index, self.fork.number())
-    }
-
-    fn note_unshared(&self, segment: SegmentId, index: u32) {
-        let window = self.host.windows.get(segment);
-        window.set_unshared(index, self.fork.number());
     }
 }
 

@@ -14,8 +14,8 @@
 //! Invariant I3: a page's `restored` bit is set inside the gate, under the lock of the journal's end, and cleared with the
 //! gate closed. It says something of the fork whose number the window has beside it, and nothing of any other.
 //!
-//! The same holds of a page's `unshared` bit, but that reclaim alone sets it, outside the gate: at worst a page is not
-//! tried again before the next fork.
+//! A page's `unshared` bit says something of one fork as well. Reclaim alone sets it, outside the gate: at worst a page is
+//! not tried again before the next fork.
 //!
 //! Invariant I4: a page's `unproven` bit is set where the kernel could not tell whether the page is registered, since an
 //! event was unread, or was not asked yet, and cleared inside the gate when the kernel has told. Such a page may be
