@@ -47,7 +47,17 @@ fn idle_children_rest() {
     );
 }
 
-/// Story: 1,500 subshells took twenty times as long as natively. Processor time is compared, run beside run.
+/// What a child of `hostile_subshells` costs: page faults, switches of context and system calls.
+///
+/// They are counted, since their time is that of the machine: a child natively takes 330 or 680 microseconds on one
+/// and the same, by where the scheduler puts it, while what we add stays what it is.
+fn counts(verdict: &str) -> [i64; 3] {
+    eprintln!("{verdict}");
+    let words: Vec<&str> = verdict.split_whitespace().collect();
+    [1, 3, 5].map(|at| words[at].parse().expect("a count"))
+}
+
+/// Story: 1,500 subshells took twenty times as long as natively.
 #[test]
 fn children_that_only_end_cost_little() {
     if !skip::root_or_skip() {
@@ -56,17 +66,20 @@ fn children_that_only_end_cost_little() {
     let place = Workplace::new("subshells");
     let program = place.compile("hostile_subshells");
     let arguments = ["77", "24", "200"];
-    let mut ratios = [0; 3].map(|_: u64| {
-        let native = natively(&place, &program, &arguments);
-        managed(&place, "14M", &program, &arguments) * 100 / native.max(1)
-    });
-    ratios.sort_unstable();
-    let [_, median, _] = ratios;
-    eprintln!("{median} % of what a child costs natively");
-    assert!(
-        median < 215,
-        "a child costs {median} % of what it does natively"
-    );
+    let mut command = Command::new(&program);
+    command.args(arguments);
+    let outcome = process::run(&place, command, Duration::from_secs(60));
+    let native = counts(&outcome.verdict().expect("a verdict"));
+    let (outcome, _) = Managed::new(&place).budget("14M").run(&program, arguments);
+    let managed = counts(&outcome.verdict().expect("a verdict"));
+    let [faults, switches, calls] = [0, 1, 2].map(|at| managed[at] - native[at]);
+    assert!(faults < 100, "{faults} page faults more than natively");
+    assert!(switches < 14, "{switches} switches more than natively");
+    if native[2] < 0 {
+        skip::skipped("system calls: no tracepoints in /sys/kernel/tracing");
+        return;
+    }
+    assert!(calls < 160, "{calls} system calls more than natively");
 }
 
 /// Story: a child that read what was away took a quarter of a second, with both processors idle; 400 of them 100 seconds.
