@@ -31,6 +31,8 @@ pub struct Pressure {
     pub waiting: AtomicU32,
     /// Reclaim cannot reach the budget; waiting for it is in vain.
     pub hopeless: AtomicBool,
+    /// This is the young child of a fork: nothing is taken from it yet, so nothing makes room for what comes back.
+    pub is_young: AtomicBool,
     /// The machine is short of memory, and this program helps out.
     pub machine_is_short: AtomicBool,
     /// What is being taken goes for its age alone.
@@ -46,6 +48,7 @@ impl Pressure {
             measured: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             hopeless: AtomicBool::new(false),
+            is_young: AtomicBool::new(false),
             machine_is_short: AtomicBool::new(false),
             takes_for_age: AtomicBool::new(false),
         }
@@ -68,6 +71,7 @@ impl<O: Os> Pager<O> {
         Watermarks::in_force(&config).waits(self.pressure.estimate(), &config)
             && config.chaos.is_none()
             && !self.pressure.hopeless.load(Relaxed)
+            && !self.pressure.is_young.load(Relaxed)
             && self.fork.pause.load(Acquire) == 0
     }
 

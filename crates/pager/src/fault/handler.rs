@@ -321,7 +321,8 @@ const FIRST_NS: u64 = 50_000;
 
 impl<O: Os> Pager<O> {
     /// Whether pages that nobody waits for may be restored now; counts them, as if they were. Not while anybody waits
-    /// for memory, or for a fork.
+    /// for memory, or for a fork. A young child holds the budget of its parent, nearly all of it shared, and what it reads
+    /// comes back in any case: one by one that costs it a switch to its handler and back for each page.
     fn may_read_ahead(&self, pages: u32) -> bool {
         let config = self.config();
         let pressure = &self.pressure;
@@ -329,7 +330,8 @@ impl<O: Os> Pager<O> {
         let goes_on = self.fork.hold.load(Relaxed) == 0
             && self.fork.pause.load(Relaxed) == 0
             && !pressure.machine_is_short.load(Relaxed)
-            && !Watermarks::in_force(&config).waits(after, &config);
+            && (pressure.is_young.load(Relaxed)
+                || !Watermarks::in_force(&config).waits(after, &config));
         if goes_on {
             pressure.restored.fetch_add(pages.into(), Relaxed);
         }

@@ -123,8 +123,8 @@ impl<O: Os> Pager<O> {
     /// must be there before a filter forbids them.
     pub(crate) fn stay_young(&'static self, reclaimer: &mut Reclaimer<Codec>) {
         let (began_ns, ran) = (O::now_ns(), ran_ns::<O>());
-        // So no fault shall wait for room, until the first look of the whole pager.
-        self.pressure.hopeless.store(true, Relaxed);
+        // So no fault shall wait for room.
+        self.pressure.is_young.store(true, Relaxed);
         loop {
             let bell = &self.bell;
             let rung = bell.load(Acquire);
@@ -232,6 +232,7 @@ impl<O: Os> Reclaim<O> {
         let pressure = &self.pager.pressure;
         pressure.restored.store(0, Relaxed);
         pressure.total_bytes.store(total, Relaxed);
+        pressure.is_young.store(false, Relaxed);
         set_and_wake::<O>(
             &pressure.measured,
             pressure.measured.load(Relaxed).wrapping_add(1),

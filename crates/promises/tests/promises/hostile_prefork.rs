@@ -93,7 +93,10 @@ fn young_children_do_not_wait_for_what_nobody_does() {
     let arguments = ["78", "24", "400", "2"];
     natively(&place, &program, &arguments);
     let managed = Managed::new(&place).budget("14M").within(45);
-    managed.survive(&program, arguments);
+    let (outcome, statistics) = managed.run(&program, arguments);
+    statistics.expect("statistics").at_least("evictions", 1);
+    let switches = figure(&outcome.verdict().expect("a verdict"));
+    assert!(switches < 250, "{switches} switches for 512 pages");
 }
 
 /// Story: what a program held at a fork stayed in place for good, although the child had ended long since.
