@@ -5,6 +5,7 @@
 
 use crate::codec::DiskCodec;
 use crate::mapping::Mapping;
+use crate::waiters::Waiters;
 use coldpress_arena::Zeroable;
 use coldpress_codec::{AnyState, PAGE_SIZE};
 use coldpress_engine::{Reclaimer, Worker, Workspace};
@@ -27,6 +28,8 @@ struct Room {
 unsafe impl Zeroable for Room {}
 
 pub(crate) struct Context {
+    /// That of its worker.
+    number: u16,
     /// Refers to `_room`, and goes before it: fields are dropped in their order.
     reclaimer: Reclaimer<DiskCodec>,
     _room: Mapping,
@@ -42,6 +45,7 @@ impl Context {
         let worker = Worker::new(number, &mut room.workspace);
         let slots = number..number + 1;
         Some(Self {
+            number,
             reclaimer: Reclaimer::new(&mut room.state, &mut room.buffer, worker, slots),
             _room: memory,
         })
@@ -71,28 +75,32 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    /// Borrows a context; waits for one where [`MOST`] are borrowed.
-    pub(crate) fn borrow(&self) -> Borrowed<'_> {
+    /// Borrows a context; waits for one where [`MOST`] are borrowed. Its worker is the calling thread to those that wait
+    /// for it.
+    pub(crate) fn borrow<'a>(&'a self, waiters: &'a Waiters) -> Borrowed<'a> {
+        let context = self.take();
+        waiters.works(context.number);
+        Borrowed {
+            context: Some(context),
+            of: self,
+            waiters,
+        }
+    }
+
+    fn take(&self) -> Context {
         let mut idle = self.idle.lock();
         loop {
             if let Some(context) = idle.contexts.pop() {
-                return self.lend(context);
+                return context;
             }
             if idle.made < MOST
                 && let Some(context) = Context::new(idle.made)
             {
                 idle.made += 1;
-                return self.lend(context);
+                return context;
             }
             assert!(idle.made > 0, "no memory for the first context");
             self.returned.wait(&mut idle);
-        }
-    }
-
-    fn lend(&self, context: Context) -> Borrowed<'_> {
-        Borrowed {
-            context: Some(context),
-            of: self,
         }
     }
 }
@@ -101,6 +109,7 @@ impl Contexts {
 pub(crate) struct Borrowed<'a> {
     context: Option<Context>,
     of: &'a Contexts,
+    waiters: &'a Waiters,
 }
 
 impl Deref for Borrowed<'_> {
@@ -119,6 +128,7 @@ impl DerefMut for Borrowed<'_> {
 
 impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
+        self.waiters.is_done();
         let context = self.context.take();
         self.of.idle.lock().contexts.extend(context);
         self.of.returned.notify_one();

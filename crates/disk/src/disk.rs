@@ -223,7 +223,7 @@ impl Disk {
     /// Compresses all that is not compressed yet, in this thread, and waits for what the scanner is at.
     pub fn settle(&self) {
         let shared = self.shared();
-        let mut context = shared.contexts.borrow();
+        let mut context = shared.context();
         shared.compress(&mut context, u64::MAX, Trigger::Eager);
         shared.machine.wait_for_staging();
     }

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Locks: all but `wait`, `release`, `staging` and `chunk` run under a VMO's lock; below it those of places and frames,
-//! which are leaves. [`Waiters`] has a lock for those that wait.
+//! which are leaves. [`Waiters`] is where threads wait for one another.
 
 use crate::context::MOST;
 use crate::frames::{Frames, Purpose};
@@ -44,7 +44,7 @@ pub(crate) struct Machine {
     pub(crate) places: Places,
     /// The frame in each staging slot, or 0.
     slots: Box<[AtomicU32]>,
-    waiters: Waiters,
+    pub(crate) waiters: Waiters,
     /// Memory of tables; the VMOs that use it go before the machine does.
     chunks: Mutex<Vec<Mapping>>,
     started: Instant,
@@ -267,7 +267,7 @@ unsafe impl Memory for Machine {
         self.waiters.wakes(place)
     }
 
-    fn wait(&self, place: Place, _worker: u16, seen: u32) {
-        self.waiters.wait(place, seen);
+    fn wait(&self, place: Place, worker: u16, seen: u32) {
+        self.waiters.wait(place, worker, seen);
     }
 }

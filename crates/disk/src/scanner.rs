@@ -89,7 +89,7 @@ impl<'a> Turns<'a> {
         let shared = self.shared;
         while shared.wake_up.look() {
             // Borrowed for the turn: it is one of few.
-            let then = self.turn(&mut shared.contexts.borrow());
+            let then = self.turn(&mut shared.context());
             match then {
                 Then::GoOn => {}
                 Then::Rest(time) => shared.wake_up.rest(time),

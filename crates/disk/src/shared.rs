@@ -8,7 +8,7 @@
 //!   uncompressed is bounded, with a limit or without.
 
 use crate::codec::DiskCodec;
-use crate::context::{Context, Contexts};
+use crate::context::{Borrowed, Context, Contexts};
 use crate::dictionaries::Dictionaries;
 use crate::io_counts::IoCounts;
 use crate::machine::Machine;
@@ -96,6 +96,11 @@ impl Shared {
         };
         shared.tune(ways);
         Some(shared)
+    }
+
+    /// What the calling thread works with inside the engine.
+    pub(crate) fn context(&self) -> Borrowed<'_> {
+        self.contexts.borrow(&self.machine.waiters)
     }
 
     pub(crate) fn engine(&self) -> &DiskEngine {

@@ -56,7 +56,7 @@ impl Volume {
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), IoError> {
         self.check(offset, buffer.len() as u64)?;
         let shared = &*self.shared;
-        let mut context = shared.contexts.borrow();
+        let mut context = shared.context();
         let (machine, vmos) = (&shared.machine, &shared.vmos);
         let done = context.worker().timed(machine, &shared.times, |worker| {
             vmos.read_stored(machine, worker, self.vmo, offset, buffer)
@@ -77,7 +77,7 @@ impl Volume {
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), IoError> {
         self.check_writable(offset, data.len() as u64)?;
         let shared = &*self.shared;
-        let mut context = shared.contexts.borrow();
+        let mut context = shared.context();
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
