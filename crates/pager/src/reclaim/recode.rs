@@ -45,7 +45,7 @@ const REST_NS: u64 = 100_000_000;
 const ENTRIES: u32 = 256;
 /// One part in so many of a processor's time, while there is something to be done: an idle program is
 /// promised to cost half a percent at most, all in all.
-const SHARE_IDLE: u64 = 400;
+const SHARE_IDLE: u64 = 800;
 /// The same where memory stands near the budget: what is saved there keeps other pages in place.
 const SHARE_NEAR: u64 = 50;
 /// The same where storage is most of the budget: every page taken otherwise is one that is wanted back.

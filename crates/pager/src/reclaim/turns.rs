@@ -45,8 +45,11 @@ const MEASURE_FAR_NS: u64 = 25_000_000;
 const MEASURE_FARTHEST_NS: u64 = 100_000_000;
 const MEASURE_CLOSE_NS: u64 = 2_000_000;
 const MEASURE_CLOSEST_NS: u64 = 1_000_000;
-/// A program that ran for less than this since the last look idles.
+const MEASURE_IDLE_NS: u64 = 400_000_000;
+/// A program that ran for less than this since the last look idles; or for less than one of so many parts of the time
+/// since then (a look of the watchdog counts as the program's).
 const IDLE_RUN_NS: u64 = 50_000;
+const IDLE_SHARE: u64 = 200;
 /// A program that fills fresh memory grows no faster than about this.
 const FASTEST_GROWTH_BYTES_A_MS: u64 = 2 << 20;
 const DISCOVER_IDLE_NS: u64 = 250_000_000;
@@ -54,6 +57,10 @@ const DISCOVER_LEAST_NS: u64 = 8_000_000_000;
 const DISCOVER_PRESSED_NS: u64 = 20_000_000;
 /// Discovery for the cold age's sake takes one of so many parts of a processor's time at most.
 const EAGER_DISCOVERY: u64 = 500;
+/// A program that used less than one of so many parts of a processor since the last discovery sleeps; memory is looked for
+/// so many times more seldom then. (It touches 400 fresh pages in a millisecond.)
+const ASLEEP_SHARE: u64 = 1000;
+const ASLEEP_LOOKS: u64 = 16;
 /// A batch for the machine's sake that brings nothing is not repeated before this time.
 const HELP_REST_NS: u64 = 200_000_000;
 /// Pages of a batch; their runs span more slots, since they pass over pages that are away.
@@ -106,10 +113,20 @@ struct Reclaim<O: Os = Linux> {
     /// No batch is taken for its age before this time: the last one found nothing old enough.
     eager_again_ns: u64,
     /// Nor is memory looked for, for the cold age's sake alone.
-    eager_discovery_ns: u64,
+    eager_look: EagerLook,
     /// No batch is taken to help the machine out before this time: the last one brought nothing.
     help_again_ns: u64,
     shortage: Shortage<O>,
+}
+
+/// When memory was looked for, for the cold age's sake.
+#[derive(Default)]
+struct EagerLook {
+    at_ns: u64,
+    /// Not before.
+    again_ns: u64,
+    /// For how long the program had run.
+    ran_ns: u64,
 }
 
 /// Shortens the turns of the calling thread, which is going to be the reclaim thread: while the program still waits for
@@ -184,7 +201,7 @@ pub fn run<O: Os>(
         chaos: Chaos::in_this_process::<O>(&pager.config()),
         cold_age: ColdAge::new(),
         eager_again_ns: 0,
-        eager_discovery_ns: 0,
+        eager_look: EagerLook::default(),
         help_again_ns: 0,
         shortage: Shortage::open(),
     };
@@ -395,13 +412,14 @@ impl<O: Os> Reclaim<O> {
     }
 
     /// A program that has hardly run since the last look does not grow from one millisecond to the next: close to its
-    /// budget it is looked at ever more seldom, up to as often as farther away from it.
+    /// budget it is looked at ever more seldom, up to as often as farther away from it; farthest away, more seldom yet.
     fn rest_longer_where_idle(&mut self, rest: u64) -> u64 {
-        let ran = ran_ns::<O>();
-        let is_idle = ran - self.ran_ns.min(ran) < IDLE_RUN_NS;
+        let (ran, most) = (ran_ns::<O>(), longest_idle_rest_ns(rest));
+        let little = IDLE_RUN_NS.max(self.idle_rest_ns / IDLE_SHARE);
+        let is_idle = ran - self.ran_ns.min(ran) < little;
         self.ran_ns = ran;
         self.idle_rest_ns = if is_idle {
-            (2 * self.idle_rest_ns.max(rest / 2)).min(MEASURE_NS)
+            (2 * self.idle_rest_ns.max(rest / 2)).min(most)
         } else {
             0
         };
@@ -484,14 +502,7 @@ impl<O: Os> Reclaim<O> {
             ms => ms * 1_000_000,
         };
         let now = O::now_ns();
-        let every_ns = (age_ns / 4).clamp(50_000_000, 1_000_000_000);
-        if now >= self.eager_discovery_ns {
-            let before = O::own_cpu_ns();
-            self.discover_now(every_ns);
-            // Its own time: what the budget asks for must not wait for this one's.
-            let took = O::own_cpu_ns() - before;
-            self.eager_discovery_ns = now + every_ns.max(took * EAGER_DISCOVERY);
-        }
+        self.discover_eagerly(now, (age_ns / 4).clamp(50_000_000, 1_000_000_000));
         let ageing = self.ageing((age_ns / 4).max(1_000_000), 0);
         let ageing = Ageing {
             // There is no hurry to find out whether they compress by now.
@@ -510,6 +521,31 @@ impl<O: Os> Reclaim<O> {
             self.eager_again_ns = now + (age_ns / 64).clamp(MEASURE_NS, 1_000_000_000);
         }
         batch.taken > 0
+    }
+
+    /// Looks for memory that may grow cold; seldom while the program sleeps, and has touched next to nothing since the last
+    /// look.
+    fn discover_eagerly(&mut self, now: u64, every_ns: u64) {
+        let look = &self.eager_look;
+        if now < look.again_ns {
+            return;
+        }
+        let ran = ran_ns::<O>();
+        let passed_ns = now - look.at_ns.min(now);
+        if ran.saturating_sub(look.ran_ns) < passed_ns / ASLEEP_SHARE
+            && passed_ns < every_ns * ASLEEP_LOOKS
+        {
+            return;
+        }
+        let before = O::own_cpu_ns();
+        self.discover_now(every_ns);
+        // Its own time: what the budget asks for must not wait for this one's.
+        let took = O::own_cpu_ns() - before;
+        self.eager_look = EagerLook {
+            at_ns: now,
+            again_ns: now + every_ns.max(took * EAGER_DISCOVERY),
+            ran_ns: ran,
+        };
     }
 
     /// Whether pages may be taken for the age that was chosen, as far as what it costs is concerned.
@@ -687,6 +723,14 @@ fn rest_ns(room: u64) -> u64 {
         .clamp(MEASURE_CLOSEST_NS, MEASURE_NS)
         .max(far)
         .max(farthest)
+}
+
+/// The longest rest of a program that idles, where one that runs is given `rest`.
+fn longest_idle_rest_ns(rest: u64) -> u64 {
+    match rest {
+        MEASURE_FARTHEST_NS.. => MEASURE_IDLE_NS,
+        _ => MEASURE_NS,
+    }
 }
 
 const _: () = assert!((BATCH_PAGES as usize) < coldpress_engine::STAGING_SLOTS);
