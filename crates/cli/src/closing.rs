@@ -16,7 +16,7 @@ use crate::follow::Totals;
 use crate::report;
 use crate::rule;
 use crate::size::{format_bytes, format_count};
-use crate::sums::{Above, Sums, as_option, is_little, named_budget, pager_cpu_ns, percent};
+use crate::sums::{Above, Sums, Young, as_option, is_little, named_budget, pager_cpu_ns, percent};
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::{Failure, Statistics};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -25,24 +25,27 @@ fn get(word: &AtomicU64) -> u64 {
     word.load(Relaxed)
 }
 
-/// The lines for a program that has ended. `elapsed_ns`: how long it ran.
-pub fn of_program(program: &str, s: &Statistics, elapsed_ns: u64) -> Vec<String> {
-    lines_of(program, s, elapsed_ns, Advice::for_the_next_run)
+/// The lines for a program that has ended, after it ran for so long, and its `young` children.
+pub fn of_program(program: &str, s: &Statistics, young: &Young, elapsed_ns: u64) -> Vec<String> {
+    let mut sums = Sums::of(s);
+    sums.add_young(young);
+    lines_of(program, s, &sums, elapsed_ns, Advice::for_the_next_run)
 }
 
 /// The lines for a program that runs.
 pub fn so_far(s: &Statistics) -> Vec<String> {
-    lines_of("so far", s, get(&s.managed_ns), Advice::while_it_runs)
+    let managed_ns = get(&s.managed_ns);
+    lines_of("so far", s, &Sums::of(s), managed_ns, Advice::while_it_runs)
 }
 
 /// `advise`: what of the advice is told.
 fn lines_of(
     program: &str,
     s: &Statistics,
+    sums: &Sums,
     elapsed_ns: u64,
     advise: fn(&Advice) -> String,
 ) -> Vec<String> {
-    let sums = Sums::of(s);
     let has_left = get(&s.pager_left) == 1;
     let mut lines = match sums.evictions {
         0 if has_left => vec![format!(
@@ -54,7 +57,7 @@ fn lines_of(
             lines
         }
         _ => vec![
-            format!("{program}: {}", saved(&sums, sums.managed_ns)),
+            format!("{program}: {}", saved(sums, sums.managed_ns)),
             format!(
                 "at most {} instead of {}{}",
                 format_bytes(get(&s.peak_total_bytes)),
@@ -65,7 +68,7 @@ fn lines_of(
     };
     lines.extend(missed(s, advise));
     if sums.evictions > 0 {
-        lines.push(cost(&sums, sums.managed_ns, None));
+        lines.push(cost(sums, sums.managed_ns, None));
         if has_left {
             lines.push(format!(
                 "that was for {}: then its pager left it",
@@ -283,8 +286,8 @@ fn was_set(s: &Statistics) -> bool {
 /// What it cost. `slowest`: which of several programs lost most time.
 fn cost(sums: &Sums, over_ns: u64, slowest: Option<&str>) -> String {
     let slower = match sums.slowdown() {
-        // Threads waited side by side: how much longer all took for it nobody knows.
-        _ if sums.waited_side_by_side() => "its threads waited".to_owned(),
+        // Threads, or children, waited side by side: how much longer all took for it nobody knows.
+        _ if sums.waited_side_by_side() => "its threads or children waited".to_owned(),
         times if times >= 1.995 && sums.is_short() => "much slower".to_owned(),
         times if times >= 99.5 => "over 99 times slower".to_owned(),
         times if times >= 9.95 => format!("{times:.0} times slower"),
@@ -455,7 +458,7 @@ mod tests {
 
     #[test]
     fn a_run_reads_as_documented() {
-        let lines = of_program("python3", &page(), 10_000 * MS);
+        let lines = of_program("python3", &page(), &Young::default(), 10_000 * MS);
         assert_eq!(
             lines,
             [
@@ -476,7 +479,9 @@ mod tests {
         s.program_cpu_ns.store(1_300 * MS, Relaxed);
         s.program_user_ns.store(800 * MS, Relaxed);
         s.fault_wait_ns.store(400 * MS, Relaxed);
-        let cost = |s: &Statistics| of_program("redis-server", s, 60_000 * MS)[2].clone();
+        let cost = |s: &Statistics| {
+            of_program("redis-server", s, &Young::default(), 60_000 * MS)[2].clone()
+        };
         let expected = "cost: about 2 % slower (900 ms), 2 % of a CPU, longest wait 1.2 ms";
         assert_eq!(cost(&s), expected);
         s.managed_ns.store(1_700 * MS, Relaxed);
@@ -494,7 +499,7 @@ mod tests {
         s.above_budget_ns.store(80 * MS, Relaxed);
         s.most_above_budget_bytes.store(2 * MIB, Relaxed);
         s.control_answered.store(1, Relaxed);
-        let lines = of_program("python3", &s, 10_000 * MS);
+        let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
         assert_eq!(
             lines[2],
             "above the budget in force then for 0.8 % of the time, by 2.0 MiB at most"
@@ -503,7 +508,7 @@ mod tests {
         s.most_above_budget_bytes.store(42 * MIB, Relaxed);
         s.peak_total_bytes.store(400 * MIB, Relaxed);
         s.peak_content_bytes.store(130 * MIB, Relaxed);
-        let lines = of_program("python3", &s, 10_000 * MS);
+        let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
         assert!(lines[2].starts_with("BUDGET MISSED: "), "{lines:?}");
         assert_eq!(lines[3], "to try: --budget 108M");
         assert!(lines[4].starts_with("cost: "), "{lines:?}");
@@ -517,7 +522,7 @@ mod tests {
         s.most_above_budget_bytes.store(42 * MIB, Relaxed);
         s.peak_total_bytes.store(82 * MIB, Relaxed);
         s.peak_content_bytes.store(96 * MIB, Relaxed);
-        let lines = of_program("python3", &s, 10_000 * MS);
+        let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
         assert_eq!(
             lines[1..4],
             [
@@ -528,14 +533,14 @@ mod tests {
         );
         fits(&lines);
         s.peak_content_bytes.store(84 * MIB, Relaxed);
-        let lines = of_program("python3", &s, 10_000 * MS);
+        let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
         assert_eq!(
             lines[3],
             "no budget below the 84.0 MiB that it holds natively will do"
         );
         fits(&lines);
         s.evictions.store(0, Relaxed);
-        let lines = of_program("python3", &s, 10_000 * MS);
+        let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
         assert!(lines[1].starts_with("BUDGET MISSED"), "{lines:?}");
         assert_eq!(lines.len(), 3);
     }
@@ -548,7 +553,7 @@ mod tests {
         s.most_above_budget_bytes.store(232 * MIB, Relaxed);
         s.peak_total_bytes.store(252 * MIB, Relaxed);
         s.peak_content_bytes.store(315 * MIB, Relaxed);
-        let lines = of_program("python3", &s, 10_000 * MS);
+        let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
         assert_eq!(
             lines[2],
             "BUDGET MISSED: an earlier one, 24 % of the time, by up to 232.0 MiB"
@@ -562,7 +567,7 @@ mod tests {
         let s = page();
         s.above_budget_ns.store(80 * MS, Relaxed);
         s.most_above_budget_bytes.store(2 * MIB, Relaxed);
-        let lines = of_program("python3", &s, 10_000 * MS);
+        let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
         assert!(lines[1].ends_with("budget of 60.0 MiB kept"));
         assert_eq!(
             lines[2],
@@ -571,14 +576,17 @@ mod tests {
         // A peak from before the budget was lowered is none above it.
         s.above_budget_ns.store(0, Relaxed);
         s.peak_total_bytes.store(500 * MIB, Relaxed);
-        assert_eq!(of_program("python3", &s, 10_000 * MS).len(), 3);
+        assert_eq!(
+            of_program("python3", &s, &Young::default(), 10_000 * MS).len(),
+            3
+        );
     }
 
     #[test]
     fn where_nothing_was_taken_it_says_why() {
         let s = page();
         s.evictions.store(0, Relaxed);
-        let told = |s, ms| of_program("p", s, ms * MS);
+        let told = |s, ms| of_program("p", s, &Young::default(), ms * MS);
         assert_eq!(
             told(&s, 10_000),
             ["p: nothing compressed: 59.0 MiB at most, which its budget of 60.0 MiB allows"]
@@ -609,13 +617,13 @@ mod tests {
     fn what_took_more_than_it_saved_says_so() {
         let s = page();
         s.average_total_bytes.store(62 * MIB, Relaxed);
-        let line = &of_program("p", &s, 10_000 * MS)[0];
+        let line = &of_program("p", &s, &Young::default(), 10_000 * MS)[0];
         assert_eq!(
             line,
             "p: nothing saved: 62.0 MiB on average, natively 60.0 MiB"
         );
         s.average_content_bytes.store(62 * MIB, Relaxed);
-        let line = &of_program("p", &s, 10_000 * MS)[0];
+        let line = &of_program("p", &s, &Young::default(), 10_000 * MS)[0];
         assert_eq!(line, "p: nothing saved: 62.0 MiB on average, as natively");
     }
 
@@ -626,7 +634,7 @@ mod tests {
         s.fail(Failure::Corrupt);
         s.fail(Failure::InstallRefused);
         s.fault_wait_ns.store(9_000 * MS, Relaxed);
-        let lines = of_program("p", &s, 10_000 * MS);
+        let lines = of_program("p", &s, &Young::default(), 10_000 * MS);
         assert_eq!(
             lines[2..],
             [

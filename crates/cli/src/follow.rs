@@ -10,7 +10,7 @@ use crate::notices::Notices;
 use crate::run_file::RunFile;
 use crate::spawn::Child;
 use crate::statistics_file::{self, Copy};
-use crate::sums::{self, Sums};
+use crate::sums::{self, Sums, Young};
 use crate::supervise::Watched;
 use crate::tracers::Tracers;
 use crate::unmanaged::Unmanaged;
@@ -90,6 +90,8 @@ impl Member {
 pub struct Totals {
     /// What all came to, programs and forked children.
     pub sums: Sums,
+    /// What children waited for that ended young.
+    pub young: Young,
     /// Programs that were managed.
     pub programs: u64,
     /// Children of forks that were managed, and executed nothing.
@@ -306,6 +308,8 @@ impl Members {
             self.totals.add(copy);
         }
         let head = self.run.head();
+        self.totals.young = Young::of(&head.young);
+        self.totals.sums.add_young(&self.totals.young);
         self.totals.unknown = head.without_slot.load(Relaxed);
         self.totals.keep_the_largest();
         self.messages.pass_on(head, self.root.pid, Look::Last);

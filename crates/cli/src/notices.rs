@@ -230,6 +230,7 @@ fn why_it_stays(s: &Statistics) -> &'static str {
 mod tests {
     use super::*;
     use crate::closing;
+    use crate::sums::Young;
 
     const MIB: u64 = 1 << 20;
     const S: u64 = 1_000_000_000;
@@ -408,7 +409,7 @@ mod tests {
                 let messages =
                     [Wrong::OutOfReach, Wrong::Dear(9.0)].map(|wrong| number(&say(wrong, &s)));
                 let status = number(&closing::so_far(&s));
-                let summary = number(&closing::of_program("p", &s, 10 * S));
+                let summary = number(&closing::of_program("p", &s, &Young::default(), 10 * S));
                 assert_eq!(
                     (messages[0].len(), status.len()),
                     (1, 1),

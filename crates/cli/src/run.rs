@@ -282,7 +282,12 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
                 let is_called_so = name == "?" || program.name.starts_with(name);
                 let is_called_so = is_called_so && is_first(only, first);
                 let name = if is_called_so { &program.name } else { name };
-                lines.extend(closing::of_program(name, only, end.elapsed_ns));
+                lines.extend(closing::of_program(
+                    name,
+                    only,
+                    &totals.young,
+                    end.elapsed_ns,
+                ));
                 if verbose {
                     lines.extend(closing::details(only, budget));
                 }
@@ -318,7 +323,8 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
     if let Some(target) = &chosen.stats {
         let figures = end.outcome.first.as_ref().map(|copy| copy.figures());
         let seen = first.zip(figures);
-        let mut value = summary::to_json(&program.name, pid, seen, budget, end.ending);
+        let mut value =
+            summary::to_json(&program.name, pid, seen, &totals.young, budget, end.ending);
         if let Some(object) = value.as_object_mut() {
             object.insert(
                 "follow".to_owned(),

@@ -5,6 +5,7 @@ use crate::budget::BudgetInForce;
 use crate::figure_help;
 use crate::report::{self, SCHEMA_VERSION};
 use crate::summary;
+use crate::sums::Young;
 use crate::supervise::Ending;
 use coldpress_engine::metrics::figure;
 use coldpress_engine::tunables::TABLE;
@@ -109,7 +110,14 @@ fn printed() -> BTreeMap<String, &'static str> {
     figures.tunables.fill(TABLE.iter().map(|row| (row.name, 1)));
     let budget = BudgetInForce::of(1 << 30, None).unwrap();
     let seen = Some((&statistics, &figures));
-    let value = summary::to_json("prog", 7, seen, &budget, Ending::Exited(0));
+    let value = summary::to_json(
+        "prog",
+        7,
+        seen,
+        &Young::default(),
+        &budget,
+        Ending::Exited(0),
+    );
     let status = report::to_json("prog", &statistics, &figures);
     assert_eq!(status["schema_version"], SCHEMA_VERSION);
     let mut keys = BTreeMap::new();

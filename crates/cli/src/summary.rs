@@ -4,7 +4,7 @@ use crate::budget::BudgetInForce;
 use crate::output_file;
 use crate::refusal::Refusal;
 use crate::report::{self, SCHEMA_VERSION};
-use crate::sums::Sums;
+use crate::sums::{Sums, Young};
 use crate::supervise::Ending;
 use coldpress_interface::figures::Figures;
 use coldpress_interface::statistics::Statistics;
@@ -17,6 +17,7 @@ pub fn to_json(
     program: &str,
     pid: u32,
     statistics: Option<(&Statistics, &Figures)>,
+    young: &Young,
     budget: &BudgetInForce,
     ending: Ending,
 ) -> Value {
@@ -38,11 +39,11 @@ pub fn to_json(
         ("memory_group_limit_bytes", json!(budget.group_bytes)),
         (
             "summary",
-            json!(
-                statistics
-                    .map(|(statistics, _)| Sums::of(statistics))
-                    .map(|sums| sums.to_json(sums.managed_ns))
-            ),
+            json!(statistics.map(|(statistics, _)| {
+                let mut sums = Sums::of(statistics);
+                sums.add_young(young);
+                sums.to_json(sums.managed_ns)
+            })),
         ),
     ] {
         object.insert(name.to_owned(), value);
@@ -72,6 +73,7 @@ mod tests {
             "p",
             7,
             None,
+            &Young::default(),
             &BudgetInForce::of(1 << 30, None).unwrap(),
             Ending::Killed(9),
         );

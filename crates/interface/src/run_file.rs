@@ -130,7 +130,43 @@ pub enum Heard {
     Message(u32, usize),
 }
 
-const HEAD_PADDING: usize = OWNERS_AT - 9 * 8;
+const HEAD_PADDING: usize = OWNERS_AT - 12 * 8;
+
+/// Faults of children of forks that were too young to have a slot, and most of which never get one.
+#[repr(C)]
+#[derive(Debug)]
+pub struct YoungWaits {
+    /// Those answered.
+    pub faults: AtomicU64,
+    /// How long they waited, in nanoseconds.
+    pub waited_ns: AtomicU64,
+    /// The longest of them.
+    pub longest_ns: AtomicU64,
+}
+
+impl YoungWaits {
+    /// None.
+    pub const fn new() -> Self {
+        Self {
+            faults: AtomicU64::new(0),
+            waited_ns: AtomicU64::new(0),
+            longest_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes note of a fault that was answered after so long.
+    pub fn note(&self, ns: u64) {
+        self.faults.fetch_add(1, Relaxed);
+        self.waited_ns.fetch_add(ns, Relaxed);
+        self.longest_ns.fetch_max(ns, Relaxed);
+    }
+}
+
+impl Default for YoungWaits {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 /// All but the slots.
 #[repr(C)]
@@ -154,6 +190,8 @@ pub struct Head {
     pub said: AtomicU64,
     /// Messages that the supervisor has passed on.
     pub told: AtomicU64,
+    /// What young children waited for.
+    pub young: YoungWaits,
     padding: [u8; HEAD_PADDING],
     /// [`Owner::word`] of each slot.
     pub owners: [AtomicU64; SLOTS],
@@ -187,6 +225,7 @@ impl Head {
             without_slot: AtomicU64::new(0),
             said: AtomicU64::new(0),
             told: AtomicU64::new(0),
+            young: YoungWaits::new(),
             padding: [0; HEAD_PADDING],
             owners: [const { AtomicU64::new(0) }; SLOTS],
             ring: [const { Record::new() }; RECORDS],

@@ -34,7 +34,17 @@ impl Statistics {
             .unwrap_or_else(|| panic!("statistics have no number `{name}`: {}", self.0))
     }
 
-    /// The object of that name: `follow`.
+    /// The share or factor of that name: `estimated_slowdown`.
+    ///
+    /// # Panics
+    /// When there is none: the interface promises every field.
+    pub fn real(&self, name: &str) -> f64 {
+        self.0[name]
+            .as_f64()
+            .unwrap_or_else(|| panic!("statistics have no number `{name}`: {}", self.0))
+    }
+
+    /// The object of that name: `follow`, `summary`.
     pub fn part(&self, name: &str) -> Self {
         Self(self.0[name].clone())
     }

@@ -18,6 +18,7 @@ use crate::fault::duty::Sightings;
 use crate::machine::fault_trace::{self, Answering, Record, Stages};
 use crate::machine::futex::wait_while;
 use crate::machine::os::{Os, Userfaults};
+use crate::machine::run_file;
 use crate::settings::watermarks::Watermarks;
 use crate::{Codec, Pager};
 use coldpress_engine::{Access, Expected, FaultOutcome, PageIndex, SegmentId, Worker};
@@ -260,7 +261,11 @@ impl<O: Os> Pager<O> {
             0 => started,
             read => read,
         };
-        state.waited(answered.saturating_sub(read));
+        let waited = answered.saturating_sub(read);
+        state.waited(waited);
+        if self.pressure.is_young.load(Relaxed) {
+            run_file::young_waited(waited);
+        }
         if let Some(expected) = expected {
             let engine = &self.engine;
             let goes_on = |pages| self.may_read_ahead(pages) && !self.is_waited_for();

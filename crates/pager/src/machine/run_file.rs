@@ -166,6 +166,14 @@ pub(crate) fn say(text: &[u8]) {
     }
 }
 
+/// A fault of this process, which is a young child, was answered after so long. It has no slot, and as a rule it ends
+/// without one.
+pub(crate) fn young_waited(ns: u64) {
+    if let Some(head) = head() {
+        head.young.note(ns);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     extern crate std;
