@@ -30,6 +30,9 @@ const NBD_CLIENTS: &[Package] = &[
     program("e2fsprogs", "mke2fs"),
 ];
 
+/// Tests the crates, but for what needs another profile.
+const CRATES: &str = "test --workspace --exclude coldpress-preload --exclude coldpress-promises";
+
 fn steps() -> Result<Vec<Step>> {
     let binary = workspace::target_dir()?.join("release/coldpress");
     let (tables, file) = miri::tables()?;
@@ -66,13 +69,22 @@ fn steps() -> Result<Vec<Step>> {
             "build --profile checked -p coldpress-preload",
         ),
         Step::new(
-            "Tests of the crates",
-            "test --workspace --exclude coldpress-preload --exclude coldpress-promises \
-             --no-fail-fast -- --show-output",
+            "What the crates are tested by",
+            format!("{CRATES} --no-run"),
+        ),
+        Step::new(
+            "Tables for Miri",
+            format!("{CRATES} --test codec dense_tables::"),
         )
-        .with(tables, file),
+        .with(tables, &file),
         promises::unit_tests(),
         // At the same time, the longest first: what is short fills the processors at the end.
+        Step::new(
+            "Tests of the crates",
+            format!("{CRATES} --no-fail-fast -- --show-output"),
+        )
+        .with(tables, file)
+        .beside_others(),
         half,
         other_half,
         codecs,
