@@ -10,6 +10,9 @@ pub enum DeviceError {
     Io,
     /// There is no room for what was written.
     NoSpace,
+    /// It does not answer now: what it has may be read another time. It is not asked a second time at once, and nothing
+    /// is given up because of it as long as writing can wait.
+    Unreachable,
 }
 
 impl fmt::Display for DeviceError {
@@ -17,6 +20,7 @@ impl fmt::Display for DeviceError {
         f.write_str(match self {
             Self::Io => "reading or writing the device failed",
             Self::NoSpace => "no space is left on the device",
+            Self::Unreachable => "the device does not answer",
         })
     }
 }

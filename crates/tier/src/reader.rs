@@ -95,7 +95,7 @@ fn load_again<'m, D: Device>(
         return first;
     }
     records.with(|records| count(records, &error));
-    if slot.segment == OPEN {
+    if slot.segment == OPEN || error == Unreadable::Device(DeviceError::Unreachable) {
         return first;
     }
     let second = load(records, device, opener, slot, room);
@@ -104,6 +104,17 @@ fn load_again<'m, D: Device>(
         Err(error) => count(records, error),
     });
     second
+}
+
+/// Whether the device answers, if it is asked for a record.
+pub(crate) fn answers<'m, D: Device>(
+    records: &mut impl Access<'m>,
+    device: &mut D,
+    slot: &Slot,
+    room: &mut [u8],
+) -> bool {
+    let loaded = load_from_device(records, device, slot, room);
+    loaded != Err(Unreadable::Device(DeviceError::Unreachable))
 }
 
 fn count(records: &mut Records<'_>, error: &Unreadable) {

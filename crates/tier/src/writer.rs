@@ -141,6 +141,10 @@ impl<'m> Writer<'m> {
         if !records.with(Records::may_write) {
             return Err(Refused::Full);
         }
+        let is_last = records.with(|records| records.free_segments == 1);
+        if is_last && !self.can_clean(records, device) {
+            return Err(Refused::Device(DeviceError::Unreachable));
+        }
         if records.with(|records| records.wants_reserve()) {
             self.write_reserve(records, device);
         }
@@ -150,11 +154,26 @@ impl<'m> Writer<'m> {
             let is_last = was_reserve || records.free_segments == 0;
             is_last.then(|| records.least_filled()).flatten()
         });
-        if let Some(victim) = victim {
+        if let Some(victim) = victim
+            && (!was_reserve || self.can_clean(records, device))
+        {
             self.clean(records, device, victim);
         }
         discard_freed(records, device);
         Ok(())
+    }
+
+    /// Whether the segment that would be cleaned can be read now. A cleaning loses what it cannot read, and a device that
+    /// does not answer may answer later.
+    fn can_clean<D: Device>(&mut self, records: &mut impl Access<'m>, device: &mut D) -> bool {
+        let first = |records: &mut Records<'m>| {
+            let victim = records.least_filled()?;
+            records.first_of(victim)
+        };
+        match records.with(first) {
+            None => true,
+            Some((_, slot)) => reader::answers(records, device, &slot, self.scratch),
+        }
     }
 
     /// Writes what is in the buffer, full or not, and syncs the device.

@@ -227,3 +227,37 @@ fn error_of(fault: Fault) -> DeviceError {
         _ => DeviceError::Io,
     }
 }
+
+/// A device that does not answer for a while: nothing is given up, though there is room only for what a cleaning would
+/// move; and it is asked once for each record.
+#[test]
+fn a_device_that_does_not_answer_loses_nothing() {
+    for seed in 0..20 {
+        let mut run = Run::new(SEGMENTS, 400, seed, None);
+        while run.put().is_ok() {}
+        (0..run.held.len() / 2).for_each(|_| {
+            let number = run.any().unwrap();
+            run.remove(number);
+        });
+        run.tier.device().is_away = true;
+        let refused = loop {
+            match run.put() {
+                Ok(_) => {}
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused, Refused::Device(DeviceError::Unreachable));
+        let before = run.tier.device().reads;
+        let all: Vec<u32> = run.held.keys().copied().collect();
+        let is_away = |number: &&u32| run.get(**number).is_err();
+        let away = all.iter().filter(is_away).count();
+        assert!(away > 0 && away < all.len());
+        assert_eq!(run.tier.device().reads - before, away as u64, "once each");
+        run.tier.device().is_away = false;
+        all.iter().for_each(|number| run.get(*number).unwrap());
+        run.put().unwrap();
+        run.tier.check_invariants();
+        let counts = run.tier.counts();
+        assert_eq!((counts.lost_records, counts.damaged_reads), (0, 0));
+    }
+}

@@ -59,6 +59,10 @@ pub struct Faulty {
     pub next: Option<Fault>,
     /// Every call that fits does this.
     pub always: Option<Fault>,
+    /// It does not answer when it is read.
+    pub is_away: bool,
+    /// How often it was read.
+    pub reads: u64,
     pub chance: Chance,
 }
 
@@ -70,6 +74,8 @@ impl Faulty {
             before: vec![vec![0; SEGMENT]; segments],
             next: None,
             always: None,
+            is_away: false,
+            reads: 0,
             chance: Chance::new(seed),
         }
     }
@@ -93,6 +99,10 @@ impl Faulty {
 
 impl Device for Faulty {
     fn read_at(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, DeviceError> {
+        self.reads += 1;
+        if self.is_away {
+            return Err(DeviceError::Unreachable);
+        }
         let (mut at, mut length) = (offset as usize, into.len());
         match self.strikes(&[Fault::ReadError, Fault::ShortRead, Fault::MisdirectedRead]) {
             Some(Fault::ReadError) => return Err(DeviceError::Io),
