@@ -65,8 +65,8 @@ mod wake_up;
 
 pub use backing::{Backing, BackingError, Zeroing};
 pub use cache::{
-    BackingFile, Cache, CacheOptions, CacheStatistics, OpenError, OpenMode, Shortage, TierFile,
-    TierStore, Which,
+    BackingFile, Cache, CacheOptions, CacheStatistics, OpenError, OpenMode, SEGMENT_BYTES,
+    Shortage, TierDevice, TierFile, TierStore, Which, segments_for,
 };
 pub use disk::{Disk, LEAST_LIMIT_BYTES, Options};
 pub use error::{CreateError, IoError, SnapshotError};

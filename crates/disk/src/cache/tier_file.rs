@@ -1,7 +1,7 @@
 //! The file of a write-back tier: it has no name as soon as it is open, so that nothing of it is left behind.
 
 use super::file::OpenError;
-use super::tier_store::SEGMENT_BYTES;
+use super::tier_device::{FEWEST, SEGMENT_BYTES, segments_for};
 use coldpress_tier::{Device, DeviceError};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, OFlag, fallocate};
@@ -9,9 +9,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
-
-/// The fewest segments that a tier works with.
-const FEWEST: u64 = 4;
 
 /// A file without a name, or a block device.
 #[derive(Debug)]
@@ -28,8 +25,7 @@ impl TierFile {
     /// There is a file of this name, or see [`OpenError`].
     pub fn create(path: &Path, size_bytes: u64) -> Result<Self, OpenError> {
         let segment = SEGMENT_BYTES as u64;
-        // An eighth more than if nothing became smaller: for tags, and for cleaning.
-        let wanted = (size_bytes + size_bytes / 8).div_ceil(segment) + FEWEST;
+        let wanted = segments_for(size_bytes) as u64;
         let mut options = OpenOptions::new();
         options.read(true).write(true);
         let kind = std::fs::metadata(path).map(|metadata| metadata.file_type());
@@ -43,7 +39,7 @@ impl TierFile {
                     opened => opened?,
                 };
                 let there = file.seek(SeekFrom::End(0))?;
-                if there < FEWEST * segment {
+                if there < FEWEST as u64 * segment {
                     return Err(OpenError::Size(there));
                 }
                 (file, wanted.min(there / segment))
@@ -62,7 +58,7 @@ impl TierFile {
     }
 
     /// Segments that it has room for.
-    pub(crate) fn segments(&self) -> usize {
+    pub fn segments(&self) -> usize {
         self.segments
     }
 }

@@ -10,7 +10,7 @@
 //! One lock, held across a codec and across input and output: those that evict and those that miss take turns.
 
 use super::table::Spread;
-use super::tier_file::TierFile;
+use super::tier_device::{SEGMENT_BYTES, TierDevice};
 use crate::backing::{Backing, BackingError, Zeroing};
 use crate::mapping::Mapping;
 use coldpress_arena::Zeroable;
@@ -27,9 +27,6 @@ use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-/// Bytes that are written at once.
-pub(crate) const SEGMENT_BYTES: usize = 256 << 10;
-
 /// The longest record: its kind, and a page as it is.
 const RECORD_BYTES: usize = PAGE_SIZE + 1;
 
@@ -42,7 +39,7 @@ const PLAIN: u8 = 2;
 
 struct Inner {
     // Before the memory that it refers to.
-    tier: Tier<'static, TierFile>,
+    tier: Tier<'static, TierDevice>,
     records: HashMap<u32, u32, BuildHasherDefault<Spread>>,
     codec: AnyCodec,
     state: &'static mut AnyState,
@@ -74,18 +71,20 @@ unsafe fn zeroed<T>(memory: &Mapping, count: usize) -> &'static mut [T] {
 fn is_zeroable<T: Zeroable>() {}
 
 impl TierStore {
-    /// A store of so many bytes, all zeros, whose pages go to `file`, at most `daily_bytes` in a day.
+    /// A store of so many bytes, all zeros, whose pages go to a file ([`TierFile`](crate::TierFile)) or another device,
+    /// at most `daily_bytes` in a day.
     ///
     /// # Errors
     /// There is no memory, or the kernel gives no random numbers.
     pub fn new(
-        file: TierFile,
+        device: impl Into<TierDevice>,
         size_bytes: u64,
         codec: CodecKind,
         daily_bytes: Option<u64>,
     ) -> io::Result<Self> {
         let slots = (size_bytes / PAGE_SIZE as u64) as usize + 1;
-        let segments = file.segments();
+        let device = device.into();
+        let segments = device.segments();
         let sizes = [
             slots * size_of::<Slot>(),
             segments * size_of::<Segment>(),
@@ -119,7 +118,7 @@ impl TierStore {
         random.fill(0);
         Ok(Self {
             inner: Mutex::new(Inner {
-                tier: Tier::new(file, key, memory, daily_bytes, 0),
+                tier: Tier::new(device, key, memory, daily_bytes, 0),
                 records: HashMap::default(),
                 codec: AnyCodec::of(codec, SameFilled::Detect),
                 state: &mut state[0],
@@ -145,9 +144,15 @@ impl TierStore {
         inner.tier.budget_left()
     }
 
-    fn note_memory(&self, inner: &Inner) {
+    /// Drops the device, with what it does at its end. What was there cannot be read any more.
+    pub fn end(&self) {
+        let device = self.inner.lock().tier.device().take();
+        drop(device);
+    }
+
+    fn note_memory(&self, inner: &mut Inner) {
         let map = inner.records.capacity() / 7 * 8 * (size_of::<(u32, u32)>() + 1);
-        let bytes = inner.tier.memory_bytes() + map;
+        let bytes = inner.tier.memory_bytes() + inner.tier.device().memory_bytes() + map;
         self.memory_bytes.store(bytes as u64, Relaxed);
     }
 }
@@ -237,7 +242,7 @@ impl Backing for TierStore {
         for (page, content) in ((offset / PAGE_SIZE as u64) as u32..).zip(pages) {
             written = written.and_then(|()| inner.write_page(page, content));
         }
-        self.note_memory(&inner);
+        self.note_memory(&mut inner);
         written.map_err(of_refused)
     }
 
