@@ -1,0 +1,184 @@
+//! Promise: a store that fails is tried again as often as was said, then left alone for a while, and costs nothing that was
+//! taken.
+
+use crate::common::fake::Fake;
+use crate::common::{SEGMENT, device, patience, wait_until};
+use coldpress_remote::{Failure, RemoteDevice};
+use coldpress_tier::{Device, DeviceError};
+
+const WHOLE: [u8; SEGMENT] = [7; SEGMENT];
+
+/// A device whose segment 0 is gathered.
+fn gathering() -> (Fake, RemoteDevice) {
+    let fake = Fake::default();
+    let mut device = device(Box::new(fake.clone()), None);
+    assert_eq!(device.write_at(0, &WHOLE), Ok(SEGMENT));
+    assert_eq!(fake.objects(), 0, "it is gathered, and put later");
+    (fake, device)
+}
+
+fn at(segment: u64) -> u64 {
+    segment * SEGMENT as u64
+}
+
+#[test]
+fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
+    for failure in [Failure::Timeout, Failure::Unreachable, Failure::Busy] {
+        let (fake, mut device) = gathering();
+        fake.0.lock().unwrap().next = Some((failure, patience().retries));
+        assert_eq!(device.sync(), Ok(()), "{failure:?}");
+        let figures = device.counts().figures();
+        assert_eq!((figures.retries, figures.puts, figures.errors), (1, 1, 1));
+        assert_eq!(figures.timeouts, u64::from(failure == Failure::Timeout));
+    }
+    for failure in [Failure::Denied, Failure::NoSpace, Failure::Other] {
+        let (fake, mut device) = gathering();
+        fake.0.lock().unwrap().next = Some((failure, 1));
+        let refused = match failure {
+            Failure::NoSpace => DeviceError::NoSpace,
+            _ => DeviceError::Io,
+        };
+        assert_eq!(device.sync(), Err(refused), "{failure:?}");
+        assert_eq!(device.counts().figures().retries, 0);
+    }
+}
+
+#[test]
+fn after_a_failure_writes_are_refused_at_once_and_reads_are_tried_once() {
+    let (fake, mut device) = gathering();
+    device.write_at(at(1), &WHOLE).unwrap();
+    fake.fails(Some(Failure::Unreachable));
+    let calls = || fake.calls();
+    let before = calls();
+    assert_eq!(device.sync(), Err(DeviceError::Io));
+    assert_eq!(calls() - before, 1 + patience().retries);
+    let before = calls();
+    assert_eq!(device.sync(), Err(DeviceError::Io));
+    assert_eq!(device.write_at(at(2), &WHOLE), Err(DeviceError::Io));
+    assert_eq!(device.discard(at(0), SEGMENT as u64), Ok(()));
+    assert_eq!(calls(), before, "the store is left alone");
+    let mut byte = [0];
+    let read = device.read_at(at(0), &mut byte);
+    assert_eq!(read, Err(DeviceError::Unreachable));
+    assert_eq!(calls() - before, 1, "a read tries once");
+    assert!(device.counts().figures().refused_puts >= 2);
+    // Segment 1 was not lost, and is put once the rest is over.
+    assert_eq!(device.read_at(at(1) + 5, &mut byte), Ok(1));
+    assert_eq!(byte, [7]);
+    fake.fails(None);
+    wait_until("taken again", || device.sync().is_ok());
+    device.write_at(at(2), &WHOLE).unwrap();
+    assert_eq!(device.read_at(at(1), &mut byte), Ok(1));
+}
+
+#[test]
+fn a_read_that_is_answered_ends_the_rest() {
+    let (fake, mut device) = gathering();
+    device.write_at(at(1), &WHOLE).unwrap();
+    for (failure, is_over) in [(Failure::Timeout, true), (Failure::NoSpace, false)] {
+        fake.fails(Some(failure));
+        device.sync().unwrap_err();
+        fake.fails(None);
+        let mut byte = [0];
+        device.read_at(at(0), &mut byte).unwrap();
+        assert_eq!(device.sync().is_ok(), is_over, "{failure:?}");
+        wait_until("rested", || device.sync().is_ok());
+        device.write_at(at(1), &WHOLE).unwrap();
+    }
+}
+
+#[test]
+fn the_rest_grows_and_has_an_end() {
+    let (fake, mut device) = gathering();
+    fake.fails(Some(Failure::Denied));
+    let since = std::time::Instant::now();
+    let before = fake.calls();
+    while since.elapsed() < patience().longest_rest * 5 {
+        device.sync().unwrap_err();
+    }
+    // 0, 50, 150, 350, 550, 750, 950 ms, if nothing else runs.
+    let calls = fake.calls() - before;
+    assert!((3..=7).contains(&calls), "{calls}");
+    fake.fails(None);
+    wait_until("taken", || device.sync().is_ok());
+}
+
+#[test]
+fn at_the_end_nothing_of_the_run_is_left() {
+    let (fake, mut device) = gathering();
+    let other = "test/another-run/0".to_owned();
+    fake.0
+        .lock()
+        .unwrap()
+        .objects
+        .insert(other.clone(), vec![1]);
+    for segment in 1..5 {
+        device.write_at(at(segment), &WHOLE).unwrap();
+    }
+    device.discard(at(1), 2 * SEGMENT as u64).unwrap();
+    assert_eq!(fake.objects(), 1 + 2, "0 and 3; 4 is gathered");
+    let counts = device.counts();
+    drop(device);
+    assert!(fake.0.lock().unwrap().objects.contains_key(&other));
+    assert_eq!((fake.objects(), counts.figures().left_objects), (1, 0));
+    let (fake, mut device) = gathering();
+    device.sync().unwrap();
+    fake.fails(Some(Failure::Timeout));
+    let counts = device.counts();
+    drop(device);
+    assert_eq!(counts.figures().left_objects, 1);
+}
+
+#[test]
+fn an_object_is_written_from_its_start_to_its_end() {
+    let (fake, mut device) = gathering();
+    let mut read = [0; 8];
+    assert_eq!(device.write_at(at(1) + 1, &[1]), Err(DeviceError::Io));
+    assert_eq!(device.write_at(at(1), &[1, 2]), Ok(2));
+    assert_eq!(device.write_at(at(1) + 2, &[3]), Ok(1));
+    assert_eq!(
+        device.read_at(at(1) + 1, &mut read),
+        Ok(2),
+        "no more is there"
+    );
+    assert_eq!(device.write_at(at(2) - 1, &[1, 2]), Err(DeviceError::Io));
+    device.sync().unwrap();
+    assert_eq!(
+        device.write_at(at(1) + 3, &[4]),
+        Ok(1),
+        "it goes on after a sync"
+    );
+    device.sync().unwrap();
+    device.write_at(at(2), &[9]).unwrap();
+    assert_eq!(device.read_at(at(1), &mut read), Ok(4));
+    assert_eq!(read[..4], [1, 2, 3, 4]);
+    assert_eq!(device.read_at(at(5), &mut read), Err(DeviceError::Io));
+    let beyond = at(crate::common::SEGMENTS as u64);
+    assert_eq!(device.write_at(beyond, &[1]), Err(DeviceError::NoSpace));
+    assert_eq!(fake.objects(), 2);
+}
+
+#[test]
+fn a_store_that_lies_is_not_used() {
+    struct Liar(Fake);
+    impl coldpress_remote::Store for Liar {
+        fn put(&mut self, name: &str, _: &[u8]) -> Result<(), coldpress_remote::StoreError> {
+            self.0.put(name, &[5; 99])
+        }
+        fn get(
+            &mut self,
+            name: &str,
+            offset: u64,
+            into: &mut [u8],
+        ) -> Result<usize, coldpress_remote::StoreError> {
+            self.0.get(name, offset, into)
+        }
+        fn delete(&mut self, names: &[String]) -> Result<(), coldpress_remote::StoreError> {
+            self.0.delete(names)
+        }
+    }
+    let liar = Box::new(Liar(Fake::default()));
+    let refused = RemoteDevice::new(liar, "", (4, SEGMENT), patience(), None);
+    let told = refused.err().unwrap().to_string();
+    assert!(told.contains("other bytes came back"), "{told}");
+}
