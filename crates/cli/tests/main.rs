@@ -7,6 +7,7 @@ mod capture;
 mod disk;
 mod disk_backing;
 mod disk_info;
+mod disk_remote;
 mod disk_verified;
 mod doctor;
 mod estimate;

@@ -1,5 +1,6 @@
 //! The command line of `coldpress disk`.
 
+use super::write_back_to::WriteBackTo;
 use crate::choice;
 use crate::duration;
 use crate::size;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 /// The three kinds of disks, in the usage.
 const SERVE_USAGE: &str = "\
 coldpress disk serve --size <SIZE> <WHERE> [OPTIONS]
-       coldpress disk serve --size <SIZE> --writeback <PATH> <WHERE> [OPTIONS]
+       coldpress disk serve --size <SIZE> --writeback <PATH|URL> <WHERE> [OPTIONS]
        coldpress disk serve --backing <PATH> [--size <SIZE>] <WHERE> [OPTIONS]
 
 WHERE: --socket <PATH>, --listen <ADDRESS:PORT>, or both";
@@ -23,8 +24,9 @@ Three kinds of disks:
   --size               A disk in memory. Its content ends with the command
                        (SIGINT, SIGTERM). It can have snapshots. At --mem-limit,
                        writes are refused.
-  --size, --writeback  A disk in memory, and a file for what memory shall not
-                       hold. Both end with the command. No snapshots.
+  --size, --writeback  A disk in memory, and a file, or a store on another
+                       machine, for what memory shall not hold. Both end with
+                       the command. No snapshots.
   --backing            A cache in compressed memory before a file or block
                        device, which has the content. What a client has flushed
                        is in the file; the rest follows when memory is wanted,
@@ -33,6 +35,8 @@ Three kinds of disks:
 Examples:
   coldpress disk serve --size 4G --mem-limit 1G --socket disk.sock
   coldpress disk serve --size 8G --mem-limit 1G --writeback tier --socket disk.sock
+  coldpress disk serve --size 8G --mem-limit 1G --socket disk.sock \\
+    --writeback redis://far.example:6379 --writeback-fallback tier
   coldpress disk serve --backing image.raw --socket disk.sock
   coldpress disk serve --backing new.raw --size 20G --socket disk.sock
 
@@ -91,9 +95,13 @@ pub struct ServeArguments {
     #[arg(long, value_name = "PATH", help_heading = CONTENT)]
     pub backing: Option<PathBuf>,
     /// Keep pages that are not used, or do not compress, in this file, encrypted. It must
-    /// not exist, and has no name while it is used. A block device is overwritten
+    /// not exist, and has no name while it is used. A block device is overwritten. Or in
+    /// a store on another machine: redis://HOST:PORT, s3://BUCKET/PREFIX
+    #[arg(long, value_name = "PATH|URL", value_parser = WriteBackTo::parser(), help_heading = CONTENT)]
+    pub writeback: Option<WriteBackTo>,
+    /// With a store in --writeback: keep in this file what the store does not take
     #[arg(long, value_name = "PATH", help_heading = CONTENT)]
-    pub writeback: Option<PathBuf>,
+    pub writeback_fallback: Option<PathBuf>,
     /// Refuse to be written
     #[arg(long, help_heading = CONTENT)]
     pub read_only: bool,
@@ -111,7 +119,7 @@ pub struct ServeArguments {
     /// [default: none; with --backing 20%]
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = parse_memory, help_heading = MEMORY)]
     pub mem_limit: Option<Memory>,
-    /// With --writeback: write no more than this to the file in a day: 10G
+    /// With --writeback: write no more than this in a day: 10G
     /// [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_size, help_heading = MEMORY)]
     pub writeback_limit: Option<u64>,

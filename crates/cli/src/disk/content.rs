@@ -1,12 +1,13 @@
 //! What is served: a disk in memory, or a cache before a file.
 
 use super::arguments::{Memory, Pages, ServeArguments};
+use super::write_back_to::Tier;
 use crate::memory_limit;
 use crate::refusal::Refusal;
 use crate::size::{format_bytes, format_count};
 use coldpress_disk::{
     Backing, BackingFile, Cache, CacheOptions, CacheStatistics, CreateError, Disk, OpenError,
-    OpenMode, Options, TierFile, TierStore, Which,
+    OpenMode, Options, Which,
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ pub enum Behind {
     /// The file or device of this path, whose content it is.
     File(PathBuf),
     /// A write-back tier, which ends with it.
-    Tier(Arc<TierStore>),
+    Tier(Tier),
 }
 
 impl Content {
@@ -54,9 +55,9 @@ impl Content {
                     options.limit_bytes = Some(options.limit_bytes.map_or_else(share, Ok)?);
                     (Box::new(open(path, arguments)?), Behind::File(path.clone()))
                 }
-                (None, Some(path)) => {
-                    let tier = Arc::new(make_tier(path, &options, arguments)?);
-                    (Box::new(tier.clone()), Behind::Tier(tier))
+                (None, Some(to)) => {
+                    let tier = to.make(&options, arguments)?;
+                    (Box::new(tier.store.clone()), Behind::Tier(tier))
                 }
                 (None, None) => {
                     let disk = Disk::new(&options).map_err(refuse)?;
@@ -104,7 +105,7 @@ impl Content {
     }
 
     /// Its write-back tier, if it has one.
-    pub fn tier(&self) -> Option<&TierStore> {
+    pub fn tier(&self) -> Option<&Tier> {
         match self {
             Self::Cached(_, Behind::Tier(tier)) => Some(tier),
             _ => None,
@@ -194,7 +195,11 @@ impl Content {
     /// The command is about to end.
     pub fn end(&self) -> Result<(), Refusal> {
         match self {
-            Self::Ram(_) | Self::Cached(_, Behind::Tier(_)) => Ok(()),
+            Self::Ram(_) => Ok(()),
+            Self::Cached(_, Behind::Tier(tier)) => {
+                tier.end();
+                Ok(())
+            }
             Self::Cached(..) => self.flush().map(drop).map_err(|error| {
                 Refusal::new(format!(
                     "not all that was written is in the backing file: {error}"
@@ -209,23 +214,6 @@ fn bytes_of(memory: Memory) -> Result<u64, Refusal> {
         Memory::Bytes(bytes) => Ok(bytes),
         Memory::Percent(share) => Ok(memory_limit::usable_bytes()? / 100 * share),
     }
-}
-
-fn make_tier(
-    path: &Path,
-    options: &Options,
-    arguments: &ServeArguments,
-) -> Result<TierStore, Refusal> {
-    let file = TierFile::create(path, options.size_bytes).map_err(|error| match &error {
-        OpenError::Io(io) if io.kind() == std::io::ErrorKind::AlreadyExists => Refusal::new(
-            format!("{} exists, and would be overwritten", path.display()),
-        )
-        .mend("name a file that does not exist: it has no name while it is used"),
-        error => Refusal::new(format!("cannot use {}: {error}", path.display())),
-    })?;
-    let (size, limit) = (options.size_bytes, arguments.writeback_limit);
-    let made = TierStore::new(file, size, options.codec, limit);
-    made.map_err(|error| Refusal::new(format!("cannot make the write-back tier: {error}")))
 }
 
 fn open(path: &Path, arguments: &ServeArguments) -> Result<BackingFile, Refusal> {

@@ -1,6 +1,7 @@
 //! The figures of a disk: as JSON, as a line of a table, and one below the other.
 
 use super::content::Content;
+use super::write_back_to::Remote;
 use crate::grid::{self, Headings, left, right};
 use crate::help;
 use crate::size::{format_count, format_short};
@@ -60,8 +61,10 @@ pub fn to_json(name: &str, content: &Content, server: &ServerCounts, listens: &[
         },
     });
     let cache = cache.map(|cache| of_cache(&cache, content));
-    let tier = content.tier().map(of_tier);
-    for more in [Some(more), cache, tier].into_iter().flatten() {
+    let tier = content.tier().map(|tier| of_tier(&tier.store));
+    let remote = content.tier().and_then(|tier| tier.remote.as_ref());
+    let remote = remote.map(of_remote);
+    for more in [Some(more), cache, tier, remote].into_iter().flatten() {
         if let Value::Object(more) = more {
             figures.extend(more);
         }
@@ -119,6 +122,34 @@ fn of_tier(tier: &TierStore) -> Value {
             "discard_errors": c.discard_errors,
             "refused_full": c.refused_full,
             "refused_budget": c.refused_budget,
+        },
+    })
+}
+
+/// What a store on another machine has done for a tier.
+fn of_remote(remote: &Remote) -> Value {
+    let f = remote.counts.figures();
+    json!({
+        "remote": {
+            "store": remote.location.to_string(),
+            "objects": format!("{}/*", remote.name),
+            "puts": f.puts,
+            "put_bytes": f.put_bytes,
+            "put_p50_ns": f.put_latency.p50_ns,
+            "put_p99_ns": f.put_latency.p99_ns,
+            "gets": f.gets,
+            "get_bytes": f.get_bytes,
+            "get_p50_ns": f.get_latency.p50_ns,
+            "get_p99_ns": f.get_latency.p99_ns,
+            "deletes": f.deletes,
+            "retries": f.retries,
+            "errors": f.errors,
+            "timeouts": f.timeouts,
+            "missing": f.missing,
+            "refused_puts": f.refused_puts,
+            "fallback_puts": f.fallback_puts,
+            "fallback_gets": f.fallback_gets,
+            "fallback_errors": f.fallback_errors,
         },
     })
 }

@@ -18,6 +18,7 @@ mod place;
 mod protocol;
 mod serve;
 mod together;
+mod write_back_to;
 
 pub use arguments::DiskArguments;
 

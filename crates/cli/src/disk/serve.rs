@@ -47,6 +47,9 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), Refusal> {
         format_bytes(content.size_bytes()),
         listens.join(", ")
     );
+    if let Some(remote) = content.tier().and_then(|tier| tier.remote.as_ref()) {
+        say!("{remote}");
+    }
     let served = control::run(server);
     content.end()?;
     served

@@ -2,6 +2,7 @@
 //! line that works.
 
 use super::arguments::ServeArguments;
+use super::write_back_to::WriteBackTo;
 use crate::own_name;
 use crate::refusal::Refusal;
 use std::path::Path;
@@ -50,6 +51,10 @@ pub fn check(arguments: &ServeArguments) -> Result<(), Refusal> {
             "--accept-threshold is for a disk with a file behind it, by --writeback or --backing",
             vec![lines.tier(), lines.cache()],
         ),
+        _ if arguments.writeback_fallback.is_some() && !has.store => (
+            "--writeback-fallback is for what a store on another machine does not take, which --writeback does not name",
+            vec![lines.remote()],
+        ),
         Has { place: false, .. } => (
             "where it is to be served is missing: --socket, or --listen",
             vec![match (has.backing, has.writeback) {
@@ -70,6 +75,8 @@ struct Has {
     size: bool,
     backing: bool,
     writeback: bool,
+    /// What it is written back to is a store on another machine.
+    store: bool,
     place: bool,
 }
 
@@ -79,6 +86,7 @@ impl Has {
             size: arguments.size.is_some(),
             backing: arguments.backing.is_some(),
             writeback: arguments.writeback.is_some(),
+            store: matches!(arguments.writeback, Some(WriteBackTo::Store(_))),
             place: arguments.socket.is_some() || arguments.listen.is_some(),
         }
     }
@@ -89,6 +97,7 @@ struct Lines {
     size: String,
     backing: String,
     writeback: String,
+    fallback: String,
     place: String,
 }
 
@@ -101,7 +110,11 @@ impl Lines {
         Self {
             size: arguments.size.map_or("4G".to_owned(), as_typed),
             backing: path(&arguments.backing, "image.raw"),
-            writeback: path(&arguments.writeback, "/var/tmp/tier"),
+            writeback: match &arguments.writeback {
+                Some(to) => to.to_string(),
+                None => "/var/tmp/tier".to_owned(),
+            },
+            fallback: path(&arguments.writeback_fallback, "/var/tmp/tier"),
             place: match arguments.listen {
                 Some(listen) if arguments.socket.is_none() => format!("--listen {listen}"),
                 _ => format!("--socket {}", path(&arguments.socket, "disk.sock")),
@@ -121,6 +134,13 @@ impl Lines {
         self.whole(&format!(
             "--size {} --writeback {}",
             self.size, self.writeback
+        ))
+    }
+
+    fn remote(&self) -> String {
+        self.whole(&format!(
+            "--size {} --writeback redis://HOST:6379 --writeback-fallback {}",
+            self.size, self.fallback
         ))
     }
 
@@ -200,8 +220,19 @@ mod tests {
                 "--accept-threshold",
                 "--backing",
             ),
+            (
+                "--size 8M --writeback w --writeback-fallback f --socket /s",
+                "--writeback-fallback",
+                "--size 8M --writeback redis://HOST:6379 --writeback-fallback f --socket /s",
+            ),
+            (
+                "--writeback redis://:hush@h --socket /s",
+                "--size is missing",
+                "--writeback redis://***@h --socket /s",
+            ),
         ] {
             let told = refused(options);
+            assert!(!told.contains("hush"), "{told}");
             assert!(
                 told.contains(why) && told.contains(line),
                 "{options}: {told}"
@@ -221,6 +252,7 @@ mod tests {
             "--size 8M --listen 10809",
             "--size 8M --writeback w --writeback-limit 1G --accept-threshold 80 --socket /s",
             "--backing b --size 8M --accept-threshold 80 --socket /s",
+            "--size 8M --writeback s3://b/p --writeback-fallback f --socket /s",
         ] {
             let arguments = parsed(options);
             assert_eq!(check(&arguments), Ok(()), "{options}");
