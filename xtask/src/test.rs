@@ -6,7 +6,8 @@
 //! a target that has neither vectors nor C nor a standard library: the pager's crates must not
 //! lean on any of them. The simulation runs the engine, and the pager, for some ten
 //! million steps on each of its machines. Some of the tests of codecs, storages and engine run under Miri, more by
-//! `cargo xtask miri`; where there is no nightly toolchain, and none to be had, that is skipped, loudly. The promises are
+//! `cargo xtask miri`; where there is no nightly toolchain, and none to be had, that is skipped, loudly. The tests of a
+//! tier on another machine start redis and moto (S3), which is installed from PyPI below the target directory. The promises are
 //! tests of the finished command on real programs ([`promises`]): they run in release, and those that measure memory or
 //! time with nothing beside them. Some run a second time with a pager that has every assertion.
 
@@ -14,7 +15,7 @@ use crate::miri;
 use crate::promises;
 use crate::steps::{self, Step};
 use anyhow::Result;
-use coldpress_harness::install::{self, Package, program};
+use coldpress_harness::install::{self, Package, Probe, program};
 use coldpress_harness::workspace;
 
 /// Options of the test task.
@@ -30,8 +31,30 @@ const NBD_CLIENTS: &[Package] = &[
     program("e2fsprogs", "mke2fs"),
 ];
 
-/// Tests the crates, but for what needs another profile.
-const CRATES: &str = "test --workspace --exclude coldpress-preload --exclude coldpress-promises";
+/// Tests the crates, but for what needs another profile, with what is off by default: a tier on another machine.
+const CRATES: &str = "test --workspace --exclude coldpress-preload --exclude coldpress-promises \
+     --features coldpress-cli/remote,coldpress-remote/redis,coldpress-remote/s3";
+
+/// For the server that speaks S3, which the tests of `crates/remote` start: it comes from PyPI. They start redis, too.
+const PYTHON_ENVIRONMENTS: &[Package] = &[Package {
+    name: "python3-venv",
+    probe: Probe::Command(&["python3", "-c", "import ensurepip, venv"]),
+}];
+
+fn of_crates() -> Step {
+    let step = Step::new(
+        "Tests of the crates",
+        format!("{CRATES} --no-fail-fast -- --show-output"),
+    );
+    match install::python_program("moto_server", "moto", "[server]", "5.2.1") {
+        Ok(path) => step.with("COLDPRESS_MOTO_SERVER", path.display().to_string()),
+        // Those that need it look for it on the path, and say so if they are skipped.
+        Err(error) => {
+            eprintln!("moto, a server that speaks S3, cannot be had: {error:#}");
+            step
+        }
+    }
+}
 
 fn steps() -> Result<Vec<Step>> {
     let binary = workspace::target_dir()?.join("release/coldpress");
@@ -48,6 +71,11 @@ fn steps() -> Result<Vec<Step>> {
         Step::new(
             "Lints",
             "clippy --workspace --exclude coldpress-preload --all-targets -- -D warnings",
+        ),
+        Step::new(
+            "Lints of a tier on another machine",
+            "clippy -p coldpress-remote -p coldpress-cli --all-targets \
+             --features coldpress-cli/remote,coldpress-remote/redis,coldpress-remote/s3 -- -D warnings",
         ),
         Step::new(
             "Lints of the preload library",
@@ -79,11 +107,7 @@ fn steps() -> Result<Vec<Step>> {
         .with(tables, &file),
         promises::unit_tests(),
         // At the same time, the longest first: what is short fills the processors at the end.
-        Step::new(
-            "Tests of the crates",
-            format!("{CRATES} --no-fail-fast -- --show-output"),
-        )
-        .with(tables, file)
+        of_crates().with(tables, file)
         .beside_others(),
         half,
         other_half,
@@ -102,7 +126,7 @@ fn steps() -> Result<Vec<Step>> {
 
 /// Runs all steps; 1 if one failed.
 pub fn run(_options: &Options) -> Result<u8> {
-    install::packages(&[promises::PACKAGES, NBD_CLIENTS].concat())?;
+    install::packages(&[promises::PACKAGES, NBD_CLIENTS, PYTHON_ENVIRONMENTS].concat())?;
     install::components(&[("fmt", "rustfmt"), ("clippy", "clippy")])?;
     steps::run(&steps()?)
 }

@@ -1,5 +1,5 @@
 //! Installing what is missing: programs through `apt-get`, toolchain parts through `rustup`,
-//! programs of crates.io through `cargo install`.
+//! programs of crates.io through `cargo install`, of PyPI through `pip`, in an environment of their own.
 //!
 //! Nothing is installed that is already there, and what will be installed is printed first.
 //! `apt-get update` runs only when something is missing. Packages are installed without their
@@ -273,6 +273,36 @@ pub fn pinned_program(name: &str, version: &str, options: &[&str]) -> Result<Pat
     if !status.success() {
         bail!("{name} {version} is missing; install it with: cargo {line}");
     }
+    Ok(path)
+}
+
+/// A program of a Python package in exactly this version, with these of its extras, in an environment of its own below our
+/// target directory, which is made if it is missing.
+pub fn python_program(name: &str, package: &str, extras: &str, version: &str) -> Result<PathBuf> {
+    let root = workspace::target_dir()?.join(format!("{package}-{version}"));
+    let (path, whole) = (root.join("bin").join(name), root.join("whole"));
+    if path.exists() && whole.exists() {
+        return Ok(path);
+    }
+    let what = format!("{package}{extras}=={version}");
+    eprintln!("will install with pip, below {}: {what}", root.display());
+    let run = |command: &mut Command| -> Result<()> {
+        command.stdin(Stdio::null()).stdout(std::io::stderr());
+        let line = format!("{command:?}");
+        let status = command.status();
+        let status = status.with_context(|| format!("cannot start {line}"))?;
+        match status.success() {
+            true => Ok(()),
+            false => bail!("`{line}` failed ({status})"),
+        }
+    };
+    run(Command::new("python3")
+        .args(["-m", "venv", "--clear"])
+        .arg(&root))?;
+    let pip = root.join("bin/pip");
+    run(Command::new(pip).args(["install", "--quiet", "--disable-pip-version-check", &what]))?;
+    // An installation that was interrupted is begun again.
+    std::fs::write(&whole, "").with_context(|| format!("cannot write {}", whole.display()))?;
     Ok(path)
 }
 
