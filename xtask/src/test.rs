@@ -7,9 +7,9 @@
 //! lean on any of them. The simulation runs the engine, and the pager, for some ten
 //! million steps on each of its machines. Some of the tests of codecs, storages and engine run under Miri, more by
 //! `cargo xtask miri`; where there is no nightly toolchain, and none to be had, that is skipped, loudly. The tests of a
-//! tier on another machine start redis and moto (S3), which is installed from PyPI below the target directory. The promises are
-//! tests of the finished command on real programs ([`promises`]): they run in release, and those that measure memory or
-//! time with nothing beside them. Some run a second time with a pager that has every assertion.
+//! tier on another machine start redis and moto (S3), which is installed from PyPI below the target directory. The
+//! promises are tests of the finished command on real programs ([`promises`]): they run in release, and those that
+//! measure memory or time with nothing beside them. Some run a second time with a pager that has every assertion.
 
 use crate::miri;
 use crate::promises;
@@ -22,7 +22,8 @@ use coldpress_harness::workspace;
 #[derive(clap::Args, Debug)]
 pub struct Options {}
 
-/// Clients that the tests of `crates/nbd` run against its server, those of `coldpress disk` too, which need a file system.
+/// Clients that the tests of `crates/nbd` run against its server, those of `coldpress disk` too, which need a file
+/// system.
 const NBD_CLIENTS: &[Package] = &[
     program("qemu-utils", "qemu-img"),
     program("libnbd-bin", "nbdcopy"),

@@ -1,5 +1,5 @@
-//! Promise: `coldpress disk serve --writeback redis://…` is a disk larger than its memory, whose other part is on another
-//! machine; a store that cannot be used is refused with why, and no password is shown.
+//! Promise: `coldpress disk serve --writeback redis://…` is a disk larger than its memory, whose other part is on
+//! another machine; a store that cannot be used is refused with why, and no password is shown.
 
 use crate::common::{Directory, coldpress, stderr};
 use std::process::Stdio;

@@ -1,5 +1,5 @@
-//! A write-back tier on another machine: the segments of a [`Tier`](coldpress_tier::Tier) are objects of a store that is
-//! there already, Redis or Valkey (a cluster of them, too), or one that is compatible with S3.
+//! A write-back tier on another machine: the segments of a [`Tier`](coldpress_tier::Tier) are objects of a store that
+//! is there already, Redis or Valkey (a cluster of them, too), or one that is compatible with S3.
 //!
 //! ```text
 //!   Tier ── write_at ─▶ gathered ── the next segment begins, or sync ──▶ put ─▶ PREFIX/RUN/SEGMENT    (`device.rs`)
@@ -14,8 +14,8 @@
 //!   fallback, has taken it as a whole. Until then no other segment is taken.
 //! * **Nothing is believed.** The tier seals its records before they come here, and checks them when they come back. A
 //!   store that forgets, exchanges or changes objects costs the records in them, and returns no wrong byte.
-//! * **Each call ends.** Connecting, sending and waiting for an answer have a time limit, and the number of attempts has
-//!   one. After a failure writes are refused at once for a while, which grows ([`Patience`]).
+//! * **Each call ends.** Connecting, sending and waiting for an answer have a time limit, and the number of attempts
+//!   has one. After a failure writes are refused at once for a while, which grows ([`Patience`]).
 //! * **Runs never meet.** Objects are named by 64 random bits. At the end of the run they are deleted.
 //!
 //! Invariants:
@@ -23,8 +23,8 @@
 //! * R2 Of a segment in the fallback, what the store may have is not read.
 //! * R3 A segment that may have an object in the store is marked so, before the first attempt to put it.
 //!
-//! What it deliberately does not have: threads, an asynchronous runtime, metadata in the store, a way to find the objects
-//! of another run, a password in any message.
+//! What it deliberately does not have: threads, an asynchronous runtime, metadata in the store, a way to find the
+//! objects of another run, a password in any message.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 

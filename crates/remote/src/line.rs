@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   works ── all attempts failed ──▶ rests, 1 s at first ── time is over ──▶ the next write tries, or any read before
-//!     ▲                                 ▲                                            │ failed: twice as long, 30 s at most
+//!     ▲                                 ▲                                            │ failed: twice as long
 //!     ╰────────── answered ─────────────┴────────────────────────────────────────────╯
 //! ```
 //!

@@ -1,7 +1,7 @@
 //! Objects as strings of a Redis or Valkey server, or of a cluster of them.
 //!
-//! SET, GETRANGE and UNLINK. Objects have no expiry: a run that is cut off, or whose machine sleeps, would lose what the
-//! store still had.
+//! SET, GETRANGE and UNLINK. Objects have no expiry: a run that is cut off, or whose machine sleeps, would lose what
+//! the store still had.
 
 use crate::location::{Location, Place, RedisPlace};
 use crate::store::{Failure, Store, StoreError};
@@ -17,7 +17,7 @@ const REDIRECTIONS: u32 = 3;
 
 enum Server {
     One(Box<Client>),
-    Cluster(ClusterClient),
+    Cluster(Box<ClusterClient>),
 }
 
 enum Connected {
@@ -133,7 +133,7 @@ fn server(place: &RedisPlace, password: Option<&str>, timeout: Duration) -> Redi
                 .min_retry_wait(10)
                 .max_retry_wait(100)
                 .build()?;
-            Server::Cluster(client)
+            Server::Cluster(Box::new(client))
         }
     })
 }

@@ -1,7 +1,7 @@
 //! Objects of a bucket of S3, or of a store that is compatible with it.
 //!
-//! PUT, GET with a range, DELETE, and deleting many with one POST. Requests are signed in their address, of which nothing
-//! is ever shown.
+//! PUT, GET with a range, DELETE, and deleting many with one POST. Requests are signed in their address, of which
+//! nothing is ever shown.
 
 use crate::location::{Location, Place};
 use crate::store::{Failure, Store, StoreError};
@@ -35,8 +35,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Those of `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`; `None`: the first two are not both
-    /// there.
+    /// Those of `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`; `None`: the first two are not
+    /// both there.
     pub fn from_environment() -> Option<Self> {
         let of = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         Some(Self {

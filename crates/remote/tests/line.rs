@@ -1,5 +1,5 @@
-//! Promise: a store that fails is tried again as often as was said, then left alone for a while, and costs nothing that was
-//! taken.
+//! Promise: a store that fails is tried again as often as was said, then left alone for a while, and costs nothing that
+//! was taken.
 
 use crate::common::fake::Fake;
 use crate::common::{SEGMENT, device, patience, wait_until};

@@ -1,5 +1,5 @@
-//! Promise: a Redis that cannot be used is refused before anything is written, with what happened, why, and what mends it,
-//! and without its password.
+//! Promise: a Redis that cannot be used is refused before anything is written, with what happened, why, and what mends
+//! it, and without its password.
 
 use crate::common::process::free_port;
 use crate::redis::Redis;

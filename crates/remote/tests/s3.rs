@@ -1,5 +1,5 @@
-//! Promise: on a real server that speaks S3 a tier returns every byte, and whatever becomes of the server or its objects is
-//! detected. The server is moto, which `COLDPRESS_MOTO_SERVER` or the path names.
+//! Promise: on a real server that speaks S3 a tier returns every byte, and whatever becomes of the server or its
+//! objects is detected. The server is moto, which `COLDPRESS_MOTO_SERVER` or the path names.
 
 use crate::common::process::{Process, program, serve};
 use crate::common::{Local, Run, device, wait_until};

@@ -163,8 +163,8 @@ impl<'m> Writer<'m> {
         Ok(())
     }
 
-    /// Whether the segment that would be cleaned can be read now. A cleaning loses what it cannot read, and a device that
-    /// does not answer may answer later.
+    /// Whether the segment that would be cleaned can be read now. A cleaning loses what it cannot read, and a device
+    /// that does not answer may answer later.
     fn can_clean<D: Device>(&mut self, records: &mut impl Access<'m>, device: &mut D) -> bool {
         let first = |records: &mut Records<'m>| {
             let victim = records.least_filled()?;
@@ -198,7 +198,8 @@ impl<'m> Writer<'m> {
         })
     }
 
-    /// Has a segment take space that no record needs (L5). Where it cannot there is no reserve: nothing is lost by that.
+    /// Has a segment take space that no record needs (L5). Where it cannot there is no reserve: nothing is lost by
+    /// that.
     fn write_reserve<D: Device>(&mut self, records: &mut impl Access<'m>, device: &mut D) {
         let filled = records.with(|records| records.filled);
         // The segment that is about to be written must fit into the budget, too.

@@ -276,8 +276,8 @@ pub fn pinned_program(name: &str, version: &str, options: &[&str]) -> Result<Pat
     Ok(path)
 }
 
-/// A program of a Python package in exactly this version, with these of its extras, in an environment of its own below our
-/// target directory, which is made if it is missing.
+/// A program of a Python package in exactly this version, with these of its extras, in an environment of its own below
+/// our target directory, which is made if it is missing.
 pub fn python_program(name: &str, package: &str, extras: &str, version: &str) -> Result<PathBuf> {
     let root = workspace::target_dir()?.join(format!("{package}-{version}"));
     let (path, whole) = (root.join("bin").join(name), root.join("whole"));

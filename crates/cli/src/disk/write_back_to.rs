@@ -1,5 +1,5 @@
-//! What `coldpress disk serve --writeback` names: a file, a block device, or a store on another machine; and the tier that
-//! is made of it.
+//! What `coldpress disk serve --writeback` names: a file, a block device, or a store on another machine; and the tier
+//! that is made of it.
 
 use super::arguments::ServeArguments;
 use crate::refusal::Refusal;
