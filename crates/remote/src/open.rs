@@ -76,7 +76,7 @@ fn store(location: &Location) -> Result<Box<dyn Store>, OpenError> {
         #[cfg(feature = "redis")]
         Place::Redis(_) => {
             let password = std::env::var("REDISCLI_AUTH").ok();
-            let store = crate::RedisStore::new(location, password.as_deref());
+            let store = crate::redis::RedisStore::new(location, password.as_deref());
             let store = store.map_err(|error| of_store(location, &error))?;
             Ok(Box::new(store))
         }
@@ -84,13 +84,13 @@ fn store(location: &Location) -> Result<Box<dyn Store>, OpenError> {
         Place::Redis(_) => Err(OpenError::not_built(location, "redis")),
         #[cfg(feature = "s3")]
         Place::S3(_) => {
-            let Some(credentials) = crate::Credentials::from_environment() else {
+            let Some(credentials) = crate::s3::Credentials::from_environment() else {
                 return Err(OpenError::new(format!(
                     "cannot use {location}: there are no credentials for it in the environment"
                 ))
                 .mended_by("export AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=…"));
             };
-            let store = crate::S3Store::new(location, &credentials);
+            let store = crate::s3::S3Store::new(location, &credentials);
             let store = store.map_err(|error| of_store(location, &error))?;
             Ok(Box::new(store))
         }

@@ -56,7 +56,8 @@ impl Content {
                     (Box::new(open(path, arguments)?), Behind::File(path.clone()))
                 }
                 (None, Some(to)) => {
-                    let tier = to.make(&options, arguments)?;
+                    let fallback = arguments.writeback_fallback.as_deref();
+                    let tier = to.make(&options, fallback, arguments.writeback_limit)?;
                     (Box::new(tier.store.clone()), Behind::Tier(tier))
                 }
                 (None, None) => {

@@ -1,7 +1,6 @@
 //! What `coldpress disk serve --writeback` names: a file, a block device, or a store on another machine; and the tier
 //! that is made of it.
 
-use super::arguments::ServeArguments;
 use crate::refusal::Refusal;
 use crate::size::format_count;
 use crate::streams::say;
@@ -37,19 +36,22 @@ impl WriteBackTo {
         }
     }
 
-    /// The tier.
-    pub fn make(&self, options: &Options, arguments: &ServeArguments) -> Result<Tier, Refusal> {
+    /// The tier of a disk: with a fallback for what a store does not take, and a limit to what is written in a day.
+    pub fn make(
+        &self,
+        options: &Options,
+        fallback: Option<&Path>,
+        daily_bytes: Option<u64>,
+    ) -> Result<Tier, Refusal> {
         let size = options.size_bytes;
         let (device, remote) = match self {
             Self::Path(path) => (create(path, size)?.into(), None),
             Self::Store(text) => {
-                let fallback = arguments.writeback_fallback.as_deref();
                 let (device, remote) = open(text, fallback, size)?;
                 (device, Some(remote))
             }
         };
-        let limit = arguments.writeback_limit;
-        let made = TierStore::new(device, size, options.codec, limit);
+        let made = TierStore::new(device, size, options.codec, daily_bytes);
         let store = made
             .map_err(|error| Refusal::new(format!("cannot make the write-back tier: {error}")))?;
         Ok(Tier {

@@ -1,6 +1,5 @@
 //! What a disk's tier writes to: a file, or a device of the caller's.
 
-use super::tier_file::TierFile;
 use coldpress_tier::{Device, DeviceError};
 
 /// Bytes that are written at once.
@@ -50,13 +49,6 @@ impl TierDevice {
 
     fn there(&mut self) -> Result<&mut (dyn Device + Send + 'static), DeviceError> {
         self.device.as_deref_mut().ok_or(DeviceError::Io)
-    }
-}
-
-impl From<TierFile> for TierDevice {
-    fn from(file: TierFile) -> Self {
-        let segments = file.segments();
-        Self::new(Box::new(file), segments, 0)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The file of a write-back tier: it has no name as soon as it is open, so that nothing of it is left behind.
 
 use super::file::OpenError;
-use super::tier_device::{FEWEST, SEGMENT_BYTES, segments_for};
+use super::tier_device::{FEWEST, SEGMENT_BYTES, TierDevice, segments_for};
 use coldpress_tier::{Device, DeviceError};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, OFlag, fallocate};
@@ -60,6 +60,13 @@ impl TierFile {
     /// Segments that it has room for.
     pub fn segments(&self) -> usize {
         self.segments
+    }
+}
+
+impl From<TierFile> for TierDevice {
+    fn from(file: TierFile) -> Self {
+        let segments = file.segments();
+        Self::new(Box::new(file), segments, 0)
     }
 }
 
