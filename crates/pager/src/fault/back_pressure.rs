@@ -33,6 +33,8 @@ pub struct Pressure {
     pub hopeless: AtomicBool,
     /// This is the young child of a fork: nothing is taken from it yet, so nothing makes room for what comes back.
     pub is_young: AtomicBool,
+    /// When a handler last had the reclaim thread come for free frames.
+    pub frames_rung_ns: AtomicU64,
     /// The machine is short of memory, and this program helps out.
     pub machine_is_short: AtomicBool,
     /// What is being taken goes for its age alone.
@@ -49,6 +51,7 @@ impl Pressure {
             waiting: AtomicU32::new(0),
             hopeless: AtomicBool::new(false),
             is_young: AtomicBool::new(false),
+            frames_rung_ns: AtomicU64::new(0),
             machine_is_short: AtomicBool::new(false),
             takes_for_age: AtomicBool::new(false),
         }
@@ -65,7 +68,23 @@ impl Default for Pressure {
     }
 }
 
+/// While the reclaim thread has free frames to give back it looks as often by itself.
+const FRAMES_RING_NS: u64 = 10_000_000;
+
 impl<O: Os> Pager<O> {
+    /// Storage has become empty faster than its frames are given back: what was stored would be there beside the pages
+    /// that have come back, until a program that slept is looked at again.
+    pub(crate) fn have_frames_given_back(&self, now_ns: u64) {
+        let rung_ns = &self.pressure.frames_rung_ns;
+        if self.host.memory.has_too_many()
+            && now_ns >= rung_ns.load(Relaxed) + FRAMES_RING_NS
+            && !self.pressure.is_young.load(Relaxed)
+        {
+            rung_ns.store(now_ns, Relaxed);
+            self.ring();
+        }
+    }
+
     fn must_wait(&self) -> bool {
         let config = self.config();
         Watermarks::in_force(&config).waits(self.pressure.estimate(), &config)

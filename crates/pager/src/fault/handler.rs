@@ -274,6 +274,7 @@ impl<O: Os> Pager<O> {
         if let Some(place) = zero {
             self.note_zero_fault(place);
         }
+        self.have_frames_given_back(answered);
         if self.duty.answered(sightings, fault.thread) {
             self.note_call();
         }
