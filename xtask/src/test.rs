@@ -108,8 +108,7 @@ fn steps() -> Result<Vec<Step>> {
         .with(tables, &file),
         promises::unit_tests(),
         // At the same time, the longest first: what is short fills the processors at the end.
-        of_crates().with(tables, file)
-        .beside_others(),
+        of_crates().with(tables, file).beside_others(),
         half,
         other_half,
         codecs,

@@ -203,8 +203,11 @@ impl Sums {
         self.budgeted_ns += above.budgeted_ns;
         self.above_ns += above.above_ns;
         self.most_above_bytes = self.most_above_bytes.max(above.most_bytes);
-        self.total += times(get(&s.average_total_bytes));
-        self.content += times(get(&s.average_content_bytes));
+        // What a child has of its parent it shares with it, natively: it is counted there, and so is what is saved of it.
+        // Pages that have come back in the child are copies of its own, which natively there would not be.
+        let own = |bytes: u64, inherited: &AtomicU64| times(bytes.saturating_sub(get(inherited)));
+        self.total += own(get(&s.average_total_bytes), &s.inherited_total_bytes);
+        self.content += own(get(&s.average_content_bytes), &s.inherited_content_bytes);
         let spent = Spent::of(s);
         let base = spent.base_ns(managed_ns);
         let lost = spent.lost_ns(base);
@@ -412,6 +415,21 @@ mod tests {
         assert_eq!(sums.average_total_bytes(10 * S), 60 << 20);
         assert_eq!(sums.average_content_bytes(10 * S), 90 << 20);
         assert_eq!(Sums::default().saved_share(), 0.0);
+    }
+
+    /// Four children of a parent with 100 MiB, of which 40 are in place, have read all of it.
+    #[test]
+    fn what_children_share_is_counted_once() {
+        let mut sums = Sums::of(&page(10, 40, 100));
+        for _ in 0..4 {
+            let child = page(10, 100, 104);
+            child.inherited_total_bytes.store(40 << 20, Relaxed);
+            child.inherited_content_bytes.store(100 << 20, Relaxed);
+            sums.add(&child);
+        }
+        assert_eq!(sums.average_total_bytes(10 * S), (40 + 4 * 60) << 20);
+        assert_eq!(sums.average_content_bytes(10 * S), (100 + 4 * 4) << 20);
+        assert!(sums.saved_share() < 0.0);
     }
 
     /// 400 children, one after the other, that each waited 2 ms for 50 pages, in 1.9 s.

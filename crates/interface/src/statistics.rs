@@ -19,7 +19,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"COLDPRS1");
 
 /// Layout version: changes whenever a field changes its place or meaning. It does not change when
 /// fields are appended.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 
 /// Why a page that was chosen for eviction was not compressed, or how a kernel call refused.
 /// The discriminant is the index into [`Statistics::failures`].
@@ -463,6 +463,10 @@ appended {
     average_total_bytes,
     /// Average of `content_bytes` over `managed_ns`.
     average_content_bytes,
+    /// Of a forked child: `total_bytes` of its parent when it was forked, which the two share until one of them writes.
+    inherited_total_bytes,
+    /// Of a forked child: `content_bytes` of its parent when it was forked. Natively the two would share it.
+    inherited_content_bytes,
     /// Time in which a budget was in force, in nanoseconds.
     budgeted_ns,
     /// Of `budgeted_ns`: time in which memory was above the budget in force at that time, in nanoseconds. The
@@ -597,7 +601,7 @@ mod tests {
     #[test]
     fn no_field_of_this_layout_ever_moves() {
         use core::mem::offset_of;
-        assert_eq!(VERSION, 3);
+        assert_eq!(VERSION, 4);
         for (found, promised) in [
             (offset_of!(Statistics, budget_bytes), 32),
             (offset_of!(Statistics, total_bytes), 48),

@@ -171,6 +171,8 @@ pub const PAGE: &[(&str, Kind)] = &[
     ("managed_ns", Kind::Counter),
     ("average_total_bytes", Kind::Gauge),
     ("average_content_bytes", Kind::Gauge),
+    ("inherited_total_bytes", Kind::Gauge),
+    ("inherited_content_bytes", Kind::Gauge),
     ("budgeted_ns", Kind::Counter),
     ("above_budget_ns", Kind::Counter),
     ("most_above_budget_bytes", Kind::Gauge),

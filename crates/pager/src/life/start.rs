@@ -375,6 +375,10 @@ impl Pager {
             self.host.set_statistics(page.cast());
             self.control.set_page(page);
         }
+        let (total, content) = match fork_child_mode {
+            0 => (0, 0),
+            _ => self.account.last_bytes(),
+        };
         self.account
             .begin(sys::process_cpu_ns(), proc_stat::process_user_ns());
         for handler in &self.handlers {
@@ -383,6 +387,8 @@ impl Pager {
         let s = self.host.statistics();
         self.publish_settings();
         s.fork_child_mode.store(fork_child_mode, Relaxed);
+        s.inherited_total_bytes.store(total, Relaxed);
+        s.inherited_content_bytes.store(content, Relaxed);
         statistics::name(&s.codec, self.config().codec);
         statistics::name(&s.storage, self.config().storage);
     }

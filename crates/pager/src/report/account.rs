@@ -84,6 +84,14 @@ impl Account {
         self.process_user_before_ns.store(process_user_ns, Relaxed);
     }
 
+    /// Memory held and content, as last measured: by the parent, in the child of a fork that has measured nothing.
+    pub(crate) fn last_bytes(&self) -> (u64, u64) {
+        (
+            self.last_total_bytes.load(Relaxed),
+            self.last_content_bytes.load(Relaxed),
+        )
+    }
+
     /// Processor time of the process when the pager came into it.
     pub(crate) fn process_cpu_before_ns(&self) -> u64 {
         self.process_cpu_before_ns.load(Relaxed)
