@@ -295,6 +295,10 @@ fn cost(sums: &Sums, over_ns: u64, slowest: Option<&str>) -> String {
         times if times >= 1.01 => format!("about {} slower", percent(times - 1.0)),
         _ => "less than 1 % slower".to_owned(),
     };
+    let slower = match sums.is_bound() && !sums.waited_side_by_side() && !sums.is_short() {
+        true => format!("up to {}", slower.trim_start_matches("about ")),
+        false => slower,
+    };
     let slower = format!("{slower} ({})", format_nanoseconds(sums.lost_ns()));
     let slower = match slowest {
         Some(program) => format!("{program} {slower}"),

@@ -175,6 +175,8 @@ pub struct Sums {
     /// Time lost to faults, and time that there was, of the program that lost most.
     lost_ns: u64,
     base_ns: u64,
+    /// Of what it lost, what faults are estimated to have waited for processors.
+    for_processors_ns: u64,
     /// How long that program ran.
     passed_ns: u64,
 }
@@ -213,6 +215,7 @@ impl Sums {
         let lost = spent.lost_ns(base);
         if lost > self.lost_ns || self.programs == 1 {
             (self.lost_ns, self.base_ns) = (lost, base);
+            self.for_processors_ns = spent.for_processors_ns();
             self.passed_ns = managed_ns;
         }
     }
@@ -269,6 +272,12 @@ impl Sums {
     /// Whether more time was lost than passed: by several threads at once.
     pub fn waited_side_by_side(&self) -> bool {
         self.lost_ns > self.passed_ns
+    }
+
+    /// Whether most of what was lost was lost since others kept the processors busy. Then it is a bound: natively the
+    /// program waits for processors, too, and its threads wait at the same time.
+    pub fn is_bound(&self) -> bool {
+        self.for_processors_ns > self.lost_ns / 2
     }
 
     /// Whether it was so short that an estimate is no more than a hint.
@@ -490,6 +499,18 @@ mod tests {
         s.pager_switches.store(1_000_000, Relaxed);
         let (all, own) = (29.0, 1.7 + 0.25);
         assert!((Sums::of(&s).slowdown() - all / own).abs() < 1e-9);
+    }
+
+    /// 1,000 faults that waited for 63 ms, by handlers that waited 3 ms for each processor.
+    #[test]
+    fn on_a_busy_machine_it_is_a_bound() {
+        let s = page(10, 1, 1);
+        s.fault_wait_ns.store(63_000_000, Relaxed);
+        s.faults.store(1_000, Relaxed);
+        assert!(!Sums::of(&s).is_bound());
+        s.pager_ready_ns.store(3 * S, Relaxed);
+        s.pager_switches.store(1_000, Relaxed);
+        assert!(Sums::of(&s).is_bound());
     }
 
     #[test]
