@@ -1,6 +1,6 @@
 /* Story: each child of a shell whose pages were away cost twenty times what it costs natively, although it did nothing
- * but end. Arguments: seed, MiB, children. Says what one costs in parent and child: page faults, switches and, where
- * they can be counted, system calls; and how much processor time. */
+ * but end. Arguments: seed, MiB, children. Says what one costs in parent and child: page faults, voluntary switches
+ * (others are the machine's) and, where they can be counted, system calls; and how much processor time. */
 #include "common.h"
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
@@ -29,7 +29,7 @@ static struct cost cost(int counter) {
         if (getrusage(whose ? RUSAGE_CHILDREN : RUSAGE_SELF, &usage)) die_errno("getrusage");
         sum.us += (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
         sum.faults += usage.ru_minflt + usage.ru_majflt;
-        sum.switches += usage.ru_nvcsw + usage.ru_nivcsw;
+        sum.switches += usage.ru_nvcsw;
     }
     uint64_t calls = 0;
     if (counter >= 0 && read(counter, &calls, sizeof calls) != sizeof calls) die_errno("reading the counter");

@@ -47,7 +47,7 @@ fn idle_children_rest() {
     );
 }
 
-/// What a child of `hostile_subshells` costs: page faults, switches of context and system calls.
+/// What a child of `hostile_subshells` costs: page faults, voluntary switches of context and system calls.
 ///
 /// They are counted, since their time is that of the machine: a child natively takes 330 or 680 microseconds on one
 /// and the same, by where the scheduler puts it, while what we add stays what it is.
@@ -74,7 +74,7 @@ fn children_that_only_end_cost_little() {
     let managed = counts(&outcome.verdict().expect("a verdict"));
     let [faults, switches, calls] = [0, 1, 2].map(|at| managed[at] - native[at]);
     assert!(faults < 100, "{faults} page faults more than natively");
-    assert!(switches < 14, "{switches} switches more than natively");
+    assert!(switches < 20, "{switches} switches more than natively");
     if native[2] < 0 {
         skip::skipped("system calls: no tracepoints in /sys/kernel/tracing");
         return;
