@@ -35,7 +35,7 @@ pub enum Behind {
     /// The file or device of this path, whose content it is.
     File(PathBuf),
     /// A write-back tier, which ends with it.
-    Tier(Tier),
+    Tier(Box<Tier>),
 }
 
 impl Content {
@@ -58,7 +58,7 @@ impl Content {
                 (None, Some(to)) => {
                     let fallback = arguments.writeback_fallback.as_deref();
                     let tier = to.make(&options, fallback, arguments.writeback_limit)?;
-                    (Box::new(tier.store.clone()), Behind::Tier(tier))
+                    (Box::new(tier.store.clone()), Behind::Tier(Box::new(tier)))
                 }
                 (None, None) => {
                     let disk = Disk::new(&options).map_err(refuse)?;
