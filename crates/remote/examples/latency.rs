@@ -76,7 +76,7 @@ fn measure(name: &str, device: TierDevice) -> Result<(), String> {
     store.end();
     times.sort_unstable();
     let of = |share: f64| times[(share * times.len() as f64) as usize].as_secs_f64() * 1e6;
-    let speed = (PAGES * PAGE as u64 >> 20) as f64 / written.as_secs_f64();
+    let speed = ((PAGES * PAGE as u64) >> 20) as f64 / written.as_secs_f64();
     println!(
         "| {name} | {:.0} µs | {:.0} µs | {speed:.0} |",
         of(0.5),

@@ -28,7 +28,7 @@ fn page(number: u64, version: u64) -> Vec<u8> {
     let words = (0..PAGE as u64 / 8).map(|n| match n {
         0 => number,
         _ if number.is_multiple_of(2) => word(),
-        _ => version << 32 | n / 16,
+        _ => (version << 32) | (n / 16),
     });
     words.flat_map(u64::to_le_bytes).collect()
 }
