@@ -178,6 +178,39 @@ mod with_servers {
     }
 
     #[test]
+    fn a_store_that_fails_is_told_by_status() {
+        if !has(&["redis-server", "redis-cli"], "a disk on Redis") {
+            return;
+        }
+        let files = Directory::new("remote-fails");
+        let server = Redis::start(&files);
+        let location = server.location(PASSWORD) + "&retries=0";
+        let options = ["--size", "16M", "--mem-limit", "4M"];
+        let options = [&options[..], &["--writeback", &location]].concat();
+        let served = Served::start("remote-failing", &options);
+        let mut client = Client::connect(&served.directory.path("nbd.sock"));
+        let write = Request::Write { fua: false };
+        for number in 0..2000 {
+            client.ask(write, number * 4096, &page(number), 0).unwrap();
+        }
+        assert!(served.figures()["remote"]["failing"].is_null());
+        assert!(!served.done("status").contains("store of"));
+        drop(server);
+        let mut read = vec![0; 4096];
+        // EIO.
+        let mut is_refused = |number: u64| client.try_read(number * 4096, &mut read).unwrap() == 5;
+        assert!((0..2000).any(&mut is_refused));
+        let told = served.done("status");
+        assert!(
+            told.contains(" store of disk: no connection: redis://***@"),
+            "{told}"
+        );
+        assert!(!told.contains("hush"), "{told}");
+        drop(client);
+        served.stop();
+    }
+
+    #[test]
     fn a_store_that_cannot_be_used_is_refused() {
         if !has(&["redis-server", "redis-cli"], "a disk on Redis") {
             return;

@@ -40,15 +40,34 @@ impl Client {
             Command::Trim => (0, 4),
         };
         let length = length.max(data.len() as u32);
-        self.send(flags, kind, at, length, data)
+        assert_eq!(self.send(flags, kind, at, length, data)?, 0, "refused");
+        Ok(())
     }
 
     pub fn read(&mut self, at: u64, into: &mut [u8]) -> io::Result<()> {
-        self.send(0, 0, at, into.len() as u32, &[])?;
-        self.stream.read_exact(into)
+        let error = self.try_read(at, into)?;
+        assert_eq!(error, 0, "refused");
+        Ok(())
     }
 
-    fn send(&mut self, flags: u16, kind: u16, at: u64, length: u32, data: &[u8]) -> io::Result<()> {
+    /// The number of the error by which the server refuses a read, or 0.
+    pub fn try_read(&mut self, at: u64, into: &mut [u8]) -> io::Result<u32> {
+        let error = self.send(0, 0, at, into.len() as u32, &[])?;
+        if error == 0 {
+            self.stream.read_exact(into)?;
+        }
+        Ok(error)
+    }
+
+    /// Sends a request, and waits for the answer, which is the number of an error or 0.
+    fn send(
+        &mut self,
+        flags: u16,
+        kind: u16,
+        at: u64,
+        length: u32,
+        data: &[u8],
+    ) -> io::Result<u32> {
         let mut request = 0x2560_9513_u32.to_be_bytes().to_vec();
         request.extend(flags.to_be_bytes());
         request.extend(kind.to_be_bytes());
@@ -59,7 +78,7 @@ impl Client {
         self.stream.write_all(&request)?;
         let mut reply = [0; 16];
         self.stream.read_exact(&mut reply)?;
-        assert_eq!(&reply[..8], b"\x67\x44\x66\x98\0\0\0\0", "refused");
-        Ok(())
+        assert_eq!(&reply[..4], b"\x67\x44\x66\x98");
+        Ok(u32::from_be_bytes(*reply[4..].first_chunk().unwrap()))
     }
 }

@@ -1,7 +1,8 @@
 //! What is counted of a store.
 
+use crate::store::Failure;
 use coldpress_interface::histogram::Histogram;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Counters, which others may read at any time.
@@ -21,6 +22,7 @@ pub struct Counts {
     pub(crate) fallback_gets: AtomicU64,
     pub(crate) fallback_errors: AtomicU64,
     pub(crate) left_objects: AtomicU64,
+    failing: AtomicU8,
     pub(crate) put_times: Histogram,
     pub(crate) get_times: Histogram,
 }
@@ -66,6 +68,9 @@ pub struct Figures {
     pub fallback_errors: u64,
     /// Objects that could not be deleted at the end of the run.
     pub left_objects: u64,
+    /// Why the store does not do what it is asked to, if it did not when it was last asked. That an object is missing
+    /// is no such reason. A store that refuses writes does so until it takes one, whatever it answers to reads.
+    pub failing: Option<Failure>,
     /// Of puts.
     pub put_latency: Latency,
     /// Of reads.
@@ -88,6 +93,10 @@ pub(crate) fn took(times: &Histogram, time: Duration) {
 }
 
 impl Counts {
+    pub(crate) fn set_failing(&self, failure: Option<Failure>) {
+        self.failing.store(Failure::to_byte(failure), Relaxed);
+    }
+
     /// Their values now.
     pub fn figures(&self) -> Figures {
         let value = |counter: &AtomicU64| counter.load(Relaxed);
@@ -106,6 +115,7 @@ impl Counts {
             fallback_gets: value(&self.fallback_gets),
             fallback_errors: value(&self.fallback_errors),
             left_objects: value(&self.left_objects),
+            failing: Failure::of_byte(self.failing.load(Relaxed)),
             put_latency: latency(&self.put_times),
             get_latency: latency(&self.get_times),
         }

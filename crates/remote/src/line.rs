@@ -95,7 +95,7 @@ impl Line {
         }
         let since = Instant::now();
         self.attempt(self.patience.retries, |store| store.put(name, bytes))?;
-        self.rest.until = None;
+        self.works();
         self.rest.length = self.patience.rest;
         took(&self.counts.put_times, since.elapsed());
         add(&self.counts.puts, 1);
@@ -108,7 +108,7 @@ impl Line {
         let length = self.attempt(self.retries(), |store| store.get(name, at, into))?;
         if self.rest.because.may_pass() {
             // It answers again. One that has no room, or does not allow writes, was never silent.
-            self.rest.until = None;
+            self.works();
         }
         took(&self.counts.get_times, since.elapsed());
         add(&self.counts.gets, 1);
@@ -164,11 +164,17 @@ impl Line {
         }
     }
 
+    fn works(&mut self) {
+        self.rest.until = None;
+        self.counts.set_failing(None);
+    }
+
     /// All attempts have failed. A store that has answered that an object is not there works.
     fn failed(&mut self, failure: Failure) {
         if failure == Failure::Missing || self.rests() {
             return;
         }
+        self.counts.set_failing(Some(failure));
         self.rest.because = failure;
         self.rest.until = Some(Instant::now() + self.rest.length);
         self.rest.length = (self.rest.length * 2).min(self.patience.longest_rest);

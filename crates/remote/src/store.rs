@@ -25,6 +25,44 @@ pub enum Failure {
 }
 
 impl Failure {
+    const ALL: [Self; 9] = [
+        Self::Timeout,
+        Self::Unreachable,
+        Self::Busy,
+        Self::Denied,
+        Self::NoSuchPlace,
+        Self::NoSpace,
+        Self::Missing,
+        Self::Other,
+        Self::Resting,
+    ];
+
+    /// What a counter has of it: 0 is none.
+    pub(crate) fn to_byte(failure: Option<Self>) -> u8 {
+        failure.map_or(0, |failure| failure as u8 + 1)
+    }
+
+    /// The reverse of [`Self::to_byte`].
+    pub(crate) fn of_byte(byte: u8) -> Option<Self> {
+        let place = usize::from(byte).checked_sub(1)?;
+        Self::ALL.get(place).copied()
+    }
+
+    /// It, in a few words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Timeout => "no answer in time",
+            Self::Unreachable => "no connection",
+            Self::Busy => "cannot do it now",
+            Self::Denied => "access denied",
+            Self::NoSuchPlace => "no such bucket or database",
+            Self::NoSpace => "no room",
+            Self::Missing => "no such object",
+            Self::Other => "an error",
+            Self::Resting => "failed a moment ago",
+        }
+    }
+
     /// Whether another attempt may succeed.
     pub fn may_pass(self) -> bool {
         matches!(self, Self::Timeout | Self::Unreachable | Self::Busy)
@@ -68,4 +106,19 @@ pub trait Store: Send {
     /// # Errors
     /// Some may be deleted.
     fn delete(&mut self, names: &[String]) -> Result<(), StoreError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_its_byte() {
+        for failure in Failure::ALL {
+            let byte = Failure::to_byte(Some(failure));
+            assert_eq!(Failure::of_byte(byte), Some(failure));
+        }
+        assert_eq!(Failure::of_byte(Failure::to_byte(None)), None);
+        assert_eq!(Failure::of_byte(u8::MAX), None);
+    }
 }

@@ -8,6 +8,7 @@ use crate::size::{format_count, format_short};
 use crate::streams::visible;
 use coldpress_disk::{CacheStatistics, Statistics, TierStore};
 use coldpress_nbd::ServerCounts;
+use coldpress_remote::Failure;
 use serde_json::{Map, Value, json};
 
 /// zram's `mm_stat` and `io_stat`, in their order.
@@ -150,6 +151,7 @@ fn of_remote(remote: &Remote) -> Value {
             "fallback_puts": f.fallback_puts,
             "fallback_gets": f.fallback_gets,
             "fallback_errors": f.fallback_errors,
+            "failing": f.failing.map(Failure::words),
         },
     })
 }
@@ -177,7 +179,7 @@ fn mm_and_io_stat(s: &Statistics) -> Map<String, Value> {
     figures
 }
 
-/// A line for each disk, and one for each that has snapshots.
+/// A line for each disk, one for each that has snapshots, and one for each whose store on another machine fails.
 pub fn table(disks: &[Value], width: Option<usize>) -> String {
     let headings = [
         left("NAME").cut_end(),
@@ -194,13 +196,22 @@ pub fn table(disks: &[Value], width: Option<usize>) -> String {
     for disk in disks {
         let snapshots = disk["snapshots"].as_array().into_iter().flatten();
         let names: Vec<String> = snapshots.map(shown).collect();
-        if !names.is_empty() {
-            let line = format!(" snapshots of {}: {}", name(disk), names.join(", "));
+        let snapshots = (!names.is_empty())
+            .then(|| format!(" snapshots of {}: {}", name(disk), names.join(", ")));
+        for line in [snapshots, failing_store(disk)].into_iter().flatten() {
             text += &width.map_or(line.clone(), |width| help::wrapped(&line, width));
             text += "\n";
         }
     }
     text
+}
+
+/// What keeps the blocks from being read that are on another machine, if anything does.
+fn failing_store(disk: &Value) -> Option<String> {
+    let remote = &disk["remote"];
+    let failing = remote["failing"].as_str().map(visible)?;
+    let store = remote["store"].as_str().map(visible)?;
+    Some(format!(" store of {}: {failing}: {store}", name(disk)))
 }
 
 fn name(disk: &Value) -> String {
