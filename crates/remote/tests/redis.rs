@@ -1,11 +1,14 @@
 //! Promise: on a real Redis server a tier returns every byte, and whatever becomes of the server or its objects is
 //! detected: no wrong byte is returned, each call ends, and what is not in the store stays.
 
-use crate::common::process::{Directory, Process, program, redis_command, serve};
+use crate::common::process::{Directory, Process, program, redis_command, serve, start_again};
+use crate::common::two_ways::TwoWays;
 use crate::common::{Local, Run, SEGMENT, device, patience, wait_until};
 use coldpress_remote::{Location, RedisStore, RemoteDevice, Store};
 use coldpress_tier::{Handle, Refused};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// No call takes longer: a few attempts, a connection and an answer each, on a machine that is busy.
@@ -44,7 +47,7 @@ impl Redis {
     /// Starts it again, empty.
     pub fn start_again(&mut self) {
         let mut command = redis_command(&self.program, &self.directory.0, self.port, &[]);
-        self.process = Some(Process::start(&mut command, self.port).unwrap());
+        self.process = Some(start_again(&mut command, self.port));
     }
 
     /// A store that is waited for as long as a busy machine may need.
@@ -177,8 +180,16 @@ fn a_server_that_stops_is_waited_for_and_then_goes_on() {
     let Some(server) = Redis::start(&[]) else {
         return;
     };
-    let mut run = Run::new(device(Box::new(server.store_within("400ms")), None), 6);
+    let is_hasty = Arc::new(AtomicBool::new(false));
+    let store = TwoWays {
+        patient: Box::new(server.store()),
+        hasty: Box::new(server.store_within("400ms")),
+        is_hasty: is_hasty.clone(),
+    };
+    let mut run = Run::new(device(Box::new(store), None), 6);
     run.put_many(120);
+    is_hasty.store(true, Relaxed);
+    wait_until("connected", || run.refused().is_empty());
     server.process().stop();
     let timed = |act: &mut dyn FnMut() -> bool| {
         let since = Instant::now();
@@ -198,6 +209,7 @@ fn a_server_that_stops_is_waited_for_and_then_goes_on() {
     let mut other = server.store_within("400ms");
     assert!(timed(&mut || other.put("x", b"y").is_err()));
     server.process().go_on();
+    is_hasty.store(false, Relaxed);
     wait_until("answered", || run.refused().is_empty());
     wait_until("taken again", || run.put().is_ok());
     wait_until("as before", || {
@@ -371,7 +383,7 @@ fn large_segments_go_and_come_whole() {
         return;
     };
     let mut store = server.store();
-    let bytes: Vec<u8> = (0..256 << 10).map(|n: u64| (n * n >> 7) as u8).collect();
+    let bytes: Vec<u8> = (0..256 << 10).map(|n: u64| ((n * n) >> 7) as u8).collect();
     store.put("whole", &bytes).unwrap();
     let mut into = vec![0; bytes.len() + 10];
     assert_eq!(store.get("whole", 0, &mut into), Ok(bytes.len()));

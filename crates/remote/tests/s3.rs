@@ -1,14 +1,17 @@
 //! Promise: on a real server that speaks S3 a tier returns every byte, and whatever becomes of the server or its
 //! objects is detected. The server is moto, which `COLDPRESS_MOTO_SERVER` or the path names.
 
-use crate::common::process::{Process, program, serve};
+use crate::common::process::{Process, program, serve, start_again};
+use crate::common::two_ways::TwoWays;
 use crate::common::{Local, Run, device, wait_until};
 use coldpress_remote::{Credentials, Failure, Location, S3Store, Store, open};
 use rusty_s3::{Bucket, S3Action, UrlStyle};
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 struct S3 {
@@ -64,7 +67,7 @@ impl S3 {
 
     fn start_again(&mut self) {
         let mut line = Self::line(&self.program, self.port);
-        self.process = Some(Process::start(&mut line, self.port).unwrap());
+        self.process = Some(start_again(&mut line, self.port));
         self.make_bucket();
     }
 
@@ -199,9 +202,16 @@ fn a_server_that_stops_is_waited_for_and_then_goes_on() {
         "s3://bucket?endpoint=http://127.0.0.1:{}&timeout=500ms",
         server.port
     );
-    let store = S3Store::new(&Location::parse(&text).unwrap(), &credentials()).unwrap();
+    let hasty = S3Store::new(&Location::parse(&text).unwrap(), &credentials()).unwrap();
+    let is_hasty = Arc::new(AtomicBool::new(false));
+    let store = TwoWays {
+        patient: Box::new(server.store()),
+        hasty: Box::new(hasty),
+        is_hasty: is_hasty.clone(),
+    };
     let mut run = Run::new(device(Box::new(store), None), 3);
     run.put_many(60);
+    is_hasty.store(true, Relaxed);
     server.process.as_ref().unwrap().stop();
     let since = std::time::Instant::now();
     let first = *run.held.keys().next().unwrap();
@@ -213,6 +223,7 @@ fn a_server_that_stops_is_waited_for_and_then_goes_on() {
         since.elapsed()
     );
     server.process.as_ref().unwrap().go_on();
+    is_hasty.store(false, Relaxed);
     wait_until("answered", || run.refused().is_empty());
     wait_until("taken again", || run.put().is_ok());
 }
@@ -251,6 +262,25 @@ fn a_bucket_that_cannot_be_used_is_refused() {
     }
 }
 
+/// Reads a request as a whole: closing a connection with some of it unread would take the answer back.
+fn read_request(stream: &mut TcpStream) {
+    let (mut request, mut part) = (Vec::new(), [0; 4096]);
+    loop {
+        let text = String::from_utf8_lossy(&request).to_ascii_lowercase();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.split_once("content-length:").map_or("0", |(_, at)| at);
+            let length = length.lines().next().unwrap().trim();
+            if body.len() >= length.parse().unwrap() {
+                return;
+            }
+        }
+        match stream.read(&mut part).unwrap() {
+            0 => return,
+            read => request.extend_from_slice(&part[..read]),
+        }
+    }
+}
+
 /// moto lets everybody in: who is not let in is tried on a server of a few lines.
 #[test]
 fn what_a_store_refuses_is_told_without_a_secret() {
@@ -270,14 +300,13 @@ fn what_a_store_refuses_is_told_without_a_secret() {
         let port = listener.local_addr().unwrap().port();
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            let mut request = [0; 4096];
-            let _ = stream.read(&mut request).unwrap();
+            read_request(&mut stream);
             let body = format!("<Error><Code>{code}</Code><Message>hush</Message></Error>");
             let length = if code.is_empty() { 99_999 } else { body.len() };
             let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n");
             stream.write_all((head + &body).as_bytes()).unwrap();
         });
-        let text = format!("s3://bucket?endpoint=http://127.0.0.1:{port}&timeout=5s");
+        let text = format!("s3://bucket?endpoint=http://127.0.0.1:{port}&timeout=20s");
         let mut store = S3Store::new(&Location::parse(&text).unwrap(), &credentials()).unwrap();
         let error = match failure {
             // The answer ends before its end.

@@ -3,6 +3,8 @@
 pub mod fake;
 #[cfg(any(feature = "redis", feature = "s3"))]
 pub mod process;
+#[cfg(any(feature = "redis", feature = "s3"))]
+pub mod two_ways;
 
 use coldpress_remote::{Fallback, Figures, Patience, RemoteDevice, Store};
 use coldpress_tier::{

@@ -1,5 +1,6 @@
 //! Servers that a test starts, and stops by their process ids.
 
+use super::wait_until;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -105,6 +106,16 @@ pub fn serve(mut line: impl FnMut(u16) -> Command) -> (Process, u16) {
         }
     }
     panic!("no port could be had");
+}
+
+/// Starts a server once more on the port that it had, which others may have for a moment.
+pub fn start_again(command: &mut Command, port: u16) -> Process {
+    let mut process = None;
+    wait_until("started again", || {
+        process = Process::start(command, port);
+        process.is_some()
+    });
+    process.unwrap()
 }
 
 /// A Redis server whose data is in memory alone.
