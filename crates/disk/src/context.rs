@@ -5,16 +5,12 @@
 
 use crate::codec::DiskCodec;
 use crate::mapping::Mapping;
-use crate::waiters::Waiters;
+use crate::waiters::{MOST, Waiters};
 use coldpress_arena::Zeroable;
 use coldpress_codec::{AnyState, PAGE_SIZE};
 use coldpress_engine::{Reclaimer, Worker, Workspace};
 use parking_lot::{Condvar, Mutex};
 use std::ops::{Deref, DerefMut};
-
-/// Contexts that there can be, that of the scanner included. The frames that are kept for storage are enough for them
-/// (`frames.rs`).
-pub(crate) const MOST: u16 = 12;
 
 /// The memory of a context. Zeroed memory is one.
 #[repr(C, align(4096))]

@@ -13,12 +13,12 @@
 //! Locks: all but `wait`, `release`, `staging` and `chunk` run under a VMO's lock; below it those of places and frames,
 //! which are leaves. [`Waiters`] is where threads wait for one another.
 
-use crate::context::MOST;
 use crate::frames::{Frames, Purpose};
 use crate::lock::HostLock;
 use crate::mapping::Mapping;
 use crate::places::Places;
 use crate::storage_frames::StorageFrames;
+use crate::waiters::MOST;
 use crate::waiters::Waiters;
 use coldpress_arena::{CHUNK_BYTES, ChunkSource};
 use coldpress_codec::Page;

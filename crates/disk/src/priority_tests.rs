@@ -1,6 +1,6 @@
 //! Threads that wait for a page lend their priority, and each of them is woken.
 
-use crate::context::MOST;
+use crate::waiters::MOST;
 use crate::waiters::Waiters;
 use coldpress_engine::Place;
 use parking_lot::Mutex;

@@ -14,12 +14,15 @@
 //! * W2 A futex that was taken, or found to be in vain, is given up before anything else is done: nobody waits with one in
 //!   its hands, so there is no circle.
 
-use crate::context::MOST;
 use coldpress_engine::Place;
 use rustix::io::Errno;
 use rustix::thread::futex;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
+
+/// Workers that there can be, that of the scanner included, and so contexts. The frames that are kept for storage are
+/// enough for them (`frames.rs`).
+pub(crate) const MOST: u16 = 12;
 
 /// Numbers. A power of two.
 const NUMBERS: usize = 256;
