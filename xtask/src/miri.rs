@@ -114,7 +114,7 @@ fn all() -> Result<Vec<Step>> {
     ])
 }
 
-/// What `cargo xtask test` runs of it, after what makes the tables: each codec both ways
+/// What `cargo xtask test` runs of it, after the tests that leave the tables: each codec both ways
 /// and on cut bytes, each storage with all that it can do, a page of every kind through the engine.
 pub fn some() -> Result<[Step; 3]> {
     let (variable, file) = tables()?;

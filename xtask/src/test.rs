@@ -32,9 +32,11 @@ const NBD_CLIENTS: &[Package] = &[
     program("e2fsprogs", "mke2fs"),
 ];
 
-/// Tests the crates, but for what needs another profile, with what is off by default: a tier on another machine.
-const CRATES: &str = "test --workspace --exclude coldpress-preload --exclude coldpress-promises \
-     --features coldpress-cli/remote,coldpress-remote/redis,coldpress-remote/s3";
+/// What is off by default: a tier on another machine.
+const FEATURES: &str = "--features coldpress-cli/remote,coldpress-remote/redis,coldpress-remote/s3";
+
+/// Tests the crates, but for what needs another profile.
+const CRATES: &str = "test --workspace --exclude coldpress-preload --exclude coldpress-promises";
 
 /// For the server that speaks S3, which the tests of `crates/remote` start: it comes from PyPI. They start redis, too.
 const PYTHON_ENVIRONMENTS: &[Package] = &[Package {
@@ -45,7 +47,7 @@ const PYTHON_ENVIRONMENTS: &[Package] = &[Package {
 fn of_crates() -> Step {
     let step = Step::new(
         "Tests of the crates",
-        format!("{CRATES} --no-fail-fast -- --show-output"),
+        format!("{CRATES} {FEATURES} --no-fail-fast -- --show-output"),
     );
     match install::python_program("moto_server", "moto", "[server]", "5.2.1") {
         Ok(path) => step.with("COLDPRESS_MOTO_SERVER", path.display().to_string()),
@@ -71,12 +73,9 @@ fn steps() -> Result<Vec<Step>> {
         Step::new("Formatting", "fmt --all --check"),
         Step::new(
             "Lints",
-            "clippy --workspace --exclude coldpress-preload --all-targets -- -D warnings",
-        ),
-        Step::new(
-            "Lints of a tier on another machine",
-            "clippy -p coldpress-remote -p coldpress-cli --all-targets \
-             --features coldpress-cli/remote,coldpress-remote/redis,coldpress-remote/s3 -- -D warnings",
+            format!(
+                "clippy --workspace --exclude coldpress-preload --all-targets {FEATURES} -- -D warnings"
+            ),
         ),
         Step::new(
             "Lints of the preload library",
@@ -97,18 +96,9 @@ fn steps() -> Result<Vec<Step>> {
             "The preload library with every assertion",
             "build --profile checked -p coldpress-preload",
         ),
-        Step::new(
-            "What the crates are tested by",
-            format!("{CRATES} --no-run"),
-        ),
-        Step::new(
-            "Tables for Miri",
-            format!("{CRATES} --test codec dense_tables::"),
-        )
-        .with(tables, &file),
+        of_crates().with(tables, file),
         promises::unit_tests(),
         // At the same time, the longest first: what is short fills the processors at the end.
-        of_crates().with(tables, file).beside_others(),
         half,
         other_half,
         codecs,
