@@ -60,7 +60,7 @@ const EAGER_DISCOVERY: u64 = 500;
 /// A program that used less than one of so many parts of a processor since the last discovery sleeps; memory is looked for
 /// so many times more seldom then. (It touches 400 fresh pages in a millisecond.)
 const ASLEEP_SHARE: u64 = 1000;
-const ASLEEP_LOOKS: u64 = 16;
+const ASLEEP_LOOKS: u64 = 4;
 /// A batch for the machine's sake that brings nothing is not repeated before this time.
 const HELP_REST_NS: u64 = 200_000_000;
 /// Pages of a batch; their runs span more slots, since they pass over pages that are away.
@@ -414,7 +414,10 @@ impl<O: Os> Reclaim<O> {
     /// A program that has hardly run since the last look does not grow from one millisecond to the next: close to its
     /// budget it is looked at ever more seldom, up to as often as farther away from it; farthest away, more seldom yet.
     fn rest_longer_where_idle(&mut self, rest: u64) -> u64 {
-        let (ran, most) = (ran_ns::<O>(), longest_idle_rest_ns(rest));
+        let (ran, most) = (
+            ran_ns::<O>(),
+            longest_idle_rest_ns(rest, self.pager.control.cold_age_ms()),
+        );
         let little = IDLE_RUN_NS.max(self.idle_rest_ns / IDLE_SHARE);
         let is_idle = ran - self.ran_ns.min(ran) < little;
         self.ran_ns = ran;
@@ -725,11 +728,13 @@ fn rest_ns(room: u64) -> u64 {
         .max(farthest)
 }
 
-/// The longest rest of a program that idles, where one that runs is given `rest`.
-fn longest_idle_rest_ns(rest: u64) -> u64 {
-    match rest {
-        MEASURE_FARTHEST_NS.. => MEASURE_IDLE_NS,
-        _ => MEASURE_NS,
+/// The longest rest of a program that idles, where one that runs is given `rest`. Pages grow older by a generation with a
+/// look, and a few of them make up the cold age (0: there is none).
+fn longest_idle_rest_ns(rest: u64, cold_age_ms: u64) -> u64 {
+    match (rest, cold_age_ms) {
+        (..MEASURE_FARTHEST_NS, _) => MEASURE_NS,
+        (_, 0) => MEASURE_IDLE_NS,
+        (_, ms) => (ms * 1_000_000 / 16).clamp(MEASURE_FARTHEST_NS, MEASURE_IDLE_NS),
     }
 }
 
@@ -745,5 +750,13 @@ mod tests {
         let ms = rests.map(|mib: u64| rest_ns(mib << 20) / 1_000_000);
         assert_eq!(ms, [1, 1, 1, 5, 10, 10, 15, 25, 25, 50, 100, 100]);
         assert_eq!(rest_ns(u64::MAX), MEASURE_FARTHEST_NS);
+    }
+
+    #[test]
+    fn a_sleeper_is_looked_at_often_enough_to_see_its_pages_age() {
+        let rests = [0, 200, 1_000, 2_000, 5_000, 60_000];
+        let ms = rests.map(|age| longest_idle_rest_ns(MEASURE_FARTHEST_NS, age) / 1_000_000);
+        assert_eq!(ms, [400, 100, 100, 125, 312, 400]);
+        assert_eq!(longest_idle_rest_ns(MEASURE_FAR_NS, 0), MEASURE_NS);
     }
 }
