@@ -25,7 +25,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The longest record: its kind, and a page as it is.
 const RECORD_BYTES: usize = PAGE_SIZE + 1;
@@ -48,10 +48,22 @@ struct Inner {
     _memory: [Mapping; 6],
 }
 
+/// So long a question waits for an operation to end. One that waits for a device that does not answer takes longer.
+const LONGEST_QUESTION: Duration = Duration::from_millis(200);
+
+/// What questions are answered with.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    counts: Counts,
+    budget_left: Option<u64>,
+}
+
 /// A tier as the store behind a cache.
 pub struct TierStore {
-    /// Guards all of it; below a range and the gate of the cache, a leaf.
+    /// Guards all of it; below a range and the gate of the cache, above `told`.
     inner: Mutex<Inner>,
+    /// What was so after the last operation; a leaf, below `inner` too.
+    told: Mutex<Told>,
     size_bytes: u64,
     memory_bytes: AtomicU64,
     started: Instant,
@@ -126,22 +138,41 @@ impl TierStore {
                 record: [0; RECORD_BYTES],
                 _memory: mapped,
             }),
+            told: Mutex::new(Told {
+                counts: Counts::default(),
+                budget_left: daily_bytes,
+            }),
             size_bytes,
             memory_bytes: AtomicU64::new(0),
             started: Instant::now(),
         })
     }
 
-    /// What the tier holds, and what it has done.
+    /// What the tier holds, and what it has done. While its device does not answer: what was so before.
     pub fn counts(&self) -> Counts {
-        self.inner.lock().tier.counts()
+        self.told().counts
     }
 
-    /// Bytes that may still be written today; `None`: as many as wanted.
+    /// Bytes that may still be written today; `None`: as many as wanted. While its device does not answer: as many as
+    /// before.
     pub fn budget_left(&self) -> Option<u64> {
-        let mut inner = self.inner.lock();
-        inner.tier.tick(self.started.elapsed().as_secs());
-        inner.tier.budget_left()
+        self.told().budget_left
+    }
+
+    fn told(&self) -> Told {
+        if let Some(mut inner) = self.inner.try_lock_for(LONGEST_QUESTION) {
+            inner.tier.tick(self.started.elapsed().as_secs());
+            self.note_told(&inner);
+        }
+        *self.told.lock()
+    }
+
+    fn note_told(&self, inner: &Inner) {
+        let (counts, budget_left) = (inner.tier.counts(), inner.tier.budget_left());
+        *self.told.lock() = Told {
+            counts,
+            budget_left,
+        };
     }
 
     /// Drops the device, with what it does at its end. What was there cannot be read any more.
@@ -229,7 +260,9 @@ impl Backing for TierStore {
         let mut inner = self.inner.lock();
         let (pages, _) = buffer.as_chunks_mut::<PAGE_SIZE>();
         for (page, into) in ((offset / PAGE_SIZE as u64) as u32..).zip(pages) {
-            inner.read_page(page, into).map_err(|_| BackingError::Io)?;
+            let read = inner.read_page(page, into);
+            self.note_told(&inner);
+            read.map_err(|_| BackingError::Io)?;
         }
         Ok(())
     }
@@ -243,6 +276,7 @@ impl Backing for TierStore {
             written = written.and_then(|()| inner.write_page(page, content));
         }
         self.note_memory(&mut inner);
+        self.note_told(&inner);
         written.map_err(of_refused)
     }
 

@@ -4,9 +4,12 @@ use super::{Scratch, read};
 use crate::common::{eager, mix, noise, text};
 use coldpress_codec::CodecKind;
 use coldpress_disk::{
-    BackingError, Cache, CacheOptions, Extent, IoError, TierFile, TierStore, Which, Zeroing,
+    Backing, BackingError, Cache, CacheOptions, Extent, IoError, TierDevice, TierFile, TierStore,
+    Which, Zeroing, segments_for,
 };
-use std::sync::Arc;
+use coldpress_tier::{Device, DeviceError};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 const SIZE: u64 = 16 << 20;
 const LIMIT: u64 = 4 << 20;
@@ -130,4 +133,58 @@ fn a_spent_budget_is_no_space_and_loses_nothing() {
             "{page}"
         );
     }
+}
+
+/// A device on which reading waits until it is told to fail.
+struct Silent {
+    asked: mpsc::Sender<()>,
+    go_on: mpsc::Receiver<()>,
+}
+
+impl Device for Silent {
+    fn read_at(&mut self, _offset: u64, _into: &mut [u8]) -> Result<usize, DeviceError> {
+        let _ = self.asked.send(());
+        let _ = self.go_on.recv();
+        Err(DeviceError::Unreachable)
+    }
+
+    fn write_at(&mut self, _offset: u64, bytes: &[u8]) -> Result<usize, DeviceError> {
+        Ok(bytes.len())
+    }
+
+    fn discard(&mut self, _offset: u64, _length: u64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+/// The bug: while a store on another machine did not answer, neither did `coldpress disk status`, which would have said
+/// so: it waited for one read after another, each with its timeouts.
+#[test]
+fn a_question_does_not_wait_for_a_device() {
+    let ((asked, is_asked), (answer, go_on)) = (mpsc::channel(), mpsc::channel());
+    let segments = segments_for(SIZE);
+    let device = TierDevice::new(Box::new(Silent { asked, go_on }), segments, 0);
+    let store = Arc::new(TierStore::new(device, SIZE, CodecKind::best(), Some(1 << 30)).unwrap());
+    for page in 0..200 {
+        store.write(page << 12, &noise(page, 4096)).unwrap();
+    }
+    let before = (store.counts(), store.budget_left());
+    assert_eq!(before.0.records, 200);
+    let reader = store.clone();
+    let reading = std::thread::spawn(move || reader.read(0, &mut [0; 4096]));
+    is_asked.recv().unwrap();
+    let (tell, told) = mpsc::channel();
+    let questioner = store.clone();
+    std::thread::spawn(move || {
+        let _ = tell.send((questioner.counts(), questioner.budget_left()));
+    });
+    let told = told.recv_timeout(Duration::from_secs(60));
+    drop(answer);
+    assert_eq!(told, Ok(before));
+    assert_eq!(reading.join().unwrap(), Err(BackingError::Io));
+    assert_eq!(store.counts().read_errors, 1);
 }
