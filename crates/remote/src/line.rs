@@ -106,10 +106,7 @@ impl Line {
     pub fn get(&mut self, name: &str, at: u64, into: &mut [u8]) -> Result<usize, StoreError> {
         let since = Instant::now();
         let length = self.attempt(self.retries(), |store| store.get(name, at, into))?;
-        if self.rest.because.may_pass() {
-            // It answers again. One that has no room, or does not allow writes, was never silent.
-            self.works();
-        }
+        self.answered();
         took(&self.counts.get_times, since.elapsed());
         add(&self.counts.gets, 1);
         add(&self.counts.get_bytes, length);
@@ -164,6 +161,13 @@ impl Line {
         }
     }
 
+    /// It answers again. One that has no room, or does not allow writes, was never silent.
+    fn answered(&mut self) {
+        if self.rest.because.may_pass() {
+            self.works();
+        }
+    }
+
     fn works(&mut self) {
         self.rest.until = None;
         self.counts.set_failing(None);
@@ -171,7 +175,10 @@ impl Line {
 
     /// All attempts have failed. A store that has answered that an object is not there works.
     fn failed(&mut self, failure: Failure) {
-        if failure == Failure::Missing || self.rests() {
+        if failure == Failure::Missing {
+            return self.answered();
+        }
+        if self.rests() {
             return;
         }
         self.counts.set_failing(Some(failure));

@@ -106,6 +106,21 @@ fn a_read_that_is_answered_ends_the_rest() {
     }
 }
 
+/// The bug: a store that had come back empty was told to be away, as all that it answered was that objects are missing.
+#[test]
+fn a_store_that_has_forgotten_works() {
+    let (fake, mut device) = gathering_with_long_rest();
+    device.write_at(at(1), &WHOLE).unwrap();
+    fake.fails(Some(Failure::Unreachable));
+    device.sync().unwrap_err();
+    fake.fails(None);
+    fake.0.lock().unwrap().objects.clear();
+    assert_eq!(device.read_at(at(0), &mut [0]), Err(DeviceError::Io));
+    let figures = device.counts().figures();
+    assert_eq!((figures.missing, figures.failing), (1, None));
+    assert_eq!(device.sync(), Ok(()));
+}
+
 #[test]
 fn the_rest_grows_and_has_an_end() {
     let (fake, mut device) = gathering();
