@@ -27,8 +27,7 @@ fn get(word: &AtomicU64) -> u64 {
 
 /// The lines for a program that has ended, after it ran for so long, and its `young` children.
 pub fn of_program(program: &str, s: &Statistics, young: &Young, elapsed_ns: u64) -> Vec<String> {
-    let mut sums = Sums::of(s);
-    sums.add_young(young);
+    let sums = Sums::with_young(s, young);
     lines_of(program, s, &sums, elapsed_ns, Advice::for_the_next_run)
 }
 

@@ -39,11 +39,11 @@ pub fn to_json(
         ("memory_group_limit_bytes", json!(budget.group_bytes)),
         (
             "summary",
-            json!(statistics.map(|(statistics, _)| {
-                let mut sums = Sums::of(statistics);
-                sums.add_young(young);
-                sums.to_json(sums.managed_ns)
-            })),
+            json!(
+                statistics
+                    .map(|(statistics, _)| Sums::with_young(statistics, young))
+                    .map(|sums| sums.to_json(sums.managed_ns))
+            ),
         ),
     ] {
         object.insert(name.to_owned(), value);

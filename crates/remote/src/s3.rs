@@ -23,7 +23,7 @@ const MOST_OF_AN_ERROR: u64 = 8 << 10;
 /// The longest answer to deleting many.
 const MOST_OF_AN_ANSWER: u64 = 1 << 20;
 
-/// A client of a store that is compatible with S3.
+/// Credentials for a store that is compatible with S3.
 #[derive(Clone)]
 pub struct Credentials {
     /// The access key.
