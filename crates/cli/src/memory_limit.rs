@@ -7,6 +7,7 @@
 
 use crate::process;
 use crate::refusal::Refusal;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// A mounted cgroup hierarchy that accounts memory.
@@ -22,6 +23,24 @@ struct Hierarchy {
 /// Bytes this process may use: the least of MemTotal and all cgroup limits on its path.
 pub fn usable_bytes() -> Result<u64, Refusal> {
     usable_bytes_of(std::process::id())
+}
+
+/// The memory group whose limit bounds a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its limit.
+    pub bytes: u64,
+    /// Its directory.
+    pub directory: PathBuf,
+}
+
+impl Group {
+    /// As [`MEMORY_GROUP`](coldpress_interface::config::handed::MEMORY_GROUP) says it.
+    pub fn for_the_pager(&self) -> OsString {
+        let mut text = OsString::from(format!("{} {} ", self.bytes, largest_budget(self.bytes)));
+        text.push(&self.directory);
+        text
+    }
 }
 
 /// Bytes of memory that the machine has.
@@ -47,6 +66,15 @@ pub fn group_bytes() -> Option<u64> {
 
 /// Least limit of the memory groups that process `pid` is in, as far as it can be seen from here.
 pub fn group_bytes_of(pid: u32) -> Option<u64> {
+    group_of(pid).map(|group| group.bytes)
+}
+
+/// Of the memory groups that this process is in, the one with the least limit.
+pub fn group() -> Option<Group> {
+    group_of(std::process::id())
+}
+
+fn group_of(pid: u32) -> Option<Group> {
     let mounts = process::read("/proc/self/mountinfo").ok()?;
     let groups = process::read(format!("/proc/{pid}/cgroup")).ok()?;
     cgroup_limit(&mounts, &groups, |path| process::read(path).ok())
@@ -92,18 +120,18 @@ fn parse_mem_total(meminfo: &str) -> Option<u64> {
         .checked_mul(1024)
 }
 
-/// Least limit on the path of the group, in every hierarchy that accounts memory.
+/// The group with the least limit on the path of the group, in every hierarchy that accounts memory.
 fn cgroup_limit(
     mountinfo: &str,
     cgroup: &str,
     read: impl Fn(&Path) -> Option<String>,
-) -> Option<u64> {
+) -> Option<Group> {
     let hierarchies = mountinfo.lines().filter_map(parse_mount);
     let limits = hierarchies.filter_map(|hierarchy| {
         let group = group_in(cgroup, &hierarchy)?;
         least_limit(&hierarchy, &group, &read)
     });
-    limits.min()
+    limits.min_by_key(|group| group.bytes)
 }
 
 /// The hierarchy described by one line of mountinfo, if it accounts memory.
@@ -181,16 +209,14 @@ fn least_limit(
     hierarchy: &Hierarchy,
     group: &Path,
     read: &impl Fn(&Path) -> Option<String>,
-) -> Option<u64> {
+) -> Option<Group> {
     let limits = group.ancestors().filter_map(|ancestor| {
-        let file = hierarchy
-            .mount_point
-            .join(ancestor)
-            .join(hierarchy.limit_file);
-        let limit = read(&file)?.trim().parse::<u64>().ok(); // "max" is no limit
-        limit.filter(|&bytes| bytes < NO_LIMIT)
+        let directory = hierarchy.mount_point.join(ancestor);
+        let limit = read(&directory.join(hierarchy.limit_file))?;
+        let bytes = limit.trim().parse::<u64>().ok()?; // "max" is no limit
+        (bytes < NO_LIMIT).then_some(Group { bytes, directory })
     });
-    limits.min()
+    limits.min_by_key(|group| group.bytes)
 }
 
 #[cfg(test)]
@@ -207,11 +233,15 @@ mod tests {
     const V2_MOUNTS: &str =
         "29 22 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
 
-    fn limit(mounts: &str, groups: &str, files: &[(&str, &str)]) -> Option<u64> {
+    fn group(mounts: &str, groups: &str, files: &[(&str, &str)]) -> Option<Group> {
         cgroup_limit(mounts, groups, |path| {
             let file = files.iter().find(|(name, _)| Path::new(name) == path);
             file.map(|(_, text)| (*text).to_owned())
         })
+    }
+
+    fn limit(mounts: &str, groups: &str, files: &[(&str, &str)]) -> Option<u64> {
+        group(mounts, groups, files).map(|group| group.bytes)
     }
 
     #[test]
@@ -231,7 +261,17 @@ mod tests {
             ),
             ("/sys/fs/cgroup/memory/other/memory.limit_in_bytes", "1\n"),
         ];
-        assert_eq!(limit(V1_MOUNTS, V1_GROUPS, &files), Some(1_000_000));
+        let least = group(V1_MOUNTS, V1_GROUPS, &files).unwrap();
+        assert_eq!(least.bytes, 1_000_000);
+        assert_eq!(
+            least.directory,
+            Path::new("/sys/fs/cgroup/memory/outer"),
+            "which it is"
+        );
+        assert_eq!(
+            least.for_the_pager(),
+            "1000000 937500 /sys/fs/cgroup/memory/outer"
+        );
         assert_eq!(limit(V1_MOUNTS, V1_GROUPS, &files[..1]), None);
     }
 

@@ -99,6 +99,8 @@ impl Look {
 enum Wrong {
     /// Memory stays above the budget.
     OutOfReach,
+    /// The same as below, since the memory group is full.
+    Crowded(f64),
     /// The program waits for its pages most of the time; so many times as long as without it takes what it does.
     Dear(f64),
 }
@@ -133,7 +135,7 @@ impl Seen {
         };
         self.times = match &mut wrong {
             Wrong::OutOfReach => None,
-            Wrong::Dear(times) => {
+            Wrong::Crowded(times) | Wrong::Dear(times) => {
                 *times = self.times.map_or(*times, |least| times.min(least));
                 Some(*times)
             }
@@ -163,7 +165,11 @@ fn judge(last: &Look, look: &Look, s: &Statistics) -> Option<Wrong> {
     let spent = look.spent.since(&last.spent);
     let base = spent.base_ns(since(look.managed_ns, last.managed_ns));
     let times = slowdown(base, spent.lost_ns(base));
-    (times >= DEAR).then_some(Wrong::Dear(times))
+    let wrong = match s.beside_bytes.load(Relaxed) {
+        0 => Wrong::Dear,
+        _ => Wrong::Crowded,
+    };
+    (times >= DEAR).then_some(wrong(times))
 }
 
 fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
@@ -176,6 +182,16 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
         "natively it would hold {}; the nearer to that, the faster",
         format_bytes(content)
     );
+    if let Wrong::Crowded(times) = wrong {
+        // No budget of its own mends it.
+        return vec![
+            format!(
+                "its memory group is full: it waits for pages {} of the time",
+                percent(1.0 - 1.0 / times)
+            ),
+            "raise the limit of the group, or run fewer processes in it".to_owned(),
+        ];
+    }
     let incompressible = is_incompressible(get(&s.failed_pages), content);
     let (first, second) = match (wrong, incompressible) {
         (Wrong::OutOfReach, Some(share)) => (
@@ -195,7 +211,7 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
             ),
             natively,
         ),
-        (Wrong::Dear(times), _) => (
+        (Wrong::Dear(times) | Wrong::Crowded(times), _) => (
             format!(
                 "with a budget of {budget} it waits for pages {} of the time",
                 percent(1.0 - 1.0 / times)
@@ -310,6 +326,25 @@ mod tests {
             let _ = s.fault_wait_ns.fetch_add(S / 2, Relaxed);
         };
         assert_eq!(looks(&mut seen, &s, 1, 10, cheap), [] as [u64; 0]);
+    }
+
+    #[test]
+    fn a_full_group_is_not_mended_by_a_budget() {
+        let s = page();
+        s.total_bytes.store(39 * MIB, Relaxed);
+        s.beside_bytes.store(3 * MIB, Relaxed);
+        let mut seen = Seen::default();
+        let dear = || {
+            let _ = s.fault_wait_ns.fetch_add(S / 4 * 3, Relaxed);
+        };
+        assert_eq!(looks(&mut seen, &s, 1, 10, dear), [4]);
+        assert_eq!(
+            say(Wrong::Crowded(4.0), &s),
+            [
+                "its memory group is full: it waits for pages 75 % of the time",
+                "raise the limit of the group, or run fewer processes in it"
+            ]
+        );
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub fn explain(s: &Statistics) -> Option<String> {
         Rule::ColdAge => format!("older than {}", age(s)),
         Rule::Guarded => format!("nothing now: too many refaults at {}", age(s)),
         Rule::ShortOfMemory => "the coldest: machine short of memory".to_owned(),
+        Rule::MemoryGroup => "the coldest: memory group nearly full".to_owned(),
         Rule::NearBudget => "the coldest: near budget".to_owned(),
         Rule::AboveBudget => format!("the coldest: {} above budget", format_bytes(over)),
         Rule::OutOfReach => format!("budget out of reach: {} above", format_bytes(over)),

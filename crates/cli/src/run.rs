@@ -146,6 +146,7 @@ impl Prepared {
             });
         environment::Settings {
             budget_bytes: self.budget.bytes,
+            memory_group: memory_limit::group().map(|group| group.for_the_pager()),
             cold_after_ms,
             triggers: chosen.triggers.unwrap_or(Triggers::ALL),
             codec: chosen.codec.unwrap_or_else(CodecKind::best),

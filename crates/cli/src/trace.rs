@@ -226,6 +226,7 @@ fn meaning(rule: &str) -> &'static str {
         "cold_age" => "pages older than the cold age are evicted",
         "guarded" => "nothing is evicted for its age: too many refaults",
         "short_of_memory" => "the coldest pages are evicted: the machine is short of memory",
+        "memory_group" => "the coldest pages are evicted, and faults wait: the group is full",
         "near_budget" => "the coldest pages are evicted: memory is near the budget",
         "above_budget" => "the coldest pages are evicted, and faults wait: above the budget",
         "out_of_reach" => "it cannot be kept: what is left does not compress, or is in use",

@@ -251,7 +251,7 @@ fn colour_of(rule: &str) -> RGBColor {
         "cold_age" => VIOLET,
         "guarded" => BLUE,
         "short_of_memory" => GREEN,
-        "near_budget" => ORANGE,
+        "near_budget" | "memory_group" => ORANGE,
         "above_budget" | "out_of_reach" => RED,
         _ => GREY,
     }

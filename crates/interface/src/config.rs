@@ -38,6 +38,10 @@ pub mod handed {
     /// [`NO_BUDGET`](crate::control::NO_BUDGET) where there is none.
     pub const BUDGET_BYTES: &str = "_COLDPRESS_BUDGET_BYTES";
 
+    /// The memory group whose limit bounds the program: that limit in bytes, the largest budget that a program in it may
+    /// have, and the group's directory, with a blank between them. Absent: there is none.
+    pub const MEMORY_GROUP: &str = "_COLDPRESS_MEMORY_GROUP";
+
     /// Pages untouched for this many milliseconds are compressed even while the budget is kept;
     /// [`COLD_AFTER_AUTO`](crate::control::COLD_AFTER_AUTO): the pager chooses the age.
     /// Absent: only the budget drives compression.

@@ -153,11 +153,14 @@ pub enum Rule {
     /// Memory is within the budget, and too many of the pages that went for their age came back: for
     /// the rest of the window none goes.
     Guarded = 9,
+    /// The memory group, whose limit others share, is nearly full: the coldest pages go, and faults wait, whatever the
+    /// budget.
+    MemoryGroup = 10,
 }
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::WithinBudget,
         Self::ColdAge,
         Self::NearBudget,
@@ -167,6 +170,7 @@ impl Rule {
         Self::SwitchedOff,
         Self::ShortOfMemory,
         Self::Guarded,
+        Self::MemoryGroup,
     ];
 
     /// Name as it stands in JSON.
@@ -181,6 +185,7 @@ impl Rule {
             Self::SwitchedOff => "switched_off",
             Self::ShortOfMemory => "short_of_memory",
             Self::Guarded => "guarded",
+            Self::MemoryGroup => "memory_group",
         }
     }
 
@@ -530,6 +535,9 @@ appended {
     read_back_p99_ns,
     /// The longest read of a page from the file of `--writeback`, in nanoseconds.
     read_back_longest_ns,
+    /// What counts against the budget beside `total_bytes`, in bytes, since the memory group, whose limit others share,
+    /// holds so much.
+    beside_bytes,
 }
 }
 
@@ -638,6 +646,6 @@ mod tests {
         assert_eq!(names(&page), Some("rule"));
         page.filled_bytes.store(u64::MAX, Relaxed);
         // What is appended has its name here: figures stand in the order in which they came.
-        assert!(names(&page) == Some("read_back_longest_ns") && page.answers());
+        assert!(names(&page) == Some("beside_bytes") && page.answers());
     }
 }

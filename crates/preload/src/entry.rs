@@ -12,6 +12,7 @@ use coldpress_interface::config::{TRACE_FAULTS, TRACE_LOCKS, handed as names};
 use coldpress_linux::filter;
 use coldpress_linux::sys;
 use coldpress_pager::life::start::{self, StartError};
+use coldpress_pager::machine::memory_group;
 use coldpress_pager::machine::message;
 use coldpress_pager::machine::run_file;
 use coldpress_pager::machine::{fault_trace, lock_trace};
@@ -91,6 +92,7 @@ unsafe fn start_pager(environment: *mut *mut c_char, config: Config, is_root: bo
     // SAFETY: as the caller promises.
     unsafe {
         pager.configure(config);
+        memory_group::configure(variable(block, names::MEMORY_GROUP));
         pager
             .decisions
             .configure(variable(block, names::TRACE_DECISIONS));

@@ -176,6 +176,7 @@ kinds! {
     KeptFromChildren = "memory kept from children by the program, or no longer", Pager, 0;
     Grown = "memory made longer in place", Pager, 0;
     Advised = "memory that the program cannot wait for", Pager, 0;
+    Crowd = "others of the memory group hold more, or less", Pager, 0;
     Shortage = "machine short of memory, or no longer", Pager, 0;
     ForkLookedAt = "fork: all that a child would have is looked at", Pager, 0;
     Shared = "pages shared with a child", Pager, 0;

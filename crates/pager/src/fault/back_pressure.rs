@@ -23,8 +23,12 @@ const PATIENCE_NS: u64 = 2_000_000;
 pub struct Pressure {
     /// Private anonymous resident memory as last measured.
     pub total_bytes: AtomicU64,
+    /// What counts beside that, since the memory group holds so much (`reclaim/group.rs`).
+    pub beside_bytes: AtomicU64,
     /// Pages put in place since.
     pub restored: AtomicU64,
+    /// How many those were when a young child last looked at its memory group.
+    pub young_looked: AtomicU64,
     /// Changes with every measurement.
     pub measured: AtomicU32,
     /// Faults that are held back now.
@@ -46,7 +50,9 @@ impl Pressure {
     pub const fn new() -> Self {
         Self {
             total_bytes: AtomicU64::new(0),
+            beside_bytes: AtomicU64::new(0),
             restored: AtomicU64::new(0),
+            young_looked: AtomicU64::new(0),
             measured: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             hopeless: AtomicBool::new(false),
@@ -57,8 +63,14 @@ impl Pressure {
         }
     }
 
+    /// What counted against the budget when it was last measured.
+    pub(crate) fn counted_bytes(&self) -> u64 {
+        self.total_bytes.load(Relaxed) + self.beside_bytes.load(Relaxed)
+    }
+
+    /// What counts now.
     pub(crate) fn estimate(&self) -> u64 {
-        self.total_bytes.load(Relaxed) + self.restored.load(Relaxed) * PAGE_SIZE as u64
+        self.counted_bytes() + self.restored.load(Relaxed) * PAGE_SIZE as u64
     }
 }
 
@@ -96,6 +108,7 @@ impl<O: Os> Pager<O> {
 
     /// Called before a fault is answered.
     pub(crate) fn wait_for_room(&self) {
+        self.mind_group_while_young();
         if self.must_wait() {
             self.pressure.waiting.fetch_add(1, Relaxed);
             let until = O::now_ns() + PATIENCE_NS;

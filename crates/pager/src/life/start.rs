@@ -20,7 +20,7 @@ use crate::machine::futex::{set_and_wake, wait_for};
 use crate::machine::linux::{DESCRIPTORS, Linux, Statm};
 use crate::machine::lock_trace as trace;
 use crate::machine::message;
-use crate::machine::os::{Meter, Os, Userfaults};
+use crate::machine::os::{MemoryGroup, Meter, Os, Userfaults};
 use crate::machine::run_file;
 use crate::machine::together::{Call, disperse};
 use crate::machine::visit;
@@ -192,6 +192,7 @@ impl<O: Os> Pager<O> {
         // SAFETY: as the caller promises.
         unsafe {
             self.discovery.open().map_err(|_| StartError::Proc)?;
+            self.open_group();
             // Tried only: as long as nothing of the program's is registered no fork need be told of.
             let staging = self.host.memory.staging();
             let tried = register_once_free::<O>(&uffd, staging);
@@ -203,6 +204,17 @@ impl<O: Os> Pager<O> {
         }
         self.engine.prepare_for(self, 1024, 65_536);
         Ok(())
+    }
+
+    /// Opens the memory group, if there is one.
+    ///
+    /// # Safety
+    /// As [`begin`](Self::begin).
+    unsafe fn open_group(&self) {
+        if let Some(group) = O::MemoryGroup::open() {
+            // SAFETY: as the caller promises.
+            unsafe { self.host.group.set(group) };
+        }
     }
 
     /// There is memory for so many handlers, which are about to run. `false`: there is not.
@@ -504,6 +516,7 @@ impl Pager {
             visit::start();
             self.leaving.reset();
             self.tier.begin_to_read();
+            self.open_group();
             register_once_free::<Linux>(&uffd, self.host.memory.staging())
                 .map_err(|_| StartError::Userfaultfd)?;
             self.host.staging_is_registered.store(true, Relaxed);

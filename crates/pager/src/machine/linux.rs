@@ -1,5 +1,6 @@
 //! Linux as the pager's [`Os`]: every call is the system call itself.
 
+use crate::machine::memory_group::GroupFiles;
 use crate::machine::os::{
     Alarm, FileError, LockKind, Meter, Os, PopulatedPages, ProcessFiles, Userfaults,
 };
@@ -106,11 +107,13 @@ impl Os for Linux {
     type Pagemap = Pagemap;
     type ProcessFiles = ProcFiles;
     type Meter = Statm;
+    type MemoryGroup = GroupFiles;
     type Alarm = ProcAlarm;
 
     /// About a microsecond: what locks guard takes less.
     const SPINS: u32 = 60;
     const WORTH_COMPACTING: usize = 1 << 20;
+    const WORTH_GIVING: u64 = 8 << 20;
 
     #[inline]
     fn now_ns() -> u64 {

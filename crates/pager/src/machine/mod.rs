@@ -5,6 +5,7 @@ pub mod futex;
 pub mod late;
 pub mod linux;
 pub mod lock_trace;
+pub mod memory_group;
 pub mod message;
 pub mod os;
 pub mod ranked_lock;

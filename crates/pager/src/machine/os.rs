@@ -25,6 +25,8 @@ pub trait Os: Sized + Send + Sync + 'static {
     type ProcessFiles: ProcessFiles;
     /// Tells how much memory the process has.
     type Meter: Meter;
+    /// Tells how much memory the processes have that share its limit.
+    type MemoryGroup: MemoryGroup;
     /// Tells whether the machine is short of memory.
     type Alarm: Alarm;
 
@@ -55,6 +57,8 @@ pub trait Os: Sized + Send + Sync + 'static {
     const SPINS: u32;
     /// Bytes lost to half-empty frames that are worth a pass over storage.
     const WORTH_COMPACTING: usize;
+    /// A process that holds fewer bytes has nothing to give to its memory group.
+    const WORTH_GIVING: u64;
     /// Bytes that are written at once to the file of pages that are written back.
     const SEGMENT_BYTES: usize = 128 << 10;
 
@@ -333,6 +337,27 @@ pub trait Meter: Sized {
     fn open() -> Option<Self>;
     /// Private anonymous resident memory in bytes.
     fn private_anonymous_bytes(&self) -> u64;
+}
+
+/// The memory group whose limit bounds the program, and others with it.
+pub trait MemoryGroup: Sized + Send + Sync {
+    /// Opens what it tells, if there is such a group and it can be opened.
+    fn open() -> Option<Self>;
+    /// What all its processes may hold together.
+    fn bounds(&self) -> GroupBounds;
+    /// All bytes that count against its limit.
+    fn usage_bytes(&self) -> Option<u64>;
+    /// The text of its `memory.stat`.
+    fn statistics(&self, into: &mut [u8]) -> Option<usize>;
+}
+
+/// What the processes of a memory group may hold, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupBounds {
+    /// Above this the kernel reclaims, and kills where it cannot.
+    pub limit_bytes: u64,
+    /// The largest budget of a program that is alone in it: less by what the kernel needs beside the program's memory.
+    pub budget_bytes: u64,
 }
 
 /// Whether the machine is short of memory.

@@ -5,6 +5,7 @@ pub(crate) mod cold_age;
 pub(crate) mod compaction;
 pub(crate) mod fence;
 pub(crate) mod futility;
+pub(crate) mod group;
 pub(crate) mod hope;
 pub(crate) mod recode;
 pub(crate) mod shortage;

@@ -7,7 +7,7 @@
 //! a quarter is available: with more, those who stall are groups at limits of their own, which nobody else can
 //! help. Where a file is not there (PSI can be switched off) its sign is never given.
 //!
-//! A memory group's limit is no business of this module: `coldpress run` makes it the budget.
+//! A memory group's limit is no business of this module, but of [`group`](crate::reclaim::group).
 
 use crate::machine::os::{Alarm, Os};
 

@@ -141,6 +141,8 @@ impl<O: Os> Pager<O> {
     pub(crate) fn stay_young(&'static self, reclaimer: &mut Reclaimer<Codec>) {
         let (began_ns, ran) = (O::now_ns(), ran_ns::<O>());
         // So no fault shall wait for room.
+        self.pressure.young_looked.store(0, Relaxed);
+        self.pressure.restored.store(0, Relaxed);
         self.pressure.is_young.store(true, Relaxed);
         loop {
             let bell = &self.bell;
@@ -149,7 +151,8 @@ impl<O: Os> Pager<O> {
             self.serve_request();
             self.serve_leave(reclaimer.worker());
             let lived = O::now_ns() - began_ns;
-            if lived >= YOUTH_NS || ran_ns::<O>() - ran > YOUTH_RUN_NS || self.wants_handlers() {
+            let is_over = lived >= YOUTH_NS || ran_ns::<O>() - ran > YOUTH_RUN_NS;
+            if is_over || self.wants_handlers() || !self.pressure.is_young.load(Relaxed) {
                 return;
             }
             wait_for::<O>(bell, rung, self.prove(YOUTH_LOOK_NS));
@@ -235,7 +238,7 @@ impl<O: Os> Pager<O> {
 }
 
 impl<O: Os> Reclaim<O> {
-    /// Measures and publishes.
+    /// Measures and publishes. Returns what counts against the budget.
     fn measure(&mut self) -> u64 {
         self.pager.release_idle_frames();
         let total = self.meter.private_anonymous_bytes();
@@ -249,6 +252,7 @@ impl<O: Os> Reclaim<O> {
         let pressure = &self.pager.pressure;
         pressure.restored.store(0, Relaxed);
         pressure.total_bytes.store(total, Relaxed);
+        self.pager.look_at_group(total);
         pressure.is_young.store(false, Relaxed);
         set_and_wake::<O>(
             &pressure.measured,
@@ -256,7 +260,7 @@ impl<O: Os> Reclaim<O> {
         );
         self.pager.publish(total);
         self.pager.observe_decisions();
-        total
+        pressure.counted_bytes()
     }
 
     /// Memory stands close to the budget: fresh memory of known mappings shall pass through the
@@ -395,9 +399,9 @@ impl<O: Os> Reclaim<O> {
         if !shared && (!short || need == Need::Squeezed) {
             self.recode.turn(&config, need);
         }
-        let rest = self.rest_longer_where_idle(rest_ns(
-            watermarks.budget() - total.min(watermarks.budget()),
-        ));
+        let rest_below = |bytes| rest_ns(watermarks.budget().saturating_sub(bytes));
+        let own = rest_below(self.last_measured_bytes());
+        let rest = self.rest_longer_where_idle(rest_below(total), own);
         let goes_on =
             took || short || self.passes.are_under_way() || self.pager.host.memory.has_too_many();
         if goes_on { rest.min(MEASURE_NS) } else { rest }
@@ -412,11 +416,12 @@ impl<O: Os> Reclaim<O> {
     }
 
     /// A program that has hardly run since the last look does not grow from one millisecond to the next: close to its
-    /// budget it is looked at ever more seldom, up to as often as farther away from it; farthest away, more seldom yet.
-    fn rest_longer_where_idle(&mut self, rest: u64) -> u64 {
+    /// budget it is looked at ever more seldom, up to as often as farther away from it; farthest away, more seldom yet. How
+    /// far away it is, its `own` memory says: others of its memory group grow whether it is looked at or not.
+    fn rest_longer_where_idle(&mut self, rest: u64, own: u64) -> u64 {
         let (ran, most) = (
             ran_ns::<O>(),
-            longest_idle_rest_ns(rest, self.pager.control.cold_age_ms()),
+            longest_idle_rest_ns(own, self.pager.control.cold_age_ms()),
         );
         let little = IDLE_RUN_NS.max(self.idle_rest_ns / IDLE_SHARE);
         let is_idle = ran - self.ran_ns.min(ran) < little;
@@ -607,10 +612,10 @@ impl<O: Os> Reclaim<O> {
                 0 => Default::default(),
                 _ => self.batch(u64::MAX, trigger),
             };
-            let before = total;
+            let before = self.last_measured_bytes();
             total = self.measure();
             next = watermarks.trigger(total, config);
-            let gained = before.saturating_sub(total);
+            let gained = before.saturating_sub(self.last_measured_bytes());
             let brought = if batch.kept.max(written_back) >= PROGRESS_PAGES || batch.spared > 0 {
                 hope::Batch::Progress
             } else {

@@ -163,6 +163,8 @@ impl<O: Os> Pager<O> {
         s.tracked_pages.store(tracked, Relaxed);
         let rule = self.rule(&self.config(), total_bytes);
         s.rule.store(rule as u64, Relaxed);
+        s.beside_bytes
+            .store(self.pressure.beside_bytes.load(Relaxed), Relaxed);
         s.cold_after_ms.store(self.control.cold_age_ms(), Relaxed);
         let now = O::now_ns();
         if now.saturating_sub(self.figures.slow_at_ns.load(Relaxed)) >= SLOW_FIGURES_NS {
@@ -326,11 +328,13 @@ impl<O: Os> Pager<O> {
             return Rule::Chaos;
         }
         let watermarks = Watermarks::of(config.budget_bytes);
+        let beside = self.pressure.beside_bytes.load(Relaxed);
         match watermarks.trigger(total_bytes, config) {
             Some(_) if self.pressure.hopeless.load(Relaxed) => Rule::OutOfReach,
             Some(_) if total_bytes > config.budget_bytes => Rule::AboveBudget,
             Some(_) => Rule::NearBudget,
             None if watermarks.is_near(total_bytes) => Rule::SwitchedOff,
+            None if watermarks.trigger(total_bytes + beside, config).is_some() => Rule::MemoryGroup,
             None if self.pressure.machine_is_short.load(Relaxed) => Rule::ShortOfMemory,
             None if config.cold_after_ms > 0 && config.allows(Trigger::Eager) => {
                 match self.control.is_guarded() {

@@ -1,5 +1,6 @@
 //! What children cost: idle ones next to nothing, those that only end little more than natively.
 
+use coldpress_promises::machine::MemoryGroup;
 use coldpress_promises::{Managed, Workplace, process, skip};
 use std::path::Path;
 use std::process::Command;
@@ -137,4 +138,31 @@ fn children_stay_where_their_parent_puts_them() {
         let (outcome, _) = managed.run(&program, arguments);
         assert!(outcome.verdict().is_some(), "{outcome}");
     }
+}
+
+/// Story: in a memory group each process had the limit as a budget of its own. Children that read what was evicted before
+/// the fork, each into a copy of its own, were killed by the kernel; natively all of them share 100 MiB.
+#[test]
+fn children_share_the_limit_of_their_memory_group() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("group");
+    let program = place.compile("hostile_group");
+    let run = |mebibytes, children, rounds| {
+        let group = MemoryGroup::new(256 << 20)?;
+        let managed = Managed::new(&place).budget("1G").within(60);
+        let managed = managed.wrapped(group.enter());
+        let (outcome, _) = managed
+            .option("--cold-after", "500ms")
+            .run(&program, ["81", mebibytes, children, rounds]);
+        let peak = group.read("memory.max_usage_in_bytes") >> 20;
+        let verdict = outcome.verdict();
+        eprintln!("peak {peak} of 256 MiB: {verdict:?}");
+        assert!(verdict.is_some(), "{outcome}");
+        Some(())
+    };
+    run("100", "4", "2");
+    // They would hold 800 MiB of copies, were those not compressed.
+    run("100", "8", "1");
 }

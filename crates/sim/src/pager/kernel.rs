@@ -93,6 +93,8 @@ pub struct Kernel {
     pub file: File,
     /// The machine is short of memory.
     pub is_short: Cell<bool>,
+    /// Others of the memory group hold so much.
+    pub others_bytes: Cell<u64>,
     /// Nanoseconds that a step takes.
     pub step_ns: u64,
     /// The clock says more than the steps make, by so much.
@@ -137,6 +139,7 @@ impl Kernel {
             child_lives: Cell::new(false),
             file: File::default(),
             is_short: Cell::new(false),
+            others_bytes: Cell::new(0),
             step_ns,
             ahead_ns: Cell::new(now_ns),
             is_frozen: Cell::new(false),

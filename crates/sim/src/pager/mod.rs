@@ -63,6 +63,8 @@ struct World {
     programs: Cell<u32>,
     handlers_started: Cell<bool>,
     most_mappings: Option<u32>,
+    /// It shares the limit of a memory group with others.
+    is_in_group: bool,
     /// Pages are written back.
     has_file: bool,
 }
@@ -156,6 +158,7 @@ pub(crate) fn run(simulation: &Simulation, settings: &Settings) -> Result<(), St
         programs: Cell::new(PROGRAMS),
         handlers_started: Cell::new(false),
         most_mappings: simulation.random.one_in(4).then_some(8),
+        is_in_group: simulation.random.one_in(3),
         has_file: config.write_back.is_some(),
     }));
     WORLD.set(world);

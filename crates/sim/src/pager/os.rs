@@ -13,7 +13,8 @@ use coldpress_codec::Page;
 use coldpress_engine::Worker;
 use coldpress_pager::machine::linux::Linux;
 use coldpress_pager::machine::os::{
-    self, Alarm, FileError, LockKind, Meter, Os, PopulatedPages, ProcessFiles, Userfaults,
+    self, Alarm, FileError, GroupBounds, LockKind, MemoryGroup, Meter, Os, PopulatedPages,
+    ProcessFiles, Userfaults,
 };
 use coldpress_pager::machine::ranks;
 use coldpress_pager::{Codec, Pager};
@@ -67,11 +68,13 @@ impl Os for SimOs {
     type Pagemap = Map;
     type ProcessFiles = Files;
     type Meter = Measured;
+    type MemoryGroup = Crowd;
     type Alarm = Shortage;
 
     const SPINS: u32 = 1;
     /// Little is stored here.
     const WORTH_COMPACTING: usize = 16 << 10;
+    const WORTH_GIVING: u64 = 1;
     const SEGMENT_BYTES: usize = file::SEGMENT_BYTES;
 
     /// The pager looks at the clock around what takes long, so others go first here too.
@@ -776,6 +779,37 @@ impl Meter for Measured {
         let kernel = kernel::kernel();
         let staged = kernel.staged.borrow().len() as u64;
         (kernel.space.populated() + staged + world().stored_frames()) * PAGE_SIZE as u64
+    }
+}
+
+/// The memory group, in which others hold now more and now less.
+#[derive(Debug)]
+pub struct Crowd;
+
+/// Its limit.
+pub const CROWD_BYTES: u64 = 4 << 20;
+
+impl MemoryGroup for Crowd {
+    fn open() -> Option<Self> {
+        world().is_in_group.then_some(Self)
+    }
+
+    fn bounds(&self) -> GroupBounds {
+        GroupBounds {
+            limit_bytes: CROWD_BYTES,
+            budget_bytes: CROWD_BYTES - CROWD_BYTES / 16,
+        }
+    }
+
+    fn usage_bytes(&self) -> Option<u64> {
+        Some(kernel::kernel().others_bytes.get() + Measured.private_anonymous_bytes())
+    }
+
+    fn statistics(&self, into: &mut [u8]) -> Option<usize> {
+        let all = self.usage_bytes()?;
+        let text = format!("anon {all}\nkernel {}\n", all / 64);
+        into[..text.len()].copy_from_slice(text.as_bytes());
+        Some(text.len())
     }
 }
 

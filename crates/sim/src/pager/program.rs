@@ -3,7 +3,7 @@
 
 use super::child::Child;
 use super::kernel::{Fault, Kernel, READERS, kernel, key_of, place};
-use super::os::SimOs;
+use super::os::{CROWD_BYTES, SimOs};
 use super::readers::Moment;
 use super::space::{Content, State, pages};
 use super::{World, calls, mix::Deed};
@@ -409,6 +409,10 @@ impl World {
     fn disturb(&self) {
         let kernel = &self.kernel;
         match random().below(6) {
+            0 if random().one_in(2) => {
+                kernel.others_bytes.set(random().below(CROWD_BYTES * 3 / 2));
+                note(Kind::Crowd);
+            }
             0 => {
                 kernel.is_short.set(!kernel.is_short.get());
                 note(Kind::Shortage);

@@ -1,0 +1,180 @@
+//! The memory group, which several processes share: its limit is one for all of them.
+//!
+//! A budget is each process's own. Where it comes from a memory group, or several processes of any budget run in one,
+//! they could hold a multiple of the limit together, and the kernel would kill one of them. That happens sooner than
+//! natively: what was evicted before a fork is restored in each child anew, where natively parent and children share it.
+//!
+//! So each pager looks at what the group holds whenever it measures, and counts as its own what the group holds beyond
+//! the group's bound: memory stands as far above the budget as the group stands above the bound. Then it takes pages,
+//! and lets faults wait, as it does for its budget; each pager of the group does so, until the group is below again.
+//!
+//! What the group holds is memory without a file: the programs' and shared memory, and of the kernel's own what it
+//! cannot drop. Pages of files, directory entries and inodes fill any group that reads files, and go by themselves. The
+//! bound lies halfway between the largest budget of a program in the group and its limit: half of that room is for the
+//! page tables and whatever else the kernel needs, and half for what comes between two looks.
+//!
+//! A process that holds next to nothing has nothing to give, and is left alone.
+
+use crate::Pager;
+use crate::machine::os::{MemoryGroup, Os};
+use crate::settings::watermarks::Watermarks;
+use coldpress_interface::control::NO_BUDGET;
+use coldpress_uffd::PAGE_SIZE;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// A young child looks at the group each time it has restored so many pages: as many children as there are for one
+/// processor at a time bring no more between two looks than the room above the bound.
+const YOUNG_LOOK_PAGES: u64 = 64;
+/// `memory.stat`: what is looked for in it is in the first part of it, in either version.
+const TEXT_BYTES: usize = 2048;
+
+/// What the group holds and the kernel cannot drop, and how much that may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    bytes: u64,
+    bound: u64,
+}
+
+impl Held {
+    /// `None`: it is far from the bound, or cannot be told.
+    fn look(group: &impl MemoryGroup) -> Option<Self> {
+        let bounds = group.bounds();
+        let bound = bounds.limit_bytes - (bounds.limit_bytes - bounds.budget_bytes) / 2;
+        let usage = group.usage_bytes()?;
+        if usage < bound / 4 * 3 {
+            return None;
+        }
+        let mut text = [0u8; TEXT_BYTES];
+        let len = group.statistics(&mut text)?;
+        let (programs, kernel) = held_bytes(&text[..len])?;
+        // Version 1 does not tell what the kernel has: as much as it is meant to have.
+        let kernel = kernel.unwrap_or(bounds.limit_bytes - bound);
+        Some(Self {
+            bytes: programs + kernel,
+            bound,
+        })
+    }
+
+    /// What a process counts that has this budget.
+    fn counts_for(self, budget: u64) -> u64 {
+        (budget + self.bytes).saturating_sub(self.bound)
+    }
+}
+
+/// Bytes that programs hold without a file, and that the kernel has for itself and cannot drop, in the text of
+/// `memory.stat`. Version 1 tells the first of the group alone, and with the groups below it under other names; the
+/// second it does not tell.
+fn held_bytes(text: &[u8]) -> Option<(u64, Option<u64>)> {
+    let of = |name: &[u8]| {
+        let lines = text.split(|&byte| byte == b'\n');
+        let rest = lines.filter_map(|line| line.strip_prefix(name)).next()?;
+        core::str::from_utf8(rest).ok()?.parse::<u64>().ok()
+    };
+    if let Some(all) = of(b"total_rss ") {
+        return Some((all + of(b"total_shmem ").unwrap_or(0), None));
+    }
+    let programs = of(b"anon ")? + of(b"shmem ").unwrap_or(0);
+    let kernel =
+        of(b"kernel ").map(|all| all.saturating_sub(of(b"slab_reclaimable ").unwrap_or(0)));
+    Some((programs, kernel))
+}
+
+impl<O: Os> Pager<O> {
+    /// Looks at the group, and notes how much more than the process's own memory (which holds `total` bytes) counts.
+    pub(crate) fn look_at_group(&self, total: u64) {
+        let counts = match self.host.group.get() {
+            Some(group) if total >= O::WORTH_GIVING => Held::look(group),
+            _ => None,
+        };
+        let budget = Watermarks::in_force(&self.config()).budget();
+        let beside = match (counts, budget) {
+            (None, _) | (_, NO_BUDGET) => 0,
+            (Some(held), budget) => held.counts_for(budget).saturating_sub(total),
+        };
+        self.pressure.beside_bytes.store(beside, Relaxed);
+    }
+
+    /// A young child restores what it reads, and nothing is taken from it. Where the group has no room for that its
+    /// youth is over.
+    pub(crate) fn mind_group_while_young(&self) {
+        let pressure = &self.pressure;
+        if self.host.group.get().is_none() || !pressure.is_young.load(Relaxed) {
+            return;
+        }
+        let restored = pressure.restored.load(Relaxed);
+        let looked = pressure.young_looked.load(Relaxed);
+        if restored < looked + YOUNG_LOOK_PAGES {
+            return;
+        }
+        pressure.young_looked.store(restored, Relaxed);
+        let total = pressure.total_bytes.load(Relaxed) + restored * PAGE_SIZE as u64;
+        self.look_at_group(total);
+        if pressure.beside_bytes.load(Relaxed) > 0 {
+            let config = self.config();
+            if Watermarks::in_force(&config).waits(pressure.estimate(), &config) {
+                pressure.is_young.store(false, Relaxed);
+                self.ring();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::os::GroupBounds;
+
+    const MIB: u64 = 1 << 20;
+
+    struct Told {
+        usage: u64,
+        text: &'static str,
+    }
+
+    impl MemoryGroup for Told {
+        fn open() -> Option<Self> {
+            None
+        }
+        fn bounds(&self) -> GroupBounds {
+            GroupBounds {
+                limit_bytes: 256 * MIB,
+                budget_bytes: 240 * MIB,
+            }
+        }
+        fn usage_bytes(&self) -> Option<u64> {
+            Some(self.usage)
+        }
+        fn statistics(&self, into: &mut [u8]) -> Option<usize> {
+            into[..self.text.len()].copy_from_slice(self.text.as_bytes());
+            Some(self.text.len())
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_drops_does_not_count() {
+        let version_2 =
+            "anon 50\nfile 900\nkernel 100\nshmem 7\ninactive_file 100\nslab_reclaimable 80\n";
+        assert_eq!(held_bytes(version_2.as_bytes()), Some((57, Some(20))));
+        let version_1 = "cache 1\nrss 2\nshmem 1\ntotal_cache 1\ntotal_rss 50\ntotal_rss_huge 9\ntotal_shmem 7\n";
+        assert_eq!(held_bytes(version_1.as_bytes()), Some((57, None)));
+        assert_eq!(held_bytes(b"file 900\n"), None);
+    }
+
+    #[test]
+    fn memory_stands_as_far_above_the_budget_as_the_group_above_its_bound() {
+        let group = |usage_mib: u64, text| {
+            let usage = usage_mib * MIB;
+            let held = Held::look(&Told { usage, text })?;
+            Some(held.counts_for(100 * MIB) / MIB)
+        };
+        let version_1 = "total_rss 251658240\n";
+        assert_eq!(group(100, version_1), None, "far from it");
+        assert_eq!(group(256, version_1), Some(100), "240 MiB: at its bound");
+        assert_eq!(
+            group(256, "anon 251658240\nkernel 10485760\n"),
+            Some(102),
+            "250 MiB"
+        );
+        assert_eq!(group(256, "anon 1048576\nkernel 0\n"), Some(0));
+    }
+}
