@@ -2,7 +2,7 @@
 //!
 //! The job (`programs/table.py` or `programs/records.py`, CPython) runs without a limit, then in a memory group with a limit: as it is, with
 //! `coldpress run --` in front and no option, and with swap on a zram device of our own. zram's pool is charged to nobody;
-//! what it took is told beside it.
+//! what it took is told beside it. With `--processes` several of them run in the group at a time, each as it would alone.
 
 use crate::machine::Machine;
 use crate::zram::Zram;
@@ -35,6 +35,9 @@ pub struct Options {
     /// Limit of the memory group, in MiB
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(32..))]
     limit: u64,
+    /// How many of the job run in the group at a time
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16))]
+    processes: u64,
     /// How often all take turns
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
@@ -99,15 +102,30 @@ impl How {
     }
 }
 
-/// One run.
+/// One run: of all processes together.
 #[derive(Clone, Debug)]
 struct Seen {
+    /// Until the last of them had ended.
     seconds: f64,
-    /// What it printed; `None`: it was killed.
-    output: Option<String>,
+    /// What each printed that was not killed.
+    outputs: Vec<String>,
+    /// The most that each held, added up.
     peak_bytes: u64,
     /// The most that zram's pool took.
     pool_bytes: u64,
+}
+
+impl Seen {
+    fn ended(&self, options: &Options) -> bool {
+        self.outputs.len() as u64 == options.processes
+    }
+}
+
+/// A process of the job that runs.
+struct Process {
+    job: Running,
+    sampler: Sampler,
+    output: PathBuf,
 }
 
 /// What one run needs.
@@ -130,6 +148,40 @@ impl Place<'_> {
             How::Zram => Some(Group::limited(limit, 8 << 30)?),
             _ => Some(Group::limited(limit, 0)?),
         };
+        let began = Instant::now();
+        let processes = (0..self.options.processes)
+            .map(|number| self.start(how, number, group.as_ref(), swap.as_ref()))
+            .collect::<Result<Vec<_>>>()?;
+        let mut seen = Seen {
+            seconds: 0.0,
+            outputs: Vec::new(),
+            peak_bytes: 0,
+            pool_bytes: 0,
+        };
+        for process in processes {
+            let status = process.job.wait_for(Duration::from_secs(900))?;
+            seen.seconds = began.elapsed().as_secs_f64();
+            let samples = process.sampler.finish();
+            let text = fs::read_to_string(&process.output)?;
+            seen.peak_bytes += samples.peak();
+            let pool = samples.0.iter().map(|s| s.other).max();
+            seen.pool_bytes = seen.pool_bytes.max(pool.unwrap_or(0));
+            match status.success() && !text.is_empty() {
+                true => seen.outputs.push(text),
+                false if status.signal() == Some(libc::SIGKILL) => {}
+                false => anyhow::bail!("the job failed: {status}"),
+            }
+        }
+        Ok(seen)
+    }
+
+    fn start(
+        &self,
+        how: How,
+        number: u64,
+        group: Option<&Group>,
+        swap: Option<&Zram>,
+    ) -> Result<Process> {
         let mut command = match how {
             How::Coldpress => {
                 let mut command = Command::new(&self.coldpress);
@@ -138,41 +190,31 @@ impl Place<'_> {
             }
             _ => Command::new(PYTHON),
         };
-        if let Some(group) = &group {
+        if let Some(group) = group {
             let joining = group.joining()?;
             // SAFETY: between fork and exec this only writes to an open descriptor.
             unsafe { command.pre_exec(move || (&joining).write_all(b"0")) };
         }
-        let output = self.dir.join("output");
+        let output = self.dir.join(format!("output-{number}"));
         command
             .arg(&self.script)
             .arg(self.options.records().to_string())
             .stdin(Stdio::null())
             .stdout(File::create(&output)?)
             .stderr(Stdio::inherit());
-        let began = Instant::now();
         let job = Running::start(&mut command, "the job")?;
         let program = match how {
             How::Coldpress => executing(job.id(), Path::new(PYTHON))?,
             _ => job.id(),
         };
         let _ = job.program(program);
-        let meter = swap.as_ref().map(Zram::meter);
+        let meter = swap.map(Zram::meter);
         let pool = move || meter.as_ref().map_or(0, |meter| meter().used);
         let sampler = Sampler::start(program, Duration::from_millis(10), pool)?;
-        let status = job.wait_for(Duration::from_secs(900))?;
-        let seconds = began.elapsed().as_secs_f64();
-        let samples = sampler.finish();
-        let text = fs::read_to_string(&output)?;
-        let ended = status.success() && !text.is_empty();
-        if !ended && status.signal() != Some(libc::SIGKILL) {
-            anyhow::bail!("the job failed: {status}");
-        }
-        Ok(Seen {
-            seconds,
-            output: ended.then_some(text),
-            peak_bytes: samples.peak(),
-            pool_bytes: samples.0.iter().map(|s| s.other).max().unwrap_or(0),
+        Ok(Process {
+            job,
+            sampler,
+            output,
         })
     }
 }
@@ -200,17 +242,18 @@ pub fn run(options: &Options) -> Result<u8> {
                 "round {round}/{}: {}: {}",
                 options.rounds,
                 how.name(),
-                told(&one)
+                told(&one, options)
             );
             seen.push(one);
         }
     }
-    let native = seen[0][0].output.clone();
+    let native = seen[0][0].outputs.first().cloned().unwrap_or_default();
     let mut table = Table::new(&["the job", "ended", "time", "highest RssAnon", "zram's pool"]);
     let mut wrong = 0;
     for (how, seen) in HOWS.into_iter().zip(&seen) {
-        let ended = seen.iter().filter(|one| one.output.is_some());
-        wrong += ended.clone().filter(|one| one.output != native).count();
+        let ended = seen.iter().filter(|one| one.ended(options));
+        let outputs = seen.iter().flat_map(|one| &one.outputs);
+        wrong += outputs.filter(|output| **output != native).count();
         let times: Vec<f64> = ended.clone().map(|one| one.seconds).collect();
         let of = |bytes: fn(&Seen) -> u64| seen.iter().map(bytes).max().unwrap_or(0);
         table.row(&[
@@ -229,18 +272,20 @@ pub fn run(options: &Options) -> Result<u8> {
     }
     println!("\n{table}");
     println!(
-        "\n{name}, {} records, a memory group of {} MiB; medians of {} round(s). {wrong} outputs differed.\n{machine}",
+        "\n{name}, {} records, {} process(es) in a memory group of {} MiB; medians of {} round(s). {wrong} outputs differed.\n{machine}",
         options.records(),
+        options.processes,
         options.limit,
         options.rounds
     );
     if let Some(path) = &options.json {
         let sides = HOWS.into_iter().zip(&seen).map(|(how, seen)| {
-            let runs: Vec<Value> = seen.iter().map(json).collect();
+            let runs: Vec<Value> = seen.iter().map(|one| json(one, options)).collect();
             json!({"how": how.name(), "runs": runs})
         });
         let all = json!({
             "job": name, "records": options.records(), "limit_bytes": options.limit << 20,
+            "processes": options.processes,
             "sides": sides.collect::<Vec<_>>(), "machine": machine.json(),
         });
         output::json(path, &all)?;
@@ -248,10 +293,12 @@ pub fn run(options: &Options) -> Result<u8> {
     Ok(u8::from(wrong > 0))
 }
 
-fn told(one: &Seen) -> String {
-    let how = match one.output {
-        Some(_) => "done",
-        None => "killed",
+fn told(one: &Seen, options: &Options) -> String {
+    let killed = options.processes as usize - one.outputs.len();
+    let how = match (killed, options.processes) {
+        (0, _) => "done".to_owned(),
+        (_, 1) => "killed".to_owned(),
+        (some, all) => format!("{some} of {all} killed"),
     };
     format!(
         "{how} after {:.1} s, {} at most",
@@ -260,9 +307,9 @@ fn told(one: &Seen) -> String {
     )
 }
 
-fn json(one: &Seen) -> Value {
+fn json(one: &Seen, options: &Options) -> Value {
     json!({
-        "seconds": one.seconds, "ended": one.output.is_some(),
+        "seconds": one.seconds, "ended": one.ended(options), "processes_ended": one.outputs.len(),
         "peak_bytes": one.peak_bytes, "pool_bytes": one.pool_bytes,
     })
 }
