@@ -27,6 +27,8 @@ pub struct Pressure {
     pub beside_bytes: AtomicU64,
     /// Pages put in place since.
     pub restored: AtomicU64,
+    /// The memory group is not looked at before this time.
+    pub group_again_ns: AtomicU64,
     /// How many those were when a young child last looked at its memory group.
     pub young_looked: AtomicU64,
     /// Changes with every measurement.
@@ -52,6 +54,7 @@ impl Pressure {
             total_bytes: AtomicU64::new(0),
             beside_bytes: AtomicU64::new(0),
             restored: AtomicU64::new(0),
+            group_again_ns: AtomicU64::new(0),
             young_looked: AtomicU64::new(0),
             measured: AtomicU32::new(0),
             waiting: AtomicU32::new(0),

@@ -1,12 +1,9 @@
-//! The files of the program's memory group.
+//! What the program's memory group tells of itself.
 //!
 //! `coldpress run` says which group it is: the one with the least limit on the way from the program's own to the root.
-//! Its files are opened in the pager's table of descriptors, in a forked child again: what it takes is the path, which
-//! is copied before `main`. Where the path leads nowhere any more (`chroot`, a mount namespace of the program's own)
-//! the group is not watched.
-//!
-//! The two versions differ in one name: `memory.current`, and `memory.usage_in_bytes` in version 1. `memory.stat` is there
-//! in both.
+//! Its `memory.stat` is opened in the pager's table of descriptors, in a forked child again: what that takes is the path,
+//! which is copied before `main`. Where the path leads nowhere any more (`chroot`, a mount namespace of the program's
+//! own) the group is not watched.
 
 use crate::machine::os::{GroupBounds, MemoryGroup};
 use coldpress_linux::text::Text;
@@ -61,31 +58,22 @@ fn parse(told: &[u8]) -> Option<(GroupBounds, &[u8])> {
     (fits && makes_sense).then_some((bounds, directory))
 }
 
-/// Files of the group.
+/// The group's `memory.stat`.
 #[derive(Debug)]
-pub struct GroupFiles {
-    usage: OwnedFd,
-    statistics: OwnedFd,
-}
+pub struct GroupFile(OwnedFd);
 
-fn open(name: &[u8]) -> Option<OwnedFd> {
-    let mut path = Text::<PATH_BYTES>::new();
-    // SAFETY: `LIMIT` is set, so nobody writes to it any more.
-    path.push(unsafe { (*DIRECTORY.0.get()).as_bytes() });
-    path.push(name);
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
-    rustix::fs::open(path.as_c_str()?, flags, Mode::empty()).ok()
-}
-
-impl MemoryGroup for GroupFiles {
+impl MemoryGroup for GroupFile {
     fn open() -> Option<Self> {
         if LIMIT.load(Acquire) == 0 {
             return None;
         }
-        Some(Self {
-            usage: open(b"/memory.current").or_else(|| open(b"/memory.usage_in_bytes"))?,
-            statistics: open(b"/memory.stat")?,
-        })
+        let mut path = Text::<PATH_BYTES>::new();
+        // SAFETY: `LIMIT` is set, so nobody writes to it any more.
+        path.push(unsafe { (*DIRECTORY.0.get()).as_bytes() });
+        path.push(b"/memory.stat");
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let file = rustix::fs::open(path.as_c_str()?, flags, Mode::empty());
+        file.ok().map(Self)
     }
 
     fn bounds(&self) -> GroupBounds {
@@ -95,15 +83,8 @@ impl MemoryGroup for GroupFiles {
         }
     }
 
-    fn usage_bytes(&self) -> Option<u64> {
-        let mut text = [0u8; 24];
-        let len = rustix::io::pread(&self.usage, &mut text, 0).ok()?;
-        let digits = core::str::from_utf8(&text[..len]).ok()?;
-        digits.trim_end().parse().ok()
-    }
-
     fn statistics(&self, into: &mut [u8]) -> Option<usize> {
-        rustix::io::pread(&self.statistics, into, 0).ok()
+        rustix::io::pread(&self.0, into, 0).ok()
     }
 }
 

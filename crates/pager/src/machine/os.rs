@@ -345,8 +345,6 @@ pub trait MemoryGroup: Sized + Send + Sync {
     fn open() -> Option<Self>;
     /// What all its processes may hold together.
     fn bounds(&self) -> GroupBounds;
-    /// All bytes that count against its limit.
-    fn usage_bytes(&self) -> Option<u64>;
     /// The text of its `memory.stat`.
     fn statistics(&self, into: &mut [u8]) -> Option<usize>;
 }

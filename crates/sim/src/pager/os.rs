@@ -801,12 +801,8 @@ impl MemoryGroup for Crowd {
         }
     }
 
-    fn usage_bytes(&self) -> Option<u64> {
-        Some(kernel::kernel().others_bytes.get() + Measured.private_anonymous_bytes())
-    }
-
     fn statistics(&self, into: &mut [u8]) -> Option<usize> {
-        let all = self.usage_bytes()?;
+        let all = kernel::kernel().others_bytes.get() + Measured.private_anonymous_bytes();
         let text = format!("anon {all}\nkernel {}\n", all / 64);
         into[..text.len()].copy_from_slice(text.as_bytes());
         Some(text.len())
