@@ -18,6 +18,8 @@ use core::sync::atomic::{
 
 /// The longest that one fault is held back.
 const PATIENCE_NS: u64 = 2_000_000;
+/// The same where a process of the memory group would be killed.
+const PATIENCE_CRITICAL_NS: u64 = 20_000_000;
 
 /// What the reclaim thread and the handlers tell each other of memory.
 pub struct Pressure {
@@ -27,6 +29,8 @@ pub struct Pressure {
     pub beside_bytes: AtomicU64,
     /// Pages put in place since.
     pub restored: AtomicU64,
+    /// The memory group is so full that the kernel is about to kill.
+    pub group_is_critical: AtomicBool,
     /// The memory group is not looked at before this time.
     pub group_again_ns: AtomicU64,
     /// How many those were when a young child last looked at its memory group.
@@ -54,6 +58,7 @@ impl Pressure {
             total_bytes: AtomicU64::new(0),
             beside_bytes: AtomicU64::new(0),
             restored: AtomicU64::new(0),
+            group_is_critical: AtomicBool::new(false),
             group_again_ns: AtomicU64::new(0),
             young_looked: AtomicU64::new(0),
             measured: AtomicU32::new(0),
@@ -104,7 +109,8 @@ impl<O: Os> Pager<O> {
         let config = self.config();
         Watermarks::in_force(&config).waits(self.pressure.estimate(), &config)
             && config.chaos.is_none()
-            && !self.pressure.hopeless.load(Relaxed)
+            && (!self.pressure.hopeless.load(Relaxed)
+                || self.pressure.group_is_critical.load(Relaxed))
             && !self.pressure.is_young.load(Relaxed)
             && self.fork.pause.load(Acquire) == 0
     }
@@ -114,8 +120,12 @@ impl<O: Os> Pager<O> {
         self.mind_group_while_young();
         if self.must_wait() {
             self.pressure.waiting.fetch_add(1, Relaxed);
-            let until = O::now_ns() + PATIENCE_NS;
-            while self.must_wait() && O::now_ns() < until {
+            let began_ns = O::now_ns();
+            let patience_ns = || match self.pressure.group_is_critical.load(Relaxed) {
+                true => PATIENCE_CRITICAL_NS,
+                false => PATIENCE_NS,
+            };
+            while self.must_wait() && O::now_ns() < began_ns + patience_ns() {
                 let measured = self.pressure.measured.load(Acquire);
                 self.ring();
                 wait_for::<O>(&self.pressure.measured, measured, 1_000_000);

@@ -10,13 +10,15 @@
 //!
 //! What the group holds is memory without a file: the programs' and shared memory, and of the kernel's own what it
 //! cannot drop. Pages of files, directory entries and inodes fill any group that reads files, and go by themselves. The
-//! bound lies halfway between the largest budget of a program in the group and its limit: half of that room is for the
-//! page tables and whatever else the kernel needs, and half for what comes between two looks.
+//! bound of a process that is alone lies halfway between its largest budget and the limit: half of that room is for page
+//! tables, program text and the like, and half for what comes between two looks. Where others hold as much as that, the
+//! bound is the largest budget: several grow between two looks. Above halfway the kernel is about to kill: there faults
+//! wait longer, also where reclaim has found that it cannot reach the budget.
 //!
 //! A process that holds next to nothing has nothing to give, and is left alone.
 
 use crate::Pager;
-use crate::machine::os::{MemoryGroup, Os};
+use crate::machine::os::{GroupBounds, MemoryGroup, Os};
 use crate::settings::watermarks::Watermarks;
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_uffd::PAGE_SIZE;
@@ -31,30 +33,50 @@ const FAR_NS: u64 = 5_000_000;
 /// `memory.stat`: what is looked for in it is in the first part of it, in either version.
 const TEXT_BYTES: usize = 2048;
 
-/// What the group holds and the kernel cannot drop, and how much that may be.
+/// What the group holds and the kernel cannot drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Held {
-    bytes: u64,
-    bound: u64,
+    programs: u64,
+    kernel: u64,
+    bounds: GroupBounds,
 }
 
 impl Held {
     /// `None`: it is far from the bound, or cannot be told.
     fn look(group: &impl MemoryGroup) -> Option<Self> {
         let bounds = group.bounds();
-        let bound = bounds.limit_bytes - (bounds.limit_bytes - bounds.budget_bytes) / 2;
         let mut text = [0u8; TEXT_BYTES];
         let len = group.statistics(&mut text)?;
         let (programs, kernel) = held_bytes(&text[..len])?;
-        // Version 1 does not tell what the kernel has: as much as it is meant to have.
-        let kernel = kernel.unwrap_or(bounds.limit_bytes - bound);
-        let bytes = programs + kernel;
-        (bytes >= bound / 4 * 3).then_some(Self { bytes, bound })
+        let half = (bounds.limit_bytes - bounds.budget_bytes) / 2;
+        let held = Self {
+            programs,
+            // Version 1 does not tell: as much as it is meant to have.
+            kernel: kernel.unwrap_or(half),
+            bounds,
+        };
+        (held.bytes() >= bounds.budget_bytes / 4 * 3).then_some(held)
     }
 
-    /// What a process counts that has this budget.
-    fn counts_for(self, budget: u64) -> u64 {
-        (budget + self.bytes).saturating_sub(self.bound)
+    fn bytes(self) -> u64 {
+        self.programs + self.kernel
+    }
+
+    /// Between the largest budget and the limit.
+    fn halfway(self) -> u64 {
+        self.bounds.limit_bytes - (self.bounds.limit_bytes - self.bounds.budget_bytes) / 2
+    }
+
+    /// Whether the kernel is about to kill.
+    fn is_critical(self) -> bool {
+        self.bytes() > self.halfway()
+    }
+
+    /// What a process counts that has this budget and holds `total` bytes.
+    fn counts_for(self, budget: u64, total: u64) -> u64 {
+        let others = self.programs.saturating_sub(total);
+        let bound = (self.halfway() - others.min(self.halfway())).max(self.bounds.budget_bytes);
+        (budget + self.bytes()).saturating_sub(bound)
     }
 }
 
@@ -96,9 +118,11 @@ impl<O: Os> Pager<O> {
         let budget = Watermarks::in_force(&self.config()).budget();
         let beside = match (counts, budget) {
             (None, _) | (_, NO_BUDGET) => 0,
-            (Some(held), budget) => held.counts_for(budget).saturating_sub(total),
+            (Some(held), budget) => held.counts_for(budget, total).saturating_sub(total),
         };
         self.pressure.beside_bytes.store(beside, Relaxed);
+        let critical = beside > 0 && counts.is_some_and(Held::is_critical);
+        self.pressure.group_is_critical.store(critical, Relaxed);
     }
 
     /// A young child restores what it reads, and nothing is taken from it. Where the group has no room for that its
@@ -129,7 +153,6 @@ impl<O: Os> Pager<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::os::GroupBounds;
 
     const MIB: u64 = 1 << 20;
 
@@ -163,16 +186,22 @@ mod tests {
 
     #[test]
     fn memory_stands_as_far_above_the_budget_as_the_group_above_its_bound() {
-        let group = |text| Some(Held::look(&Told(text))?.counts_for(100 * MIB) / MIB);
-        assert_eq!(group("total_rss 134217728\n"), None, "far from it");
-        assert_eq!(
-            group("total_rss 251658240\n"),
-            Some(100),
-            "240 MiB: at its bound"
-        );
-        let above = "anon 251658240\nkernel 10485760\n";
-        assert_eq!(group(above), Some(102), "250 MiB");
-        let below = "anon 251658240\nkernel 6291456\n";
-        assert_eq!(group(below), Some(98), "246 MiB");
+        let counts =
+            |text, total| Some(Held::look(&Told(text))?.counts_for(100 * MIB, total * MIB) / MIB);
+        assert_eq!(counts("total_rss 134217728\n", 0), None, "far from it");
+        let full = "total_rss 251658240\n";
+        assert_eq!(counts(full, 240), Some(100), "240 MiB of its own");
+        assert_eq!(counts(full, 236), Some(104), "some are others'");
+        assert_eq!(counts(full, 100), Some(108));
+        let told = "anon 251658240\nkernel 10485760\n";
+        assert_eq!(counts(told, 240), Some(102), "250 MiB");
+        assert_eq!(counts(told, 0), Some(110));
+    }
+
+    #[test]
+    fn above_halfway_it_is_critical() {
+        let critical = |text| Held::look(&Told(text)).is_some_and(Held::is_critical);
+        assert!(!critical("total_rss 251658240\n"));
+        assert!(critical("total_rss 251658241\n"));
     }
 }
