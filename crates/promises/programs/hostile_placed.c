@@ -1,6 +1,6 @@
 /* Story: the library held a forked child to the processor where it was forked, for a moment, and asked for all of them
  * afterwards: where its parent had put it meanwhile was lost, in one child of eight. The parent puts each child on one
- * processor at once; the child looks some milliseconds later. Arguments: seed, MiB, children. */
+ * processor at once; the child looks some milliseconds after that. Arguments: seed, MiB, children. */
 #include "common.h"
 
 int main(int argc, char **argv) {
@@ -14,6 +14,8 @@ int main(int argc, char **argv) {
     fill_region(region, bytes, 0, 1);
     // Of less nothing is away.
     if (bytes > 8 * MIB) settle(region, bytes);
+    int told[2];
+    if (pipe(told)) die_errno("pipe");
     for (long n = 0; n < children; n++) {
         int number = -1;
         for (long left = n % CPU_COUNT(&all); left >= 0; left--)
@@ -24,6 +26,8 @@ int main(int argc, char **argv) {
         pid_t child = fork();
         if (child < 0) die_errno("fork");
         if (child == 0) {
+            char put;
+            if (read(told[0], &put, 1) != 1) die_errno("read");
             sleep_ms(3);
             if (sched_getaffinity(0, sizeof there, &there)) die_errno("sched_getaffinity");
             if (!CPU_EQUAL(&one, &there)) die("child %ld may run elsewhere than its parent has said", n);
@@ -31,6 +35,7 @@ int main(int argc, char **argv) {
             _exit(0);
         }
         if (sched_setaffinity(child, sizeof one, &one)) die_errno("sched_setaffinity");
+        if (write(told[1], "p", 1) != 1) die_errno("write");
         if (wait_exit(child, "child")) die("child %ld", n);
     }
     verify_region(region, bytes, 0, 1, "in the parent");
