@@ -137,6 +137,25 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
+    /// All rounds.
+    fn take_turns(&self) -> Result<[Vec<Seen>; 4]> {
+        let options = self.options;
+        let mut seen: [Vec<Seen>; 4] = Default::default();
+        for round in 1..=options.rounds {
+            for (how, seen) in HOWS.into_iter().zip(&mut seen) {
+                let one = self.run(how)?;
+                eprintln!(
+                    "round {round}/{}: {}: {}",
+                    options.rounds,
+                    how.name(),
+                    told(&one, options)
+                );
+                seen.push(one);
+            }
+        }
+        Ok(seen)
+    }
+
     fn run(&self, how: How) -> Result<Seen> {
         let swap = match how {
             How::Zram => Some(Zram::swap(4 << 30)?),
@@ -234,19 +253,7 @@ pub fn run(options: &Options) -> Result<u8> {
         coldpress,
         dir: &dir,
     };
-    let mut seen: [Vec<Seen>; 4] = Default::default();
-    for round in 1..=options.rounds {
-        for (how, seen) in HOWS.into_iter().zip(&mut seen) {
-            let one = place.run(how)?;
-            eprintln!(
-                "round {round}/{}: {}: {}",
-                options.rounds,
-                how.name(),
-                told(&one, options)
-            );
-            seen.push(one);
-        }
-    }
+    let seen = place.take_turns()?;
     let native = seen[0][0].outputs.first().cloned().unwrap_or_default();
     let mut table = Table::new(&["the job", "ended", "time", "highest RssAnon", "zram's pool"]);
     let mut wrong = 0;
