@@ -53,8 +53,11 @@ fn survive(name: &str, arguments: [&str; 5], options: &[(&str, &str)]) -> Option
 }
 
 fn is_held(statistics: &Statistics) {
+    // Where reclaim waits for a processor memory is above the budget for that moment: how far, the machine decides.
+    let average = statistics.get("average_total_bytes");
+    assert!(average <= 33 * MIB, "{} KiB were held", average >> 10);
     let peak = statistics.get("peak_total_bytes");
-    assert!(peak <= 36 * MIB, "{} KiB were held", peak >> 10);
+    assert!(peak <= 48 * MIB, "{} KiB were held at a time", peak >> 10);
     let (above, all) = (
         statistics.get("above_budget_ns"),
         statistics.get("budgeted_ns"),
