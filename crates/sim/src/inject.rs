@@ -204,7 +204,7 @@ kinds! {
     FileReadShort = "read of it gives fewer bytes than asked for", Pager, 20;
     FileReadSlow = "read of it takes very long", Pager, 4;
     FileReadDamaged = "bit flipped in what is read of it once", Pager, 40;
-    FileDiscardFails = "space of it cannot be given up", Pager, 8;
+    FileDiscardFails = "space of it cannot be given up", Pager, 3;
     FileRots = "bit flipped in a record in it", Pager, 0;
     FileSpoiled = "record in it that cannot be read from now on", Pager, 0;
     FileClosed = "its descriptor closed by the program", Pager, 0;

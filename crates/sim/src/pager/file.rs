@@ -57,7 +57,7 @@ fn others_go_first(at: u64) {
 pub fn some_file() -> Option<WriteBackFile> {
     // Few: it is full soon, and cleaned again and again.
     let segments = random().pick(&[4, 4, 5, 6, 8, 13]);
-    let daily_bytes = random().between(1 << 16, 1 << 20);
+    let daily_bytes = random().between(1 << 14, 1 << 18);
     random().one_in(2).then_some(WriteBackFile {
         descriptor: DESCRIPTOR,
         identity: IDENTITY,
