@@ -99,7 +99,7 @@ impl Look {
 enum Wrong {
     /// Memory stays above the budget.
     OutOfReach,
-    /// The same as below, since the memory group is full.
+    /// It waits as below, since the memory group is full.
     Crowded(f64),
     /// The program waits for its pages most of the time; so many times as long as without it takes what it does.
     Dear(f64),

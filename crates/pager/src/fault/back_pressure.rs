@@ -18,7 +18,7 @@ use core::sync::atomic::{
 
 /// The longest that one fault is held back.
 const PATIENCE_NS: u64 = 2_000_000;
-/// The same where a process of the memory group would be killed.
+/// Its length where a process of the memory group would be killed.
 const PATIENCE_CRITICAL_NS: u64 = 20_000_000;
 
 /// What the reclaim thread and the handlers tell each other of memory.
