@@ -182,16 +182,10 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
         "natively it would hold {}; the nearer to that, the faster",
         format_bytes(content)
     );
-    if let Wrong::Crowded(times) = wrong {
-        // No budget of its own mends it.
-        return vec![
-            format!(
-                "its memory group is full: it waits for pages {} of the time",
-                percent(1.0 - 1.0 / times)
-            ),
-            "raise the limit of the group, or run fewer processes in it".to_owned(),
-        ];
-    }
+    let waits = |times: f64| {
+        let share = percent(1.0 - 1.0 / times);
+        format!("it waits for pages {share} of the time")
+    };
     let incompressible = is_incompressible(get(&s.failed_pages), content);
     let (first, second) = match (wrong, incompressible) {
         (Wrong::OutOfReach, Some(share)) => (
@@ -211,15 +205,20 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
             ),
             natively,
         ),
-        (Wrong::Dear(times) | Wrong::Crowded(times), _) => (
-            format!(
-                "with a budget of {budget} it waits for pages {} of the time",
-                percent(1.0 - 1.0 / times)
-            ),
+        (Wrong::Dear(times), _) => (
+            format!("with a budget of {budget} {}", waits(times)),
             natively,
         ),
+        (Wrong::Crowded(times), _) => (
+            format!("its memory group is full: {}", waits(times)),
+            "raise the limit of the group, or run fewer processes in it".to_owned(),
+        ),
     };
-    let command = advice.map(|advice| advice.while_it_runs());
+    let command = match wrong {
+        // No budget of its own mends it.
+        Wrong::Crowded(_) => None,
+        _ => advice.map(|advice| advice.while_it_runs()),
+    };
     [first, second].into_iter().chain(command).collect()
 }
 
