@@ -491,7 +491,7 @@ pub struct ProcFiles {
     tasks: OwnedFd,
 }
 
-fn open(path: &core::ffi::CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(crate) fn open(path: &core::ffi::CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty())
 }

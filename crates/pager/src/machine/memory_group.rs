@@ -5,6 +5,7 @@
 //! which is copied before `main`. Where the path leads nowhere any more (`chroot`, a mount namespace of the program's
 //! own) the group is not watched.
 
+use crate::machine::linux::open;
 use crate::machine::os::{GroupBounds, MemoryGroup};
 use coldpress_linux::text::Text;
 use core::cell::UnsafeCell;
@@ -13,7 +14,7 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 
 /// Longest path of a group's directory.
 const PATH_BYTES: usize = 1024;
@@ -71,9 +72,7 @@ impl MemoryGroup for GroupFile {
         // SAFETY: `LIMIT` is set, so nobody writes to it any more.
         path.push(unsafe { (*DIRECTORY.0.get()).as_bytes() });
         path.push(b"/memory.stat");
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let file = rustix::fs::open(path.as_c_str()?, flags, Mode::empty());
-        file.ok().map(Self)
+        open(path.as_c_str()?, OFlags::NOCTTY).ok().map(Self)
     }
 
     fn bounds(&self) -> GroupBounds {

@@ -24,8 +24,8 @@ use coldpress_interface::control::NO_BUDGET;
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// A young child looks at the group each time it has restored so many pages: as many children as there are for one
-/// processor at a time bring no more between two looks than the room above the bound.
+/// A young child looks at the group each time it has restored so many pages: tens of children together restore no more
+/// between two looks than the room above the bound.
 const YOUNG_LOOK_PAGES: u64 = 64;
 /// A group that is far from its bound is not looked at again before this time. (On a machine with many processors the
 /// kernel takes its time to add up what a group holds.)
@@ -48,11 +48,10 @@ impl Held {
         let mut text = [0u8; TEXT_BYTES];
         let len = group.statistics(&mut text)?;
         let (programs, kernel) = held_bytes(&text[..len])?;
-        let half = (bounds.limit_bytes - bounds.budget_bytes) / 2;
         let held = Self {
             programs,
             // Version 1 does not tell: as much as it is meant to have.
-            kernel: kernel.unwrap_or(half),
+            kernel: kernel.unwrap_or(half_the_room(bounds)),
             bounds,
         };
         (held.bytes() >= bounds.budget_bytes / 4 * 3).then_some(held)
@@ -64,7 +63,7 @@ impl Held {
 
     /// Between the largest budget and the limit.
     fn halfway(self) -> u64 {
-        self.bounds.limit_bytes - (self.bounds.limit_bytes - self.bounds.budget_bytes) / 2
+        self.bounds.limit_bytes - half_the_room(self.bounds)
     }
 
     /// Whether the kernel is about to kill.
@@ -78,6 +77,11 @@ impl Held {
         let bound = (self.halfway() - others.min(self.halfway())).max(self.bounds.budget_bytes);
         (budget + self.bytes()).saturating_sub(bound)
     }
+}
+
+/// Half of what lies between the largest budget and the limit.
+fn half_the_room(bounds: GroupBounds) -> u64 {
+    (bounds.limit_bytes - bounds.budget_bytes) / 2
 }
 
 /// Bytes that programs hold without a file, and that the kernel has for itself and cannot drop, in the text of

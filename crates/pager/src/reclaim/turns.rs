@@ -140,9 +140,9 @@ impl<O: Os> Pager<O> {
     /// must be there before a filter forbids them.
     pub(crate) fn stay_young(&'static self, reclaimer: &mut Reclaimer<Codec>) {
         let (began_ns, ran) = (O::now_ns(), ran_ns::<O>());
-        // So no fault shall wait for room.
         self.pressure.young_looked.store(0, Relaxed);
         self.pressure.restored.store(0, Relaxed);
+        // So no fault shall wait for room.
         self.pressure.is_young.store(true, Relaxed);
         loop {
             let bell = &self.bell;
