@@ -1,12 +1,13 @@
 //! Fact: a page that a fork has shared, and that no other process has any more, is this process's own again when it has
 //! been pinned for a read (`process_vm_readv` on itself): it keeps frame and content, and `UFFDIO_MOVE` takes it. One that
-//! a child still has becomes a copy, and the child keeps the other. A hole of a file that is mapped shared stays a hole,
-//! and the file keeps its time.
+//! a child still has becomes a copy, and the child keeps the other; so may one that another processor still has in its
+//! batch of pages that are new to the kernel's lists. A hole of a file that is mapped shared stays a hole, and the file
+//! keeps its time.
 //!
 //! The pager may rely on it to evict what a program held when it forked, without writing to anything.
 
 use crate::common::{self, Child, PAGE, Pages};
-use coldpress_uffd::{Errno, Features};
+use coldpress_uffd::{Errno, Features, Pagemap};
 use std::ffi::c_void;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -38,6 +39,36 @@ fn pinned(at: *mut c_void) -> Result<(), Errno> {
     }
 }
 
+/// The processor this thread runs on, which it does not leave any more.
+fn stay() -> usize {
+    // SAFETY: a plain question.
+    let processor = unsafe { libc::sched_getcpu() } as usize;
+    go_to(processor);
+    processor
+}
+
+/// Lets this thread run on one processor only.
+fn go_to(processor: usize) {
+    // SAFETY: a set of plain bits that is written here, and read by the call.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        let done = libc::sched_setaffinity(0, size_of_val(&set), &set);
+        assert_eq!(done, 0, "processor {processor}: {}", common::errno());
+    }
+}
+
+/// A processor that this thread may run on and does not run on now.
+fn another_processor() -> Option<usize> {
+    // SAFETY: a plain question, and a set of plain bits that the call fills.
+    unsafe {
+        let here = libc::sched_getcpu() as usize;
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of_val(&set), &mut set);
+        (0..libc::CPU_SETSIZE as usize).find(|&n| n != here && libc::CPU_ISSET(n, &set))
+    }
+}
+
 /// There a read of a hole takes memory.
 fn is_tmpfs(file: &std::fs::File) -> bool {
     // SAFETY: plain numbers, which the call fills.
@@ -53,8 +84,11 @@ fn what_no_child_has_any_more_can_be_moved_after_a_pin() {
     let Some(uffd) = common::open(Features::PAGER) else {
         return;
     };
+    // Its own batch is what a processor empties before it looks who else has a page.
+    stay();
     let pages = Pages::filled(2, 7);
     let staging = Pages::map(2);
+    let page_map = Pagemap::open().unwrap();
     common::register(&uffd, pages);
     common::register(&uffd, staging);
     let busy = common::refused(Errno::BUSY);
@@ -72,12 +106,39 @@ fn what_no_child_has_any_more_can_be_moved_after_a_pin() {
     assert_eq!(try_page(0), common::all_moved(1), "a copy");
 
     child.kill();
+    common::wait_until("nobody looks at the child's memory any more", || {
+        page_map.is_mapped_once(pages.pointer(1) as usize).unwrap()
+    });
     assert_eq!(try_page(1), busy, "no longer shared, but not written");
     pin(1);
     assert_eq!(frame(pages, 1), frames[1], "nobody else has it: no copy");
     assert!(pages.holds(1, 8));
     assert_eq!(try_page(1), common::all_moved(1), "its own");
     assert!(staging.holds(1, 8));
+}
+
+#[test]
+fn what_another_processor_has_made_can_be_moved_after_a_pin() {
+    let _begun = common::begin("a_pin_ends_sharing");
+    let Some(uffd) = common::open(Features::PAGER) else {
+        return;
+    };
+    let Some(away) = another_processor() else {
+        return common::skipped("one processor only");
+    };
+    let home = stay();
+    go_to(away);
+    let pages = Pages::filled(1, 7);
+    go_to(home);
+    let staging = Pages::map(1);
+    common::register(&uffd, pages);
+    common::register(&uffd, staging);
+    Child::idle().kill();
+    pinned(pages.pointer(0)).expect("readable");
+    assert!(pages.holds(0, 7));
+    let moved = common::move_pages(&uffd, staging.page(0), pages.page(0));
+    assert_eq!(moved, common::all_moved(1), "in its frame, or as a copy");
+    assert!(staging.holds(0, 7));
 }
 
 #[test]

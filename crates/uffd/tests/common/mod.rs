@@ -68,6 +68,17 @@ pub fn skipped(why: &str) {
     say(&format!("SKIPPED: {why}"));
 }
 
+/// Waits until something is so, for ten seconds at most.
+pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..2000 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("{what}");
+}
+
 /// The error of the last libc call of this thread.
 pub fn errno() -> c_int {
     Error::last_os_error().raw_os_error().unwrap_or(0)
