@@ -1,15 +1,17 @@
 //! `cargo xtask test`: everything that must pass before a change is kept.
 //!
-//! The steps run in order and the first that fails ends the run with the command that repeats
-//! it. The preload library has no standard library and its own panic handler, so it is checked
-//! on its own and is not under the test harness. The codecs and storages are built once more for
-//! a target that has neither vectors nor C nor a standard library: the pager's crates must not
-//! lean on any of them. The simulation runs the engine, and the pager, for some ten
-//! million steps on each of its machines. Some of the tests of codecs, storages and engine run under Miri, more by
-//! `cargo xtask miri`; where there is no nightly toolchain, and none to be had, that is skipped, loudly. The tests of a
-//! tier on another machine start redis and moto (S3), which is installed from PyPI below the target directory. The
-//! promises are tests of the finished command on real programs ([`promises`]): they run in release, and those that
-//! measure memory or time with nothing beside them. Some run a second time with a pager that has every assertion.
+//! The steps run in order. A check or a build that fails ends the run; tests that fail do not hide those after them.
+//! What failed is named at the end, with the command that repeats it.
+//!
+//! The preload library has no standard library and its own panic handler, so it is checked on its own and is not under
+//! the test harness. The codecs and storages are built once more for a target that has neither vectors nor C nor a
+//! standard library: the pager's crates must not lean on any of them. The simulation runs the engine, and the pager,
+//! for some ten million steps on each of its machines. Some of the tests of codecs, storages and engine run under Miri,
+//! more by `cargo xtask miri`; where there is no nightly toolchain, and none to be had, that is skipped, loudly. The
+//! tests of a tier on another machine start redis and moto (S3), which is installed from PyPI below the target
+//! directory. The promises are tests of the finished command on real programs ([`promises`]): they run in release, and
+//! those that measure memory or time with nothing beside them. Some run a second time with a pager that has every
+//! assertion.
 
 use crate::miri;
 use crate::promises;
@@ -69,7 +71,32 @@ fn steps() -> Result<Vec<Step>> {
         &checked.display().to_string(),
     );
     let ([half, other_half], alone) = promises::steps(&binary.display().to_string())?;
-    Ok(vec![
+    let tests = [
+        of_crates().with(tables, file),
+        promises::unit_tests(),
+        // At the same time, the longest first: what is short fills the processors at the end.
+        half,
+        other_half,
+        codecs,
+        checked,
+        Step::new(
+            "The engine and the pager on simulated machines, with faults of every kind",
+            "run --quiet --profile sim -p coldpress-sim -- --seed 1 --steps 30000000",
+        )
+        .beside_others(),
+        engine,
+        storages,
+        alone,
+    ];
+    Ok(checks_and_builds()
+        .into_iter()
+        .chain(tests.map(Step::hides_nothing))
+        .collect())
+}
+
+/// What comes before the tests, and must pass for them to mean anything.
+fn checks_and_builds() -> Vec<Step> {
+    vec![
         Step::new("Formatting", "fmt --all --check"),
         Step::new(
             "Lints",
@@ -96,22 +123,7 @@ fn steps() -> Result<Vec<Step>> {
             "The preload library with every assertion",
             "build --profile checked -p coldpress-preload",
         ),
-        of_crates().with(tables, file),
-        promises::unit_tests(),
-        // At the same time, the longest first: what is short fills the processors at the end.
-        half,
-        other_half,
-        codecs,
-        checked,
-        Step::new(
-            "The engine and the pager on simulated machines, with faults of every kind",
-            "run --quiet --profile sim -p coldpress-sim -- --seed 1 --steps 30000000",
-        )
-        .beside_others(),
-        engine,
-        storages,
-        alone,
-    ])
+    ]
 }
 
 /// Runs all steps; 1 if one failed.

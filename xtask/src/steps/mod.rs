@@ -1,11 +1,11 @@
 //! Steps that run in order: cargo commands, each shown, repeatable by hand, and counted. Neighbours that say so
 //! ([`Step::beside_others`]) run at the same time, one a processor.
 //!
-//! The first step that fails ends the run with the command that repeats it. A step may need
-//! something installed: where that cannot be had it is skipped, loudly, counted among the skips,
-//! and with `COLDPRESS_FORBID_SKIPS=1` a failure. Tests that say `SKIPPED:` themselves are counted
-//! by [`tally`] from what they print. What a step leaves out for good ([`Step::leaves_out`]) is told and counted
-//! alike, and never a failure.
+//! A step that fails ends the run, but for a test ([`Step::hides_nothing`]): the steps after it still run. Each failure
+//! is named at the end, with the command that repeats it. A step may need something installed: where that cannot be had
+//! it is skipped, loudly, counted among the skips, and with `COLDPRESS_FORBID_SKIPS=1` a failure. Tests that say
+//! `SKIPPED:` themselves are counted by [`tally`] from what they print. What a step leaves out for good
+//! ([`Step::leaves_out`]) is told and counted alike, and never a failure.
 
 mod tally;
 
@@ -29,6 +29,7 @@ pub struct Step {
     need: Option<fn() -> Result<()>>,
     left_out: Vec<String>,
     beside_others: bool,
+    hides_nothing: bool,
 }
 
 /// How a step ended.
@@ -49,7 +50,14 @@ impl Step {
             need: None,
             left_out: Vec::new(),
             beside_others: false,
+            hides_nothing: false,
         }
+    }
+
+    /// Nothing after it needs that it passes: the run goes on where it fails.
+    pub fn hides_nothing(mut self) -> Step {
+        self.hides_nothing = true;
+        self
     }
 
     /// It may run at the same time as its neighbours that may as well: it keeps one processor busy and measures
@@ -132,15 +140,19 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
 
     fn all(self) -> Result<u8> {
         let steps = self.steps;
-        let mut failed_step = None;
+        let mut failures = Vec::new();
         let mut first = 0;
-        while first < steps.len() && failed_step.is_none() {
+        while first < steps.len()
+            && failures
+                .iter()
+                .all(|&number: &usize| steps[number].hides_nothing)
+        {
             let beside = steps[first..].iter().take_while(|step| step.beside_others);
             let end = first + beside.count().max(1);
-            failed_step = match end - first {
+            failures.extend(match end - first {
                 1 => self.one(first)?,
                 _ => self.together(first..end)?,
-            };
+            });
             first = end;
         }
         let mut end = String::from("\n");
@@ -149,10 +161,17 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
             end += &format!("{line}\n");
         }
         let mut failed = tally.failed();
-        if let Some(step) = failed_step.map(|number| &steps[number]) {
+        for step in failures.iter().map(|&number| &steps[number]) {
             let (headline, line) = (step.headline, step.line());
             end += &format!("FAILED: {headline}; repeat it with:\n  {line}\n");
-            failed = failed.max(1);
+        }
+        failed = failed.max(failures.len() as u64);
+        if first < steps.len() {
+            end += &format!(
+                "not run after that: {} of {} steps\n",
+                steps.len() - first,
+                steps.len()
+            );
         }
         let (passed, skipped) = (tally.passed(), tally.skipped());
         end += &format!("{passed} passed, {failed} failed, {skipped} skipped\n");
@@ -188,7 +207,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
     }
 
     /// Runs one step; its number if it failed.
-    fn one(&self, number: usize) -> Result<Option<usize>> {
+    fn one(&self, number: usize) -> Result<Vec<usize>> {
         self.show(self.headline(number));
         let begun = Instant::now();
         let outcome = match self.prepare(number) {
@@ -199,16 +218,18 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
             }
         };
         self.show(verdict(outcome, begun));
-        Ok((outcome == Outcome::Failed).then_some(number))
+        Ok(Vec::from_iter(
+            (outcome == Outcome::Failed).then_some(number),
+        ))
     }
 
-    /// Runs some steps, one a processor; the number of the first that failed.
-    fn together(&self, numbers: Range<usize>) -> Result<Option<usize>> {
-        let mut waiting = Vec::new();
+    /// Runs some steps, one a processor; the numbers of those that failed, in their order.
+    fn together(&self, numbers: Range<usize>) -> Result<Vec<usize>> {
+        let (mut waiting, mut failed) = (Vec::new(), Vec::new());
         for number in numbers {
             match self.prepare(number) {
                 None => waiting.push(number),
-                Some(Outcome::Failed) => return Ok(Some(number)),
+                Some(Outcome::Failed) => failed.push(number),
                 Some(_) => {}
             }
         }
@@ -216,11 +237,17 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
         let headlines = headlines.collect::<Vec<_>>().join("; ");
         self.show(format!("\n== at the same time: {headlines}\n"));
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let failed = Mutex::new(None);
+        let failed = Mutex::new(failed);
         let waiting = Mutex::new(waiting.into_iter());
-        let next = || match *failed.lock().expect("no worker panicked") {
-            None => waiting.lock().expect("no worker panicked").next(),
-            Some(_) => None,
+        let may_go_on = || {
+            let failed = failed.lock().expect("no worker panicked");
+            failed
+                .iter()
+                .all(|&number: &usize| self.steps[number].hides_nothing)
+        };
+        let next = || match may_go_on() {
+            true => waiting.lock().expect("no worker panicked").next(),
+            false => None,
         };
         let work = || -> Result<()> {
             while let Some(number) = next() {
@@ -232,8 +259,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
                 shown.extend_from_slice(verdict(outcome, begun).as_bytes());
                 self.show(shown);
                 if outcome == Outcome::Failed {
-                    let mut failed = failed.lock().expect("no worker panicked");
-                    *failed = Some(failed.map_or(number, |first: usize| first.min(number)));
+                    failed.lock().expect("no worker panicked").push(number);
                 }
             }
             Ok(())
@@ -243,7 +269,9 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
             let mut ends = workers.into_iter().map(|worker| worker.join());
             ends.try_for_each(|end| end.expect("no worker panicked"))
         })?;
-        Ok(failed.into_inner().expect("no worker panicked"))
+        let mut failed = failed.into_inner().expect("no worker panicked");
+        failed.sort_unstable();
+        Ok(failed)
     }
 }
 
@@ -388,5 +416,35 @@ mod tests {
         assert!(output.contains("FAILED: Beside; repeat it"), "{output}");
         let (code, output) = all(&[bad().needs(|| anyhow::bail!("not to be had")), good()]);
         assert_eq!(code, 0, "skipped, and not run: {output}");
+    }
+
+    #[test]
+    fn a_test_that_fails_does_not_hide_the_others() {
+        let all = |steps: &[Step]| {
+            let (mut output, mut messages) = (Vec::new(), Vec::new());
+            let code = Run::new(steps, &mut output, &mut messages).all().unwrap();
+            let output = String::from_utf8(output).unwrap();
+            let ran = output.lines().filter(|line| line.starts_with("cargo "));
+            let named = output.matches("repeat it with").count();
+            (
+                code,
+                ran.count(),
+                named,
+                output.contains("not run after that: 1 of 2 steps"),
+            )
+        };
+        let good = || Step::new("Good", "--version");
+        let bad = || Step::new("Bad", "no-such-command-of-cargo");
+        assert_eq!(all(&[bad().hides_nothing(), good()]), (1, 1, 1, false));
+        assert_eq!(
+            all(&[bad().hides_nothing(), bad().hides_nothing()]),
+            (1, 0, 2, false)
+        );
+        assert_eq!(all(&[bad(), good()]), (1, 0, 1, true));
+        let beside = [
+            bad().hides_nothing().beside_others(),
+            good().beside_others(),
+        ];
+        assert_eq!(all(&beside), (1, 1, 1, false));
     }
 }
