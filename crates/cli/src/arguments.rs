@@ -113,7 +113,7 @@ pub enum Command {
     /// Export figures of the programs that run under Coldpress to Prometheus, as OpenMetrics
     #[command(after_help = crate::metrics::HELP)]
     Metrics(MetricsArguments),
-    /// Show what reclaim decided when, from the file of run --trace
+    /// Show what reclaim decided, and when, from the file of run --trace
     #[command(after_help = crate::trace::HELP)]
     Trace(TraceArguments),
     /// Estimate what run would save, without injecting anything

@@ -93,7 +93,7 @@ pub mod handed {
     /// there before the program starts children.
     pub const PRELOAD_PATH: &str = "_COLDPRESS_PRELOAD_PATH";
 
-    /// File that receives a trace of what reclaim decided when (lines of JSON). Absent: nothing is traced.
+    /// File that receives a trace of what reclaim decided, and when (lines of JSON). Absent: nothing is traced.
     pub const TRACE_DECISIONS: &str = "_COLDPRESS_TRACE_DECISIONS";
 
     /// Evict pages at random and regardless of the budget: the seed, 1 or more.

@@ -123,7 +123,7 @@ pub struct Pager<O: Os = Linux> {
     /// What is written back.
     pub tier: space::tier::Tier<O>,
     touch_before_fork: AtomicPtr<()>,
-    /// A trace of what reclaim decided when.
+    /// A trace of what reclaim decided, and when.
     pub decisions: report::decision_trace::Trace,
     figures: report::statistics::Figures,
     private_page: machine::run_file::Private,

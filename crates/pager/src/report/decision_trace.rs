@@ -1,4 +1,4 @@
-//! A trace of what reclaim decided when: which rule was in force, what it did, what came back.
+//! A trace of what reclaim decided, and when: which rule was in force, what it did, what came back.
 //!
 //! `coldpress run --trace FILE` switches it on. The reclaim thread
 //! takes a record of the statistics page now and then, into memory of the pager; nothing is
