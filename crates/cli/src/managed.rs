@@ -25,20 +25,13 @@ pub fn all(runs: Vec<Run>) -> Vec<Live> {
     all
 }
 
-/// The one of process `pid`.
+/// The one of process `pid`; if that is `coldpress run` itself, whose id a shell tells, that of its program.
 pub fn find(pid: u32) -> Result<Live, Refusal> {
     let runs = runs();
     let program = runs.iter().find_map(|run| program_of(run, pid));
-    let found = all(runs).into_iter().find(|live| live.pid == pid);
-    found.ok_or_else(|| {
-        Refusal::new(match program {
-            Some(program) => format!(
-                "process {pid} is coldpress run itself; its program is {}, process {program}",
-                process::name(program)
-            ),
-            None => not_managed(pid),
-        })
-    })
+    let wanted = program.unwrap_or(pid);
+    let found = all(runs).into_iter().find(|live| live.pid == wanted);
+    found.ok_or_else(|| Refusal::new(not_managed(pid)))
 }
 
 /// The program of the run that `pid` supervises, as far as it is under a pager.

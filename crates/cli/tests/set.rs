@@ -85,6 +85,11 @@ fn a_budget_is_kept_from_the_moment_it_is_set() {
         figure(&directory, pid, "total_bytes") <= 16 * MIB
     });
     assert_eq!(figure(&directory, pid, "eager_compressions"), 0);
+    // What a shell tells is the id of the run.
+    let run = program.run.id();
+    assert_ne!(run, pid);
+    told(&directory, run, &["budget=20M"]);
+    assert_eq!(figure(&directory, pid, "budget_bytes"), 20 * MIB);
 }
 
 #[test]

@@ -260,7 +260,8 @@ fn release_library() -> Option<PathBuf> {
 
 /// A program that fills memory, says so, and lives on under the real pager until it is dropped.
 pub struct Managed {
-    run: std::process::Child,
+    /// `coldpress run`.
+    pub run: std::process::Child,
     /// The program's id.
     pub pid: u32,
     /// That of its forked child, if it was to have one.
