@@ -131,7 +131,11 @@ pub fn of_all(
     if budget.bytes != NO_BUDGET && sums.budgeted > 0 {
         let each = format!("budget of {} for each", format_bytes(budget.bytes));
         lines.push(match sums.missed {
-            0 if is_little(sums.most_above_bytes, budget.bytes) => format!("{each}: kept"),
+            0 if sums.most_above_bytes < NOT_WORTH_A_WORD => format!("{each}: kept"),
+            0 if is_little(sums.most_above_bytes, budget.bytes) => format!(
+                "{each}: kept within 5 %, up to {} above",
+                format_bytes(sums.most_above_bytes)
+            ),
             0 => format!(
                 "{each}: kept but for moments, up to {} above",
                 format_bytes(sums.most_above_bytes)
@@ -163,6 +167,9 @@ fn programs(count: u64) -> String {
 
 /// Shares below that are nothing.
 const SAVED: f64 = 0.005;
+
+/// So little above a budget is not told.
+const NOT_WORTH_A_WORD: u64 = 64 << 10;
 
 fn saved(sums: &Sums, over_ns: u64) -> String {
     let (total, content) = (
@@ -234,6 +241,9 @@ fn held(s: &Statistics) -> String {
     }
     // It was lowered a moment ago.
     match is_little(get(&s.total_bytes).saturating_sub(budget), budget) {
+        true if above.budgeted_ns < get(&s.managed_ns) / 100 * 99 => {
+            format!("; budget of {} kept since it was set", format_bytes(budget))
+        }
         true => format!("; budget of {} kept", format_bytes(budget)),
         false => format!("; coming down to its budget of {}", format_bytes(budget)),
     }
@@ -254,7 +264,7 @@ fn missed(s: &Statistics, advise: fn(&Advice) -> String) -> Vec<String> {
             (false, true) => "within 5 % of it: above",
             (false, false) => "but for moments: above",
         };
-        return match above.most_bytes < 64 << 10 {
+        return match above.most_bytes < NOT_WORTH_A_WORD {
             true => Vec::new(),
             false => vec![format!(
                 "{where_it_was} for {share} of the time, by {most} at most"
@@ -499,6 +509,14 @@ mod tests {
     #[test]
     fn after_set_moments_are_of_the_time_and_older_peaks_advise_nothing() {
         let s = page();
+        let all = get(&s.budgeted_ns);
+        s.budgeted_ns.store(all / 2, Relaxed);
+        let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
+        assert!(
+            lines[1].ends_with("budget of 60.0 MiB kept since it was set"),
+            "{lines:?}"
+        );
+        s.budgeted_ns.store(all, Relaxed);
         s.above_budget_ns.store(80 * MS, Relaxed);
         s.most_above_budget_bytes.store(2 * MIB, Relaxed);
         s.control_answered.store(1, Relaxed);
@@ -662,6 +680,13 @@ mod tests {
         totals.largest.pid = 4242;
         totals.largest.peak_total_bytes = 59 * MIB;
         totals.largest.peak_content_bytes = 76 * MIB;
+        totals.sums.most_above_bytes = 3 * MIB;
+        let lines = of_all("make", &totals, &budget, 20_000 * MS);
+        assert_eq!(
+            lines[2],
+            "budget of 64.0 MiB for each: kept within 5 %, up to 3.0 MiB above"
+        );
+        totals.sums.most_above_bytes = 0;
         let lines = of_all("make", &totals, &budget, 20_000 * MS);
         assert_eq!(
             lines,
