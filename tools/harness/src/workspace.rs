@@ -94,6 +94,9 @@ pub fn build_release() -> Result<PathBuf> {
     Ok(binary)
 }
 
+/// In the environment of a build of the tasks that continues another.
+pub(crate) const CONTINUES: &str = "_COLDPRESS_TASKS_CONTINUE";
+
 /// Where this process, the tasks (`xtask`), is a debug build: builds them in release and becomes that build, with the
 /// same arguments, because clients and generators in it would otherwise be what is measured.
 /// Call it before anything is set up: nothing is cleaned up on this way out.
@@ -110,7 +113,10 @@ pub fn continue_in_release() -> Result<()> {
         bail!("xtask does not build in release");
     }
     let path = target_dir()?.join("release/xtask");
-    let error = Command::new(&path).args(std::env::args_os().skip(1)).exec();
+    let error = Command::new(&path)
+        .args(std::env::args_os().skip(1))
+        .env(CONTINUES, "1")
+        .exec();
     Err(error).with_context(|| format!("cannot continue as {}", path.display()))
 }
 

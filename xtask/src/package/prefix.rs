@@ -78,11 +78,25 @@ pub fn install(options: &InstallOptions) -> Result<u8> {
     if options.place.destdir.is_none() {
         let prefix = options.place.prefix.display();
         println!("to remove them: cargo xtask uninstall --prefix {prefix}");
+        println!("next: {}", next(&options.place.prefix));
         println!(
-            "for programs that link the cache's library, where the loader looks there: ldconfig"
+            "for programs in C: PKG_CONFIG_PATH={prefix}/lib/pkgconfig, and -Wl,-rpath,{prefix}/lib to link"
         );
     }
     Ok(0)
+}
+
+/// The first command to type, which names the directory where the shell does not look there.
+fn next(prefix: &Path) -> String {
+    let binaries = prefix.join("bin");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    match std::env::split_paths(&path).any(|known| known == binaries) {
+        true => "coldpress doctor".to_owned(),
+        false => format!(
+            "export PATH={}:$PATH, then: coldpress doctor",
+            binaries.display()
+        ),
+    }
 }
 
 /// Removes what `install` has put there.
