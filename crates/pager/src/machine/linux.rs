@@ -113,7 +113,7 @@ impl Os for Linux {
     /// About a microsecond: what locks guard takes less.
     const SPINS: u32 = 60;
     const WORTH_COMPACTING: usize = 1 << 20;
-    const WORTH_GIVING: u64 = 8 << 20;
+    const WORTH_GIVING: u64 = 2 << 20;
 
     #[inline]
     fn now_ns() -> u64 {

@@ -59,20 +59,31 @@ fn parse(told: &[u8]) -> Option<(GroupBounds, &[u8])> {
     (fits && makes_sense).then_some((bounds, directory))
 }
 
-/// The group's `memory.stat`.
+/// The group's `memory.stat`, and the file in which version 1 tells what the kernel has for itself.
 #[derive(Debug)]
-pub struct GroupFile(OwnedFd);
+pub struct GroupFile {
+    statistics: OwnedFd,
+    kernel: Option<OwnedFd>,
+}
+
+/// Opens a file of the group.
+fn open_of_group(name: &[u8]) -> Option<OwnedFd> {
+    let mut path = Text::<PATH_BYTES>::new();
+    // SAFETY: `LIMIT` is set, so nobody writes to it any more.
+    path.push(unsafe { (*DIRECTORY.0.get()).as_bytes() });
+    path.push(name);
+    open(path.as_c_str()?, OFlags::NOCTTY).ok()
+}
 
 impl MemoryGroup for GroupFile {
     fn open() -> Option<Self> {
         if LIMIT.load(Acquire) == 0 {
             return None;
         }
-        let mut path = Text::<PATH_BYTES>::new();
-        // SAFETY: `LIMIT` is set, so nobody writes to it any more.
-        path.push(unsafe { (*DIRECTORY.0.get()).as_bytes() });
-        path.push(b"/memory.stat");
-        open(path.as_c_str()?, OFlags::NOCTTY).ok().map(Self)
+        Some(Self {
+            statistics: open_of_group(b"/memory.stat")?,
+            kernel: open_of_group(b"/memory.kmem.usage_in_bytes"),
+        })
     }
 
     fn bounds(&self) -> GroupBounds {
@@ -83,7 +94,14 @@ impl MemoryGroup for GroupFile {
     }
 
     fn statistics(&self, into: &mut [u8]) -> Option<usize> {
-        rustix::io::pread(&self.0, into, 0).ok()
+        rustix::io::pread(&self.statistics, into, 0).ok()
+    }
+
+    fn kernel_bytes(&self) -> Option<u64> {
+        let mut text = [0u8; 24];
+        let len = rustix::io::pread(self.kernel.as_ref()?, &mut text, 0).ok()?;
+        let digits = core::str::from_utf8(&text[..len]).ok()?;
+        digits.trim_ascii().parse().ok()
     }
 }
 

@@ -347,6 +347,8 @@ pub trait MemoryGroup: Sized + Send + Sync {
     fn bounds(&self) -> GroupBounds;
     /// The text of its `memory.stat`.
     fn statistics(&self, into: &mut [u8]) -> Option<usize>;
+    /// What the kernel has for itself, where that stands in a file of its own (version 1).
+    fn kernel_bytes(&self) -> Option<u64>;
 }
 
 /// What the processes of a memory group may hold, in bytes.

@@ -24,9 +24,9 @@ use coldpress_interface::control::NO_BUDGET;
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// A young child looks at the group each time it has restored so many pages: tens of children together restore no more
-/// between two looks than the room above the bound.
-const YOUNG_LOOK_PAGES: u64 = 64;
+/// A young child looks at the group each time it has restored so many pages. Tens of children together restore less
+/// between two looks than there is room above the bound.
+const YOUNG_LOOK_PAGES: u64 = 16;
 /// A group that is far from its bound is not looked at again before this time. (On a machine with many processors the
 /// kernel takes its time to add up what a group holds.)
 const FAR_NS: u64 = 5_000_000;
@@ -44,14 +44,13 @@ struct Held {
 impl Held {
     /// `None`: it is far from the bound, or cannot be told.
     fn look(group: &impl MemoryGroup) -> Option<Self> {
-        let bounds = group.bounds();
         let mut text = [0u8; TEXT_BYTES];
         let len = group.statistics(&mut text)?;
+        let bounds = bounds_now(&text[..len]).unwrap_or(group.bounds());
         let (programs, kernel) = held_bytes(&text[..len])?;
         let held = Self {
             programs,
-            // Version 1 does not tell: as much as it is meant to have.
-            kernel: kernel.unwrap_or(half_the_room(bounds)),
+            kernel: kernel.unwrap_or_else(|| kernels_share(bounds, group.kernel_bytes())),
             bounds,
         };
         (held.bytes() >= bounds.budget_bytes / 4 * 3).then_some(held)
@@ -79,20 +78,40 @@ impl Held {
     }
 }
 
+/// What counts as the kernel's where it does not tell which of its memory it could drop (version 1): at least what it is
+/// meant to have, and of what it has (page tables and stacks of many children, buffers of pipes and sockets; but also
+/// directory entries, which it drops) an eighth of the limit at most.
+fn kernels_share(bounds: GroupBounds, all: Option<u64>) -> u64 {
+    let meant = half_the_room(bounds);
+    all.unwrap_or(0).min(bounds.limit_bytes / 8).max(meant)
+}
+
 /// Half of what lies between the largest budget and the limit.
 fn half_the_room(bounds: GroupBounds) -> u64 {
     (bounds.limit_bytes - bounds.budget_bytes) / 2
+}
+
+/// A figure of `memory.stat`, by its name and a space.
+fn figure(text: &[u8], name: &[u8]) -> Option<u64> {
+    let lines = text.split(|&byte| byte == b'\n');
+    let rest = lines.filter_map(|line| line.strip_prefix(name)).next()?;
+    core::str::from_utf8(rest).ok()?.parse().ok()
+}
+
+/// What bounds the group at this moment, which version 1 tells in `memory.stat`: the least limit from it up to the root.
+fn bounds_now(text: &[u8]) -> Option<GroupBounds> {
+    let limit = figure(text, b"hierarchical_memory_limit ")?;
+    Some(GroupBounds {
+        limit_bytes: limit,
+        budget_bytes: limit - (limit / 16).min(64 << 20),
+    })
 }
 
 /// Bytes that programs hold without a file, and that the kernel has for itself and cannot drop, in the text of
 /// `memory.stat`. Version 1 tells the first of the group alone, and with the groups below it under other names; the
 /// second it does not tell.
 fn held_bytes(text: &[u8]) -> Option<(u64, Option<u64>)> {
-    let of = |name: &[u8]| {
-        let lines = text.split(|&byte| byte == b'\n');
-        let rest = lines.filter_map(|line| line.strip_prefix(name)).next()?;
-        core::str::from_utf8(rest).ok()?.parse::<u64>().ok()
-    };
+    let of = |name| figure(text, name);
     if let Some(all) = of(b"total_rss ") {
         return Some((all + of(b"total_shmem ").unwrap_or(0), None));
     }
@@ -172,6 +191,9 @@ mod tests {
                 budget_bytes: 240 * MIB,
             }
         }
+        fn kernel_bytes(&self) -> Option<u64> {
+            None
+        }
         fn statistics(&self, into: &mut [u8]) -> Option<usize> {
             into[..self.0.len()].copy_from_slice(self.0.as_bytes());
             Some(self.0.len())
@@ -200,6 +222,32 @@ mod tests {
         let told = "anon 251658240\nkernel 10485760\n";
         assert_eq!(counts(told, 240), Some(102), "250 MiB");
         assert_eq!(counts(told, 0), Some(110));
+    }
+
+    #[test]
+    fn of_the_kernels_memory_an_eighth_of_the_limit_counts() {
+        let share = |all| kernels_share(Told("").bounds(), all) / MIB;
+        assert_eq!(share(None), 8);
+        assert_eq!(share(Some(0)), 8);
+        assert_eq!(share(Some(20 * MIB)), 20);
+        assert_eq!(share(Some(200 * MIB)), 32);
+    }
+
+    #[test]
+    fn a_limit_that_was_changed_counts() {
+        let full = "hierarchical_memory_limit 268435456\ntotal_rss 251658240\n";
+        let counts = |text| Some(Held::look(&Told(text))?.counts_for(100 * MIB, 0) / MIB);
+        assert_eq!(counts(full), Some(108));
+        let raised = "hierarchical_memory_limit 536870912\ntotal_rss 251658240\n";
+        assert_eq!(counts(raised), None, "far from it");
+        let none = "hierarchical_memory_limit 9223372036854771712\ntotal_rss 251658240\n";
+        assert_eq!(counts(none), None);
+        let lowered = "hierarchical_memory_limit 134217728\ntotal_rss 125829120\n";
+        assert_eq!(
+            counts(lowered),
+            Some(100 + 4),
+            "120 MiB, and 4 of the kernel's"
+        );
     }
 
     #[test]

@@ -149,8 +149,8 @@ fn children_share_the_limit_of_their_memory_group() {
     }
     let place = Workplace::new("group");
     let program = place.compile("hostile_group");
-    let run = |mebibytes, children, rounds| {
-        let group = MemoryGroup::new(256 << 20)?;
+    let run = |limit: u64, mebibytes, children, rounds| {
+        let group = MemoryGroup::new(limit << 20)?;
         let managed = Managed::new(&place).budget("1G").within(60);
         let managed = managed.wrapped(group.enter());
         let (outcome, _) = managed
@@ -158,11 +158,13 @@ fn children_share_the_limit_of_their_memory_group() {
             .run(&program, ["81", mebibytes, children, rounds]);
         let peak = group.read("memory.max_usage_in_bytes") >> 20;
         let verdict = outcome.verdict();
-        eprintln!("peak {peak} of 256 MiB: {verdict:?}");
+        eprintln!("peak {peak} of {limit} MiB: {verdict:?}");
         assert!(verdict.is_some(), "{outcome}");
         Some(())
     };
-    run("100", "4", "2");
+    run(256, "100", "4", "2");
     // They would hold 800 MiB of copies, were those not compressed.
-    run("100", "8", "1");
+    run(256, "100", "8", "1");
+    // Each holds little, and all together too much.
+    run(128, "7", "30", "2");
 }

@@ -801,6 +801,10 @@ impl MemoryGroup for Crowd {
         }
     }
 
+    fn kernel_bytes(&self) -> Option<u64> {
+        None
+    }
+
     fn statistics(&self, into: &mut [u8]) -> Option<usize> {
         let all = kernel::kernel().others_bytes.get() + Measured.private_anonymous_bytes();
         let text = format!("anon {all}\nkernel {}\n", all / 64);
