@@ -11,6 +11,7 @@ use crate::inherited;
 use crate::memory_limit;
 use crate::notices::Notices;
 use crate::output_file;
+use crate::process;
 use crate::program::{self, Program};
 use crate::readiness::{self, Ready};
 use crate::refusal::Refusal;
@@ -214,8 +215,33 @@ impl Prepared {
                 inherited::leave_directory();
             }
         };
-        spawn::start(launch, signals, let_go).map_err(|error| error.refusal(&self.program.path))
+        let started = spawn::start(launch, signals, let_go);
+        let_go_of_code();
+        started.map_err(|error| error.refusal(&self.program.path))
     }
+}
+
+/// Lets go of the code that starting took. Where memory is short the kernel kills the process that holds most, and a
+/// few megabytes of code are more than a small program's child holds. What is needed again comes from the file.
+fn let_go_of_code() {
+    for line in process::read("/proc/self/maps").unwrap_or_default().lines() {
+        let Some((start, end)) = code_of_a_file(line) else {
+            continue;
+        };
+        // SAFETY: a private mapping of a file that was never writable: nothing in it differs from the file, from which
+        // it is read again.
+        unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED) };
+    }
+}
+
+/// Where the code lies that a line of `/proc/PID/maps` tells of. `None`: it tells of something else.
+fn code_of_a_file(line: &str) -> Option<(usize, usize)> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let is_code = fields.next()? == "r-xp";
+    let is_of_a_file = fields.nth(2)? != "0";
+    let address = |text| usize::from_str_radix(text, 16).ok();
+    (is_code && is_of_a_file).then_some((address(start)?, address(end)?))
 }
 
 /// The tunables for the pager, and the settings, in which codec and storage are what the tunables say of them.
@@ -335,5 +361,28 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
         if let Err(refusal) = summary::write_json(target, &value) {
             say!("--stats: {refusal}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::code_of_a_file;
+
+    #[test]
+    fn only_code_of_files_is_let_go_of() {
+        let line = |permissions, inode, name| {
+            code_of_a_file(&format!(
+                "55d0-55d8 {permissions} 00 fe:00 {inode}   {name}"
+            ))
+        };
+        assert_eq!(line("r-xp", "12", "/usr/bin/a b"), Some((0x55d0, 0x55d8)));
+        assert_eq!(
+            line("r--p", "12", "/usr/bin/a"),
+            None,
+            "it may be relocated"
+        );
+        assert_eq!(line("rwxp", "12", "/usr/bin/a"), None);
+        assert_eq!(line("r-xp", "0", "[vdso]"), None);
+        assert_eq!(code_of_a_file(""), None);
     }
 }
