@@ -112,6 +112,8 @@ struct Seen {
     in_a_row: u32,
     /// The least of how many times slower it was, at the looks in a row that found it so.
     times: Option<f64>,
+    /// At one of them its memory group was full: that comes and goes within moments.
+    is_crowded: bool,
     said: u32,
     say_again_at: Duration,
 }
@@ -130,9 +132,15 @@ impl Seen {
             return None;
         }
         let Some(mut wrong) = judge(&last, &look, s) else {
-            (self.in_a_row, self.times) = (0, None);
+            (self.in_a_row, self.times, self.is_crowded) = (0, None, false);
             return None;
         };
+        self.is_crowded |= matches!(wrong, Wrong::Crowded(_));
+        if let Wrong::Dear(times) = wrong
+            && self.is_crowded
+        {
+            wrong = Wrong::Crowded(times);
+        }
         self.times = match &mut wrong {
             Wrong::OutOfReach => None,
             Wrong::Crowded(times) | Wrong::Dear(times) => {
@@ -343,6 +351,27 @@ mod tests {
                 "its memory group is full: it waits for pages 75 % of the time",
                 "raise the limit of the group, or run fewer processes in it"
             ]
+        );
+    }
+
+    #[test]
+    fn a_group_that_was_full_a_moment_ago_is_what_is_said() {
+        let s = page();
+        s.total_bytes.store(39 * MIB, Relaxed);
+        let mut seen = Seen::default();
+        let mut said = Vec::new();
+        for second in 1..=4 {
+            s.managed_ns.fetch_add(S, Relaxed);
+            s.budgeted_ns.fetch_add(S, Relaxed);
+            s.fault_wait_ns.fetch_add(S / 4 * 3, Relaxed);
+            let beside = if second == 2 { 3 * MIB } else { 0 };
+            s.beside_bytes.store(beside, Relaxed);
+            said.extend(seen.look(Duration::from_secs(second), &s));
+        }
+        assert_eq!(said.len(), 1);
+        assert!(
+            said[0][0].starts_with("its memory group is full"),
+            "{said:?}"
         );
     }
 
