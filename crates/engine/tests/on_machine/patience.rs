@@ -138,33 +138,3 @@ fn what_is_picked_has_no_chances() {
     assert!(s.engine.pick_pages(&mut RandomPick::new(1), HOT) > 0);
     assert!(s.reclaim(&mut r, 1).taken > 0);
 }
-
-/// A run does not take a page along that would be passed over if its turn came.
-#[test]
-fn what_has_chances_stays_between_neighbours_that_go() {
-    let s = patient(64);
-    let (mut w, mut r) = (worker(1), reclaimer(2));
-    let read = |w: &mut TestWorker, n| {
-        assert_eq!(s.read(w, 1, n), content(Kind::Text, n.into()));
-    };
-    for n in 0..3 {
-        s.write(&mut w, 1, n, &content(Kind::Text, n.into()));
-    }
-    // The one in the middle comes back soon, twice; the others do much later.
-    for _ in 0..2 {
-        while s.is_resident(1, 1) {
-            s.cool();
-            s.reclaim(&mut r, 1);
-        }
-        read(&mut w, 1);
-    }
-    s.machine.advance(1000 * SECOND);
-    for n in [0, 2] {
-        read(&mut w, n);
-    }
-    s.cool();
-    while s.is_resident(1, 0) || s.is_resident(1, 2) {
-        assert!(s.reclaim(&mut r, 1).taken > 0);
-        assert!(s.is_resident(1, 1), "it has chances left");
-    }
-}

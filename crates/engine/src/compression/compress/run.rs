@@ -2,7 +2,7 @@
 //!
 //! The page that the queues name goes, and with it the cold pages around it in its leaf. Pages between
 //! them that are away already are passed over; a few active ones are taken along where a second call
-//! would cost more than restoring them. One that has second chances left is not: it would be back at once.
+//! would cost more than restoring them.
 
 use super::Leaving;
 use crate::compression::drivers::{self, Run};
@@ -17,7 +17,7 @@ use coldpress_codec::PageCodec;
 use coldpress_storage::CompressedStorage;
 
 /// Active pages between cold ones that are taken along rather than splitting a run: a second
-/// call to the kernel costs as much as restoring four pages (17 µs against 4 µs each), and not all come back.
+/// call to the kernel costs as much as restoring four pages (17 µs against 4 µs each).
 const BRIDGED_PAGES: u32 = 4;
 
 /// A run that was taken.
@@ -163,7 +163,7 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
             match list.get(base + n) {
                 Entry::Page(record) => {
                     records[n as usize] = record;
-                    if queues.is_ageing(record) && !queues.has_chances(record) {
+                    if queues.is_ageing(record) {
                         tracked |= 1 << n;
                     }
                     if queues.is_inactive(record) {

@@ -178,13 +178,8 @@ impl<R: RawMutex + HeldRanks> LockedQueues<'_, R> {
     pub(crate) fn is_inactive(&self, record: u32) -> bool {
         let page = self.records.get(record);
         let queue = page.queue();
-        self.is_offered(queue) && !page.has(ALWAYS_NEED) && !self.has_chances(record)
-    }
-
-    /// Whether a record's page is in a generation, and would be passed over if its turn came.
-    pub(crate) fn has_chances(&self, record: u32) -> bool {
-        let page = self.records.get(record);
-        page.queue() < GENERATIONS && page.chances() > 0
+        let spared = queue < GENERATIONS && page.chances() > 0;
+        self.is_offered(queue) && !page.has(ALWAYS_NEED) && !spared
     }
 
     /// Whether a record's page is one that is reclaimed sooner or later (not among the failed, and
