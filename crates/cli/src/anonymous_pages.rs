@@ -3,6 +3,7 @@
 //! `/proc/PID/maps` names the mappings, `/proc/PID/pagemap` (Linux, `admin-guide/mm/pagemap`)
 //! tells which of their pages are in memory, `/proc/PID/mem` gives the bytes.
 
+use crate::mapping::Mapping;
 use crate::own_name;
 use crate::process::{self, Identity};
 use crate::refusal::Refusal;
@@ -288,18 +289,12 @@ fn missing_right(user: User, mend: &str) -> String {
 
 /// Start and end of a mapping, if it is private, anonymous and readable memory of the program.
 fn private_anonymous(line: &str) -> Option<(u64, u64)> {
-    let mut fields = line.split_ascii_whitespace();
-    let range = fields.next()?;
-    let permissions = fields.next()?;
-    let inode = fields.nth(2)?;
-    let name = fields.next().unwrap_or("");
-    let is_kernels = name.starts_with("[v");
-    if inode != "0" || !permissions.starts_with('r') || !permissions.ends_with('p') || is_kernels {
-        return None;
-    }
-    let (start, end) = range.split_once('-')?;
-    let parse = |text| u64::from_str_radix(text, 16).ok();
-    Some((parse(start)?, parse(end)?))
+    let mapping = Mapping::parse(line)?;
+    let is_readable = mapping.permissions.starts_with('r');
+    let is_private = mapping.permissions.ends_with('p');
+    let is_kernels = mapping.name.starts_with("[v");
+    let is_programs = !mapping.is_of_a_file && !is_kernels;
+    (is_programs && is_readable && is_private).then_some(mapping.range)
 }
 
 #[cfg(test)]

@@ -64,6 +64,7 @@ mod inactive;
 mod inherited;
 mod managed;
 mod manual;
+mod mapping;
 mod memory_limit;
 mod memory_table;
 mod mend;

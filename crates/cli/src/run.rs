@@ -8,6 +8,7 @@ use crate::environment;
 use crate::follow::{Members, Outcome};
 use crate::in_force;
 use crate::inherited;
+use crate::mapping::Mapping;
 use crate::memory_limit;
 use crate::notices::Notices;
 use crate::output_file;
@@ -230,18 +231,17 @@ fn let_go_of_code() {
         };
         // SAFETY: a private mapping of a file that was never writable: nothing in it differs from the file, from which
         // it is read again.
-        unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED) };
+        unsafe {
+            let (start, bytes) = (start as *mut libc::c_void, (end - start) as usize);
+            libc::madvise(start, bytes, libc::MADV_DONTNEED);
+        }
     }
 }
 
 /// Where the code lies that a line of `/proc/PID/maps` tells of. `None`: it tells of something else.
-fn code_of_a_file(line: &str) -> Option<(usize, usize)> {
-    let mut fields = line.split_ascii_whitespace();
-    let (start, end) = fields.next()?.split_once('-')?;
-    let is_code = fields.next()? == "r-xp";
-    let is_of_a_file = fields.nth(2)? != "0";
-    let address = |text| usize::from_str_radix(text, 16).ok();
-    (is_code && is_of_a_file).then_some((address(start)?, address(end)?))
+fn code_of_a_file(line: &str) -> Option<(u64, u64)> {
+    let mapping = Mapping::parse(line)?;
+    (mapping.permissions == "r-xp" && mapping.is_of_a_file).then_some(mapping.range)
 }
 
 /// The tunables for the pager, and the settings, in which codec and storage are what the tunables say of them.
