@@ -5,10 +5,9 @@
 //! given; so a larger budget would never be kept. The limit counts more than the budget does (page
 //! tables, pages of files), and some room is left for that.
 
-use crate::memory_limit::largest_budget;
 use crate::refusal::Refusal;
 use crate::size::{SMALLEST_BUDGET_BYTES, format_bytes};
-use coldpress_interface::control::NO_BUDGET;
+use coldpress_interface::control::{NO_BUDGET, largest_budget};
 
 /// A budget and where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

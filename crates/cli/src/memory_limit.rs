@@ -7,6 +7,7 @@
 
 use crate::process;
 use crate::refusal::Refusal;
+use coldpress_interface::control::largest_budget;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -99,12 +100,6 @@ fn parent_of_groups(mountinfo: &str, cgroup: &str) -> Option<(PathBuf, bool)> {
     all()
         .find(unified)
         .map(|hierarchy| (hierarchy.mount_point, true))
-}
-
-/// The largest budget that leaves the group room for what the budget does not count: page tables
-/// and other memory of the kernel, pages of files that are in use.
-pub fn largest_budget(group_bytes: u64) -> u64 {
-    group_bytes - (group_bytes / 16).min(64 << 20)
 }
 
 /// Bytes of `MemTotal` in the text of `/proc/meminfo`.

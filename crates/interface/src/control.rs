@@ -31,6 +31,14 @@ pub const SMALLEST_BUDGET_BYTES: u64 = 8 << 20;
 /// The budget of a process that has none.
 pub const NO_BUDGET: u64 = u64::MAX;
 
+/// The largest budget of a program whose memory group has this limit: it leaves the group room for what a budget does not
+/// count, page tables and other memory of the kernel, and pages of files that are in use.
+pub const fn largest_budget(group_bytes: u64) -> u64 {
+    let sixteenth = group_bytes / 16;
+    let most = 64 << 20;
+    group_bytes - if sixteenth < most { sixteenth } else { most }
+}
+
 /// The cold age that the pager chooses itself, by what it costs the program.
 pub const COLD_AFTER_AUTO: u64 = u64::MAX;
 

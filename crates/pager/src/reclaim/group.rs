@@ -20,7 +20,7 @@
 use crate::Pager;
 use crate::machine::os::{GroupBounds, MemoryGroup, Os};
 use crate::settings::watermarks::Watermarks;
-use coldpress_interface::control::NO_BUDGET;
+use coldpress_interface::control::{NO_BUDGET, largest_budget};
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -103,7 +103,7 @@ fn bounds_now(text: &[u8]) -> Option<GroupBounds> {
     let limit = figure(text, b"hierarchical_memory_limit ")?;
     Some(GroupBounds {
         limit_bytes: limit,
-        budget_bytes: limit - (limit / 16).min(64 << 20),
+        budget_bytes: largest_budget(limit),
     })
 }
 
