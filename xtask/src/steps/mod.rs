@@ -142,11 +142,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
         let steps = self.steps;
         let mut failures = Vec::new();
         let mut first = 0;
-        while first < steps.len()
-            && failures
-                .iter()
-                .all(|&number: &usize| steps[number].hides_nothing)
-        {
+        while first < steps.len() && self.goes_on_after(&failures) {
             let beside = steps[first..].iter().take_while(|step| step.beside_others);
             let end = first + beside.count().max(1);
             failures.extend(match end - first {
@@ -177,6 +173,12 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
         end += &format!("{passed} passed, {failed} failed, {skipped} skipped\n");
         self.show(&end);
         Ok(u8::from(failed > 0))
+    }
+
+    /// Whether steps are still run after those have failed.
+    fn goes_on_after(&self, failures: &[usize]) -> bool {
+        let mut failures = failures.iter();
+        failures.all(|&number| self.steps[number].hides_nothing)
     }
 
     fn show(&self, text: impl AsRef<[u8]>) {
@@ -239,12 +241,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let failed = Mutex::new(failed);
         let waiting = Mutex::new(waiting.into_iter());
-        let may_go_on = || {
-            let failed = failed.lock().expect("no worker panicked");
-            failed
-                .iter()
-                .all(|&number: &usize| self.steps[number].hides_nothing)
-        };
+        let may_go_on = || self.goes_on_after(&failed.lock().expect("no worker panicked"));
         let next = || match may_go_on() {
             true => waiting.lock().expect("no worker panicked").next(),
             false => None,
