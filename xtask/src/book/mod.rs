@@ -8,6 +8,7 @@
 //! has installed stays.
 
 mod links;
+mod pictures;
 
 use anyhow::{Context, Result, bail};
 use coldpress_harness::install;
@@ -19,7 +20,11 @@ use std::process::Command;
 
 /// Options of the task.
 #[derive(clap::Args, Debug)]
-pub struct Options {}
+pub struct Options {
+    /// Also take pictures of the first screens, as a browser shows them (installs chromium with apt-get).
+    #[arg(long)]
+    pictures: bool,
+}
 
 const VERSION: &str = "0.5.4";
 const SUMMARY: &str = "book/SUMMARY.md";
@@ -29,7 +34,7 @@ const FILES: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];
 const REPOSITORY: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
 
 /// Builds the book.
-pub fn run(_options: &Options) -> Result<u8> {
+pub fn run(options: &Options) -> Result<u8> {
     let target = workspace::target_dir()?;
     let mdbook = install::pinned_program(
         "mdbook",
@@ -49,6 +54,11 @@ pub fn run(_options: &Options) -> Result<u8> {
         bail!("mdbook failed ({status})");
     }
     println!("{}", built.join("index.html").display());
+    if options.pictures {
+        for picture in pictures::make(&built)? {
+            println!("{}", picture.display());
+        }
+    }
     Ok(0)
 }
 
