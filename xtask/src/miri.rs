@@ -129,7 +129,7 @@ pub fn some() -> Result<[Step; 3]> {
     );
     let engine = step("The way of a page under Miri", ENGINE[1]);
     let steps = [codecs.with(variable, file), storages, engine];
-    Ok(steps.map(Step::beside_others))
+    Ok(steps.map(Step::in_background))
 }
 
 /// Runs them under Miri; 1 if something was found.

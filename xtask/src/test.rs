@@ -71,22 +71,24 @@ fn steps() -> Result<Vec<Step>> {
         &checked.display().to_string(),
     );
     let ([half, other_half], alone) = promises::steps(&binary.display().to_string())?;
+    let simulation = Step::new(
+        "The engine and the pager on simulated machines, with faults of every kind",
+        "run --quiet --profile sim -p coldpress-sim -- --seed 1 --steps 30000000",
+    );
     let tests = [
+        // What needs nothing but processors has the time that others wait.
+        simulation.in_background(),
+        engine,
+        storages,
         of_crates().with(tables, file),
+        // After the tests that leave the tables.
+        codecs,
         promises::unit_tests(),
         // At the same time, the longest first: what is short fills the processors at the end.
         half,
         other_half,
-        codecs,
         checked,
-        Step::new(
-            "The engine and the pager on simulated machines, with faults of every kind",
-            "run --quiet --profile sim -p coldpress-sim -- --seed 1 --steps 30000000",
-        )
-        .beside_others(),
-        engine,
-        storages,
-        alone,
+        alone.alone(),
     ];
     Ok(checks_and_builds()
         .into_iter()

@@ -1,5 +1,6 @@
 //! Steps that run in order: cargo commands, each shown, repeatable by hand, and counted. Neighbours that say so
-//! ([`Step::beside_others`]) run at the same time, one a processor.
+//! ([`Step::beside_others`]) run at the same time, one a processor. Those in the background ([`Step::in_background`])
+//! begin in their turn, and have what time of the processors the steps after them leave.
 //!
 //! A step that fails ends the run, but for a test ([`Step::hides_nothing`]): the steps after it still run. Each failure
 //! is named at the end, with the command that repeats it. A step may need something installed: where that cannot be had
@@ -28,8 +29,21 @@ pub struct Step {
     /// Installs what the step needs, where it is missing.
     need: Option<fn() -> Result<()>>,
     left_out: Vec<String>,
-    beside_others: bool,
+    company: Company,
     hides_nothing: bool,
+}
+
+/// What may run at the same time as a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Company {
+    /// Steps in the background.
+    Background,
+    /// Those and its neighbours of this kind.
+    Neighbours,
+    /// It is in the background itself: any but those that are alone.
+    Any,
+    /// Nothing.
+    None,
 }
 
 /// How a step ended.
@@ -49,7 +63,7 @@ impl Step {
             environment: Vec::new(),
             need: None,
             left_out: Vec::new(),
-            beside_others: false,
+            company: Company::Background,
             hides_nothing: false,
         }
     }
@@ -63,7 +77,20 @@ impl Step {
     /// It may run at the same time as its neighbours that may as well: it keeps one processor busy and measures
     /// nothing. What it prints is shown in one piece.
     pub fn beside_others(mut self) -> Step {
-        self.beside_others = true;
+        self.company = Company::Neighbours;
+        self
+    }
+
+    /// It runs at idle priority, one such step after the other, while the steps after it run. None of them may need what
+    /// it makes. What it prints is shown in one piece.
+    pub fn in_background(mut self) -> Step {
+        self.company = Company::Any;
+        self
+    }
+
+    /// It measures, so the steps in the background end before it begins.
+    pub fn alone(mut self) -> Step {
+        self.company = Company::None;
         self
     }
 
@@ -98,9 +125,13 @@ impl Step {
 
     fn command(&self) -> Command {
         let names_toolchain = self.arguments.first().is_some_and(|a| a.starts_with('+'));
-        let mut command = match names_toolchain {
+        let cargo = match names_toolchain {
             true => workspace::cargo_of_rustup(),
             false => workspace::cargo(),
+        };
+        let mut command = match self.company {
+            Company::Any => at_idle_priority(cargo),
+            _ => cargo,
         };
         command
             .args(&self.arguments)
@@ -114,6 +145,23 @@ impl Step {
         let error = self.need.and_then(|need| need().err())?;
         Some(format!("SKIPPED: {}: {error:#}", self.headline))
     }
+}
+
+/// `command` as what runs only where a processor would be idle; it begins with neither arguments nor redirections.
+fn at_idle_priority(command: Command) -> Command {
+    // Of util-linux, which every Debian has.
+    let mut idle = Command::new("chrt");
+    idle.args(["--idle", "0"]).arg(command.get_program());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => idle.env(name, value),
+            None => idle.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        idle.current_dir(directory);
+    }
+    idle
 }
 
 /// Runs all steps; 1 if one failed.
@@ -139,18 +187,8 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
     }
 
     fn all(self) -> Result<u8> {
+        let (failures, reached) = self.in_their_turn()?;
         let steps = self.steps;
-        let mut failures = Vec::new();
-        let mut first = 0;
-        while first < steps.len() && self.goes_on_after(&failures) {
-            let beside = steps[first..].iter().take_while(|step| step.beside_others);
-            let end = first + beside.count().max(1);
-            failures.extend(match end - first {
-                1 => self.one(first)?,
-                _ => self.together(first..end)?,
-            });
-            first = end;
-        }
         let mut end = String::from("\n");
         let tally = self.tally.lock().expect("no reader panicked");
         for line in tally.skip_lines() {
@@ -162,10 +200,10 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
             end += &format!("FAILED: {headline}; repeat it with:\n  {line}\n");
         }
         failed = failed.max(failures.len() as u64);
-        if first < steps.len() {
+        if reached < steps.len() {
             end += &format!(
                 "not run after that: {} of {} steps\n",
-                steps.len() - first,
+                steps.len() - reached,
                 steps.len()
             );
         }
@@ -173,6 +211,46 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
         end += &format!("{passed} passed, {failed} failed, {skipped} skipped\n");
         self.show(&end);
         Ok(u8::from(failed > 0))
+    }
+
+    /// Runs the steps until one fails that hides others: the numbers of those that failed, and of the first that was
+    /// not run.
+    fn in_their_turn(&self) -> Result<(Vec<usize>, usize)> {
+        let steps = self.steps;
+        let turn = Mutex::new(());
+        std::thread::scope(|scope| {
+            let (mut failures, mut first) = (Vec::new(), 0);
+            let mut background = Vec::new();
+            while first < steps.len() && self.goes_on_after(&failures) {
+                let neighbours = steps[first..].iter();
+                let neighbours = neighbours.take_while(|s| s.company == Company::Neighbours);
+                let mut end = first + neighbours.count().max(1);
+                match steps[first].company {
+                    Company::Any => {
+                        let turn = &turn;
+                        background.push(scope.spawn(move || {
+                            let _turn = turn.lock().expect("no other one panicked");
+                            self.behind(first)
+                        }));
+                    }
+                    Company::None if !background.is_empty() => {
+                        for step in background.drain(..) {
+                            failures.extend(step.join().expect("it does not panic")?);
+                        }
+                        // Whether it is still to be run is asked once more.
+                        end = first;
+                    }
+                    _ if end - first > 1 => failures.extend(self.together(first..end)?),
+                    _ => failures.extend(self.one(first)?),
+                }
+                first = end;
+            }
+            for step in background {
+                failures.extend(step.join().expect("it does not panic")?);
+            }
+            failures.sort_unstable();
+            Ok((failures, first))
+        })
     }
 
     /// Whether steps are still run after those have failed.
@@ -225,6 +303,31 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
         ))
     }
 
+    /// Runs one step of the background; its number if it failed.
+    fn behind(&self, number: usize) -> Result<Option<usize>> {
+        let outcome = match self.prepare(number) {
+            Some(outcome) => outcome,
+            None => {
+                let headline = self.steps[number].headline;
+                self.show(format!("\n== in the background: {headline}\n"));
+                self.in_one_piece(number)?
+            }
+        };
+        Ok((outcome == Outcome::Failed).then_some(number))
+    }
+
+    /// Runs one step, and shows what it has printed at its end.
+    fn in_one_piece(&self, number: usize) -> Result<Outcome> {
+        let begun = Instant::now();
+        let shown = Mutex::new(self.headline(number).into_bytes());
+        let step = &self.steps[number];
+        let outcome = perform(step, &self.tally, Shared(&shown), Shared(&shown))?;
+        let mut shown = shown.into_inner().expect("no reader panicked");
+        shown.extend_from_slice(verdict(outcome, begun).as_bytes());
+        self.show(shown);
+        Ok(outcome)
+    }
+
     /// Runs some steps, one a processor; the numbers of those that failed, in their order.
     fn together(&self, numbers: Range<usize>) -> Result<Vec<usize>> {
         let (mut waiting, mut failed) = (Vec::new(), Vec::new());
@@ -248,14 +351,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
         };
         let work = || -> Result<()> {
             while let Some(number) = next() {
-                let begun = Instant::now();
-                let shown = Mutex::new(self.headline(number).into_bytes());
-                let step = &self.steps[number];
-                let outcome = perform(step, &self.tally, Shared(&shown), Shared(&shown))?;
-                let mut shown = shown.into_inner().expect("no reader panicked");
-                shown.extend_from_slice(verdict(outcome, begun).as_bytes());
-                self.show(shown);
-                if outcome == Outcome::Failed {
+                if self.in_one_piece(number)? == Outcome::Failed {
                     failed.lock().expect("no worker panicked").push(number);
                 }
             }
@@ -413,6 +509,42 @@ mod tests {
         assert!(output.contains("FAILED: Beside; repeat it"), "{output}");
         let (code, output) = all(&[bad().needs(|| anyhow::bail!("not to be had")), good()]);
         assert_eq!(code, 0, "skipped, and not run: {output}");
+    }
+
+    #[test]
+    fn what_is_alone_waits_for_the_background() {
+        let behind = |arguments| Step::new("Behind", arguments).in_background();
+        let alone = || Step::new("Alone", "--version").alone();
+        let all = |steps: &[Step]| {
+            let (mut output, mut messages) = (Vec::new(), Vec::new());
+            let code = Run::new(steps, &mut output, &mut messages).all().unwrap();
+            (code, String::from_utf8(output).unwrap())
+        };
+        let (code, output) = all(&[behind("--list"), behind("--version"), alone()]);
+        assert_eq!(code, 0, "{output}");
+        let at = |what: &str| output.rfind(what).expect(what);
+        assert!(at("Behind: ") < at("Alone: "), "{output}");
+        assert_eq!(output.matches("== passed").count(), 3, "{output}");
+        let (code, output) = all(&[behind("no-such-command-of-cargo"), alone()]);
+        assert_eq!(code, 1, "{output}");
+        assert!(output.contains("not run after that: 1 of 2"), "{output}");
+        let bad = behind("no-such-command-of-cargo").hides_nothing();
+        let (code, output) = all(&[bad, alone()]);
+        assert_eq!(code, 1, "{output}");
+        assert!(output.contains("Alone: ") && !output.contains("not run"));
+        let (code, output) = all(&[alone(), behind("no-such-command-of-cargo")]);
+        assert_eq!(code, 1, "at the end it is waited for: {output}");
+    }
+
+    #[test]
+    fn the_background_is_idle_and_keeps_the_environment() {
+        let mut shell = Command::new("sh");
+        shell.current_dir("/usr").env("HERE", "there");
+        let mut idle = at_idle_priority(shell);
+        let output = idle.args(["-c", "pwd; echo $HERE; chrt --pid $$"]).output();
+        let output = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert!(output.starts_with("/usr\nthere\n"), "{output}");
+        assert!(output.contains("SCHED_IDLE"), "{output}");
     }
 
     #[test]
