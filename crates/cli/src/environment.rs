@@ -23,8 +23,8 @@ const LD_PRELOAD: &str = "LD_PRELOAD";
 pub struct Settings<'a> {
     /// Budget in bytes.
     pub budget_bytes: u64,
-    /// The memory group whose limit bounds the program, as [`handed::MEMORY_GROUP`] says it.
-    pub memory_group: Option<OsString>,
+    /// The memory groups whose limits bound the program, as [`handed::MEMORY_GROUPS`] says it.
+    pub memory_groups: Option<OsString>,
     /// Age from which pages are compressed eagerly; 0: none.
     pub cold_after_ms: u64,
     /// What may make the pager compress.
@@ -80,8 +80,8 @@ impl Settings<'_> {
         let mut set = |name: &str, value: &OsStr| entries.push(entry(OsStr::new(name), value));
         let number = |number: u64| OsString::from(number.to_string());
         set(handed::BUDGET_BYTES, &number(self.budget_bytes));
-        if let Some(group) = &self.memory_group {
-            set(handed::MEMORY_GROUP, group);
+        if let Some(groups) = &self.memory_groups {
+            set(handed::MEMORY_GROUPS, groups);
         }
         if self.cold_after_ms > 0 {
             set(handed::COLD_AFTER_MS, &number(self.cold_after_ms));
@@ -229,7 +229,7 @@ mod tests {
             .map(|(name, value)| (name.into(), value.into()));
         let settings = Settings {
             budget_bytes: 64 << 20,
-            memory_group: Some("256 240 /g".into()),
+            memory_groups: Some("256 240 /g".into()),
             cold_after_ms: 0,
             triggers: Triggers::ALL,
             recode_after_ms: Some(0),
@@ -263,7 +263,7 @@ mod tests {
             "_COLDPRESS_CODEC=zstd:-7",
             "_COLDPRESS_DEVICE_FD=9",
             "_COLDPRESS_FIRST_PROGRAM=1",
-            "_COLDPRESS_MEMORY_GROUP=256 240 /g",
+            "_COLDPRESS_MEMORY_GROUPS=256 240 /g",
             "_COLDPRESS_PRELOAD_PATH=/l.so",
             "_COLDPRESS_RAW_CLONES=1",
             "_COLDPRESS_RECODE_AFTER_MS=0",

@@ -7,6 +7,7 @@
 
 use crate::process;
 use crate::refusal::Refusal;
+use coldpress_interface::config::handed;
 use coldpress_interface::control::largest_budget;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -28,20 +29,33 @@ pub fn usable_bytes() -> Result<u64, Refusal> {
 
 /// The memory group whose limit bounds a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+struct Group {
     /// Its limit.
-    pub bytes: u64,
+    bytes: u64,
     /// Its directory.
-    pub directory: PathBuf,
+    directory: PathBuf,
 }
 
-impl Group {
-    /// As [`MEMORY_GROUP`](coldpress_interface::config::handed::MEMORY_GROUP) says it.
-    pub fn for_the_pager(&self) -> OsString {
-        let mut text = OsString::from(format!("{} {} ", self.bytes, largest_budget(self.bytes)));
-        text.push(&self.directory);
-        text
+/// As [`MEMORY_GROUPS`](handed::MEMORY_GROUPS) says it: of all groups whose limits bound this process, those that have the
+/// least, the innermost first.
+pub fn groups_for_the_pager() -> Option<OsString> {
+    for_the_pager(groups_of(std::process::id())?)
+}
+
+fn for_the_pager(mut groups: Vec<Group>) -> Option<OsString> {
+    while groups.len() > handed::MOST_GROUPS {
+        let most = (0..groups.len()).max_by_key(|&at| groups[at].bytes);
+        groups.remove(most.expect("there are some"));
     }
+    let mut text = OsString::new();
+    for Group { bytes, directory } in groups {
+        if !text.is_empty() {
+            text.push(char::from(handed::NEXT_GROUP).to_string());
+        }
+        text.push(format!("{bytes} {} ", largest_budget(bytes)));
+        text.push(directory);
+    }
+    (!text.is_empty()).then_some(text)
 }
 
 /// Bytes of memory that the machine has.
@@ -70,15 +84,20 @@ pub fn group_bytes_of(pid: u32) -> Option<u64> {
     group_of(pid).map(|group| group.bytes)
 }
 
-/// Of the memory groups that this process is in, the one with the least limit.
-pub fn group() -> Option<Group> {
-    group_of(std::process::id())
+fn group_of(pid: u32) -> Option<Group> {
+    least(groups_of(pid)?)
 }
 
-fn group_of(pid: u32) -> Option<Group> {
+fn least(groups: Vec<Group>) -> Option<Group> {
+    groups.into_iter().min_by_key(|group| group.bytes)
+}
+
+fn groups_of(pid: u32) -> Option<Vec<Group>> {
     let mounts = process::read("/proc/self/mountinfo").ok()?;
     let groups = process::read(format!("/proc/{pid}/cgroup")).ok()?;
-    cgroup_limit(&mounts, &groups, |path| process::read(path).ok())
+    Some(limited_groups(&mounts, &groups, |path| {
+        process::read(path).ok()
+    }))
 }
 
 /// Directory of the memory group below which this process may make another, and whether it is of version 2. With
@@ -115,18 +134,18 @@ fn parse_mem_total(meminfo: &str) -> Option<u64> {
         .checked_mul(1024)
 }
 
-/// The group with the least limit on the path of the group, in every hierarchy that accounts memory.
-fn cgroup_limit(
+/// The groups that have a limit, from the process's own up to the root, in every hierarchy that accounts memory.
+fn limited_groups(
     mountinfo: &str,
     cgroup: &str,
     read: impl Fn(&Path) -> Option<String>,
-) -> Option<Group> {
+) -> Vec<Group> {
     let hierarchies = mountinfo.lines().filter_map(parse_mount);
-    let limits = hierarchies.filter_map(|hierarchy| {
+    let limited = hierarchies.filter_map(|hierarchy| {
         let group = group_in(cgroup, &hierarchy)?;
-        least_limit(&hierarchy, &group, &read)
+        Some(limited_on_path(&hierarchy, &group, &read))
     });
-    limits.min_by_key(|group| group.bytes)
+    limited.flatten().collect()
 }
 
 /// The hierarchy described by one line of mountinfo, if it accounts memory.
@@ -200,18 +219,18 @@ fn group_in(cgroup: &str, hierarchy: &Hierarchy) -> Option<PathBuf> {
 /// What version 1 says where there is no limit: the largest number of whole pages.
 const NO_LIMIT: u64 = 0x7FFF_FFFF_FFFF_F000;
 
-fn least_limit(
+fn limited_on_path(
     hierarchy: &Hierarchy,
     group: &Path,
     read: &impl Fn(&Path) -> Option<String>,
-) -> Option<Group> {
-    let limits = group.ancestors().filter_map(|ancestor| {
+) -> Vec<Group> {
+    let limited = group.ancestors().filter_map(|ancestor| {
         let directory = hierarchy.mount_point.join(ancestor);
         let limit = read(&directory.join(hierarchy.limit_file))?;
         let bytes = limit.trim().parse::<u64>().ok()?; // "max" is no limit
         (bytes < NO_LIMIT).then_some(Group { bytes, directory })
     });
-    limits.min_by_key(|group| group.bytes)
+    limited.collect()
 }
 
 #[cfg(test)]
@@ -229,7 +248,11 @@ mod tests {
         "29 22 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
 
     fn group(mounts: &str, groups: &str, files: &[(&str, &str)]) -> Option<Group> {
-        cgroup_limit(mounts, groups, |path| {
+        least(limited(mounts, groups, files))
+    }
+
+    fn limited(mounts: &str, groups: &str, files: &[(&str, &str)]) -> Vec<Group> {
+        limited_groups(mounts, groups, |path| {
             let file = files.iter().find(|(name, _)| Path::new(name) == path);
             file.map(|(_, text)| (*text).to_owned())
         })
@@ -264,10 +287,26 @@ mod tests {
             "which it is"
         );
         assert_eq!(
-            least.for_the_pager(),
-            "1000000 937500 /sys/fs/cgroup/memory/outer"
+            for_the_pager(limited(V1_MOUNTS, V1_GROUPS, &files)).unwrap(),
+            "2000000 1875000 /sys/fs/cgroup/memory/outer/inner\n1000000 937500 /sys/fs/cgroup/memory/outer"
+        );
+        assert_eq!(
+            for_the_pager(limited(V1_MOUNTS, V1_GROUPS, &files[..1])),
+            None
         );
         assert_eq!(limit(V1_MOUNTS, V1_GROUPS, &files[..1]), None);
+    }
+
+    #[test]
+    fn of_many_groups_those_with_the_least_limits_are_watched() {
+        let group = |&bytes: &u64| Group {
+            bytes,
+            directory: PathBuf::from("/g"),
+        };
+        let many: Vec<Group> = [50, 90, 10, 70, 30, 80].iter().map(group).collect();
+        let told = for_the_pager(many).unwrap().into_string().unwrap();
+        let limits = told.lines().map(|line| line.split(' ').next().unwrap());
+        assert!(limits.eq(["50", "10", "70", "30"]), "{told}");
     }
 
     #[test]

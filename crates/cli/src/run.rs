@@ -148,7 +148,7 @@ impl Prepared {
             });
         environment::Settings {
             budget_bytes: self.budget.bytes,
-            memory_group: memory_limit::group().map(|group| group.for_the_pager()),
+            memory_groups: memory_limit::groups_for_the_pager(),
             cold_after_ms,
             triggers: chosen.triggers.unwrap_or(Triggers::ALL),
             codec: chosen.codec.unwrap_or_else(CodecKind::best),

@@ -38,9 +38,14 @@ pub mod handed {
     /// [`NO_BUDGET`](crate::control::NO_BUDGET) where there is none.
     pub const BUDGET_BYTES: &str = "_COLDPRESS_BUDGET_BYTES";
 
-    /// The memory group whose limit bounds the program: that limit in bytes, the largest budget that a program in it may
-    /// have, and the group's directory, with a blank between them. Absent: there is none.
-    pub const MEMORY_GROUP: &str = "_COLDPRESS_MEMORY_GROUP";
+    /// The memory groups whose limits bound the program, the innermost first: of each that limit in bytes, the largest
+    /// budget that a program in it may have, and its directory, with a blank between them and [`NEXT_GROUP`] before the
+    /// next. Absent: there is none.
+    pub const MEMORY_GROUPS: &str = "_COLDPRESS_MEMORY_GROUPS";
+    /// What stands between two groups.
+    pub const NEXT_GROUP: u8 = b'\n';
+    /// No more groups are watched.
+    pub const MOST_GROUPS: usize = 4;
 
     /// Pages untouched for this many milliseconds are compressed even while the budget is kept;
     /// [`COLD_AFTER_AUTO`](crate::control::COLD_AFTER_AUTO): the pager chooses the age.

@@ -92,7 +92,7 @@ unsafe fn start_pager(environment: *mut *mut c_char, config: Config, is_root: bo
     // SAFETY: as the caller promises.
     unsafe {
         pager.configure(config);
-        memory_group::configure(variable(block, names::MEMORY_GROUP));
+        memory_group::configure(variable(block, names::MEMORY_GROUPS));
         pager
             .decisions
             .configure(variable(block, names::TRACE_DECISIONS));

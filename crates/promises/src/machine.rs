@@ -98,6 +98,16 @@ impl MemoryGroup {
         }
     }
 
+    /// A group in this one, with a limit of its own.
+    ///
+    /// # Panics
+    /// When it cannot be made or limited.
+    pub fn inner(&self, name: &str, limit_bytes: u64) -> Self {
+        let group = Group::make(self.0.path(), name).expect("a group in the group");
+        group.limit(limit_bytes).expect("limit of the group");
+        Self(group)
+    }
+
     /// A command to put in front of another one, so that it runs in the group.
     pub fn enter(&self) -> [String; 4] {
         self.0.enter()

@@ -77,6 +77,11 @@ impl Group {
         })
     }
 
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Limits its memory.
     pub fn limit(&self, bytes: u64) -> Result<()> {
         self.write("memory.limit_in_bytes", bytes)

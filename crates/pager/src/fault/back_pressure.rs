@@ -117,7 +117,7 @@ impl<O: Os> Pager<O> {
 
     /// Called before a fault is answered.
     pub(crate) fn wait_for_room(&self) {
-        self.mind_group_while_young();
+        self.mind_groups_while_young();
         if self.must_wait() {
             self.pressure.waiting.fetch_add(1, Relaxed);
             let began_ns = O::now_ns();

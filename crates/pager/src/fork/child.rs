@@ -47,7 +47,7 @@ impl Pager {
             self.host.exclusions.reset_lock();
             self.host.not_inherited.reset();
             self.host.pagemap.unset();
-            self.host.group.unset();
+            self.host.groups.unset();
             self.host.uffd.unset();
             self.host.set_statistics(core::ptr::null_mut());
             self.discovery.reset();

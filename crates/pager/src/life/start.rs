@@ -20,7 +20,7 @@ use crate::machine::futex::{set_and_wake, wait_for};
 use crate::machine::linux::{DESCRIPTORS, Linux, Statm};
 use crate::machine::lock_trace as trace;
 use crate::machine::message;
-use crate::machine::os::{MemoryGroup, Meter, Os, Userfaults};
+use crate::machine::os::{MemoryGroups, Meter, Os, Userfaults};
 use crate::machine::run_file;
 use crate::machine::together::{Call, disperse};
 use crate::machine::visit;
@@ -192,7 +192,7 @@ impl<O: Os> Pager<O> {
         // SAFETY: as the caller promises.
         unsafe {
             self.discovery.open().map_err(|_| StartError::Proc)?;
-            self.open_group();
+            self.open_groups();
             // Tried only: as long as nothing of the program's is registered no fork need be told of.
             let staging = self.host.memory.staging();
             let tried = register_once_free::<O>(&uffd, staging);
@@ -206,14 +206,14 @@ impl<O: Os> Pager<O> {
         Ok(())
     }
 
-    /// Opens the memory group, if there is one.
+    /// Opens the memory groups, if there are any.
     ///
     /// # Safety
     /// As [`begin`](Self::begin).
-    unsafe fn open_group(&self) {
-        if let Some(group) = O::MemoryGroup::open() {
+    unsafe fn open_groups(&self) {
+        if let Some(groups) = O::MemoryGroups::open() {
             // SAFETY: as the caller promises.
-            unsafe { self.host.group.set(group) };
+            unsafe { self.host.groups.set(groups) };
         }
     }
 
@@ -516,7 +516,7 @@ impl Pager {
             visit::start();
             self.leaving.reset();
             self.tier.begin_to_read();
-            self.open_group();
+            self.open_groups();
             register_once_free::<Linux>(&uffd, self.host.memory.staging())
                 .map_err(|_| StartError::Userfaultfd)?;
             self.host.staging_is_registered.store(true, Relaxed);

@@ -1,6 +1,6 @@
 //! Linux as the pager's [`Os`]: every call is the system call itself.
 
-use crate::machine::memory_group::GroupFile;
+use crate::machine::memory_group::GroupFiles;
 use crate::machine::os::{
     Alarm, FileError, LockKind, Meter, Os, PopulatedPages, ProcessFiles, Userfaults,
 };
@@ -107,7 +107,7 @@ impl Os for Linux {
     type Pagemap = Pagemap;
     type ProcessFiles = ProcFiles;
     type Meter = Statm;
-    type MemoryGroup = GroupFile;
+    type MemoryGroups = GroupFiles;
     type Alarm = ProcAlarm;
 
     /// About a microsecond: what locks guard takes less.

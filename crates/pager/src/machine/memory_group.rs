@@ -1,17 +1,18 @@
-//! What the program's memory group tells of itself.
+//! What the program's memory groups tell of themselves.
 //!
-//! `coldpress run` says which group it is: the one with the least limit on the way from the program's own to the root.
-//! Its `memory.stat` is opened in the pager's table of descriptors, in a forked child again: what that takes is the path,
-//! which is copied before `main`. Where the path leads nowhere any more (`chroot`, a mount namespace of the program's
-//! own) the group is not watched.
+//! `coldpress run` says which they are: those with a limit, on the way from the program's own to the root. Their
+//! `memory.stat` is opened in the pager's table of descriptors, in a forked child again: what that takes are the paths,
+//! which are copied before `main`. A group whose path leads nowhere any more (`chroot`, a mount namespace of the
+//! program's own) is not watched.
 
 use crate::machine::linux::open;
-use crate::machine::os::{GroupBounds, MemoryGroup};
+use crate::machine::os::{GroupBounds, MemoryGroups};
+use coldpress_interface::config::handed::{MOST_GROUPS, NEXT_GROUP};
 use coldpress_linux::text::Text;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{
-    AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    AtomicUsize,
+    Ordering::{Acquire, Release},
 };
 use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
@@ -19,31 +20,58 @@ use rustix::fs::OFlags;
 /// Longest path of a group's directory.
 const PATH_BYTES: usize = 1024;
 
-/// Where the group is, once `LIMIT` is not 0.
-struct Directory(UnsafeCell<Text<PATH_BYTES>>);
+/// What `coldpress run` said of a group.
+struct Group {
+    bounds: GroupBounds,
+    directory: Text<PATH_BYTES>,
+}
+
+/// The first `COUNT` of them.
+struct Groups(UnsafeCell<[Group; MOST_GROUPS]>);
 
 // SAFETY: written once, before the process has a second thread.
-unsafe impl Sync for Directory {}
+unsafe impl Sync for Groups {}
 
-static DIRECTORY: Directory = Directory(UnsafeCell::new(Text::new()));
-static LIMIT: AtomicU64 = AtomicU64::new(0);
-static BUDGET: AtomicU64 = AtomicU64::new(0);
+static GROUPS: Groups = Groups(UnsafeCell::new(
+    [const {
+        Group {
+            bounds: GroupBounds {
+                limit_bytes: 0,
+                budget_bytes: 0,
+            },
+            directory: Text::new(),
+        }
+    }; MOST_GROUPS],
+));
+static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Takes what `coldpress run` says of it (`handed::MEMORY_GROUP`).
+/// Takes what `coldpress run` says of them (`handed::MEMORY_GROUPS`).
 ///
 /// # Safety
 /// The program has one thread, and the pager has not started.
 pub unsafe fn configure(told: Option<&[u8]>) {
-    if let Some((bounds, directory)) = told.and_then(parse) {
-        // SAFETY: as the caller promises.
-        unsafe { (*DIRECTORY.0.get()).push(directory) };
-        BUDGET.store(bounds.budget_bytes, Relaxed);
-        LIMIT.store(bounds.limit_bytes, Release);
+    // SAFETY: as the caller promises.
+    let groups = unsafe { &mut *GROUPS.0.get() };
+    let mut count = 0;
+    for (bounds, directory) in told.into_iter().flat_map(parse) {
+        let Some(group) = groups.get_mut(count) else {
+            break;
+        };
+        group.bounds = bounds;
+        group.directory.push(directory);
+        count += 1;
     }
+    COUNT.store(count, Release);
+}
+
+/// Bounds and directory of each; what is no such text, or has too long a path, is left out.
+fn parse(told: &[u8]) -> impl Iterator<Item = (GroupBounds, &[u8])> {
+    told.split(|&byte| byte == NEXT_GROUP)
+        .filter_map(parse_group)
 }
 
 /// Limit, largest budget and directory. `None`: it is not such a text, or the path is too long.
-fn parse(told: &[u8]) -> Option<(GroupBounds, &[u8])> {
+fn parse_group(told: &[u8]) -> Option<(GroupBounds, &[u8])> {
     let mut parts = told.splitn(3, |&byte| byte == b' ');
     let mut number = || {
         let digits = core::str::from_utf8(parts.next()?).ok()?;
@@ -59,47 +87,70 @@ fn parse(told: &[u8]) -> Option<(GroupBounds, &[u8])> {
     (fits && makes_sense).then_some((bounds, directory))
 }
 
-/// The group's `memory.stat`, and the file in which version 1 tells what the kernel has for itself.
+/// What was said of them.
+fn told() -> &'static [Group] {
+    let count = COUNT.load(Acquire);
+    // SAFETY: `COUNT` is set, so nobody writes to those before it any more.
+    unsafe { &(&*GROUPS.0.get())[..count] }
+}
+
+/// What one tells: its `memory.stat`, and the file in which version 1 says what the kernel has for itself.
 #[derive(Debug)]
-pub struct GroupFile {
+struct Files {
+    bounds: GroupBounds,
     statistics: OwnedFd,
     kernel: Option<OwnedFd>,
 }
 
-/// Opens a file of the group.
-fn open_of_group(name: &[u8]) -> Option<OwnedFd> {
-    let mut path = Text::<PATH_BYTES>::new();
-    // SAFETY: `LIMIT` is set, so nobody writes to it any more.
-    path.push(unsafe { (*DIRECTORY.0.get()).as_bytes() });
-    path.push(name);
-    open(path.as_c_str()?, OFlags::NOCTTY).ok()
-}
-
-impl MemoryGroup for GroupFile {
-    fn open() -> Option<Self> {
-        if LIMIT.load(Acquire) == 0 {
-            return None;
-        }
+impl Files {
+    fn open(group: &Group) -> Option<Self> {
+        let file = |name: &[u8]| {
+            let mut path = Text::<PATH_BYTES>::new();
+            path.push(group.directory.as_bytes());
+            path.push(name);
+            open(path.as_c_str()?, OFlags::NOCTTY).ok()
+        };
         Some(Self {
-            statistics: open_of_group(b"/memory.stat")?,
-            kernel: open_of_group(b"/memory.kmem.usage_in_bytes"),
+            bounds: group.bounds,
+            statistics: file(b"/memory.stat")?,
+            kernel: file(b"/memory.kmem.usage_in_bytes"),
         })
     }
+}
 
-    fn bounds(&self) -> GroupBounds {
-        GroupBounds {
-            limit_bytes: LIMIT.load(Relaxed),
-            budget_bytes: BUDGET.load(Relaxed),
-        }
+/// The files of those that could be opened, which come first.
+#[derive(Debug)]
+pub struct GroupFiles([Option<Files>; MOST_GROUPS]);
+
+impl GroupFiles {
+    fn of(&self, number: usize) -> Option<&Files> {
+        self.0.get(number)?.as_ref()
+    }
+}
+
+impl MemoryGroups for GroupFiles {
+    fn open() -> Option<Self> {
+        let mut opened = told().iter().filter_map(Files::open);
+        let files = core::array::from_fn(|_| opened.next());
+        files[0].is_some().then_some(Self(files))
     }
 
-    fn statistics(&self, into: &mut [u8]) -> Option<usize> {
-        rustix::io::pread(&self.statistics, into, 0).ok()
+    fn count(&self) -> usize {
+        self.0.iter().flatten().count()
     }
 
-    fn kernel_bytes(&self) -> Option<u64> {
+    fn bounds(&self, number: usize) -> GroupBounds {
+        self.of(number).expect("a number below the count").bounds
+    }
+
+    fn statistics(&self, number: usize, into: &mut [u8]) -> Option<usize> {
+        rustix::io::pread(&self.of(number)?.statistics, into, 0).ok()
+    }
+
+    fn kernel_bytes(&self, number: usize) -> Option<u64> {
         let mut text = [0u8; 24];
-        let len = rustix::io::pread(self.kernel.as_ref()?, &mut text, 0).ok()?;
+        let file = self.of(number)?.kernel.as_ref()?;
+        let len = rustix::io::pread(file, &mut text, 0).ok()?;
         let digits = core::str::from_utf8(&text[..len]).ok()?;
         digits.trim_ascii().parse().ok()
     }
@@ -115,7 +166,7 @@ mod tests {
             limit_bytes: 256,
             budget_bytes: 240,
         };
-        let read = parse(b"256 240 /sys/fs/cgroup/a b").unwrap();
+        let read = parse_group(b"256 240 /sys/fs/cgroup/a b").unwrap();
         assert_eq!(read, (bounds, b"/sys/fs/cgroup/a b".as_slice()));
         let long = [b"256 240 /".as_slice(), &[b'a'; PATH_BYTES]].concat();
         for wrong in [
@@ -128,7 +179,16 @@ mod tests {
             b"x 240 /a",
             &long,
         ] {
-            assert_eq!(parse(wrong), None);
+            assert_eq!(parse_group(wrong), None);
         }
+    }
+
+    #[test]
+    fn those_around_it_follow() {
+        let read = |told| parse(told).map(|(bounds, at)| (bounds.limit_bytes, at));
+        let two = b"256 240 /a/b\n512 500 /a";
+        let expected = [(256, b"/a/b".as_slice()), (512, b"/a")];
+        assert!(read(two.as_slice()).eq(expected));
+        assert!(read(b"256 240 relative\n512 500 /a").eq(expected.into_iter().skip(1)));
     }
 }

@@ -26,7 +26,7 @@ pub trait Os: Sized + Send + Sync + 'static {
     /// Tells how much memory the process has.
     type Meter: Meter;
     /// Tells how much memory the processes have that share its limit.
-    type MemoryGroup: MemoryGroup;
+    type MemoryGroups: MemoryGroups;
     /// Tells whether the machine is short of memory.
     type Alarm: Alarm;
 
@@ -339,16 +339,19 @@ pub trait Meter: Sized {
     fn private_anonymous_bytes(&self) -> u64;
 }
 
-/// The memory group whose limit bounds the program, and others with it.
-pub trait MemoryGroup: Sized + Send + Sync {
-    /// Opens what it tells, if there is such a group and it can be opened.
+/// The memory groups whose limits bound the program, and others with it: the group that it is in, and those around that.
+/// They are told by number, from 0 on.
+pub trait MemoryGroups: Sized + Send + Sync {
+    /// Opens what they tell, if there is such a group and it can be opened.
     fn open() -> Option<Self>;
-    /// What all its processes may hold together.
-    fn bounds(&self) -> GroupBounds;
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// What all processes of one may hold together.
+    fn bounds(&self, number: usize) -> GroupBounds;
     /// The text of its `memory.stat`.
-    fn statistics(&self, into: &mut [u8]) -> Option<usize>;
+    fn statistics(&self, number: usize, into: &mut [u8]) -> Option<usize>;
     /// What the kernel has for itself, where that stands in a file of its own (version 1).
-    fn kernel_bytes(&self) -> Option<u64>;
+    fn kernel_bytes(&self, number: usize) -> Option<u64>;
 }
 
 /// What the processes of a memory group may hold, in bytes.

@@ -1,4 +1,4 @@
-//! The memory group, which several processes share: its limit is one for all of them.
+//! The memory group, which several processes share: its limit is one for all of them. So is that of each group around it.
 //!
 //! A budget is each process's own. Where it comes from a memory group, or several processes of any budget run in one,
 //! they could hold a multiple of the limit together, and the kernel would kill one of them. That happens sooner than
@@ -18,7 +18,7 @@
 //! A process that holds next to nothing has nothing to give, and is left alone.
 
 use crate::Pager;
-use crate::machine::os::{GroupBounds, MemoryGroup, Os};
+use crate::machine::os::{GroupBounds, MemoryGroups, Os};
 use crate::settings::watermarks::Watermarks;
 use coldpress_interface::control::{NO_BUDGET, largest_budget};
 use coldpress_uffd::PAGE_SIZE;
@@ -43,14 +43,14 @@ struct Held {
 
 impl Held {
     /// `None`: it is far from the bound, or cannot be told.
-    fn look(group: &impl MemoryGroup) -> Option<Self> {
+    fn look(groups: &impl MemoryGroups, number: usize) -> Option<Self> {
         let mut text = [0u8; TEXT_BYTES];
-        let len = group.statistics(&mut text)?;
-        let bounds = bounds_now(&text[..len]).unwrap_or(group.bounds());
+        let len = groups.statistics(number, &mut text)?;
+        let bounds = bounds_now(&text[..len]).unwrap_or(groups.bounds(number));
         let (programs, kernel) = held_bytes(&text[..len])?;
         let held = Self {
             programs,
-            kernel: kernel.unwrap_or_else(|| kernels_share(bounds, group.kernel_bytes())),
+            kernel: kernel.unwrap_or_else(|| kernels_share(bounds, groups.kernel_bytes(number))),
             bounds,
         };
         (held.bytes() >= bounds.budget_bytes / 4 * 3).then_some(held)
@@ -122,37 +122,39 @@ fn held_bytes(text: &[u8]) -> Option<(u64, Option<u64>)> {
 }
 
 impl<O: Os> Pager<O> {
-    /// Looks at the group, and notes how much more than the process's own memory (which holds `total` bytes) counts.
-    pub(crate) fn look_at_group(&self, total: u64) {
-        let counts = match self.host.group.get() {
-            Some(group) if total >= O::WORTH_GIVING => {
-                let now = O::now_ns();
-                let again_ns = &self.pressure.group_again_ns;
-                if now < again_ns.load(Relaxed) {
-                    return;
-                }
-                let held = Held::look(group);
-                let rest_ns = if held.is_some() { 0 } else { FAR_NS };
-                again_ns.store(now + rest_ns, Relaxed);
-                held
-            }
-            _ => None,
-        };
+    /// Looks at the groups, and notes how much more than the process's own memory (which holds `total` bytes) counts: for
+    /// the group that has the least room.
+    pub(crate) fn look_at_groups(&self, total: u64) {
+        let (mut beside, mut is_critical) = (0, false);
         let budget = Watermarks::in_force(&self.config()).budget();
-        let beside = match (counts, budget) {
-            (None, _) | (_, NO_BUDGET) => 0,
-            (Some(held), budget) => held.counts_for(budget, total).saturating_sub(total),
-        };
+        if let Some(groups) = self.host.groups.get()
+            && total >= O::WORTH_GIVING
+            && budget != NO_BUDGET
+        {
+            let now = O::now_ns();
+            let again_ns = &self.pressure.group_again_ns;
+            if now < again_ns.load(Relaxed) {
+                return;
+            }
+            let mut rest_ns = FAR_NS;
+            for held in (0..groups.count()).filter_map(|number| Held::look(groups, number)) {
+                rest_ns = 0;
+                let counts = held.counts_for(budget, total).saturating_sub(total);
+                beside = beside.max(counts);
+                is_critical |= counts > 0 && held.is_critical();
+            }
+            again_ns.store(now + rest_ns, Relaxed);
+        }
         self.pressure.beside_bytes.store(beside, Relaxed);
-        let critical = beside > 0 && counts.is_some_and(Held::is_critical);
-        self.pressure.group_is_critical.store(critical, Relaxed);
+        let critical = &self.pressure.group_is_critical;
+        critical.store(is_critical, Relaxed);
     }
 
     /// A young child restores what it reads, and nothing is taken from it. Where the group has no room for that its
     /// youth is over.
-    pub(crate) fn mind_group_while_young(&self) {
+    pub(crate) fn mind_groups_while_young(&self) {
         let pressure = &self.pressure;
-        if self.host.group.get().is_none() || !pressure.is_young.load(Relaxed) {
+        if self.host.groups.get().is_none() || !pressure.is_young.load(Relaxed) {
             return;
         }
         let restored = pressure.restored.load(Relaxed);
@@ -162,7 +164,7 @@ impl<O: Os> Pager<O> {
         }
         pressure.young_looked.store(restored, Relaxed);
         let total = pressure.total_bytes.load(Relaxed) + restored * PAGE_SIZE as u64;
-        self.look_at_group(total);
+        self.look_at_groups(total);
         if pressure.beside_bytes.load(Relaxed) > 0 {
             let config = self.config();
             if Watermarks::in_force(&config).waits(pressure.estimate(), &config) {
@@ -181,20 +183,23 @@ mod tests {
 
     struct Told(&'static str);
 
-    impl MemoryGroup for Told {
+    impl MemoryGroups for Told {
         fn open() -> Option<Self> {
             None
         }
-        fn bounds(&self) -> GroupBounds {
+        fn count(&self) -> usize {
+            1
+        }
+        fn bounds(&self, _number: usize) -> GroupBounds {
             GroupBounds {
                 limit_bytes: 256 * MIB,
                 budget_bytes: 240 * MIB,
             }
         }
-        fn kernel_bytes(&self) -> Option<u64> {
+        fn kernel_bytes(&self, _number: usize) -> Option<u64> {
             None
         }
-        fn statistics(&self, into: &mut [u8]) -> Option<usize> {
+        fn statistics(&self, _number: usize, into: &mut [u8]) -> Option<usize> {
             into[..self.0.len()].copy_from_slice(self.0.as_bytes());
             Some(self.0.len())
         }
@@ -212,8 +217,9 @@ mod tests {
 
     #[test]
     fn memory_stands_as_far_above_the_budget_as_the_group_above_its_bound() {
-        let counts =
-            |text, total| Some(Held::look(&Told(text))?.counts_for(100 * MIB, total * MIB) / MIB);
+        let counts = |text, total| {
+            Some(Held::look(&Told(text), 0)?.counts_for(100 * MIB, total * MIB) / MIB)
+        };
         assert_eq!(counts("total_rss 134217728\n", 0), None, "far from it");
         let full = "total_rss 251658240\n";
         assert_eq!(counts(full, 240), Some(100), "240 MiB of its own");
@@ -226,7 +232,7 @@ mod tests {
 
     #[test]
     fn of_the_kernels_memory_an_eighth_of_the_limit_counts() {
-        let share = |all| kernels_share(Told("").bounds(), all) / MIB;
+        let share = |all| kernels_share(Told("").bounds(0), all) / MIB;
         assert_eq!(share(None), 8);
         assert_eq!(share(Some(0)), 8);
         assert_eq!(share(Some(20 * MIB)), 20);
@@ -236,7 +242,7 @@ mod tests {
     #[test]
     fn a_limit_that_was_changed_counts() {
         let full = "hierarchical_memory_limit 268435456\ntotal_rss 251658240\n";
-        let counts = |text| Some(Held::look(&Told(text))?.counts_for(100 * MIB, 0) / MIB);
+        let counts = |text| Some(Held::look(&Told(text), 0)?.counts_for(100 * MIB, 0) / MIB);
         assert_eq!(counts(full), Some(108));
         let raised = "hierarchical_memory_limit 536870912\ntotal_rss 251658240\n";
         assert_eq!(counts(raised), None, "far from it");
@@ -252,7 +258,7 @@ mod tests {
 
     #[test]
     fn above_halfway_it_is_critical() {
-        let critical = |text| Held::look(&Told(text)).is_some_and(Held::is_critical);
+        let critical = |text| Held::look(&Told(text), 0).is_some_and(Held::is_critical);
         assert!(!critical("total_rss 251658240\n"));
         assert!(critical("total_rss 251658241\n"));
     }

@@ -252,7 +252,7 @@ impl<O: Os> Reclaim<O> {
         let pressure = &self.pager.pressure;
         pressure.restored.store(0, Relaxed);
         pressure.total_bytes.store(total, Relaxed);
-        self.pager.look_at_group(total);
+        self.pager.look_at_groups(total);
         pressure.is_young.store(false, Relaxed);
         set_and_wake::<O>(
             &pressure.measured,

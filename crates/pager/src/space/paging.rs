@@ -63,8 +63,8 @@ pub struct Space<O: Os = Linux> {
     pub uffd: Late<O::Userfaultfd>,
     /// Which pages are populated.
     pub pagemap: Late<O::Pagemap>,
-    /// The memory group, where its limit bounds the program. Its descriptors are in the table of the pager's threads.
-    pub group: Late<O::MemoryGroup>,
+    /// The memory groups, where their limits bound the program. Their descriptors are in the table of the pager's threads.
+    pub groups: Late<O::MemoryGroups>,
     /// What is never evicted.
     pub exclusions: Exclusions<O>,
     /// What the program keeps from its children itself.
@@ -95,7 +95,7 @@ impl<O: Os> Space<O> {
             gate: Gate::new(),
             uffd: Late::new(),
             pagemap: Late::new(),
-            group: Late::new(),
+            groups: Late::new(),
             exclusions: Exclusions::new(),
             not_inherited: NotInherited::new(),
             hears_of_forks: AtomicBool::new(false),

@@ -1,10 +1,11 @@
 //! In a memory group whose limit is a little above the budget, a program whose content is larger than
-//! the limit lives: a restore past the limit would get it OOM-killed, not refused.
+//! the limit lives: a restore past the limit would get it OOM-killed, not refused. So do two programs that fit the limit
+//! of their own groups each, and not that of the group around both.
 //!
 //! Needs root and memory groups of cgroup v1.
 
 use coldpress_promises::machine::MemoryGroup;
-use coldpress_promises::{Workplace, hazards, skip};
+use coldpress_promises::{Managed, Workplace, hazards, skip};
 
 /// The budget of the program is 32 MiB, its content 80 MiB.
 const LIMIT_BYTES: u64 = 40 << 20;
@@ -33,4 +34,36 @@ fn restore_near_cgroup_limit() {
         group.read("memory.failcnt")
     );
     statistics.at_least("decompressions", 1000);
+}
+
+/// Story: of the groups that a program is in, only the one with the least limit was watched. Two programs that each fit
+/// theirs filled the one around both, and the kernel killed one.
+#[test]
+fn the_group_around_is_kept_too() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let Some(outer) = MemoryGroup::new(160 << 20) else {
+        return;
+    };
+    let place = Workplace::new("group_around");
+    let program = place.compile("larger_than_limit");
+    let survives = |seed: &str| {
+        let inner = outer.inner(seed, 128 << 20);
+        let managed = Managed::new(&place).budget("1G").within(120);
+        let managed = managed.wrapped(inner.enter());
+        // At a pace at which the other one is seen to grow as well.
+        let arguments = [seed, "104", "2", "10"];
+        managed.survive(&program, arguments).expect("no skip")
+    };
+    let (one, other) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| survives("82"));
+        let other = survives("83");
+        (one.join().expect("it survives"), other)
+    });
+    let peak = outer.read("memory.max_usage_in_bytes") >> 20;
+    eprintln!("group: peak {peak} of 160 MiB");
+    for statistics in [one, other] {
+        statistics.at_least("decompressions", 1000);
+    }
 }

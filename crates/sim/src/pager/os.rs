@@ -13,7 +13,7 @@ use coldpress_codec::Page;
 use coldpress_engine::Worker;
 use coldpress_pager::machine::linux::Linux;
 use coldpress_pager::machine::os::{
-    self, Alarm, FileError, GroupBounds, LockKind, MemoryGroup, Meter, Os, PopulatedPages,
+    self, Alarm, FileError, GroupBounds, LockKind, MemoryGroups, Meter, Os, PopulatedPages,
     ProcessFiles, Userfaults,
 };
 use coldpress_pager::machine::ranks;
@@ -68,7 +68,7 @@ impl Os for SimOs {
     type Pagemap = Map;
     type ProcessFiles = Files;
     type Meter = Measured;
-    type MemoryGroup = Crowd;
+    type MemoryGroups = Crowd;
     type Alarm = Shortage;
 
     const SPINS: u32 = 1;
@@ -789,23 +789,27 @@ pub struct Crowd;
 /// Its limit.
 pub const CROWD_BYTES: u64 = 4 << 20;
 
-impl MemoryGroup for Crowd {
+impl MemoryGroups for Crowd {
     fn open() -> Option<Self> {
         world().is_in_group.then_some(Self)
     }
 
-    fn bounds(&self) -> GroupBounds {
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn bounds(&self, _number: usize) -> GroupBounds {
         GroupBounds {
             limit_bytes: CROWD_BYTES,
             budget_bytes: CROWD_BYTES - CROWD_BYTES / 16,
         }
     }
 
-    fn kernel_bytes(&self) -> Option<u64> {
+    fn kernel_bytes(&self, _number: usize) -> Option<u64> {
         None
     }
 
-    fn statistics(&self, into: &mut [u8]) -> Option<usize> {
+    fn statistics(&self, _number: usize, into: &mut [u8]) -> Option<usize> {
         let all = kernel::kernel().others_bytes.get() + Measured.private_anonymous_bytes();
         let text = format!("anon {all}\nkernel {}\n", all / 64);
         into[..text.len()].copy_from_slice(text.as_bytes());
