@@ -1,8 +1,8 @@
 //! The promises: the tests of the finished command on real programs, in two kinds of steps.
 //!
 //! What measures memory or time, or takes something of the whole machine ([`ALONE`]), runs with nothing beside it, one
-//! test at a time. All others know what each byte must be, however long it takes: they run in halves at the same time,
-//! and beside whatever else measures nothing.
+//! test at a time. All others know what each byte must be, however long it takes: they run in parts at the same time, and
+//! beside whatever else measures nothing.
 //!
 //! All promises are one program, each file a module of it; a step names the modules whose tests it runs
 //! ([`filters`]).
@@ -166,24 +166,30 @@ pub fn checked(binary: &str, library: &str) -> Step {
         .beside_others()
 }
 
-/// The promises that may run beside other steps, in halves; and those that may not.
-pub fn steps(binary: &str) -> Result<([Step; 2], Step)> {
+/// The steps of the promises that may run beside others: so many that no processor waits for long for the last one.
+const PARTS: [&str; 5] = [
+    "Promises on content, 1 of 5",
+    "Promises on content, 2 of 5",
+    "Promises on content, 3 of 5",
+    "Promises on content, 4 of 5",
+    "Promises on content, 5 of 5",
+];
+
+/// The promises that may run beside other steps, in parts; and those that may not.
+pub fn steps(binary: &str) -> Result<(Vec<Step>, Step)> {
     let files = files()?;
     let (alone, beside): (Vec<&str>, Vec<&str>) = files
         .iter()
         .map(String::as_str)
         .partition(|file| ALONE.contains(file));
-    let half = |headline, first| {
-        let files = beside.iter().skip(first).step_by(2).copied();
+    let part = |(first, headline): (usize, &'static str)| {
+        let files = beside.iter().skip(first).step_by(PARTS.len()).copied();
         step(headline, &filters(files), binary).beside_others()
     };
-    let halves = [
-        half("Promises on content, one half", 0),
-        half("Promises on content, the other half", 1),
-    ];
+    let parts = PARTS.into_iter().enumerate().map(part).collect();
     let alone = filters(alone.into_iter());
     let headline = "Promises that need the machine for themselves";
-    Ok((halves, step(headline, &alone, binary)))
+    Ok((parts, step(headline, &alone, binary)))
 }
 
 #[cfg(test)]
@@ -204,8 +210,10 @@ mod tests {
 
     #[test]
     fn every_promise_is_in_one_step() {
-        let ([one, other], alone) = steps("coldpress").unwrap();
-        let lines = [one.line(), other.line(), alone.line()];
+        let (parts, alone) = steps("coldpress").unwrap();
+        let alone = alone.line();
+        let mut lines: Vec<_> = parts.iter().map(Step::line).collect();
+        lines.push(alone.clone());
         let words: Vec<_> = lines.iter().flat_map(|line| line.split(' ')).collect();
         for file in files().unwrap() {
             let filter = format!("{file}::");
@@ -213,7 +221,7 @@ mod tests {
             assert_eq!(named, 1, "{file}");
         }
         for file in ALONE {
-            let mut words = lines[2].split(' ');
+            let mut words = alone.split(' ');
             let filter = format!("{file}::");
             assert!(words.any(|word| word == filter), "no file {file}");
         }

@@ -70,12 +70,12 @@ fn steps() -> Result<Vec<Step>> {
         &binary.display().to_string(),
         &checked.display().to_string(),
     );
-    let ([half, other_half], alone) = promises::steps(&binary.display().to_string())?;
+    let (content, alone) = promises::steps(&binary.display().to_string())?;
     let simulation = Step::new(
         "The engine and the pager on simulated machines, with faults of every kind",
         "run --quiet --profile sim -p coldpress-sim -- --seed 1 --steps 30000000",
     );
-    let tests = [
+    let mut tests = vec![
         // What needs nothing but processors has the time that others wait.
         simulation.in_background(),
         engine,
@@ -84,16 +84,12 @@ fn steps() -> Result<Vec<Step>> {
         // After the tests that leave the tables.
         codecs,
         promises::unit_tests(),
-        // At the same time, the longest first: what is short fills the processors at the end.
-        half,
-        other_half,
         checked,
-        alone.alone(),
     ];
-    Ok(checks_and_builds()
-        .into_iter()
-        .chain(tests.map(Step::hides_nothing))
-        .collect())
+    tests.extend(content);
+    tests.push(alone.alone());
+    let tests = tests.into_iter().map(Step::hides_nothing);
+    Ok(checks_and_builds().into_iter().chain(tests).collect())
 }
 
 /// What comes before the tests, and must pass for them to mean anything.

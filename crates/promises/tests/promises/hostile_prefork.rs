@@ -39,12 +39,13 @@ fn idle_children_rest() {
     let place = Workplace::new("prefork");
     let program = place.compile("hostile_prefork");
     natively(&place, &program, &["75", "16", "2", "0", "1"]);
-    let least = (0..2)
-        .map(|_| managed(&place, "64M", &program, &["75", "256", "8", "3", "2"]))
-        .min();
+    let cost = || managed(&place, "64M", &program, &["75", "256", "8", "3", "2"]);
+    // Once more where something else had its processors.
+    let least = Some(cost()).filter(|&first| first < 50);
+    let least = least.unwrap_or_else(cost);
     assert!(
-        least < Some(50),
-        "{least:?} per mille of a processor for eight idle children"
+        least < 50,
+        "{least} per mille of a processor for eight idle children"
     );
 }
 

@@ -5,7 +5,7 @@
 use coldpress_promises::neighbours::{OPERATIONS, PAGES, SPARED, STATES, Samples, measure};
 use coldpress_promises::{Workplace, managed, skip};
 
-const ROUNDS: usize = 10;
+const ROUNDS: usize = 7;
 const TRIES: usize = 3;
 /// All states but the busy one, whose work on the processors can be noticed, of course.
 const QUIET: usize = 5;

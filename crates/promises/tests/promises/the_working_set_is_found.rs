@@ -15,8 +15,8 @@ fn what_is_used_stays_and_what_is_not_goes() {
     let program = place.compile("hot_and_cold");
     let managed = Managed::new(&place)
         .budget("1G")
-        .option("--cold-after", "500ms");
-    let arguments = ["51", "64", "20000"];
+        .option("--cold-after", "300ms");
+    let arguments = ["51", "64", "12000"];
     let Some(statistics) = managed.survive(&program, arguments) else {
         return;
     };
