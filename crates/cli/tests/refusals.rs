@@ -298,3 +298,35 @@ fn an_unreadable_program_is_refused_with_the_reason() {
     assert_eq!(output.status.code(), Some(125));
     assert!(stderr(&output).contains("chmod a+r"), "{}", stderr(&output));
 }
+
+/// Without these nothing works, and what failed first was named: "neither beside  nor in ../lib", "no such file".
+#[test]
+fn what_every_process_has_is_missed_by_its_name() {
+    if !root("hiding /proc and /dev") {
+        return;
+    }
+    let command = env!("CARGO_BIN_EXE_coldpress");
+    for (hide, word, mend) in [
+        (
+            "mount -t tmpfs none /proc",
+            "/proc shows nothing",
+            "mount -t proc",
+        ),
+        (
+            "mount -t tmpfs none /dev",
+            "/dev/null cannot be opened",
+            "mknod",
+        ),
+        ("ulimit -n 9", "files can be opened", "ulimit -n"),
+    ] {
+        let script = format!("{hide} && exec {command} run --budget 64M -- /bin/true");
+        let mut unshared = std::process::Command::new("unshare");
+        let output = unshared.args(["-m", "sh", "-c", &script]).output().unwrap();
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(125), "{message}");
+        assert!(
+            message.contains(word) && message.contains(mend),
+            "{message}"
+        );
+    }
+}
