@@ -94,15 +94,6 @@ impl User<'_> {
 
     /// Where a user pager has the content, it does the resizing, and nothing else meanwhile.
     pub(super) fn resize(&mut self, object: &Object) {
-        let Some(store) = &object.store else {
-            return self.resize_held(object);
-        };
-        store.hold();
-        self.resize_held(object);
-        store.give_back();
-    }
-
-    fn resize_held(&mut self, object: &Object) {
         let world = self.world;
         let pages = match random().below(6) {
             0 => FAR + random().below(NEAR / 2),
@@ -113,6 +104,10 @@ impl User<'_> {
         }
         self.note_stages(object, pages..NEAR, RESIZES);
         self.begin_change(object, Beside::Others);
+        // Not before: who is alone at a change may wait for the pager, which waits for the store.
+        if let Some(store) = &object.store {
+            store.hold();
+        }
         let began = world.begins();
         object.size.begin(pages, began, world.oldest());
         object.begin_zeros(pages..u64::MAX, began, world.oldest());
@@ -129,6 +124,9 @@ impl User<'_> {
             Err(_) => object.size.take_back(began),
         }
         object.end_zeros(pages..u64::MAX, began, world.now(), done.is_ok());
+        if let Some(store) = &object.store {
+            store.give_back();
+        }
         self.end_change(object);
         if let Err(error) = done {
             world.excuses(object, error, began, 0);
