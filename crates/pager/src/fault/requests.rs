@@ -264,8 +264,10 @@ impl<O: Os> Pager<O> {
                 range.start
             ));
         }
-        self.host
-            .for_each_registered_in(range, |r| self.host.keep_from_raw_clones(r));
+        let host = &self.host;
+        host.for_each_registered_in(range, |segment, r| {
+            host.keep_known_from_raw_clones(segment, r);
+        });
     }
 
     /// The program has moved, grown or cut `from`, which is `to` now. Called where [`unsplit`](Self::unsplit) calls `act`,

@@ -38,7 +38,7 @@ use crate::space::paging::{Space, outcome};
 use crate::space::windows::{ADDRESS_LIMIT, Window, parts};
 use crate::{Codec, Pager};
 use coldpress_arena::ChunkSource;
-use coldpress_engine::{Content, Doubt, Installed, SEGMENT_PAGES, Worker};
+use coldpress_engine::{Content, Doubt, Installed, SEGMENT_PAGES, SegmentId, Worker};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
@@ -361,7 +361,7 @@ impl<O: Os> Pager<O> {
 
 impl<O: Os> Space<O> {
     /// Calls `with` for every registered run of pages.
-    pub(crate) fn for_each_registered(&self, mut with: impl FnMut(u32, AddressRange)) {
+    pub(crate) fn for_each_registered(&self, mut with: impl FnMut(SegmentId, AddressRange)) {
         for (id, window) in self.windows.iter() {
             for_each_registered_of(window, 0, SEGMENT_PAGES, |range| with(id, range));
         }
@@ -371,11 +371,12 @@ impl<O: Os> Space<O> {
     pub(crate) fn for_each_registered_in(
         &self,
         range: AddressRange,
-        mut with: impl FnMut(AddressRange),
+        mut with: impl FnMut(SegmentId, AddressRange),
     ) {
         for part in parts(range) {
             if let Some(id) = self.windows.find(&self.memory, part.base) {
-                for_each_registered_of(self.windows.get(id), part.first, part.end, &mut with);
+                let with = |range| with(id, range);
+                for_each_registered_of(self.windows.get(id), part.first, part.end, with);
             }
         }
     }
@@ -434,9 +435,17 @@ impl<O: Os> Pager<O> {
 }
 
 impl<O: Os> Space<O> {
-    /// After a fork: registered memory is again kept from children made behind libc's back.
+    /// After a fork: registered memory is again kept from children made behind libc's back. All events that were read
+    /// are acted on, and the handlers read no other.
     fn disinherit(&self) {
+        if self.hears_of_forks.load(Relaxed) {
+            return;
+        }
         self.for_each_registered(|_, range| self.keep_from_raw_clones(range));
+        // Where the program has put other memory, and its event is unread, that is marked as well: it is asked for later.
+        if self.uffd().is_registered(self.memory.staging()).is_err() {
+            self.for_each_registered(|segment, range| self.leave_range_unproven(segment, range));
+        }
     }
 }
 

@@ -137,7 +137,7 @@ impl<O: Os> Space<O> {
         }
     }
 
-    fn uffd(&self) -> &O::Userfaultfd {
+    pub(crate) fn uffd(&self) -> &O::Userfaultfd {
         self.uffd.get().expect("the engine runs after the start")
     }
 
@@ -525,11 +525,15 @@ impl<O: Os> Pager<O> {
                 lower.and(upper)
             }
             Ok(false) => {
-                // What lies in a hole may have a mark from when that was not known. Nothing of it is away.
-                if !window.is_registered(first) {
-                    self.host.inherit_range(range);
+                match window.is_registered(first) {
+                    // The event that tells otherwise is not acted on yet.
+                    true => self.host.leave_unproven(window, first, end),
+                    // What lies in a hole may have a mark from when that was not known. Nothing of it is away.
+                    false => {
+                        self.host.inherit_range(range);
+                        window.clear_unproven(first, end);
+                    }
                 }
-                window.clear_unproven(first, end);
                 Err(Errno::AGAIN)
             }
             Err(errno) => {

@@ -1,16 +1,17 @@
 //! Memory of which the kernel could not tell whether it is registered.
 //!
 //! Registering accepts holes, so the pager asks afterwards what is registered. While an event is unread there is no
-//! answer (`EAGAIN`); and nobody tells of what a mapping has grown by. Such pages are *unproven*: they may be
+//! answer (`EAGAIN`); and nobody tells of what a mapping has grown by. After a fork what is known as registered is marked
+//! again, and may be other memory by then, of which nobody has read. Such pages are *unproven*: they may be
 //! registered, or have come to lie in a hole and be marked. Either would split a mapping of the program, and an
 //! `mremap` of it be refused; and a child of a raw clone would lack what is marked. So the reclaim thread asks again
 //! soon, and until then a thread that moves such memory has it registered first (`Pager::unsplit`).
 
 use crate::Pager;
-use crate::machine::os::Os;
+use crate::machine::os::{Os, Userfaults};
 use crate::space::paging::Space;
 use crate::space::windows::Window;
-use coldpress_engine::{PageIndex, SEGMENT_PAGES};
+use coldpress_engine::{PageIndex, SEGMENT_PAGES, SegmentId};
 use coldpress_uffd::AddressRange;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -22,6 +23,22 @@ impl<O: Os> Space<O> {
     pub(crate) fn leave_unproven(&self, window: &Window, first: PageIndex, end: PageIndex) {
         window.set_unproven(first, end);
         self.left_unproven.store(true, Relaxed);
+    }
+
+    /// The same of a range within a window.
+    pub(crate) fn leave_range_unproven(&self, segment: SegmentId, range: AddressRange) {
+        let window = self.windows.get(segment);
+        let (first, end) = (window.index_of(range.start), window.index_of(range.end));
+        self.leave_unproven(window, first, end);
+    }
+
+    /// Keeps registered memory from raw clones. The program may have put other memory there, and its event is not acted
+    /// on yet: then that is marked, and asked for again.
+    pub(crate) fn keep_known_from_raw_clones(&self, segment: SegmentId, range: AddressRange) {
+        self.keep_from_raw_clones(range);
+        if self.uffd().is_registered(range) != Ok(true) {
+            self.leave_range_unproven(segment, range);
+        }
     }
 }
 
