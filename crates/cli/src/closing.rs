@@ -130,7 +130,11 @@ pub fn of_all(
     // Under chaos no program has a budget, whatever was asked for.
     if budget.bytes != NO_BUDGET && sums.budgeted > 0 {
         let each = format!("budget of {} for each", format_bytes(budget.bytes));
+        let peak = largest.peak_total_bytes;
         lines.push(match sums.missed {
+            0 if began_above(peak, budget.bytes, sums.most_above_bytes) => {
+                format!("{each}: {AFTER_A_START}")
+            }
             0 if sums.most_above_bytes < NOT_WORTH_A_WORD => format!("{each}: kept"),
             0 if is_little(sums.most_above_bytes, budget.bytes) => format!(
                 "{each}: kept within 5 %, up to {} above",
@@ -232,6 +236,15 @@ fn nothing_taken(s: &Statistics, elapsed_ns: u64) -> Vec<String> {
     lines
 }
 
+/// What is said of a budget that was kept where more was held at most than was ever above it: a program that is followed
+/// has no pager at first, and a forked child begins with what it inherits.
+const AFTER_A_START: &str = "kept after a start above it";
+
+/// Whether it was so.
+fn began_above(peak_bytes: u64, budget: u64, most_above_bytes: u64) -> bool {
+    peak_bytes > budget.saturating_add(most_above_bytes) + (1 << 20)
+}
+
 /// What the second line says of the budget.
 fn held(s: &Statistics) -> String {
     let above = Above::of(s);
@@ -243,6 +256,9 @@ fn held(s: &Statistics) -> String {
     match is_little(get(&s.total_bytes).saturating_sub(budget), budget) {
         true if above.budgeted_ns < get(&s.managed_ns) / 100 * 99 => {
             format!("; budget of {} kept since it was set", format_bytes(budget))
+        }
+        true if !was_set(s) && began_above(get(&s.peak_total_bytes), budget, above.most_bytes) => {
+            format!("; budget of {} {AFTER_A_START}", format_bytes(budget))
         }
         true => format!("; budget of {} kept", format_bytes(budget)),
         false => format!("; coming down to its budget of {}", format_bytes(budget)),
@@ -519,6 +535,13 @@ mod tests {
         s.budgeted_ns.store(all, Relaxed);
         s.above_budget_ns.store(80 * MS, Relaxed);
         s.most_above_budget_bytes.store(2 * MIB, Relaxed);
+        let peak = s.peak_total_bytes.swap(66 * MIB, Relaxed);
+        let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
+        assert!(
+            lines[1].ends_with("budget of 60.0 MiB kept after a start above it"),
+            "{lines:?}"
+        );
+        s.peak_total_bytes.store(peak, Relaxed);
         s.control_answered.store(1, Relaxed);
         let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
         assert_eq!(
