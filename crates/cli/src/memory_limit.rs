@@ -36,15 +36,43 @@ struct Group {
     directory: PathBuf,
 }
 
-/// As [`MEMORY_GROUPS`](handed::MEMORY_GROUPS) says it: of all groups whose limits bound this process, those that have the
-/// least, the innermost first.
+/// As [`MEMORY_GROUPS`](handed::MEMORY_GROUPS) says it: the process's own group, which may be given a limit later, and of
+/// the groups around it that have one those with the least.
 pub fn groups_for_the_pager() -> Option<OsString> {
-    for_the_pager(groups_of(std::process::id())?)
+    let (mounts, groups) = texts(std::process::id())?;
+    for_the_pager(watched_groups(&mounts, &groups, |path| {
+        process::read(path).ok()
+    }))
+}
+
+/// The process's own group in each hierarchy that accounts memory, and those around it that have a limit. Not the root
+/// of all groups, which is every process of the machine.
+fn watched_groups(
+    mountinfo: &str,
+    cgroup: &str,
+    read: impl Fn(&Path) -> Option<String>,
+) -> Vec<Group> {
+    let hierarchies = mountinfo.lines().filter_map(parse_mount);
+    let watched = hierarchies.filter_map(|hierarchy| {
+        let own = group_in(cgroup, &hierarchy)?;
+        if hierarchy.root == "/" && own.as_os_str().is_empty() {
+            return None;
+        }
+        let limited = limited_on_path(&hierarchy, &own, &read);
+        let directory = hierarchy.mount_point.join(own);
+        let is_limited = limited.iter().any(|group| group.directory == directory);
+        let unlimited = (!is_limited).then_some(Group {
+            bytes: NO_LIMIT,
+            directory,
+        });
+        Some(unlimited.into_iter().chain(limited))
+    });
+    watched.flatten().collect()
 }
 
 fn for_the_pager(mut groups: Vec<Group>) -> Option<OsString> {
     while groups.len() > handed::MOST_GROUPS {
-        let most = (0..groups.len()).max_by_key(|&at| groups[at].bytes);
+        let most = (1..groups.len()).max_by_key(|&at| groups[at].bytes);
         groups.remove(most.expect("there are some"));
     }
     let mut text = OsString::new();
@@ -93,11 +121,16 @@ fn least(groups: Vec<Group>) -> Option<Group> {
 }
 
 fn groups_of(pid: u32) -> Option<Vec<Group>> {
-    let mounts = process::read("/proc/self/mountinfo").ok()?;
-    let groups = process::read(format!("/proc/{pid}/cgroup")).ok()?;
+    let (mounts, groups) = texts(pid)?;
     Some(limited_groups(&mounts, &groups, |path| {
         process::read(path).ok()
     }))
+}
+
+/// What is mounted here, and which groups process `pid` is in.
+fn texts(pid: u32) -> Option<(String, String)> {
+    let mounts = process::read("/proc/self/mountinfo").ok()?;
+    Some((mounts, process::read(format!("/proc/{pid}/cgroup")).ok()?))
 }
 
 /// Directory of the memory group below which this process may make another, and whether it is of version 2. With
@@ -286,27 +319,42 @@ mod tests {
             Path::new("/sys/fs/cgroup/memory/outer"),
             "which it is"
         );
-        assert_eq!(
-            for_the_pager(limited(V1_MOUNTS, V1_GROUPS, &files)).unwrap(),
-            "2000000 1875000 /sys/fs/cgroup/memory/outer/inner\n1000000 937500 /sys/fs/cgroup/memory/outer"
-        );
-        assert_eq!(
-            for_the_pager(limited(V1_MOUNTS, V1_GROUPS, &files[..1])),
-            None
-        );
         assert_eq!(limit(V1_MOUNTS, V1_GROUPS, &files[..1]), None);
     }
 
     #[test]
-    fn of_many_groups_those_with_the_least_limits_are_watched() {
+    fn the_own_group_is_watched_unless_it_is_all_of_the_machine() {
+        let told = |groups, files: &[(&str, &str)]| {
+            let watched = watched_groups(V1_MOUNTS, groups, |path| {
+                let file = files.iter().find(|(name, _)| Path::new(name) == path);
+                file.map(|(_, text)| (*text).to_owned())
+            });
+            for_the_pager(watched).map(|told| told.into_string().unwrap())
+        };
+        let inner = "4:memory:/outer/inner\n";
+        let own = " /sys/fs/cgroup/memory/outer/inner";
+        assert!(told(inner, &[]).unwrap().ends_with(own));
+        let outer = [(
+            "/sys/fs/cgroup/memory/outer/memory.limit_in_bytes",
+            "1000000\n",
+        )];
+        let both = told(inner, &outer).unwrap();
+        let (first, second) = both.split_once('\n').unwrap();
+        assert!(first.ends_with(own), "{both}");
+        assert_eq!(second, "1000000 937500 /sys/fs/cgroup/memory/outer");
+        assert_eq!(told("4:memory:/\n0::/\n", &[]), None);
+    }
+
+    #[test]
+    fn of_many_groups_the_own_and_those_with_the_least_limits_are_watched() {
         let group = |&bytes: &u64| Group {
             bytes,
             directory: PathBuf::from("/g"),
         };
-        let many: Vec<Group> = [50, 90, 10, 70, 30, 80].iter().map(group).collect();
+        let many: Vec<Group> = [90, 50, 100, 10, 70, 30, 80].iter().map(group).collect();
         let told = for_the_pager(many).unwrap().into_string().unwrap();
         let limits = told.lines().map(|line| line.split(' ').next().unwrap());
-        assert!(limits.eq(["50", "10", "70", "30"]), "{told}");
+        assert!(limits.eq(["90", "50", "10", "30"]), "{told}");
     }
 
     #[test]

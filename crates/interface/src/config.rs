@@ -38,7 +38,8 @@ pub mod handed {
     /// [`NO_BUDGET`](crate::control::NO_BUDGET) where there is none.
     pub const BUDGET_BYTES: &str = "_COLDPRESS_BUDGET_BYTES";
 
-    /// The memory groups whose limits bound the program, the innermost first: of each that limit in bytes, the largest
+    /// The memory groups that the program is in, the innermost first, those without a limit left out but for the first:
+    /// of each its limit in bytes, the largest
     /// budget that a program in it may have, and its directory, with a blank between them and [`NEXT_GROUP`] before the
     /// next. Absent: there is none.
     pub const MEMORY_GROUPS: &str = "_COLDPRESS_MEMORY_GROUPS";

@@ -33,8 +33,10 @@ pub struct Pressure {
     pub group_is_critical: AtomicBool,
     /// The memory group is not looked at before this time.
     pub group_again_ns: AtomicU64,
-    /// How many those were when a young child last looked at its memory group.
-    pub young_looked: AtomicU64,
+    /// The memory group is near its bound: whoever restores pages looks at it, too.
+    pub group_is_near: AtomicBool,
+    /// How many pages were restored when a handler last looked at the memory group.
+    pub looked: AtomicU64,
     /// Changes with every measurement.
     pub measured: AtomicU32,
     /// Faults that are held back now.
@@ -60,7 +62,8 @@ impl Pressure {
             restored: AtomicU64::new(0),
             group_is_critical: AtomicBool::new(false),
             group_again_ns: AtomicU64::new(0),
-            young_looked: AtomicU64::new(0),
+            group_is_near: AtomicBool::new(false),
+            looked: AtomicU64::new(0),
             measured: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             hopeless: AtomicBool::new(false),
@@ -117,7 +120,7 @@ impl<O: Os> Pager<O> {
 
     /// Called before a fault is answered.
     pub(crate) fn wait_for_room(&self) {
-        self.mind_groups_while_young();
+        self.mind_groups();
         if self.must_wait() {
             self.pressure.waiting.fetch_add(1, Relaxed);
             let began_ns = O::now_ns();

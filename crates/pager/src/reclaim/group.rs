@@ -24,9 +24,9 @@ use coldpress_interface::control::{NO_BUDGET, largest_budget};
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// A young child looks at the group each time it has restored so many pages. Tens of children together restore less
-/// between two looks than there is room above the bound.
-const YOUNG_LOOK_PAGES: u64 = 16;
+/// Near the bound, and in a young child, handlers look at the group each time that so many pages are restored. Tens of
+/// processes together restore less between two looks than there is room above the bound.
+const LOOK_PAGES: u64 = 16;
 /// A group that is far from its bound is not looked at again before this time. (On a machine with many processors the
 /// kernel takes its time to add up what a group holds.)
 const FAR_NS: u64 = 5_000_000;
@@ -38,6 +38,8 @@ const TEXT_BYTES: usize = 2048;
 struct Held {
     programs: u64,
     kernel: u64,
+    /// Of pages of files that programs run and map: the kernel kills before it has dropped these.
+    file: u64,
     bounds: GroupBounds,
 }
 
@@ -50,6 +52,7 @@ impl Held {
         let (programs, kernel) = held_bytes(&text[..len])?;
         let held = Self {
             programs,
+            file: mapped_file_bytes(&text[..len]).min(half_the_room(bounds)),
             kernel: kernel.unwrap_or_else(|| kernels_share(bounds, groups.kernel_bytes(number))),
             bounds,
         };
@@ -67,7 +70,7 @@ impl Held {
 
     /// Whether the kernel is about to kill.
     fn is_critical(self) -> bool {
-        self.bytes() > self.halfway()
+        self.bytes() + self.file > self.halfway()
     }
 
     /// What a process counts that has this budget and holds `total` bytes.
@@ -121,11 +124,19 @@ fn held_bytes(text: &[u8]) -> Option<(u64, Option<u64>)> {
     Some((programs, kernel))
 }
 
+/// Bytes of pages of files that are mapped.
+fn mapped_file_bytes(text: &[u8]) -> u64 {
+    let of = |name| figure(text, name);
+    of(b"total_mapped_file ")
+        .or(of(b"file_mapped "))
+        .unwrap_or(0)
+}
+
 impl<O: Os> Pager<O> {
     /// Looks at the groups, and notes how much more than the process's own memory (which holds `total` bytes) counts: for
     /// the group that has the least room.
     pub(crate) fn look_at_groups(&self, total: u64) {
-        let (mut beside, mut is_critical) = (0, false);
+        let (mut beside, mut is_near, mut is_critical) = (0, false, false);
         let budget = Watermarks::in_force(&self.config()).budget();
         if let Some(groups) = self.host.groups.get()
             && total >= O::WORTH_GIVING
@@ -136,41 +147,40 @@ impl<O: Os> Pager<O> {
             if now < again_ns.load(Relaxed) {
                 return;
             }
-            let mut rest_ns = FAR_NS;
             for held in (0..groups.count()).filter_map(|number| Held::look(groups, number)) {
-                rest_ns = 0;
+                is_near = true;
                 let counts = held.counts_for(budget, total).saturating_sub(total);
                 beside = beside.max(counts);
                 is_critical |= counts > 0 && held.is_critical();
             }
-            again_ns.store(now + rest_ns, Relaxed);
+            again_ns.store(now + if is_near { 0 } else { FAR_NS }, Relaxed);
         }
-        self.pressure.beside_bytes.store(beside, Relaxed);
-        let critical = &self.pressure.group_is_critical;
-        critical.store(is_critical, Relaxed);
+        let pressure = &self.pressure;
+        pressure.beside_bytes.store(beside, Relaxed);
+        pressure.group_is_near.store(is_near, Relaxed);
+        pressure.group_is_critical.store(is_critical, Relaxed);
     }
 
-    /// A young child restores what it reads, and nothing is taken from it. Where the group has no room for that its
-    /// youth is over.
-    pub(crate) fn mind_groups_while_young(&self) {
+    /// Before a page is restored. Where several processes restore at a time each would fill the room that it saw when it
+    /// was last measured. From a young child nothing is taken, and it restores as fast as it reads: near the bound its youth
+    /// is over, while there is room for what its reclaim needs to begin.
+    pub(crate) fn mind_groups(&self) {
         let pressure = &self.pressure;
-        if self.host.groups.get().is_none() || !pressure.is_young.load(Relaxed) {
+        let is_young = pressure.is_young.load(Relaxed);
+        let minds = is_young || pressure.group_is_near.load(Relaxed);
+        if !minds || self.host.groups.get().is_none() {
             return;
         }
         let restored = pressure.restored.load(Relaxed);
-        let looked = pressure.young_looked.load(Relaxed);
-        if restored < looked + YOUNG_LOOK_PAGES {
+        if restored < pressure.looked.load(Relaxed) + LOOK_PAGES {
             return;
         }
-        pressure.young_looked.store(restored, Relaxed);
+        pressure.looked.store(restored, Relaxed);
         let total = pressure.total_bytes.load(Relaxed) + restored * PAGE_SIZE as u64;
         self.look_at_groups(total);
-        if pressure.beside_bytes.load(Relaxed) > 0 {
-            let config = self.config();
-            if Watermarks::in_force(&config).waits(pressure.estimate(), &config) {
-                pressure.is_young.store(false, Relaxed);
-                self.ring();
-            }
+        if is_young && pressure.group_is_near.load(Relaxed) {
+            pressure.is_young.store(false, Relaxed);
+            self.ring();
         }
     }
 }

@@ -140,7 +140,7 @@ impl<O: Os> Pager<O> {
     /// must be there before a filter forbids them.
     pub(crate) fn stay_young(&'static self, reclaimer: &mut Reclaimer<Codec>) {
         let (began_ns, ran) = (O::now_ns(), ran_ns::<O>());
-        self.pressure.young_looked.store(0, Relaxed);
+        self.pressure.looked.store(0, Relaxed);
         self.pressure.restored.store(0, Relaxed);
         // So no fault shall wait for room.
         self.pressure.is_young.store(true, Relaxed);
@@ -251,6 +251,7 @@ impl<O: Os> Reclaim<O> {
         self.measured_ns = now;
         let pressure = &self.pager.pressure;
         pressure.restored.store(0, Relaxed);
+        pressure.looked.store(0, Relaxed);
         pressure.total_bytes.store(total, Relaxed);
         self.pager.look_at_groups(total);
         pressure.is_young.store(false, Relaxed);

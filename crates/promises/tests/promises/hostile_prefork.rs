@@ -150,22 +150,25 @@ fn children_share_the_limit_of_their_memory_group() {
     }
     let place = Workplace::new("group");
     let program = place.compile("hostile_group");
-    let run = |limit: u64, mebibytes, children, rounds| {
+    let run = |limit: u64, budget, mebibytes, children, rounds| {
         let group = MemoryGroup::new(limit << 20)?;
-        let managed = Managed::new(&place).budget("1G").within(60);
+        let managed = Managed::new(&place).budget(budget).within(60);
         let managed = managed.wrapped(group.enter());
         let (outcome, _) = managed
             .option("--cold-after", "500ms")
             .run(&program, ["81", mebibytes, children, rounds]);
         let peak = group.read("memory.max_usage_in_bytes") >> 20;
         let verdict = outcome.verdict();
-        eprintln!("peak {peak} of {limit} MiB: {verdict:?}");
+        let seconds = outcome.wall.as_secs_f32();
+        eprintln!("peak {peak} of {limit} MiB, {seconds:.1} s: {verdict:?}");
         assert!(verdict.is_some(), "{outcome}");
         Some(())
     };
-    run(256, "100", "4", "2");
+    run(256, "1G", "100", "4", "2");
     // They would hold 800 MiB of copies, were those not compressed.
-    run(256, "100", "8", "1");
+    run(256, "1G", "100", "8", "1");
     // Each holds little, and all together too much.
-    run(128, "7", "30", "2");
+    run(128, "1G", "7", "30", "2");
+    // What they share with their parent is their whole budget, so none of them can keep it.
+    run(150, "20M", "60", "8", "2");
 }
