@@ -14,7 +14,7 @@ use coldpress_harness::workspace;
 use std::fs;
 
 /// Files of [`DIRECTORY`] that need the machine for themselves.
-const ALONE: [&str; 18] = [
+const ALONE: [&str; 19] = [
     // Held memory, faults and cold ages are compared with what they are natively, or with a limit.
     "a_cold_age_does_not_stop_the_budget",
     "decisions_are_traced",
@@ -25,6 +25,7 @@ const ALONE: [&str; 18] = [
     "scans_find_their_pages_in_place",
     "the_working_set_is_found",
     "what_is_restored_is_not_kept_twice",
+    "write_back_holds_the_budget",
     // Processor times are compared with native ones.
     "hostile_prefork",
     // Differences of times.

@@ -15,6 +15,7 @@
 //! * [`statistics`]: the JSON that `--stats` writes;
 //! * [`verify`]: the rounds of the program that verifies every page, by the million;
 //! * [`workload`]: real programs whose output must not differ from native;
+//! * [`written_back`]: a program that does not fit into its budget even compressed;
 //! * [`skip`]: saying loudly that this machine cannot show something.
 //!
 //! Environment: `COLDPRESS_BIN` names the `coldpress` binary (otherwise `release/coldpress` in
@@ -34,6 +35,7 @@ pub mod statistics;
 pub mod verify;
 pub mod workload;
 pub mod workplace;
+pub mod written_back;
 
 pub use managed::Managed;
 pub use process::Outcome;

@@ -82,5 +82,6 @@ mod thread_storms_never_hang;
 mod verification_notices_what_is_wrong;
 mod vmsplice_pages_keep_their_bytes;
 mod what_is_restored_is_not_kept_twice;
+mod write_back_holds_the_budget;
 mod writers_lose_no_increment;
 mod written_back_pages_keep_content;
