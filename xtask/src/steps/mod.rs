@@ -1,5 +1,5 @@
 //! Steps that run in order: cargo commands, each shown, repeatable by hand, and counted. Neighbours that say so
-//! ([`Step::beside_others`]) run at the same time, three on two processors. Those in the background ([`Step::in_background`])
+//! ([`Step::beside_others`]) run at the same time, one a processor. Those in the background ([`Step::in_background`])
 //! begin in their turn, and have what time of the processors the steps after them leave.
 //!
 //! A step that fails ends the run, but for a test ([`Step::hides_nothing`]): the steps after it still run. Each failure
@@ -74,8 +74,8 @@ impl Step {
         self
     }
 
-    /// It may run at the same time as its neighbours that may as well: it waits for a third of its time and more, and
-    /// measures nothing. What it prints is shown in one piece.
+    /// It may run at the same time as its neighbours that may as well: it keeps one processor busy and measures
+    /// nothing. What it prints is shown in one piece.
     pub fn beside_others(mut self) -> Step {
         self.company = Company::Neighbours;
         self
@@ -328,7 +328,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
         Ok(outcome)
     }
 
-    /// Runs some steps at the same time; the numbers of those that failed, in their order.
+    /// Runs some steps, one a processor; the numbers of those that failed, in their order.
     fn together(&self, numbers: Range<usize>) -> Result<Vec<usize>> {
         let (mut waiting, mut failed) = (Vec::new(), Vec::new());
         for number in numbers {
