@@ -25,7 +25,7 @@ impl<O: Os> Space<O> {
         self.left_unproven.store(true, Relaxed);
     }
 
-    /// The same of a range within a window.
+    /// Like [`leave_unproven`](Self::leave_unproven), for a range within a window.
     pub(crate) fn leave_range_unproven(&self, segment: SegmentId, range: AddressRange) {
         let window = self.windows.get(segment);
         let (first, end) = (window.index_of(range.start), window.index_of(range.end));
