@@ -358,9 +358,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
             Ok(())
         };
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..processors + processors / 2)
-                .map(|_| scope.spawn(work))
-                .collect();
+            let workers: Vec<_> = (0..processors).map(|_| scope.spawn(work)).collect();
             let mut ends = workers.into_iter().map(|worker| worker.join());
             ends.try_for_each(|end| end.expect("no worker panicked"))
         })?;
