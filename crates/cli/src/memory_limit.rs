@@ -39,14 +39,11 @@ struct Group {
 /// As [`MEMORY_GROUPS`](handed::MEMORY_GROUPS) says it: the process's own group, which may be given a limit later, and of
 /// the groups around it that have one those with the least.
 pub fn groups_for_the_pager() -> Option<OsString> {
-    let (mounts, groups) = texts(std::process::id())?;
-    for_the_pager(watched_groups(&mounts, &groups, |path| {
-        process::read(path).ok()
-    }))
+    for_the_pager(groups_of(std::process::id())?)
 }
 
-/// The process's own group in each hierarchy that accounts memory, and those around it that have a limit. Not the root
-/// of all groups, which is every process of the machine.
+/// The process's own group in each hierarchy that accounts memory, and those around it that have a limit. Without a limit
+/// a root is left out: it may be every process of the machine. (In a cgroup namespace a container's group is a root.)
 fn watched_groups(
     mountinfo: &str,
     cgroup: &str,
@@ -55,13 +52,11 @@ fn watched_groups(
     let hierarchies = mountinfo.lines().filter_map(parse_mount);
     let watched = hierarchies.filter_map(|hierarchy| {
         let own = group_in(cgroup, &hierarchy)?;
-        if hierarchy.root == "/" && own.as_os_str().is_empty() {
-            return None;
-        }
+        let is_root = hierarchy.root == "/" && own.as_os_str().is_empty();
         let limited = limited_on_path(&hierarchy, &own, &read);
         let directory = hierarchy.mount_point.join(own);
         let is_limited = limited.iter().any(|group| group.directory == directory);
-        let unlimited = (!is_limited).then_some(Group {
+        let unlimited = (!is_limited && !is_root).then_some(Group {
             bytes: NO_LIMIT,
             directory,
         });
@@ -117,20 +112,16 @@ fn group_of(pid: u32) -> Option<Group> {
 }
 
 fn least(groups: Vec<Group>) -> Option<Group> {
-    groups.into_iter().min_by_key(|group| group.bytes)
+    let limited = groups.into_iter().filter(|group| group.bytes < NO_LIMIT);
+    limited.min_by_key(|group| group.bytes)
 }
 
+/// The groups of process `pid`, as [`watched_groups`] has them.
 fn groups_of(pid: u32) -> Option<Vec<Group>> {
-    let (mounts, groups) = texts(pid)?;
-    Some(limited_groups(&mounts, &groups, |path| {
-        process::read(path).ok()
-    }))
-}
-
-/// What is mounted here, and which groups process `pid` is in.
-fn texts(pid: u32) -> Option<(String, String)> {
     let mounts = process::read("/proc/self/mountinfo").ok()?;
-    Some((mounts, process::read(format!("/proc/{pid}/cgroup")).ok()?))
+    let groups = process::read(format!("/proc/{pid}/cgroup")).ok()?;
+    let read = |path: &Path| process::read(path).ok();
+    Some(watched_groups(&mounts, &groups, read))
 }
 
 /// Directory of the memory group below which this process may make another, and whether it is of version 2. With
@@ -165,20 +156,6 @@ fn parse_mem_total(meminfo: &str) -> Option<u64> {
         .parse::<u64>()
         .ok()?
         .checked_mul(1024)
-}
-
-/// The groups that have a limit, from the process's own up to the root, in every hierarchy that accounts memory.
-fn limited_groups(
-    mountinfo: &str,
-    cgroup: &str,
-    read: impl Fn(&Path) -> Option<String>,
-) -> Vec<Group> {
-    let hierarchies = mountinfo.lines().filter_map(parse_mount);
-    let limited = hierarchies.filter_map(|hierarchy| {
-        let group = group_in(cgroup, &hierarchy)?;
-        Some(limited_on_path(&hierarchy, &group, &read))
-    });
-    limited.flatten().collect()
 }
 
 /// The hierarchy described by one line of mountinfo, if it accounts memory.
@@ -281,11 +258,11 @@ mod tests {
         "29 22 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
 
     fn group(mounts: &str, groups: &str, files: &[(&str, &str)]) -> Option<Group> {
-        least(limited(mounts, groups, files))
+        least(watched(mounts, groups, files))
     }
 
-    fn limited(mounts: &str, groups: &str, files: &[(&str, &str)]) -> Vec<Group> {
-        limited_groups(mounts, groups, |path| {
+    fn watched(mounts: &str, groups: &str, files: &[(&str, &str)]) -> Vec<Group> {
+        watched_groups(mounts, groups, |path| {
             let file = files.iter().find(|(name, _)| Path::new(name) == path);
             file.map(|(_, text)| (*text).to_owned())
         })
@@ -325,11 +302,8 @@ mod tests {
     #[test]
     fn the_own_group_is_watched_unless_it_is_all_of_the_machine() {
         let told = |groups, files: &[(&str, &str)]| {
-            let watched = watched_groups(V1_MOUNTS, groups, |path| {
-                let file = files.iter().find(|(name, _)| Path::new(name) == path);
-                file.map(|(_, text)| (*text).to_owned())
-            });
-            for_the_pager(watched).map(|told| told.into_string().unwrap())
+            let told = for_the_pager(watched(V1_MOUNTS, groups, files));
+            told.map(|told| told.into_string().unwrap())
         };
         let inner = "4:memory:/outer/inner\n";
         let own = " /sys/fs/cgroup/memory/outer/inner";
@@ -343,6 +317,16 @@ mod tests {
         assert!(first.ends_with(own), "{both}");
         assert_eq!(second, "1000000 937500 /sys/fs/cgroup/memory/outer");
         assert_eq!(told("4:memory:/\n0::/\n", &[]), None);
+    }
+
+    /// Story: in a cgroup namespace a container's own group was taken for that of all processes, and was not watched.
+    #[test]
+    fn a_root_that_has_a_limit_is_a_containers_and_watched() {
+        let files = [("/sys/fs/cgroup/memory.max", "4096000\n")];
+        let told = for_the_pager(watched(V2_MOUNTS, "0::/\n", &files));
+        assert_eq!(told.unwrap(), "4096000 3840000 /sys/fs/cgroup/");
+        let none = [("/sys/fs/cgroup/memory.max", "max\n")];
+        assert_eq!(for_the_pager(watched(V2_MOUNTS, "0::/\n", &none)), None);
     }
 
     #[test]
