@@ -23,7 +23,7 @@ const LD_PRELOAD: &str = "LD_PRELOAD";
 pub struct Settings<'a> {
     /// Budget in bytes.
     pub budget_bytes: u64,
-    /// The memory groups whose limits bound the program, as [`handed::MEMORY_GROUPS`] says it.
+    /// The memory groups that the program is in, as [`handed::MEMORY_GROUPS`] says it.
     pub memory_groups: Option<OsString>,
     /// Age from which pages are compressed eagerly; 0: none.
     pub cold_after_ms: u64,

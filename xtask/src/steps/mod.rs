@@ -447,6 +447,13 @@ fn follow(from: Pipe, mut to: impl Write, tally: &Mutex<Tally>) {
 mod tests {
     use super::*;
 
+    /// Runs them: the exit status, and what was shown.
+    fn all(steps: &[Step]) -> (u8, String) {
+        let (mut output, mut messages) = (Vec::new(), Vec::new());
+        let code = Run::new(steps, &mut output, &mut messages).all().unwrap();
+        (code, String::from_utf8(output).unwrap())
+    }
+
     #[test]
     fn a_step_is_shown_as_it_is_typed() {
         let step = Step::new("Documentation", "doc --no-deps").with("RUSTDOCFLAGS", "-D warnings");
@@ -495,11 +502,6 @@ mod tests {
         let beside = |arguments| Step::new("Beside", arguments).beside_others();
         let good = || beside("--version");
         let bad = || beside("no-such-command-of-cargo");
-        let all = |steps: &[Step]| {
-            let (mut output, mut messages) = (Vec::new(), Vec::new());
-            let code = Run::new(steps, &mut output, &mut messages).all().unwrap();
-            (code, String::from_utf8(output).unwrap())
-        };
         let (code, output) = all(&[good(), good(), good()]);
         assert_eq!(code, 0, "{output}");
         let printed = output.lines().filter(|line| line.starts_with("cargo "));
@@ -515,11 +517,6 @@ mod tests {
     fn what_is_alone_waits_for_the_background() {
         let behind = |arguments| Step::new("Behind", arguments).in_background();
         let alone = || Step::new("Alone", "--version").alone();
-        let all = |steps: &[Step]| {
-            let (mut output, mut messages) = (Vec::new(), Vec::new());
-            let code = Run::new(steps, &mut output, &mut messages).all().unwrap();
-            (code, String::from_utf8(output).unwrap())
-        };
         let (code, output) = all(&[behind("--list"), behind("--version"), alone()]);
         assert_eq!(code, 0, "{output}");
         let at = |what: &str| output.rfind(what).expect(what);
@@ -549,10 +546,8 @@ mod tests {
 
     #[test]
     fn a_test_that_fails_does_not_hide_the_others() {
-        let all = |steps: &[Step]| {
-            let (mut output, mut messages) = (Vec::new(), Vec::new());
-            let code = Run::new(steps, &mut output, &mut messages).all().unwrap();
-            let output = String::from_utf8(output).unwrap();
+        let counts = |steps: &[Step]| {
+            let (code, output) = all(steps);
             let ran = output.lines().filter(|line| line.starts_with("cargo "));
             let named = output.matches("repeat it with").count();
             (
@@ -564,16 +559,16 @@ mod tests {
         };
         let good = || Step::new("Good", "--version");
         let bad = || Step::new("Bad", "no-such-command-of-cargo");
-        assert_eq!(all(&[bad().hides_nothing(), good()]), (1, 1, 1, false));
+        assert_eq!(counts(&[bad().hides_nothing(), good()]), (1, 1, 1, false));
         assert_eq!(
-            all(&[bad().hides_nothing(), bad().hides_nothing()]),
+            counts(&[bad().hides_nothing(), bad().hides_nothing()]),
             (1, 0, 2, false)
         );
-        assert_eq!(all(&[bad(), good()]), (1, 0, 1, true));
+        assert_eq!(counts(&[bad(), good()]), (1, 0, 1, true));
         let beside = [
             bad().hides_nothing().beside_others(),
             good().beside_others(),
         ];
-        assert_eq!(all(&beside), (1, 1, 1, false));
+        assert_eq!(counts(&beside), (1, 1, 1, false));
     }
 }

@@ -1,6 +1,6 @@
 //! What the program's memory groups tell of themselves.
 //!
-//! `coldpress run` says which they are: those with a limit, on the way from the program's own to the root. Their
+//! `coldpress run` says which they are: the program's own, and those with a limit on the way from it to the root. Their
 //! `memory.stat` is opened in the pager's table of descriptors, in a forked child again: what that takes are the paths,
 //! which are copied before `main`. A group whose path leads nowhere any more (`chroot`, a mount namespace of the
 //! program's own) is not watched.

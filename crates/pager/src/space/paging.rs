@@ -525,14 +525,13 @@ impl<O: Os> Pager<O> {
                 lower.and(upper)
             }
             Ok(false) => {
-                match window.is_registered(first) {
+                if window.is_registered(first) {
                     // The event that tells otherwise is not acted on yet.
-                    true => self.host.leave_unproven(window, first, end),
+                    self.host.leave_unproven(window, first, end);
+                } else {
                     // What lies in a hole may have a mark from when that was not known. Nothing of it is away.
-                    false => {
-                        self.host.inherit_range(range);
-                        window.clear_unproven(first, end);
-                    }
+                    self.host.inherit_range(range);
+                    window.clear_unproven(first, end);
                 }
                 Err(Errno::AGAIN)
             }
