@@ -139,10 +139,12 @@ pub enum Command {
         shell: Shell,
     },
     /// Print a manual page, or the names of all
-    #[command(hide = true)]
     Manual {
         /// The page: coldpress-run
         page: Option<String>,
+        /// Write all pages into this directory, such as ~/.local/share/man/man1
+        #[arg(long, value_name = "DIR", conflicts_with = "page")]
+        to: Option<PathBuf>,
     },
 }
 

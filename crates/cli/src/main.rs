@@ -31,6 +31,7 @@ mod budget;
 mod by_mapping;
 mod capture;
 mod capture_arguments;
+mod carried_library;
 mod chaos;
 mod choice;
 mod closing;
@@ -158,6 +159,6 @@ fn execute(command: Command) -> Result<u8, Refusal> {
         Command::Disk(arguments) => disk::disk(&arguments),
         Command::Bench(arguments) => bench_cache::bench(&arguments),
         Command::Completions { shell } => completions::completions(shell),
-        Command::Manual { page } => manual::manual(page.as_deref()),
+        Command::Manual { page, to } => manual::manual(page.as_deref(), to.as_deref()),
     }
 }

@@ -1,29 +1,53 @@
-//! `coldpress manual [PAGE]`: manual pages, made of the definition of the command line.
+//! `coldpress manual [PAGE|--to DIR]`: manual pages, made of the definition of the command line.
 //!
-//! One page for the command and one for each sub-command that help shows. Packagers write them to files; the
-//! sub-command itself is hidden. What help shows behind the options becomes sections of its own. The pages say nothing
+//! One page for the command and one for each sub-command that help shows. Packagers write them to files, and so does a
+//! user after `cargo install`. What help shows behind the options becomes sections of its own. The pages say nothing
 //! of the machine that they are made on.
 
 use crate::arguments;
+use crate::output_file;
 use crate::refusal::Refusal;
 use crate::streams;
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use std::fs;
 use std::io;
+use std::path::Path;
 
-/// Prints the page of that name, or the names of all pages.
-pub fn manual(name: Option<&str>) -> Result<u8, Refusal> {
+/// Prints the page of that name, or the names of all pages; or writes all into a directory.
+pub fn manual(name: Option<&str>, to: Option<&Path>) -> Result<u8, Refusal> {
     let pages = pages();
-    let text = match name {
-        None => pages.iter().map(|page| page.name() + "\n").collect(),
-        Some(name) => {
+    let text = match (name, to) {
+        (_, Some(directory)) => return write(&pages, directory),
+        (None, None) => pages.iter().map(|page| page.name() + "\n").collect(),
+        (Some(name), None) => {
             let page = pages.iter().find(|page| page.name() == name);
             page.ok_or_else(|| Refusal::new(format!("there is no manual page {name:?}")))?
                 .text()
         }
     };
     streams::print(&text)?;
+    Ok(0)
+}
+
+/// Where `man` looks for them: a directory `man1` of its path, made if it is not there.
+fn write(pages: &[Page], directory: &Path) -> Result<u8, Refusal> {
+    let made = fs::create_dir_all(directory);
+    made.map_err(|error| {
+        Refusal::new(format!(
+            "cannot make the directory {}: {error}",
+            directory.display()
+        ))
+    })?;
+    for page in pages {
+        output_file::write(&directory.join(page.name() + ".1"), page.text().as_bytes())?;
+    }
+    streams::print(&format!(
+        "{} manual pages in {}\n",
+        pages.len(),
+        directory.display()
+    ))?;
     Ok(0)
 }
 
@@ -156,7 +180,6 @@ mod tests {
             assert!(names.contains(&format!("coldpress-{command}")), "{names:?}");
         }
         assert!(names.contains(&"coldpress-bench-cache".to_owned()));
-        assert!(!names.contains(&"coldpress-manual".to_owned()));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Where the pager's library is, and the LD_PRELOAD that loads it.
 
+use crate::carried_library;
 use crate::refusal::Refusal;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -9,7 +10,8 @@ use std::path::{Path, PathBuf};
 /// Names the library outright (tests, packagers).
 pub const VARIABLE: &str = "COLDPRESS_PRELOAD_LIBRARY";
 
-const NAME: &str = "libcoldpress_preload.so";
+/// The name of its file.
+pub const NAME: &str = "libcoldpress_preload.so";
 /// Where it is looked for, from the directory of the executable.
 const PLACES: [&str; 3] = [".", "../lib/coldpress", "../lib"];
 
@@ -29,6 +31,11 @@ pub fn find() -> Result<PathBuf, Refusal> {
 
 fn beside_the_executable() -> Result<PathBuf, Refusal> {
     let executable = env::current_exe().unwrap_or_default();
+    if let Some(library) = carried_library::CARRIED
+        && let Some(path) = carried_library::put(library, &executable)?
+    {
+        return Ok(path);
+    }
     let directory = executable.parent().unwrap_or(Path::new("/"));
     let found = PLACES
         .iter()
@@ -43,7 +50,8 @@ fn beside_the_executable() -> Result<PathBuf, Refusal> {
     })
 }
 
-/// Cargo installs the command alone, into a directory `bin`; there the whole tree of a package fits around it.
+/// From a registry cargo installs the command alone, into a directory `bin`; there the whole tree of a package fits
+/// around it.
 fn how_to_get_it(directory: &Path) -> String {
     match directory.parent() {
         Some(prefix) if directory.ends_with("bin") => format!(

@@ -4,18 +4,19 @@
 //! chance; then what looks at manual pages, completions and headers is installed into it.
 
 use super::clean_root::{CleanRoot, Rule, Who};
-use super::{Made, command};
+use super::{Made, by_cargo, command};
 use anyhow::{Context, Result, bail};
 use coldpress_harness::{install as missing, workspace};
 
 /// What is to be found true.
-struct Check {
+pub struct Check {
     name: &'static str,
     who: Who,
     script: &'static str,
 }
 
-const fn check_by(who: Who, name: &'static str, script: &'static str) -> Check {
+/// One of them.
+pub const fn check_by(who: Who, name: &'static str, script: &'static str) -> Check {
     Check { name, who, script }
 }
 
@@ -220,7 +221,7 @@ pub fn check(made: &Made) -> Result<u8> {
         missing::program("util-linux", "unshare"),
     ])?;
     let rule = workspace::root().join("packaging/examples/60-userfaultfd.rules");
-    let root = CleanRoot::make(Rule::read(&rule)?)?;
+    let mut root = CleanRoot::make(Rule::read(&rule)?)?;
     root.bring(&made.deb)?;
     root.bring(&made.tarball)?;
     let mut tally = Tally::default();
@@ -238,6 +239,8 @@ pub fn check(made: &Made) -> Result<u8> {
     let install =
         format!("apt-get update -q && apt-get install -q -y --no-install-recommends {TOOLS}");
     succeed(&root, &install).context("tools could not be installed into the clean root")?;
+    by_cargo::prepare(&mut root)?;
+    tally.all(&root, by_cargo::CHECKS)?;
     tally.all(&root, LOOK)?;
     println!("{} passed, {} failed", tally.passed, tally.failed);
     Ok(u8::from(tally.failed > 0))

@@ -63,23 +63,34 @@ impl Rule {
 pub struct CleanRoot {
     path: PathBuf,
     rule: Rule,
+    /// Directories of this machine, and where they are seen in it.
+    seen: Vec<(PathBuf, &'static str)>,
     _removed: cleanup::Guard,
 }
 
-/// What a command needs around it: `$1` the root, `$2` mode and `$3` group of the device, `$4` the user, `$5` the script.
+/// What a command needs around it: `$1` the root, `$2` mode and `$3` group of the device, `$4` the user, `$5` the script;
+/// then directories of this machine and where they are seen in the root, read-only, in pairs.
 const AROUND: &str = r#"
 set -e
-mount -t proc proc "$1/proc"
-mount -t tmpfs -o mode=0755 dev "$1/dev"
-for node in null zero full random urandom tty; do cp -a "/dev/$node" "$1/dev/"; done
-ln -s /proc/self/fd "$1/dev/fd"
-mkdir -m 1777 "$1/dev/shm"
-cp -a /dev/userfaultfd "$1/dev/"
-chroot "$1" chown "root:$3" /dev/userfaultfd
-chmod "$2" "$1/dev/userfaultfd"
+root=$1 mode=$2 group=$3 user=$4 script=$5
+shift 5
+while [ $# -gt 0 ]; do
+    mkdir -p "$root$2"
+    mount --bind "$1" "$root$2"
+    mount -o remount,bind,ro "$root$2"
+    shift 2
+done
+mount -t proc proc "$root/proc"
+mount -t tmpfs -o mode=0755 dev "$root/dev"
+for node in null zero full random urandom tty; do cp -a "/dev/$node" "$root/dev/"; done
+ln -s /proc/self/fd "$root/dev/fd"
+mkdir -m 1777 "$root/dev/shm"
+cp -a /dev/userfaultfd "$root/dev/"
+chroot "$root" chown "root:$group" /dev/userfaultfd
+chmod "$mode" "$root/dev/userfaultfd"
 exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 TERM=dumb DEBIAN_FRONTEND=noninteractive \
-    chroot "$1" runuser --login "$4" --whitelist-environment=LC_ALL,DEBIAN_FRONTEND --command "set -e
-$5"
+    chroot "$root" runuser --login "$user" --whitelist-environment=LC_ALL,DEBIAN_FRONTEND --command "set -e
+$script"
 "#;
 
 impl CleanRoot {
@@ -110,6 +121,7 @@ impl CleanRoot {
         let root = Self {
             path,
             rule,
+            seen: Vec::new(),
             _removed: removed,
         };
         let made = root.run(
@@ -129,6 +141,11 @@ impl CleanRoot {
         let name = file.file_name().context("a file has a name")?;
         fs::copy(file, directory.join(name))?;
         Ok(())
+    }
+
+    /// Lets what runs in it from now on see a directory of this machine as `place`, and not write there.
+    pub fn show(&mut self, directory: PathBuf, place: &'static str) {
+        self.seen.push((directory, place));
     }
 
     /// Runs a script in it.
@@ -156,6 +173,9 @@ impl CleanRoot {
             .args(["--", "sh", "-c", AROUND, "sh"])
             .arg(&self.path)
             .args([mode, group, user, script]);
+        for (directory, place) in &self.seen {
+            command.arg(directory).arg(place);
+        }
         command::finished(&mut command)
     }
 }

@@ -13,6 +13,7 @@
 //! Both packages are reproducible: every time in them is that of the last commit, no path of this machine is in a
 //! binary (`product`), and files are in the order of their names.
 
+mod by_cargo;
 mod check;
 mod clean_root;
 mod command;

@@ -1,25 +1,18 @@
-//! Hands the compiler what `coldpress --version` says of the build: the commit and the target.
+//! The commit that the command is built of.
 //!
-//! The commit is that of the crate's package where `cargo package` made one (`.cargo_vcs_info.json`), else that of the
-//! git repository that this directory belongs to. A tarball of the sources has neither: `unknown`.
+//! It is that of the crate's package where `cargo package` made one (`.cargo_vcs_info.json`), else that of the git
+//! repository that this directory belongs to. A tarball of the sources has neither.
 
-use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-const UNKNOWN: &str = "unknown";
 /// Digits of a commit's name that are shown.
 const DIGITS: usize = 12;
 
-fn main() {
-    println!("cargo:rerun-if-changed=build.rs");
-    let manifest_dir = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
-    let commit = packaged(&manifest_dir).or_else(|| checked_out(&manifest_dir));
-    let commit = commit.as_deref().unwrap_or(UNKNOWN);
-    println!("cargo:rustc-env=COLDPRESS_COMMIT={commit}");
-    let target = env::var("TARGET").unwrap_or(UNKNOWN.to_owned());
-    println!("cargo:rustc-env=COLDPRESS_TARGET={target}");
+/// The commit, where it is known.
+pub fn of(manifest_dir: &Path) -> Option<String> {
+    packaged(manifest_dir).or_else(|| checked_out(manifest_dir))
 }
 
 /// The commit that `cargo package` made the crate's package of.
