@@ -23,6 +23,8 @@ const LD_PRELOAD: &str = "LD_PRELOAD";
 pub struct Settings<'a> {
     /// Budget in bytes.
     pub budget_bytes: u64,
+    /// The budget that was asked for: it is in force where the memory group allows it.
+    pub asked_budget_bytes: u64,
     /// The memory groups that the program is in, as [`handed::MEMORY_GROUPS`] says it.
     pub memory_groups: Option<OsString>,
     /// Age from which pages are compressed eagerly; 0: none.
@@ -80,6 +82,9 @@ impl Settings<'_> {
         let mut set = |name: &str, value: &OsStr| entries.push(entry(OsStr::new(name), value));
         let number = |number: u64| OsString::from(number.to_string());
         set(handed::BUDGET_BYTES, &number(self.budget_bytes));
+        if self.asked_budget_bytes != self.budget_bytes {
+            set(handed::ASKED_BUDGET_BYTES, &number(self.asked_budget_bytes));
+        }
         if let Some(groups) = &self.memory_groups {
             set(handed::MEMORY_GROUPS, groups);
         }
@@ -229,6 +234,7 @@ mod tests {
             .map(|(name, value)| (name.into(), value.into()));
         let settings = Settings {
             budget_bytes: 64 << 20,
+            asked_budget_bytes: 65 << 20,
             memory_groups: Some("256 240 /g".into()),
             cold_after_ms: 0,
             triggers: Triggers::ALL,
@@ -257,6 +263,7 @@ mod tests {
             "COLDPRESS_CODEC=lzo",
             "HOME=/h",
             "LD_PRELOAD=/l.so:a.so",
+            "_COLDPRESS_ASKED_BUDGET_BYTES=68157440",
             "_COLDPRESS_BUDGET_BYTES=67108864",
             "_COLDPRESS_CHAOS=1",
             "_COLDPRESS_CHAOS_REST_MS=5",

@@ -148,6 +148,7 @@ impl Prepared {
             });
         environment::Settings {
             budget_bytes: self.budget.bytes,
+            asked_budget_bytes: self.budget.asked_bytes,
             memory_groups: memory_limit::groups_for_the_pager(),
             cold_after_ms,
             triggers: chosen.triggers.unwrap_or(Triggers::ALL),

@@ -38,6 +38,9 @@ pub mod handed {
     /// [`NO_BUDGET`](crate::control::NO_BUDGET) where there is none.
     pub const BUDGET_BYTES: &str = "_COLDPRESS_BUDGET_BYTES";
 
+    /// The budget that was asked for, which is in force where the memory group's limit allows it. Absent: it is.
+    pub const ASKED_BUDGET_BYTES: &str = "_COLDPRESS_ASKED_BUDGET_BYTES";
+
     /// The memory groups that the program is in, the innermost first, those without a limit left out but for the first:
     /// of each its limit in bytes, the largest
     /// budget that a program in it may have, and its directory, with a blank between them and [`NEXT_GROUP`] before the

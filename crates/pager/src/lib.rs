@@ -163,6 +163,7 @@ impl<O: Os> Pager<O> {
             control: settings::control::Control::new(),
             config: UnsafeCell::new(Config {
                 budget_bytes: u64::MAX,
+                asked_budget_bytes: u64::MAX,
                 cold_after_ms: 0,
                 triggers: Triggers::ALL,
                 codec: CodecKind::THOROUGH_LZ4,

@@ -80,6 +80,13 @@ impl MemoryGroup {
     /// # Panics
     /// When the group can be made but not limited.
     pub fn new(limit_bytes: u64) -> Option<Self> {
+        let group = Self::unlimited()?;
+        group.limit(limit_bytes);
+        Some(group)
+    }
+
+    /// A group without a limit of its own, or `None` where that cannot be had (said loudly).
+    pub fn unlimited() -> Option<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let Some(own) = cgroup::own() else {
             skip::skipped("no memory groups of cgroup v1");
@@ -87,10 +94,7 @@ impl MemoryGroup {
         };
         let (process, made) = (std::process::id(), MADE.fetch_add(1, Relaxed));
         match Group::make(&own, &format!("promises-{process}-{made}")) {
-            Ok(group) => {
-                group.limit(limit_bytes).expect("limit of the group");
-                Some(Self(group))
-            }
+            Ok(group) => Some(Self(group)),
             Err(error) => {
                 skip::skipped(&format!("{error:#}"));
                 None
@@ -106,6 +110,14 @@ impl MemoryGroup {
         let group = Group::make(self.0.path(), name).expect("a group in the group");
         group.limit(limit_bytes).expect("limit of the group");
         Self(group)
+    }
+
+    /// Limits it, from now on.
+    ///
+    /// # Panics
+    /// When it cannot be limited so.
+    pub fn limit(&self, bytes: u64) {
+        self.0.limit(bytes).expect("limit of the group");
     }
 
     /// A command to put in front of another one, so that it runs in the group.

@@ -177,6 +177,7 @@ kinds! {
     Grown = "memory made longer in place", Pager, 0;
     Advised = "memory that the program cannot wait for", Pager, 0;
     Crowd = "others of the memory group hold more, or less", Pager, 0;
+    GroupLimit = "the limit of the memory group changed, or taken away", Pager, 0;
     Shortage = "machine short of memory, or no longer", Pager, 0;
     ForkLookedAt = "fork: all that a child would have is looked at", Pager, 0;
     Shared = "pages shared with a child", Pager, 0;

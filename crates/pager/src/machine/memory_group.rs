@@ -6,7 +6,7 @@
 //! program's own) is not watched.
 
 use crate::machine::linux::open;
-use crate::machine::os::{GroupBounds, MemoryGroups};
+use crate::machine::os::{GroupBounds, MemoryGroups, NO_LIMIT};
 use coldpress_interface::config::handed::{MOST_GROUPS, NEXT_GROUP};
 use coldpress_linux::text::Text;
 use core::cell::UnsafeCell;
@@ -94,12 +94,14 @@ fn told() -> &'static [Group] {
     unsafe { &(&*GROUPS.0.get())[..count] }
 }
 
-/// What one tells: its `memory.stat`, and the file in which version 1 says what the kernel has for itself.
+/// What one tells: its `memory.stat`; the file in which version 1 says what the kernel has for itself, and the one in
+/// which version 2 says the limit.
 #[derive(Debug)]
 struct Files {
     bounds: GroupBounds,
     statistics: OwnedFd,
     kernel: Option<OwnedFd>,
+    limit: Option<OwnedFd>,
 }
 
 impl Files {
@@ -114,6 +116,7 @@ impl Files {
             bounds: group.bounds,
             statistics: file(b"/memory.stat")?,
             kernel: file(b"/memory.kmem.usage_in_bytes"),
+            limit: file(b"/memory.max"),
         })
     }
 }
@@ -148,11 +151,26 @@ impl MemoryGroups for GroupFiles {
     }
 
     fn kernel_bytes(&self, number: usize) -> Option<u64> {
-        let mut text = [0u8; 24];
-        let file = self.of(number)?.kernel.as_ref()?;
-        let len = rustix::io::pread(file, &mut text, 0).ok()?;
-        let digits = core::str::from_utf8(&text[..len]).ok()?;
-        digits.trim_ascii().parse().ok()
+        read_bytes(self.of(number)?.kernel.as_ref()?)
+    }
+
+    fn limit_bytes(&self, number: usize) -> Option<u64> {
+        read_bytes(self.of(number)?.limit.as_ref()?)
+    }
+}
+
+/// The figure of a file that holds one.
+fn read_bytes(file: &OwnedFd) -> Option<u64> {
+    let mut text = [0u8; 24];
+    let len = rustix::io::pread(file, &mut text, 0).ok()?;
+    parse_bytes(&text[..len])
+}
+
+/// A number of bytes, or `max`.
+fn parse_bytes(text: &[u8]) -> Option<u64> {
+    match text.trim_ascii() {
+        b"max" => Some(NO_LIMIT),
+        digits => core::str::from_utf8(digits).ok()?.parse().ok(),
     }
 }
 
@@ -181,6 +199,13 @@ mod tests {
         ] {
             assert_eq!(parse_group(wrong), None);
         }
+    }
+
+    #[test]
+    fn a_limit_is_a_figure_or_none() {
+        assert_eq!(parse_bytes(b"104857600\n"), Some(100 << 20));
+        assert_eq!(parse_bytes(b"max\n"), Some(NO_LIMIT));
+        assert_eq!(parse_bytes(b""), None);
     }
 
     #[test]

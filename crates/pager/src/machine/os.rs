@@ -352,7 +352,12 @@ pub trait MemoryGroups: Sized + Send + Sync {
     fn statistics(&self, number: usize, into: &mut [u8]) -> Option<usize>;
     /// What the kernel has for itself, where that stands in a file of its own (version 1).
     fn kernel_bytes(&self, number: usize) -> Option<u64>;
+    /// Its limit now, where that stands in a file of its own (version 2); [`NO_LIMIT`]: none.
+    fn limit_bytes(&self, number: usize) -> Option<u64>;
 }
+
+/// No memory group has a limit as large as this. (Version 1 says 2^63 less a page where there is none.)
+pub const NO_LIMIT: u64 = 1 << 62;
 
 /// What the processes of a memory group may hold, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

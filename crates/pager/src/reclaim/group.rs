@@ -18,8 +18,9 @@
 //! A process that holds next to nothing has nothing to give, and is left alone.
 
 use crate::Pager;
-use crate::machine::os::{GroupBounds, MemoryGroups, Os};
+use crate::machine::os::{GroupBounds, MemoryGroups, NO_LIMIT, Os};
 use crate::settings::watermarks::Watermarks;
+use coldpress_interface::config::handed::MOST_GROUPS;
 use coldpress_interface::control::{NO_BUDGET, largest_budget};
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::Relaxed;
@@ -30,6 +31,10 @@ const LOOK_PAGES: u64 = 16;
 /// A group that is far from its bound is not looked at again before this time. (On a machine with many processors the
 /// kernel takes its time to add up what a group holds.)
 const FAR_NS: u64 = 5_000_000;
+/// Where there is no budget to be kept it is looked at so rarely, for a limit that it may have been given meanwhile.
+const UNLIMITED_NS: u64 = 250_000_000;
+/// `memory.stat` of version 1: the least limit from the group up to the root.
+const HIERARCHICAL_LIMIT: &[u8] = b"hierarchical_memory_limit ";
 /// `memory.stat`: what is looked for in it is in the first part of it, in either version.
 const TEXT_BYTES: usize = 2048;
 
@@ -44,19 +49,33 @@ struct Held {
 }
 
 impl Held {
-    /// `None`: it is far from the bound, or cannot be told.
+    /// `None`: the group does not tell.
     fn look(groups: &impl MemoryGroups, number: usize) -> Option<Self> {
         let mut text = [0u8; TEXT_BYTES];
         let len = groups.statistics(number, &mut text)?;
-        let bounds = bounds_now(&text[..len]).unwrap_or(groups.bounds(number));
-        let (programs, kernel) = held_bytes(&text[..len])?;
-        let held = Self {
+        let text = &text[..len];
+        let limit = figure(text, HIERARCHICAL_LIMIT).or_else(|| groups.limit_bytes(number));
+        let bounds = limit.map_or_else(|| groups.bounds(number), bounds_of);
+        let (programs, kernel) = held_bytes(text)?;
+        Some(Self {
             programs,
-            file: mapped_file_bytes(&text[..len]).min(half_the_room(bounds)),
+            file: mapped_file_bytes(text).min(half_the_room(bounds)),
             kernel: kernel.unwrap_or_else(|| kernels_share(bounds, groups.kernel_bytes(number))),
             bounds,
-        };
-        (held.bytes() >= bounds.budget_bytes / 4 * 3).then_some(held)
+        })
+    }
+
+    /// The largest budget that the group allows.
+    fn budget(self) -> u64 {
+        match self.bounds.limit_bytes {
+            NO_LIMIT.. => NO_BUDGET,
+            _ => self.bounds.budget_bytes,
+        }
+    }
+
+    /// Whether it is not far from the bound.
+    fn is_near(self) -> bool {
+        self.bytes() >= self.bounds.budget_bytes / 4 * 3
     }
 
     fn bytes(self) -> u64 {
@@ -101,13 +120,12 @@ fn figure(text: &[u8], name: &[u8]) -> Option<u64> {
     core::str::from_utf8(rest).ok()?.parse().ok()
 }
 
-/// What bounds the group at this moment, which version 1 tells in `memory.stat`: the least limit from it up to the root.
-fn bounds_now(text: &[u8]) -> Option<GroupBounds> {
-    let limit = figure(text, b"hierarchical_memory_limit ")?;
-    Some(GroupBounds {
-        limit_bytes: limit,
-        budget_bytes: largest_budget(limit),
-    })
+/// What bounds a group of this limit.
+fn bounds_of(limit_bytes: u64) -> GroupBounds {
+    GroupBounds {
+        limit_bytes,
+        budget_bytes: largest_budget(limit_bytes),
+    }
 }
 
 /// Bytes that programs hold without a file, and that the kernel has for itself and cannot drop, in the text of
@@ -133,32 +151,51 @@ fn mapped_file_bytes(text: &[u8]) -> u64 {
 }
 
 impl<O: Os> Pager<O> {
-    /// Looks at the groups, and notes how much more than the process's own memory (which holds `total` bytes) counts: for
-    /// the group that has the least room.
+    /// Looks at the groups. Notes which budget they allow now, and how much more than the process's own memory (which holds
+    /// `total` bytes) counts: for the group that has the least room.
     pub(crate) fn look_at_groups(&self, total: u64) {
+        let pressure = &self.pressure;
         let (mut beside, mut is_near, mut is_critical) = (0, false, false);
-        let budget = Watermarks::in_force(&self.config()).budget();
         if let Some(groups) = self.host.groups.get()
             && total >= O::WORTH_GIVING
-            && budget != NO_BUDGET
         {
             let now = O::now_ns();
-            let again_ns = &self.pressure.group_again_ns;
-            if now < again_ns.load(Relaxed) {
+            if now < pressure.group_again_ns.load(Relaxed) {
                 return;
             }
-            for held in (0..groups.count()).filter_map(|number| Held::look(groups, number)) {
-                is_near = true;
-                let counts = held.counts_for(budget, total).saturating_sub(total);
-                beside = beside.max(counts);
-                is_critical |= counts > 0 && held.is_critical();
+            let looks: [Option<Held>; MOST_GROUPS] = core::array::from_fn(|number| {
+                (number < groups.count()).then(|| Held::look(groups, number))?
+            });
+            self.keep_to_groups(&looks);
+            let budget = Watermarks::in_force(&self.config()).budget();
+            if budget != NO_BUDGET {
+                for held in looks.into_iter().flatten().filter(|held| held.is_near()) {
+                    is_near = true;
+                    let counts = held.counts_for(budget, total).saturating_sub(total);
+                    beside = beside.max(counts);
+                    is_critical |= counts > 0 && held.is_critical();
+                }
             }
-            again_ns.store(now + if is_near { 0 } else { FAR_NS }, Relaxed);
+            let rest_ns = match (budget, is_near) {
+                (NO_BUDGET, _) => UNLIMITED_NS,
+                (_, false) => FAR_NS,
+                (_, true) => 0,
+            };
+            pressure.group_again_ns.store(now + rest_ns, Relaxed);
         }
-        let pressure = &self.pressure;
         pressure.beside_bytes.store(beside, Relaxed);
         pressure.group_is_near.store(is_near, Relaxed);
         pressure.group_is_critical.store(is_critical, Relaxed);
+    }
+
+    /// The budget follows the limits of the groups: it is what was asked for, or less where they allow less.
+    fn keep_to_groups(&self, looks: &[Option<Held>]) {
+        let allowed = looks.iter().flatten().map(|held| held.budget()).min();
+        if let Some(budget) = allowed
+            && self.control.allow_by_groups(budget)
+        {
+            self.publish_settings();
+        }
     }
 
     /// Before a page is restored. Where several processes restore at a time each would fill the room that it saw when it
@@ -191,7 +228,12 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    struct Told(&'static str);
+    /// The text of `memory.stat`, and the limit where it stands in a file of its own.
+    struct Told(&'static str, Option<u64>);
+
+    fn near(text: &'static str) -> Option<Held> {
+        Held::look(&Told(text, None), 0).filter(|held| held.is_near())
+    }
 
     impl MemoryGroups for Told {
         fn open() -> Option<Self> {
@@ -208,6 +250,9 @@ mod tests {
         }
         fn kernel_bytes(&self, _number: usize) -> Option<u64> {
             None
+        }
+        fn limit_bytes(&self, _number: usize) -> Option<u64> {
+            self.1
         }
         fn statistics(&self, _number: usize, into: &mut [u8]) -> Option<usize> {
             into[..self.0.len()].copy_from_slice(self.0.as_bytes());
@@ -227,9 +272,7 @@ mod tests {
 
     #[test]
     fn memory_stands_as_far_above_the_budget_as_the_group_above_its_bound() {
-        let counts = |text, total| {
-            Some(Held::look(&Told(text), 0)?.counts_for(100 * MIB, total * MIB) / MIB)
-        };
+        let counts = |text, total| Some(near(text)?.counts_for(100 * MIB, total * MIB) / MIB);
         assert_eq!(counts("total_rss 134217728\n", 0), None, "far from it");
         let full = "total_rss 251658240\n";
         assert_eq!(counts(full, 240), Some(100), "240 MiB of its own");
@@ -242,7 +285,7 @@ mod tests {
 
     #[test]
     fn of_the_kernels_memory_an_eighth_of_the_limit_counts() {
-        let share = |all| kernels_share(Told("").bounds(0), all) / MIB;
+        let share = |all| kernels_share(Told("", None).bounds(0), all) / MIB;
         assert_eq!(share(None), 8);
         assert_eq!(share(Some(0)), 8);
         assert_eq!(share(Some(20 * MIB)), 20);
@@ -252,7 +295,7 @@ mod tests {
     #[test]
     fn a_limit_that_was_changed_counts() {
         let full = "hierarchical_memory_limit 268435456\ntotal_rss 251658240\n";
-        let counts = |text| Some(Held::look(&Told(text), 0)?.counts_for(100 * MIB, 0) / MIB);
+        let counts = |text| Some(near(text)?.counts_for(100 * MIB, 0) / MIB);
         assert_eq!(counts(full), Some(108));
         let raised = "hierarchical_memory_limit 536870912\ntotal_rss 251658240\n";
         assert_eq!(counts(raised), None, "far from it");
@@ -264,11 +307,28 @@ mod tests {
             Some(100 + 4),
             "120 MiB, and 4 of the kernel's"
         );
+        let budget = |text| Held::look(&Told(text, None), 0).unwrap().budget();
+        assert_eq!(
+            [full, raised, lowered].map(budget),
+            [240 * MIB, 480 * MIB, 120 * MIB]
+        );
+        assert_eq!(budget(none), NO_BUDGET);
+    }
+
+    #[test]
+    fn in_version_2_the_limit_stands_in_a_file_of_its_own() {
+        let budget = |limit| {
+            let told = Told("anon 4096\nkernel 0\n", limit);
+            Held::look(&told, 0).unwrap().budget()
+        };
+        assert_eq!(budget(Some(64 * MIB)), 60 * MIB);
+        assert_eq!(budget(Some(NO_LIMIT)), NO_BUDGET);
+        assert_eq!(budget(None), 240 * MIB, "that of the start");
     }
 
     #[test]
     fn above_halfway_it_is_critical() {
-        let critical = |text| Held::look(&Told(text), 0).is_some_and(Held::is_critical);
+        let critical = |text| Held::look(&Told(text, None), 0).is_some_and(Held::is_critical);
         assert!(!critical("total_rss 251658240\n"));
         assert!(critical("total_rss 251658241\n"));
     }

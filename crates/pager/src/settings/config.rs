@@ -51,6 +51,8 @@ impl WriteBackFile {
 pub struct Config {
     /// Budget in bytes; `u64::MAX`: none.
     pub budget_bytes: u64,
+    /// The budget that was asked for: more than `budget_bytes` where the limit of the memory group was in its way.
+    pub asked_budget_bytes: u64,
     /// Age for eager compression in milliseconds; 0: none.
     pub cold_after_ms: u64,
     /// What may make the pager compress.
@@ -171,8 +173,10 @@ impl Config {
             _ if tunables.is_none() => Some(names::TUNABLES),
             _ => None,
         };
+        let budget_bytes = get(names::BUDGET_BYTES)?;
         Some(Self {
-            budget_bytes: get(names::BUDGET_BYTES)?,
+            budget_bytes,
+            asked_budget_bytes: get(names::ASKED_BUDGET_BYTES).unwrap_or(budget_bytes),
             root_pid: get(names::ROOT_PID)? as u32,
             first: get(names::FIRST_PROGRAM) == Some(1),
             follow: get(names::FOLLOW) == Some(1),

@@ -25,6 +25,8 @@ use core::sync::atomic::{
 /// Settings that may change, and where they are asked for.
 pub struct Control {
     budget_bytes: AtomicU64,
+    /// The largest budget that the memory groups allow now.
+    group_budget_bytes: AtomicU64,
     cold_after_ms: AtomicU64,
     triggers: AtomicU64,
     /// The age that the pager would choose, in seconds, and whether it takes nothing for it now.
@@ -40,6 +42,7 @@ impl Control {
     pub const fn new() -> Self {
         Self {
             budget_bytes: AtomicU64::new(NO_BUDGET),
+            group_budget_bytes: AtomicU64::new(NO_BUDGET),
             cold_after_ms: AtomicU64::new(0),
             triggers: AtomicU64::new(Triggers::ALL.bits()),
             chosen_cold_age_s: AtomicU64::new(0),
@@ -71,13 +74,26 @@ impl Control {
     /// Sets what the program was started with.
     pub(crate) fn begin_with(&self, config: &Config) {
         self.budget_bytes.store(config.budget_bytes, Relaxed);
+        self.group_budget_bytes.store(NO_BUDGET, Relaxed);
         self.cold_after_ms.store(config.cold_after_ms, Relaxed);
         self.triggers.store(config.triggers.bits(), Relaxed);
     }
 
+    /// From now on the memory groups tell how much of the budget is in force that was asked for.
+    pub(crate) fn begin_with_groups(&self, config: &Config) {
+        self.group_budget_bytes.store(config.budget_bytes, Relaxed);
+        self.budget_bytes.store(config.asked_budget_bytes, Relaxed);
+    }
+
+    /// Takes note of the largest budget that the memory groups allow ([`NO_BUDGET`]: any). Whether it has changed.
+    pub(crate) fn allow_by_groups(&self, budget: u64) -> bool {
+        self.group_budget_bytes.swap(budget, Relaxed) != budget
+    }
+
     /// Puts what is in force now into a copy of what the program was started with.
     pub(crate) fn overlay<O: Os>(&self, engine: &PagerEngine<O>, config: &mut Config) {
-        config.budget_bytes = self.budget_bytes.load(Relaxed);
+        let asked = self.budget_bytes.load(Relaxed);
+        config.budget_bytes = asked.min(self.group_budget_bytes.load(Relaxed));
         config.cold_after_ms = self.cold_after_ms.load(Relaxed);
         let triggers = Triggers::from_bits(self.triggers.load(Relaxed));
         config.triggers = triggers

@@ -5,7 +5,9 @@
 //! Needs root and memory groups of cgroup v1.
 
 use coldpress_promises::machine::MemoryGroup;
-use coldpress_promises::{Managed, Workplace, hazards, skip};
+use coldpress_promises::{Managed, Statistics, Workplace, hazards, skip};
+use std::thread;
+use std::time::Duration;
 
 /// The budget of the program is 32 MiB, its content 80 MiB.
 const LIMIT_BYTES: u64 = 40 << 20;
@@ -56,7 +58,7 @@ fn the_group_around_is_kept_too() {
         let arguments = [seed, "104", "2", "10"];
         managed.survive(&program, arguments).expect("no skip")
     };
-    let (one, other) = std::thread::scope(|scope| {
+    let (one, other) = thread::scope(|scope| {
         let one = scope.spawn(|| survives("82"));
         let other = survives("83");
         (one.join().expect("it survives"), other)
@@ -66,4 +68,43 @@ fn the_group_around_is_kept_too() {
     for statistics in [one, other] {
         statistics.at_least("decompressions", 1000);
     }
+}
+
+/// Story: a budget that came from the group's limit was that of the start for good. A program of a group that was limited
+/// later had none, and was killed; one whose group was given more stayed as slow as before.
+#[test]
+fn the_budget_follows_the_limit() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    const MIB: u64 = 1 << 20;
+    let Some(group) = MemoryGroup::unlimited() else {
+        return;
+    };
+    let statistics = while_it_fills(&group, 80 * MIB);
+    assert_eq!(statistics.get("budget_bytes"), 75 * MIB);
+    statistics.at_least("decompressions", 1000);
+
+    let group = MemoryGroup::new(64 * MIB).expect("as the one before");
+    let statistics = while_it_fills(&group, 512 * MIB);
+    assert_eq!(statistics.get("budget_bytes"), 480 * MIB);
+}
+
+/// Runs a program of 104 MiB without a budget of its own, and limits its group when it has filled 40 MiB.
+fn while_it_fills(group: &MemoryGroup, limit_bytes: u64) -> Statistics {
+    let place = Workplace::new("limited_later");
+    let program = place.compile("larger_than_limit");
+    let managed = Managed::new(&place).budget("none").within(120);
+    let managed = managed.wrapped(group.enter());
+    thread::scope(|scope| {
+        let program = scope.spawn(|| {
+            let arguments = ["84", "104", "2", "20"];
+            managed.survive(&program, arguments).expect("no skip")
+        });
+        while group.read("memory.usage_in_bytes") < 40 << 20 && !program.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        group.limit(limit_bytes);
+        program.join().expect("it survives")
+    })
 }

@@ -11,6 +11,7 @@
 
 use super::child::Child;
 use super::file::File;
+use super::os::CROWD_BYTES;
 use super::space::{Content, Space, pages};
 use crate::model::Expected;
 use crate::sabotage::PagerSabotage;
@@ -95,6 +96,8 @@ pub struct Kernel {
     pub is_short: Cell<bool>,
     /// Others of the memory group hold so much.
     pub others_bytes: Cell<u64>,
+    /// The limit of the memory group.
+    pub group_limit_bytes: Cell<u64>,
     /// Nanoseconds that a step takes.
     pub step_ns: u64,
     /// The clock says more than the steps make, by so much.
@@ -140,6 +143,7 @@ impl Kernel {
             file: File::default(),
             is_short: Cell::new(false),
             others_bytes: Cell::new(0),
+            group_limit_bytes: Cell::new(CROWD_BYTES),
             step_ns,
             ahead_ns: Cell::new(now_ns),
             is_frozen: Cell::new(false),

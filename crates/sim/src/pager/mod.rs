@@ -85,6 +85,7 @@ fn world() -> &'static World {
 fn config(mix: &Mix, pages: u64, settings: &Settings) -> Config {
     let mut config = Config {
         budget_bytes: NO_BUDGET,
+        asked_budget_bytes: NO_BUDGET,
         cold_after_ms: 0,
         triggers: Triggers::ALL,
         codec: random().pick(&[CodecKind::THOROUGH_LZ4, CodecKind::Press, CodecKind::best()]),

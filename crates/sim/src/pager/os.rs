@@ -786,7 +786,7 @@ impl Meter for Measured {
 #[derive(Debug)]
 pub struct Crowd;
 
-/// Its limit.
+/// Its limit at first.
 pub const CROWD_BYTES: u64 = 4 << 20;
 
 impl MemoryGroups for Crowd {
@@ -807,6 +807,10 @@ impl MemoryGroups for Crowd {
 
     fn kernel_bytes(&self, _number: usize) -> Option<u64> {
         None
+    }
+
+    fn limit_bytes(&self, _number: usize) -> Option<u64> {
+        Some(kernel::kernel().group_limit_bytes.get())
     }
 
     fn statistics(&self, _number: usize, into: &mut [u8]) -> Option<usize> {

@@ -15,7 +15,7 @@ use crate::trace::What;
 use coldpress_codec::Page;
 use coldpress_engine::Entry;
 use coldpress_pager::Pager;
-use coldpress_pager::machine::os::SignalsBlocked;
+use coldpress_pager::machine::os::{NO_LIMIT, SignalsBlocked};
 use coldpress_pager::space::exclusions::OldPlace;
 use coldpress_uffd::{Access, AddressRange, Message, PAGE_SIZE};
 use std::rc::Rc;
@@ -412,6 +412,11 @@ impl World {
             0 if random().one_in(2) => {
                 kernel.others_bytes.set(random().below(CROWD_BYTES * 3 / 2));
                 note(Kind::Crowd);
+            }
+            0 if random().one_in(3) => {
+                let limits = [CROWD_BYTES / 4, CROWD_BYTES, CROWD_BYTES * 4, NO_LIMIT];
+                kernel.group_limit_bytes.set(random().pick(&limits));
+                note(Kind::GroupLimit);
             }
             0 => {
                 kernel.is_short.set(!kernel.is_short.get());
