@@ -361,6 +361,10 @@ impl World {
         let Some(_claim) = self.kernel.claim(range) else {
             return;
         };
+        // What was said of addresses where nothing is holds for nothing that comes there.
+        if !pages(range).all(|page| self.kernel.space.is_mapped(page)) {
+            return;
+        }
         let set = |sensitive| {
             for page in pages(range) {
                 self.kernel
