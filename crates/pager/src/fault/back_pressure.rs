@@ -20,6 +20,8 @@ use core::sync::atomic::{
 const PATIENCE_NS: u64 = 2_000_000;
 /// Its length where a process of the memory group would be killed.
 const PATIENCE_CRITICAL_NS: u64 = 20_000_000;
+/// After so long in vain a process that is alone in its memory group does not wait for it any more.
+const GIVEN_UP_NS: u64 = 500_000_000;
 
 /// What the reclaim thread and the handlers tell each other of memory.
 pub struct Pressure {
@@ -43,6 +45,8 @@ pub struct Pressure {
     pub waiting: AtomicU32,
     /// Reclaim cannot reach the budget; waiting for it is in vain.
     pub hopeless: AtomicBool,
+    /// Since when it was so without a break; 0: it is not.
+    hopeless_since_ns: AtomicU64,
     /// This is the young child of a fork: nothing is taken from it yet, so nothing makes room for what comes back.
     pub is_young: AtomicBool,
     /// When a handler last had the reclaim thread come for free frames.
@@ -67,6 +71,7 @@ impl Pressure {
             measured: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             hopeless: AtomicBool::new(false),
+            hopeless_since_ns: AtomicU64::new(0),
             is_young: AtomicBool::new(false),
             frames_rung_ns: AtomicU64::new(0),
             machine_is_short: AtomicBool::new(false),
@@ -77,6 +82,22 @@ impl Pressure {
     /// What counted against the budget when it was last measured.
     pub(crate) fn counted_bytes(&self) -> u64 {
         self.total_bytes.load(Relaxed) + self.beside_bytes.load(Relaxed)
+    }
+
+    /// Takes note of whether waiting for the budget is in vain. By the reclaim thread.
+    pub(crate) fn judge(&self, hopeless: bool, now_ns: u64) {
+        self.hopeless.store(hopeless, Relaxed);
+        let since = self.hopeless_since_ns.load(Relaxed);
+        if !hopeless || since == 0 {
+            self.hopeless_since_ns
+                .store(if hopeless { now_ns } else { 0 }, Relaxed);
+        }
+    }
+
+    /// Whether waiting has been in vain for so long that only another process could make room.
+    pub(crate) fn is_given_up(&self, now_ns: u64) -> bool {
+        let since = self.hopeless_since_ns.load(Relaxed);
+        since != 0 && now_ns > since + GIVEN_UP_NS
     }
 
     /// What counts now.
@@ -136,5 +157,25 @@ impl<O: Os> Pager<O> {
             self.pressure.waiting.fetch_sub(1, Relaxed);
         }
         self.pressure.restored.fetch_add(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_given_up_after_half_a_second_without_a_break() {
+        const MS: u64 = 1_000_000;
+        let pressure = Pressure::new();
+        for hopeless_at in [100, 300, 600] {
+            pressure.judge(true, hopeless_at * MS);
+            assert!(!pressure.is_given_up(hopeless_at * MS));
+        }
+        assert!(pressure.is_given_up(601 * MS));
+        pressure.judge(false, 700 * MS);
+        assert!(!pressure.is_given_up(701 * MS));
+        pressure.judge(true, 800 * MS);
+        assert!(!pressure.is_given_up(1_300 * MS) && pressure.is_given_up(1_301 * MS));
     }
 }

@@ -13,7 +13,8 @@
 //! bound of a process that is alone lies halfway between its largest budget and the limit: half of that room is for page
 //! tables, program text and the like, and half for what comes between two looks. Where others hold as much as that, the
 //! bound is the largest budget: several grow between two looks. Above halfway the kernel is about to kill: there faults
-//! wait longer, also where reclaim has found that it cannot reach the budget.
+//! wait longer, also where reclaim has found that it cannot reach the budget: others may give. Where there are none and
+//! it has found so for half a second, nothing will come of waiting: the program gets its memory, or is killed, as natively.
 //!
 //! A process that holds next to nothing has nothing to give, and is left alone.
 
@@ -92,9 +93,14 @@ impl Held {
         self.bytes() + self.file > self.halfway()
     }
 
+    /// What others hold, where a process holds `total` bytes.
+    fn others(self, total: u64) -> u64 {
+        self.programs.saturating_sub(total)
+    }
+
     /// What a process counts that has this budget and holds `total` bytes.
     fn counts_for(self, budget: u64, total: u64) -> u64 {
-        let others = self.programs.saturating_sub(total);
+        let others = self.others(total);
         let bound = (self.halfway() - others.min(self.halfway())).max(self.bounds.budget_bytes);
         (budget + self.bytes()).saturating_sub(bound)
     }
@@ -173,7 +179,9 @@ impl<O: Os> Pager<O> {
                     is_near = true;
                     let counts = held.counts_for(budget, total).saturating_sub(total);
                     beside = beside.max(counts);
-                    is_critical |= counts > 0 && held.is_critical();
+                    let may_give =
+                        held.others(total) >= O::WORTH_GIVING || !pressure.is_given_up(now);
+                    is_critical |= counts > 0 && held.is_critical() && may_give;
                 }
             }
             let rest_ns = match (budget, is_near) {

@@ -308,8 +308,9 @@ impl<O: Os> Reclaim<O> {
     /// Tells the handlers whether faults are to wait for the budget (`hope.rs`).
     fn watch_hope(&mut self, memory: hope::Memory, batch: Option<hope::Batch>) {
         let content = self.content_bytes();
-        let hope = self.hope.judge(O::now_ns(), memory, content, batch);
-        self.pager.pressure.hopeless.store(!hope, Relaxed);
+        let now = O::now_ns();
+        let hope = self.hope.judge(now, memory, content, batch);
+        self.pager.pressure.judge(!hope, now);
     }
 
     fn last_measured_bytes(&self) -> u64 {
@@ -634,7 +635,7 @@ impl<O: Os> Reclaim<O> {
                     s.budget_misses.fetch_add(1, Relaxed);
                     // Reclaim rests now: nobody shall wait for it meanwhile.
                     self.hope.give_up();
-                    self.pager.pressure.hopeless.store(true, Relaxed);
+                    self.pager.pressure.judge(true, O::now_ns());
                     if self.pause_ns == MEASURE_NS {
                         self.futility.in_vain(O::now_ns(), self.seen());
                     }
