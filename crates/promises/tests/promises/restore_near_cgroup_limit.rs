@@ -81,17 +81,18 @@ fn the_budget_follows_the_limit() {
     let Some(group) = MemoryGroup::unlimited() else {
         return;
     };
-    let statistics = while_it_fills(&group, 80 * MIB);
+    let statistics = while_it_fills(&group, Duration::ZERO, 80 * MIB);
     assert_eq!(statistics.get("budget_bytes"), 75 * MIB);
     statistics.at_least("decompressions", 1000);
 
-    let group = MemoryGroup::new(64 * MIB).expect("as the one before");
-    let statistics = while_it_fills(&group, 512 * MIB);
+    let group = MemoryGroup::new(44 * MIB).expect("as the one before");
+    // It would fill 25 MiB by then.
+    let statistics = while_it_fills(&group, Duration::from_millis(500), 512 * MIB);
     assert_eq!(statistics.get("budget_bytes"), 480 * MIB);
 }
 
-/// Runs a program of 104 MiB without a budget of its own, and limits its group when it has filled 40 MiB.
-fn while_it_fills(group: &MemoryGroup, limit_bytes: u64) -> Statistics {
+/// Runs a program of 104 MiB without a budget of its own, and limits its group so long after it has filled 40 MiB.
+fn while_it_fills(group: &MemoryGroup, after: Duration, limit_bytes: u64) -> Statistics {
     let place = Workplace::new("limited_later");
     let program = place.compile("larger_than_limit");
     let managed = Managed::new(&place).budget("none").within(120);
@@ -104,6 +105,7 @@ fn while_it_fills(group: &MemoryGroup, limit_bytes: u64) -> Statistics {
         while group.read("memory.usage_in_bytes") < 40 << 20 && !program.is_finished() {
             thread::sleep(Duration::from_millis(1));
         }
+        thread::sleep(after);
         group.limit(limit_bytes);
         program.join().expect("it survives")
     })
