@@ -1,9 +1,10 @@
-//! The pager's library of a command that `cargo install --path` has installed: carried inside, put where packages have
-//! it before it is first needed.
+//! The pager's library of a command that `cargo install --path` has installed: carried inside, put where it is looked for
+//! before it is first needed.
 //!
-//! The place is `../lib/coldpress` from the command's directory `bin`. Whoever may write there may replace the command
-//! as well, so a file there is trusted no less than the command is. It is compared with what is carried at each start
-//! and replaced where it differs, so the command never loads the library of another version.
+//! The place is `../lib/coldpress` from the command's directory `bin`, and beside the command elsewhere. Whoever may write
+//! there may replace the command as well, so a file there is trusted no less than the command is. It is compared with
+//! what is carried at each start and replaced where it differs, so the command never loads the library of another
+//! version.
 
 use crate::preload_library::NAME;
 use crate::refusal::Refusal;
@@ -20,22 +21,15 @@ pub const CARRIED: Option<&[u8]> = Some(include_bytes!(env!("COLDPRESS_CARRIED_L
 #[cfg(not(carries_library))]
 pub const CARRIED: Option<&[u8]> = None;
 
-/// Puts `library` into its place from `executable`, unless it is there. Returns the path; none where the command does
-/// not stand in a directory `bin`.
-pub fn put(library: &[u8], executable: &Path) -> Result<Option<PathBuf>, Refusal> {
-    let bin = executable
-        .parent()
-        .filter(|directory| directory.ends_with("bin"));
-    let Some(prefix) = bin.and_then(Path::parent) else {
-        return Ok(None);
-    };
-    let directory = prefix.join("lib/coldpress");
+/// Puts `library` into its place from `executable`, unless it is there. Returns the path.
+pub fn put(library: &[u8], executable: &Path) -> Result<PathBuf, Refusal> {
+    let directory = place(executable);
     let path = directory.join(NAME);
     if fs::read(&path).is_ok_and(|found| found == library) {
-        return Ok(Some(path));
+        return Ok(path);
     }
     match write(library, executable, &path) {
-        Ok(()) => Ok(Some(path)),
+        Ok(()) => Ok(path),
         Err(error) => Err(Refusal::new(format!(
             "the pager's library, which this command carries, cannot be put into {}: {error}",
             directory.display()
@@ -45,6 +39,16 @@ pub fn put(library: &[u8], executable: &Path) -> Result<Option<PathBuf>, Refusal
             executable.display()
         ))),
     }
+}
+
+/// The directory for the library of a command.
+fn place(executable: &Path) -> PathBuf {
+    let directory = executable.parent().unwrap_or(Path::new("/"));
+    let prefix = directory.parent().filter(|_| directory.ends_with("bin"));
+    prefix.map_or_else(
+        || directory.to_owned(),
+        |prefix| prefix.join("lib/coldpress"),
+    )
 }
 
 /// Beside its place under another name, then renamed: programs that run now keep the file they have loaded.
@@ -120,7 +124,7 @@ mod tests {
     #[test]
     fn it_is_put_where_packages_have_it_and_an_earlier_one_replaced() {
         let (prefix, executable) = Prefix::new("carried", "bin");
-        let path = put(b"first", &executable).unwrap().unwrap();
+        let path = put(b"first", &executable).unwrap();
         assert_eq!(path, prefix.0.join("lib/coldpress").join(NAME));
         let first = fs::metadata(&path).unwrap();
         put(b"first", &executable).unwrap();
@@ -134,9 +138,10 @@ mod tests {
     }
 
     #[test]
-    fn outside_of_a_directory_bin_nothing_is_put() {
-        let (prefix, executable) = Prefix::new("carried-elsewhere", "release");
-        assert_eq!(put(b"library", &executable), Ok(None));
+    fn outside_of_a_directory_bin_it_lies_beside_the_command() {
+        let (prefix, executable) = Prefix::new("carried-elsewhere", "tools");
+        let path = put(b"library", &executable).unwrap();
+        assert_eq!(path, prefix.0.join("tools").join(NAME));
         assert!(!prefix.0.join("lib").exists());
     }
 

@@ -31,10 +31,8 @@ pub fn find() -> Result<PathBuf, Refusal> {
 
 fn beside_the_executable() -> Result<PathBuf, Refusal> {
     let executable = env::current_exe().unwrap_or_default();
-    if let Some(library) = carried_library::CARRIED
-        && let Some(path) = carried_library::put(library, &executable)?
-    {
-        return Ok(path);
+    if let Some(library) = carried_library::CARRIED {
+        return carried_library::put(library, &executable);
     }
     let directory = executable.parent().unwrap_or(Path::new("/"));
     let found = PLACES
