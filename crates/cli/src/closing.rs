@@ -17,6 +17,7 @@ use crate::report;
 use crate::rule;
 use crate::size::{format_bytes, format_count};
 use crate::sums::{Above, Sums, Young, as_option, is_little, named_budget, pager_cpu_ns, percent};
+use crate::supervise::Ending;
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::{Failure, Statistics};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -136,12 +137,9 @@ pub fn of_all(
                 format!("{each}: {AFTER_A_START}")
             }
             0 if sums.most_above_bytes < NOT_WORTH_A_WORD => format!("{each}: kept"),
-            0 if is_little(sums.most_above_bytes, budget.bytes) => format!(
-                "{each}: kept within 5 %, up to {} above",
-                format_bytes(sums.most_above_bytes)
-            ),
             0 => format!(
-                "{each}: kept but for moments, up to {} above",
+                "{each}: {}, up to {} above",
+                how_kept(sums.most_above_bytes, budget.bytes),
                 format_bytes(sums.most_above_bytes)
             ),
             missed => format!(
@@ -260,8 +258,21 @@ fn held(s: &Statistics) -> String {
         true if !was_set(s) && began_above(get(&s.peak_total_bytes), budget, above.most_bytes) => {
             format!("; budget of {} {AFTER_A_START}", format_bytes(budget))
         }
-        true => format!("; budget of {} kept", format_bytes(budget)),
+        true => format!(
+            "; budget of {} {}",
+            format_bytes(budget),
+            how_kept(above.most_bytes, budget)
+        ),
         false => format!("; coming down to its budget of {}", format_bytes(budget)),
+    }
+}
+
+/// How closely a budget was kept that was exceeded by so much at most.
+fn how_kept(most_bytes: u64, budget: u64) -> &'static str {
+    match most_bytes {
+        most if most < NOT_WORTH_A_WORD => "kept",
+        most if is_little(most, budget) => "kept within 5 %",
+        _ => "kept but for moments",
     }
 }
 
@@ -275,15 +286,15 @@ fn missed(s: &Statistics, advise: fn(&Advice) -> String) -> Vec<String> {
     let share = above.share();
     let most = format_bytes(above.most_bytes);
     if !above.is_missed(budget) {
-        let where_it_was = match (was_set(s), above.is_little(budget)) {
-            (true, _) => "above the budget in force then",
-            (false, true) => "within 5 % of it: above",
-            (false, false) => "but for moments: above",
+        let above_what = if was_set(s) {
+            "the budget in force then"
+        } else {
+            "it"
         };
         return match above.most_bytes < NOT_WORTH_A_WORD {
             true => Vec::new(),
             false => vec![format!(
-                "{where_it_was} for {share} of the time, by {most} at most"
+                "above {above_what} {share} of the time, by {most} at most"
             )],
         };
     }
@@ -329,11 +340,18 @@ fn cost(sums: &Sums, over_ns: u64, slowest: Option<&str>) -> String {
         Some(program) => format!("{program} {slower}"),
         None => slower,
     };
-    format!(
-        "cost: {slower}, {} of a CPU, longest wait {}",
-        percent(sums.processor_share(over_ns)),
-        format_nanoseconds(sums.longest_wait_ns)
-    )
+    let mut line = format!(
+        "cost: {slower}, {} of a CPU",
+        percent(sums.processor_share(over_ns))
+    );
+    // A program that was killed may have waited when nobody took note of it any more.
+    if sums.longest_wait_ns > 0 {
+        line += &format!(
+            ", longest wait {}",
+            format_nanoseconds(sums.longest_wait_ns)
+        );
+    }
+    line
 }
 
 fn warnings(stalled: u64, lost: u64) -> Vec<String> {
@@ -356,6 +374,24 @@ fn warnings(stalled: u64, lost: u64) -> Vec<String> {
         .filter(|(count, _)| *count > 0)
         .map(|(_, what)| format!("WARNING: {what}"))
         .collect()
+}
+
+/// What is said where the kernel has killed `killed` processes of the memory group while the program ran.
+pub fn killed(program: &str, ending: Ending, killed: u64, limit: Option<u64>) -> Option<String> {
+    let limit = limit.map_or_else(String::new, |bytes| format!(" of {}", format_bytes(bytes)));
+    match (killed, ending) {
+        (0, _) => None,
+        (_, Ending::Killed(libc::SIGKILL)) => Some(format!(
+            "{program}: KILLED by the kernel: its memory group{limit} was full"
+        )),
+        (1, _) => Some(format!(
+            "the kernel KILLED a process of its memory group{limit}, which was full"
+        )),
+        (many, _) => Some(format!(
+            "the kernel KILLED {} processes of its memory group{limit}, which was full",
+            format_count(many)
+        )),
+    }
 }
 
 /// What `--verbose` adds for a program.
@@ -486,6 +522,20 @@ mod tests {
     }
 
     #[test]
+    fn it_is_said_that_the_kernel_has_killed() {
+        let said = |ending, count| killed("a", ending, count, Some(200 << 20));
+        assert_eq!(said(Ending::Killed(libc::SIGKILL), 0), None);
+        assert_eq!(
+            said(Ending::Killed(libc::SIGKILL), 1).unwrap(),
+            "a: KILLED by the kernel: its memory group of 200.0 MiB was full"
+        );
+        assert_eq!(
+            said(Ending::Exited(1), 12).unwrap(),
+            "the kernel KILLED 12 processes of its memory group of 200.0 MiB, which was full"
+        );
+    }
+
+    #[test]
     fn a_run_reads_as_documented() {
         let lines = of_program("python3", &page(), &Young::default(), 10_000 * MS);
         assert_eq!(
@@ -546,7 +596,7 @@ mod tests {
         let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
         assert_eq!(
             lines[2],
-            "above the budget in force then for 0.8 % of the time, by 2.0 MiB at most"
+            "above the budget in force then 0.8 % of the time, by 2.0 MiB at most"
         );
         s.above_budget_ns.store(8_000 * MS, Relaxed);
         s.most_above_budget_bytes.store(42 * MIB, Relaxed);
@@ -612,11 +662,8 @@ mod tests {
         s.above_budget_ns.store(80 * MS, Relaxed);
         s.most_above_budget_bytes.store(2 * MIB, Relaxed);
         let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
-        assert!(lines[1].ends_with("budget of 60.0 MiB kept"));
-        assert_eq!(
-            lines[2],
-            "within 5 % of it: above for 0.8 % of the time, by 2.0 MiB at most"
-        );
+        assert!(lines[1].ends_with("budget of 60.0 MiB kept within 5 %"));
+        assert_eq!(lines[2], "above it 0.8 % of the time, by 2.0 MiB at most");
         // A peak from before the budget was lowered is none above it.
         s.above_budget_ns.store(0, Relaxed);
         s.peak_total_bytes.store(500 * MIB, Relaxed);

@@ -62,6 +62,20 @@ pub fn named(wanted: &str) -> Result<Vec<Live>, Refusal> {
     }
 }
 
+/// The one that `wanted` means: the process of that id, or the only program of that name.
+pub fn only(wanted: &str) -> Result<Live, Refusal> {
+    let mut found = named(wanted)?;
+    if found.len() > 1 {
+        let pids: Vec<String> = found.iter().map(|live| live.pid.to_string()).collect();
+        return Err(Refusal::new(format!(
+            "{} programs {wanted:?} run under Coldpress: say which by its process id: {}",
+            found.len(),
+            pids.join(", ")
+        )));
+    }
+    Ok(found.remove(0))
+}
+
 /// A name as the kernel keeps it, which is 15 bytes of it.
 pub fn comm(name: &str) -> String {
     const BYTES: usize = 15;

@@ -22,9 +22,15 @@ pub fn manual(name: Option<&str>, to: Option<&Path>) -> Result<u8, Refusal> {
         (_, Some(directory)) => return write(&pages, directory),
         (None, None) => pages.iter().map(|page| page.name() + "\n").collect(),
         (Some(name), None) => {
-            let page = pages.iter().find(|page| page.name() == name);
-            page.ok_or_else(|| Refusal::new(format!("there is no manual page {name:?}")))?
-                .text()
+            let full = format!("coldpress-{name}");
+            let page = pages
+                .iter()
+                .find(|page| [name, &full].contains(&&*page.name()));
+            let missing = || {
+                Refusal::new(format!("there is no manual page {name:?}"))
+                    .mend("Their names: coldpress manual")
+            };
+            page.ok_or_else(missing)?.text()
         }
     };
     streams::print(&text)?;

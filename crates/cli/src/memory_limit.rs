@@ -124,6 +124,27 @@ fn groups_of(pid: u32) -> Option<Vec<Group>> {
     Some(watched_groups(&mounts, &groups, read))
 }
 
+/// How many processes of this process's memory groups the kernel has killed since they were made, as far as it tells.
+pub fn killed_in_groups() -> u64 {
+    let groups = groups_of(std::process::id()).unwrap_or_default();
+    let files = |group: &Group| {
+        ["memory.oom_control", "memory.events"].map(|name| group.directory.join(name))
+    };
+    let texts = groups
+        .iter()
+        .flat_map(files)
+        .filter_map(|file| process::read(file).ok());
+    texts.filter_map(|text| parse_oom_kill(&text)).sum()
+}
+
+/// The figure `oom_kill` of version 1's `memory.oom_control`, and of version 2's `memory.events`.
+fn parse_oom_kill(text: &str) -> Option<u64> {
+    let count = text
+        .lines()
+        .find_map(|line| line.strip_prefix("oom_kill "))?;
+    count.trim().parse().ok()
+}
+
 /// Directory of the memory group below which this process may make another, and whether it is of version 2. With
 /// version 1 that is the process's own; with version 2, where a group with processes can have no such
 /// groups below it, the mount's root.
@@ -270,6 +291,17 @@ mod tests {
 
     fn limit(mounts: &str, groups: &str, files: &[(&str, &str)]) -> Option<u64> {
         group(mounts, groups, files).map(|group| group.bytes)
+    }
+
+    #[test]
+    fn the_kernel_tells_how_many_it_has_killed() {
+        let version_1 = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n";
+        let version_2 = "low 0\nhigh 0\nmax 5\noom 2\noom_kill 2\noom_group_kill 0\n";
+        assert_eq!(
+            [version_1, version_2].map(parse_oom_kill),
+            [Some(3), Some(2)]
+        );
+        assert_eq!(parse_oom_kill("oom_kill_disable 0\n"), None);
     }
 
     #[test]

@@ -199,7 +199,7 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
         (Wrong::OutOfReach, Some(share)) => (
             format!("budget of {budget} out of reach"),
             format!(
-                "{} {}: it holds {} now, {} at most",
+                "at least {} {}: it holds {}, {} at most",
                 percent(share),
                 why_it_stays(s),
                 format_bytes(total),
@@ -217,9 +217,16 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
             format!("with a budget of {budget} {}", waits(times)),
             natively,
         ),
-        (Wrong::Crowded(times), _) => (
+        (Wrong::Crowded(times), incompressible) => (
             format!("its memory group is full: {}", waits(times)),
-            "raise the limit of the group, or run fewer processes in it".to_owned(),
+            match incompressible {
+                Some(share) => format!(
+                    "at least {} of it {}: raise the limit",
+                    percent(share),
+                    why_it_stays(s)
+                ),
+                None => "raise the limit of the group, or run fewer processes in it".to_owned(),
+            },
         ),
     };
     let command = match wrong {
@@ -349,8 +356,13 @@ mod tests {
             say(Wrong::Crowded(4.0), &s),
             [
                 "its memory group is full: it waits for pages 75 % of the time",
-                "raise the limit of the group, or run fewer processes in it"
+                "at least 89 % of it does not compress: raise the limit"
             ]
+        );
+        s.failed_pages.store(0, Relaxed);
+        assert_eq!(
+            say(Wrong::Crowded(4.0), &s)[1],
+            "raise the limit of the group, or run fewer processes in it"
         );
     }
 
@@ -403,16 +415,16 @@ mod tests {
             say(Wrong::OutOfReach, &s),
             [
                 "budget of 40.0 MiB out of reach",
-                "89 % does not compress: it holds 82.0 MiB now, 82.0 MiB at most",
+                "at least 89 % does not compress: it holds 82.0 MiB, 82.0 MiB at most",
                 "to try: coldpress set 4242 budget=85M",
             ]
         );
         s.fail(Failure::MoveBusy);
-        let shared = "89 % is shared with a child, pinned or merged: it holds 82.0 MiB now, 82.0 MiB at most";
+        let shared = "at least 89 % is shared with a child, pinned or merged: it holds 82.0 MiB, 82.0 MiB at most";
         assert_eq!(say(Wrong::OutOfReach, &s)[1], shared);
         (0..2).for_each(|_| s.fail(Failure::MoveInvalid));
         let locked =
-            "89 % is locked, or may not be written: it holds 82.0 MiB now, 82.0 MiB at most";
+            "at least 89 % is locked, or may not be written: it holds 82.0 MiB, 82.0 MiB at most";
         assert_eq!(say(Wrong::OutOfReach, &s)[1], locked);
         s.failed_pages.store(0, Relaxed);
         assert_eq!(

@@ -44,6 +44,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     let launch = prepared.launch(arguments)?;
     prepared.explain_budget();
     let began = Instant::now();
+    let killed_before = memory_limit::killed_in_groups();
     let signals = Signals::take();
     let child = prepared.start(&launch, &signals)?;
     let Prepared {
@@ -66,6 +67,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         pid: child.pid,
         ending,
         elapsed_ns: began.elapsed().as_nanos() as u64,
+        killed_in_group: memory_limit::killed_in_groups().saturating_sub(killed_before),
         outcome,
     };
     tell(&chosen, &program, &library, &budget, &end);
@@ -270,6 +272,8 @@ struct End {
     pid: u32,
     ending: Ending,
     elapsed_ns: u64,
+    /// Processes of its memory group that the kernel has killed meanwhile.
+    killed_in_group: u64,
     outcome: Outcome,
 }
 
@@ -338,6 +342,10 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
         }
         if let Some(line) = unmanaged.line() {
             say!("{}: not managed: {line}", program.name);
+        }
+        let limit = memory_limit::group_bytes();
+        if let Some(line) = closing::killed(&program.name, end.ending, end.killed_in_group, limit) {
+            say!("{line}");
         }
     }
     if first.is_none() && totals.programs == 0 {

@@ -47,9 +47,9 @@ const KEYS: [&str; 3] = ["budget", "cold-after", "trigger"];
 /// Arguments of `coldpress set`.
 #[derive(Debug, Args)]
 pub struct SetArguments {
-    /// The process, as coldpress status lists it
-    #[arg(value_name = "PID", value_parser = crate::pid::parse_pid)]
-    pid: u32,
+    /// The process or program, as coldpress status lists it
+    #[arg(value_name = "PID|PROGRAM")]
+    process: String,
     /// What to change: budget=512M, cold-after=30s, trigger=eager,critical
     #[arg(value_name = "KEY=VALUE", required = true)]
     changes: Vec<String>,
@@ -61,8 +61,9 @@ pub struct SetArguments {
 /// Changes settings of a process.
 pub fn set(arguments: &SetArguments) -> Result<u8, Refusal> {
     let settings = read(&arguments.changes).map_err(Refusal::new)?;
-    let pid = arguments.pid;
-    let done = Done::of(&settings, &managed::find(pid)?)?;
+    let live = managed::only(&arguments.process)?;
+    let pid = live.pid;
+    let done = Done::of(&settings, &live)?;
     let program = process::name(pid);
     for line in done.remarks()? {
         say!("{program}: {line}");

@@ -281,6 +281,10 @@ fn commands(estimate: &Estimate) -> Vec<(&'static str, String)> {
     if estimate.unfit.is_some() {
         return Vec::new();
     }
+    if estimate.native_bytes() <= estimate.model.least().held_bytes {
+        let nothing = "run would save nothing: what it holds does not compress";
+        return vec![("to try", nothing.to_owned())];
+    }
     let command = quoted_line(&estimate.command_line);
     let run = own_name::get();
     let budget = estimate.model.suggested_budget();
