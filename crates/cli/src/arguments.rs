@@ -155,8 +155,8 @@ pub struct RunArguments {
     /// [default: the limit of its memory group, or none]
     #[arg(long, allow_hyphen_values = true, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
     pub budget: Option<Budget>,
-    /// Evict pages untouched for this long although there is room: 500ms, 30s, 5m, 1h, none,
-    /// or auto: the shortest age at which few pages refault
+    /// Evict pages untouched for this long although there is room: 500ms, 30 (seconds), 5m, 1h,
+    /// none, or auto: the shortest age at which few pages refault
     /// [default: none with --budget, auto without]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_cold_after)]
     pub cold_after: Option<u64>,

@@ -98,7 +98,7 @@ impl Budget {
                 format_below(bytes, SMALLEST_BUDGET_BYTES),
                 format_bytes(SMALLEST_BUDGET_BYTES)
             ))
-            .mend("Give more, for example: --budget 64M"));
+            .mend("Give more, for example: --budget 64M; --budget none: no budget"));
         }
         Ok(bytes)
     }

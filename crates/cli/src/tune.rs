@@ -49,10 +49,15 @@ fn unknown(name: &str) -> String {
             .min()
     };
     let rows = TABLE.iter().filter(|row| is_taken(row));
-    let closest = rows.clone().min_by_key(near).map_or("", |row| row.name);
+    // What differs in more than a third of its letters was not meant.
+    let is_near = |row: &&Row| near(row).is_some_and(|changes| changes * 3 <= name.len());
+    let closest = rows.clone().filter(is_near).min_by_key(near);
+    let meant = closest.map_or(".".to_owned(), |row| {
+        format!(": did you mean {}?", row.name)
+    });
     let all: Vec<&str> = rows.map(|row| row.field).collect();
     format!(
-        "there is no tunable {name:?}: did you mean {closest}? There are {} (docs/tunables.md)",
+        "there is no tunable {name:?}{meant} There are {} (docs/tunables.md)",
         all.join(", ")
     )
 }

@@ -370,7 +370,10 @@ fn tunables_are_set_in_a_program_that_runs() {
     );
     for (change, words) in [
         ("tune.same_filled=off", "at the start of a program only"),
-        ("tune.hold=1", "there is no tunable \"hold\": did you mean"),
+        (
+            "tune.treshold=1",
+            "there is no tunable \"treshold\": did you mean",
+        ),
         ("tune.threshold=200", "it takes per cent, 1 to 100"),
         ("tune.reclaim_anonymous=off", "not together with the others"),
     ] {
