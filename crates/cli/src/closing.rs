@@ -16,7 +16,10 @@ use crate::follow::Totals;
 use crate::report;
 use crate::rule;
 use crate::size::{format_bytes, format_count};
-use crate::sums::{Above, Sums, Young, as_option, is_little, named_budget, pager_cpu_ns, percent};
+use crate::sums::{
+    Above, Sums, Young, as_option, is_incompressible, is_little, named_budget, pager_cpu_ns,
+    percent,
+};
 use crate::supervise::Ending;
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::{Failure, Statistics};
@@ -29,13 +32,40 @@ fn get(word: &AtomicU64) -> u64 {
 /// The lines for a program that has ended, after it ran for so long, and its `young` children.
 pub fn of_program(program: &str, s: &Statistics, young: &Young, elapsed_ns: u64) -> Vec<String> {
     let sums = Sums::with_young(s, young);
-    lines_of(program, s, &sums, elapsed_ns, Advice::for_the_next_run)
+    lines_of(
+        program,
+        s,
+        &sums,
+        elapsed_ns,
+        Some(Advice::for_the_next_run),
+    )
+}
+
+/// As [`of_program`] for one that the kernel has killed for its memory: what it would have held nobody knows, so no
+/// budget is suggested.
+pub fn of_killed_program(
+    program: &str,
+    s: &Statistics,
+    young: &Young,
+    elapsed_ns: u64,
+) -> Vec<String> {
+    let sums = Sums::with_young(s, young);
+    let share = is_incompressible(get(&s.failed_pages), get(&s.content_bytes));
+    let share = share.map(|share| format!("at least {} of it does not compress", percent(share)));
+    let lines = lines_of(program, s, &sums, elapsed_ns, None);
+    lines.into_iter().chain(share).collect()
 }
 
 /// The lines for a program that runs.
 pub fn so_far(s: &Statistics) -> Vec<String> {
     let managed_ns = get(&s.managed_ns);
-    lines_of("so far", s, &Sums::of(s), managed_ns, Advice::while_it_runs)
+    lines_of(
+        "so far",
+        s,
+        &Sums::of(s),
+        managed_ns,
+        Some(Advice::while_it_runs),
+    )
 }
 
 /// `advise`: what of the advice is told.
@@ -44,7 +74,7 @@ fn lines_of(
     s: &Statistics,
     sums: &Sums,
     elapsed_ns: u64,
-    advise: fn(&Advice) -> String,
+    advise: Option<fn(&Advice) -> String>,
 ) -> Vec<String> {
     let has_left = get(&s.pager_left) == 1;
     let mut lines = match sums.evictions {
@@ -277,7 +307,7 @@ fn how_kept(most_bytes: u64, budget: u64) -> &'static str {
 }
 
 /// Where the budget was not kept, or not all the time.
-fn missed(s: &Statistics, advise: fn(&Advice) -> String) -> Vec<String> {
+fn missed(s: &Statistics, advise: Option<fn(&Advice) -> String>) -> Vec<String> {
     let above = Above::of(s);
     let budget = get(&s.budget_bytes);
     if above.above_ns == 0 {
@@ -310,7 +340,7 @@ fn missed(s: &Statistics, advise: fn(&Advice) -> String) -> Vec<String> {
         "BUDGET MISSED: above {} {share} of the time, by up to {most}",
         named_budget(budget)
     );
-    let advice = Advice::of(s).map(|advice| advise(&advice));
+    let advice = advise.and_then(|advise| Some(advise(&Advice::of(s)?)));
     std::iter::once(missed).chain(advice).collect()
 }
 

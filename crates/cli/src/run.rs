@@ -278,6 +278,11 @@ struct End {
 }
 
 impl End {
+    /// Whether the kernel has killed the program since its memory group was full.
+    fn is_killed_for_memory(&self) -> bool {
+        self.killed_in_group > 0 && self.ending == Ending::Killed(libc::SIGKILL)
+    }
+
     /// The figures of the first process.
     fn first(&self) -> Option<&Statistics> {
         self.outcome.first.as_ref()?.statistics(self.pid).ok()
@@ -314,12 +319,11 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
                 let is_called_so = name == "?" || program.name.starts_with(name);
                 let is_called_so = is_called_so && is_first(only, first);
                 let name = if is_called_so { &program.name } else { name };
-                lines.extend(closing::of_program(
-                    name,
-                    only,
-                    &totals.young,
-                    end.elapsed_ns,
-                ));
+                let of_program = match end.is_killed_for_memory() {
+                    true => closing::of_killed_program,
+                    false => closing::of_program,
+                };
+                lines.extend(of_program(name, only, &totals.young, end.elapsed_ns));
                 if verbose {
                     lines.extend(closing::details(only, budget));
                 }

@@ -20,7 +20,7 @@ use core::sync::atomic::{
 const PATIENCE_NS: u64 = 2_000_000;
 /// Its length where a process of the memory group would be killed.
 const PATIENCE_CRITICAL_NS: u64 = 20_000_000;
-/// After so long in vain a process that is alone in its memory group does not wait for it any more.
+/// After so long in which nothing has compressed a process that is alone in its memory group does not wait for it any more.
 const GIVEN_UP_NS: u64 = 500_000_000;
 
 /// What the reclaim thread and the handlers tell each other of memory.
@@ -45,8 +45,8 @@ pub struct Pressure {
     pub waiting: AtomicU32,
     /// Reclaim cannot reach the budget; waiting for it is in vain.
     pub hopeless: AtomicBool,
-    /// Since when it was so without a break; 0: it is not.
-    hopeless_since_ns: AtomicU64,
+    /// Since when, without a break, nothing that was tried has compressed; 0: something has.
+    in_vain_since_ns: AtomicU64,
     /// This is the young child of a fork: nothing is taken from it yet, so nothing makes room for what comes back.
     pub is_young: AtomicBool,
     /// When a handler last had the reclaim thread come for free frames.
@@ -71,7 +71,7 @@ impl Pressure {
             measured: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             hopeless: AtomicBool::new(false),
-            hopeless_since_ns: AtomicU64::new(0),
+            in_vain_since_ns: AtomicU64::new(0),
             is_young: AtomicBool::new(false),
             frames_rung_ns: AtomicU64::new(0),
             machine_is_short: AtomicBool::new(false),
@@ -84,19 +84,19 @@ impl Pressure {
         self.total_bytes.load(Relaxed) + self.beside_bytes.load(Relaxed)
     }
 
-    /// Takes note of whether waiting for the budget is in vain. By the reclaim thread.
-    pub(crate) fn judge(&self, hopeless: bool, now_ns: u64) {
-        self.hopeless.store(hopeless, Relaxed);
-        let since = self.hopeless_since_ns.load(Relaxed);
-        if !hopeless || since == 0 {
-            self.hopeless_since_ns
-                .store(if hopeless { now_ns } else { 0 }, Relaxed);
-        }
+    /// Takes note of whether nothing that was tried of late has compressed. By the reclaim thread.
+    pub(crate) fn note_in_vain(&self, in_vain: bool, now_ns: u64) {
+        let since = match (in_vain, self.in_vain_since_ns.load(Relaxed)) {
+            (true, 0) => now_ns,
+            (true, since) => since,
+            (false, _) => 0,
+        };
+        self.in_vain_since_ns.store(since, Relaxed);
     }
 
-    /// Whether waiting has been in vain for so long that only another process could make room.
+    /// Whether it was so for so long that only another process could make room.
     pub(crate) fn is_given_up(&self, now_ns: u64) -> bool {
-        let since = self.hopeless_since_ns.load(Relaxed);
+        let since = self.in_vain_since_ns.load(Relaxed);
         since != 0 && now_ns > since + GIVEN_UP_NS
     }
 
@@ -168,14 +168,14 @@ mod tests {
     fn it_is_given_up_after_half_a_second_without_a_break() {
         const MS: u64 = 1_000_000;
         let pressure = Pressure::new();
-        for hopeless_at in [100, 300, 600] {
-            pressure.judge(true, hopeless_at * MS);
-            assert!(!pressure.is_given_up(hopeless_at * MS));
+        for at in [100, 300, 600] {
+            pressure.note_in_vain(true, at * MS);
+            assert!(!pressure.is_given_up(at * MS));
         }
         assert!(pressure.is_given_up(601 * MS));
-        pressure.judge(false, 700 * MS);
+        pressure.note_in_vain(false, 700 * MS);
         assert!(!pressure.is_given_up(701 * MS));
-        pressure.judge(true, 800 * MS);
+        pressure.note_in_vain(true, 800 * MS);
         assert!(!pressure.is_given_up(1_300 * MS) && pressure.is_given_up(1_301 * MS));
     }
 }

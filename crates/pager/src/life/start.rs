@@ -192,9 +192,7 @@ impl<O: Os> Pager<O> {
         // SAFETY: as the caller promises.
         unsafe {
             self.discovery.open().map_err(|_| StartError::Proc)?;
-            if self.open_groups() {
-                self.control.begin_with_groups(&*self.config.get());
-            }
+            self.open_groups();
             // Tried only: as long as nothing of the program's is registered no fork need be told of.
             let staging = self.host.memory.staging();
             let tried = register_once_free::<O>(&uffd, staging);
@@ -208,18 +206,15 @@ impl<O: Os> Pager<O> {
         Ok(())
     }
 
-    /// Opens the memory groups, if there are any that can be opened.
+    /// Opens the memory groups, if there are any.
     ///
     /// # Safety
     /// As [`begin`](Self::begin).
-    unsafe fn open_groups(&self) -> bool {
-        let opened = O::MemoryGroups::open();
-        let some = opened.is_some();
-        if let Some(groups) = opened {
+    unsafe fn open_groups(&self) {
+        if let Some(groups) = O::MemoryGroups::open() {
             // SAFETY: as the caller promises.
             unsafe { self.host.groups.set(groups) };
         }
-        some
     }
 
     /// There is memory for so many handlers, which are about to run. `false`: there is not.

@@ -13,8 +13,9 @@
 //! bound of a process that is alone lies halfway between its largest budget and the limit: half of that room is for page
 //! tables, program text and the like, and half for what comes between two looks. Where others hold as much as that, the
 //! bound is the largest budget: several grow between two looks. Above halfway the kernel is about to kill: there faults
-//! wait longer, also where reclaim has found that it cannot reach the budget: others may give. Where there are none and
-//! it has found so for half a second, nothing will come of waiting: the program gets its memory, or is killed, as natively.
+//! wait longer, also where reclaim has found that it cannot reach the budget: others may give. Where there are none, and
+//! nothing that was tried has compressed for half a second, nothing will come of waiting: the program gets its memory, or
+//! is killed, as natively.
 //!
 //! A process that holds next to nothing has nothing to give, and is left alone.
 
@@ -156,10 +157,19 @@ fn mapped_file_bytes(text: &[u8]) -> u64 {
         .unwrap_or(0)
 }
 
+/// The thread that looks. The reclaim thread alone changes the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Looker {
+    /// The reclaim thread, when it measures.
+    Reclaim,
+    /// A handler, between two measurements.
+    Handler,
+}
+
 impl<O: Os> Pager<O> {
     /// Looks at the groups. Notes which budget they allow now, and how much more than the process's own memory (which holds
     /// `total` bytes) counts: for the group that has the least room.
-    pub(crate) fn look_at_groups(&self, total: u64) {
+    pub(crate) fn look_at_groups(&self, total: u64, by: Looker) {
         let pressure = &self.pressure;
         let (mut beside, mut is_near, mut is_critical) = (0, false, false);
         if let Some(groups) = self.host.groups.get()
@@ -172,7 +182,9 @@ impl<O: Os> Pager<O> {
             let looks: [Option<Held>; MOST_GROUPS] = core::array::from_fn(|number| {
                 (number < groups.count()).then(|| Held::look(groups, number))?
             });
-            self.keep_to_groups(&looks);
+            if by == Looker::Reclaim {
+                self.keep_to_groups(&looks[..groups.count()]);
+            }
             let budget = Watermarks::in_force(&self.config()).budget();
             if budget != NO_BUDGET {
                 for held in looks.into_iter().flatten().filter(|held| held.is_near()) {
@@ -196,12 +208,18 @@ impl<O: Os> Pager<O> {
         pressure.group_is_critical.store(is_critical, Relaxed);
     }
 
-    /// The budget follows the limits of the groups: it is what was asked for, or less where they allow less.
+    /// The budget follows the limits of the groups: it is what was asked for, or less where they allow less. A group that does
+    /// not tell may allow less than the others, so nothing is given then.
     fn keep_to_groups(&self, looks: &[Option<Held>]) {
-        let allowed = looks.iter().flatten().map(|held| held.budget()).min();
-        if let Some(budget) = allowed
-            && self.control.allow_by_groups(budget)
-        {
+        let before = self.control.allowed_by_groups();
+        let told = looks.iter().flatten().map(|held| held.budget());
+        let allowed = told.fold(NO_BUDGET, u64::min);
+        let allowed = match looks.iter().all(Option::is_some) {
+            true => allowed,
+            false => allowed.min(before),
+        };
+        if allowed != before {
+            self.control.allow_by_groups(allowed);
             self.publish_settings();
         }
     }
@@ -222,7 +240,7 @@ impl<O: Os> Pager<O> {
         }
         pressure.looked.store(restored, Relaxed);
         let total = pressure.total_bytes.load(Relaxed) + restored * PAGE_SIZE as u64;
-        self.look_at_groups(total);
+        self.look_at_groups(total, Looker::Handler);
         if is_young && pressure.group_is_near.load(Relaxed) {
             pressure.is_young.store(false, Relaxed);
             self.ring();

@@ -69,6 +69,11 @@ impl Hope {
         !self.in_vain && now_ns - self.over_since_ns <= HOPE_NS
     }
 
+    /// Whether the last batch kept next to nothing.
+    pub(crate) fn is_in_vain(&self) -> bool {
+        self.in_vain
+    }
+
     /// Reclaim gives up for now.
     pub(crate) fn give_up(&mut self) {
         self.in_vain = true;

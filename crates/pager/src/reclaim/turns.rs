@@ -22,6 +22,7 @@ use crate::reclaim::cold_age::{ColdAge, Counts, Verdict};
 use crate::reclaim::compaction::Passes;
 use crate::reclaim::fence::{Fence, GROWTH_BYTES};
 use crate::reclaim::futility::{Futility, Seen};
+use crate::reclaim::group::Looker;
 use crate::reclaim::hope::{self, Hope};
 use crate::reclaim::recode::{Need, Recode};
 use crate::reclaim::shortage::Shortage;
@@ -34,6 +35,7 @@ use crate::{Codec, Pager};
 use coldpress_codec::Density;
 use coldpress_engine::{Ageing, LEAF_PAGES, Pace, Reclaimer, Trigger, Worker};
 use coldpress_interface::control::COLD_AFTER_AUTO;
+use coldpress_interface::statistics::Failure;
 use coldpress_uffd::PAGE_SIZE;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -253,7 +255,7 @@ impl<O: Os> Reclaim<O> {
         pressure.restored.store(0, Relaxed);
         pressure.looked.store(0, Relaxed);
         pressure.total_bytes.store(total, Relaxed);
-        self.pager.look_at_groups(total);
+        self.pager.look_at_groups(total, Looker::Reclaim);
         pressure.is_young.store(false, Relaxed);
         set_and_wake::<O>(
             &pressure.measured,
@@ -308,9 +310,17 @@ impl<O: Os> Reclaim<O> {
     /// Tells the handlers whether faults are to wait for the budget (`hope.rs`).
     fn watch_hope(&mut self, memory: hope::Memory, batch: Option<hope::Batch>) {
         let content = self.content_bytes();
-        let now = O::now_ns();
-        let hope = self.hope.judge(now, memory, content, batch);
-        self.pager.pressure.judge(!hope, now);
+        let hope = self.hope.judge(O::now_ns(), memory, content, batch);
+        self.pager.pressure.hopeless.store(!hope, Relaxed);
+        self.note_in_vain();
+    }
+
+    /// Pages that a child shares may be taken when it has ended: then it is not in vain.
+    fn note_in_vain(&self) {
+        let s = self.pager.host.statistics();
+        let does_not_compress = s.failed(Failure::Incompressible) > s.failed(Failure::MoveBusy);
+        let in_vain = self.hope.is_in_vain() && does_not_compress;
+        self.pager.pressure.note_in_vain(in_vain, O::now_ns());
     }
 
     fn last_measured_bytes(&self) -> u64 {
@@ -635,7 +645,8 @@ impl<O: Os> Reclaim<O> {
                     s.budget_misses.fetch_add(1, Relaxed);
                     // Reclaim rests now: nobody shall wait for it meanwhile.
                     self.hope.give_up();
-                    self.pager.pressure.judge(true, O::now_ns());
+                    self.pager.pressure.hopeless.store(true, Relaxed);
+                    self.note_in_vain();
                     if self.pause_ns == MEASURE_NS {
                         self.futility.in_vain(O::now_ns(), self.seen());
                     }

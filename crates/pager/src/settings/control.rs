@@ -73,21 +73,25 @@ impl Control {
 
     /// Sets what the program was started with.
     pub(crate) fn begin_with(&self, config: &Config) {
-        self.budget_bytes.store(config.budget_bytes, Relaxed);
-        self.group_budget_bytes.store(NO_BUDGET, Relaxed);
+        self.budget_bytes.store(config.asked_budget_bytes, Relaxed);
+        // As long as the groups do not tell it, it is what they allowed then.
+        let allowed = match config.budget_bytes < config.asked_budget_bytes {
+            true => config.budget_bytes,
+            false => NO_BUDGET,
+        };
+        self.allow_by_groups(allowed);
         self.cold_after_ms.store(config.cold_after_ms, Relaxed);
         self.triggers.store(config.triggers.bits(), Relaxed);
     }
 
-    /// From now on the memory groups tell how much of the budget is in force that was asked for.
-    pub(crate) fn begin_with_groups(&self, config: &Config) {
-        self.group_budget_bytes.store(config.budget_bytes, Relaxed);
-        self.budget_bytes.store(config.asked_budget_bytes, Relaxed);
+    /// Takes note of the largest budget that the memory groups allow ([`NO_BUDGET`]: any).
+    pub(crate) fn allow_by_groups(&self, budget: u64) {
+        self.group_budget_bytes.store(budget, Relaxed);
     }
 
-    /// Takes note of the largest budget that the memory groups allow ([`NO_BUDGET`]: any). Whether it has changed.
-    pub(crate) fn allow_by_groups(&self, budget: u64) -> bool {
-        self.group_budget_bytes.swap(budget, Relaxed) != budget
+    /// The largest budget that they allowed at the last look.
+    pub(crate) fn allowed_by_groups(&self) -> u64 {
+        self.group_budget_bytes.load(Relaxed)
     }
 
     /// Puts what is in force now into a copy of what the program was started with.
@@ -221,5 +225,42 @@ impl<O: Os> Pager<O> {
         self.publish_settings();
         s.control_refusal.store(refusal, Relaxed);
         s.control_answered.store(sequence, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pager;
+
+    static PAGER: Pager = Pager::new();
+
+    fn in_force(control: &Control) -> u64 {
+        let mut config = PAGER.config();
+        control.overlay(&PAGER.engine, &mut config);
+        config.budget_bytes
+    }
+
+    /// Story: what `coldpress set` had set was forgotten when the pager came back after it had left for a while, and in a
+    /// forked child that began without one.
+    #[test]
+    fn the_budget_is_the_smaller_of_what_was_asked_for_and_what_the_groups_allow() {
+        const MIB: u64 = 1 << 20;
+        let control = Control::new();
+        let config = |budget_bytes, asked_budget_bytes| Config {
+            budget_bytes,
+            asked_budget_bytes,
+            ..PAGER.config()
+        };
+        control.begin_with(&config(60 * MIB, NO_BUDGET));
+        assert_eq!(in_force(&control), 60 * MIB, "the groups have not told yet");
+        control.allow_by_groups(480 * MIB);
+        assert_eq!(in_force(&control), 480 * MIB);
+        control.budget_bytes.store(30 * MIB, Relaxed);
+        control.allow_by_groups(NO_BUDGET);
+        assert_eq!(in_force(&control), 30 * MIB);
+        control.begin_with(&config(60 * MIB, 60 * MIB));
+        control.allow_by_groups(20 * MIB);
+        assert_eq!(in_force(&control), 20 * MIB);
     }
 }

@@ -2,8 +2,10 @@
 //! mentioned; one that could not be kept made a program thirty times slower without a word; and a peak from before
 //! `coldpress set` was reported as a miss of what was set then.
 
+use coldpress_promises::machine::MemoryGroup;
 use coldpress_promises::managed::binary;
 use coldpress_promises::{Managed, Workplace, process, skip};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -67,6 +69,27 @@ fn a_budget_out_of_reach_is_said_while_the_program_runs() {
 #[test]
 fn and_to_an_ordinary_user() {
     out_of_reach(true);
+}
+
+/// Story: each fault waited for 20 ms for memory that nobody could give, so that the kernel killed the program after a
+/// minute; natively it does at once. Nothing said that it had been killed.
+#[test]
+fn what_does_not_fit_its_group_ends_soon_and_is_told() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let Some(group) = MemoryGroup::new(100 << 20) else {
+        return;
+    };
+    let place = Workplace::new("killed");
+    let program = place.compile("hostile_budget");
+    let managed = Managed::new(&place).budget("none").within(30);
+    let managed = managed.wrapped(group.enter());
+    let (outcome, _) = managed.run(&program, ["1", "128", "noise", "1"]);
+    assert_eq!(outcome.status.signal(), Some(9), "{outcome}");
+    let told = "KILLED by the kernel: its memory group of 100.0 MiB was full";
+    assert!(outcome.stderr.contains(told), "{outcome}");
+    assert!(outcome.stderr.contains("does not compress"), "{outcome}");
 }
 
 #[test]

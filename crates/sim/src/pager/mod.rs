@@ -125,6 +125,13 @@ fn config(mix: &Mix, pages: u64, settings: &Settings) -> Config {
         config.budget_bytes = (1 << 17) + bytes / part;
         config.chaos = random().one_in(2).then(|| random().next());
     }
+    // Where a limit was in the way of what was asked for.
+    let is_less = random().one_in(4);
+    config.asked_budget_bytes = if is_less {
+        NO_BUDGET
+    } else {
+        config.budget_bytes
+    };
     config
 }
 
