@@ -18,7 +18,8 @@ pub fn embed(manifest_dir: &Path) {
     println!("cargo:rerun-if-env-changed={VARIABLE}");
     let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
     let preload = manifest_dir.join("../preload");
-    if env::var_os(VARIABLE).is_none() || !is_release || !preload.is_dir() {
+    let is_asked_for = env::var(VARIABLE).is_ok_and(|value| value == "yes");
+    if !is_asked_for || !is_release || !preload.is_dir() {
         return;
     }
     for changed in ["..", "../../Cargo.lock"] {
@@ -36,12 +37,13 @@ pub fn embed(manifest_dir: &Path) {
 fn build(preload: &Path) -> PathBuf {
     let cargo = env::var_os("CARGO").unwrap_or("cargo".into());
     let target = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("library");
+    let triple = env::var("TARGET").unwrap_or_default();
     let mut command = Command::new(cargo);
     command
         .args(["build", "--locked", "--profile", "dist", "--lib"])
         .arg("--manifest-path")
         .arg(preload.join("Cargo.toml"))
-        .arg("--target-dir")
+        .args(["--target", &triple, "--target-dir"])
         .arg(&target);
     for (name, _) in env::vars_os() {
         let is_of_this_build = name.to_str().is_some_and(|name| {
@@ -58,5 +60,5 @@ fn build(preload: &Path) -> PathBuf {
         status.success(),
         "the pager's library was not built: {command:?} ended with {status}"
     );
-    target.join("dist/libcoldpress_preload.so")
+    target.join(triple).join("dist/libcoldpress_preload.so")
 }

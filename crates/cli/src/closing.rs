@@ -408,17 +408,18 @@ fn warnings(stalled: u64, lost: u64) -> Vec<String> {
 
 /// What is said where the kernel has killed `killed` processes of the memory group while the program ran.
 pub fn killed(program: &str, ending: Ending, killed: u64, limit: Option<u64>) -> Option<String> {
-    let limit = limit.map_or_else(String::new, |bytes| format!(" of {}", format_bytes(bytes)));
+    // Without a limit it was the machine that was full.
+    let limit = format_bytes(limit?);
     match (killed, ending) {
         (0, _) => None,
         (_, Ending::Killed(libc::SIGKILL)) => Some(format!(
-            "{program}: KILLED by the kernel: its memory group{limit} was full"
+            "{program}: KILLED by the kernel: its memory group of {limit} was full"
         )),
         (1, _) => Some(format!(
-            "the kernel KILLED a process of its memory group{limit}, which was full"
+            "the kernel KILLED a process of its memory group of {limit}, which was full"
         )),
         (many, _) => Some(format!(
-            "the kernel KILLED {} processes of its memory group{limit}, which was full",
+            "the kernel KILLED {} processes of its memory group of {limit}, which was full",
             format_count(many)
         )),
     }

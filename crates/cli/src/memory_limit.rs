@@ -128,7 +128,7 @@ fn groups_of(pid: u32) -> Option<Vec<Group>> {
 pub fn killed_in_groups() -> u64 {
     let groups = groups_of(std::process::id()).unwrap_or_default();
     let files = |group: &Group| {
-        ["memory.oom_control", "memory.events"].map(|name| group.directory.join(name))
+        ["memory.oom_control", "memory.events.local"].map(|name| group.directory.join(name))
     };
     let texts = groups
         .iter()
@@ -137,7 +137,7 @@ pub fn killed_in_groups() -> u64 {
     texts.filter_map(|text| parse_oom_kill(&text)).sum()
 }
 
-/// The figure `oom_kill` of version 1's `memory.oom_control`, and of version 2's `memory.events`.
+/// The figure `oom_kill` of version 1's `memory.oom_control`, and of version 2's `memory.events.local`.
 fn parse_oom_kill(text: &str) -> Option<u64> {
     let count = text
         .lines()

@@ -221,7 +221,7 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
             format!("its memory group is full: {}", waits(times)),
             match incompressible {
                 Some(share) => format!(
-                    "at least {} of it {}: raise the limit",
+                    "at least {} of its own memory {}",
                     percent(share),
                     why_it_stays(s)
                 ),
@@ -356,7 +356,7 @@ mod tests {
             say(Wrong::Crowded(4.0), &s),
             [
                 "its memory group is full: it waits for pages 75 % of the time",
-                "at least 89 % of it does not compress: raise the limit"
+                "at least 89 % of its own memory does not compress"
             ]
         );
         s.failed_pages.store(0, Relaxed);

@@ -1,6 +1,6 @@
 //! Where the pager's library is, and the LD_PRELOAD that loads it.
 
-use crate::carried_library;
+use crate::carried_library::{self, NAME};
 use crate::refusal::Refusal;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -10,8 +10,6 @@ use std::path::{Path, PathBuf};
 /// Names the library outright (tests, packagers).
 pub const VARIABLE: &str = "COLDPRESS_PRELOAD_LIBRARY";
 
-/// The name of its file.
-pub const NAME: &str = "libcoldpress_preload.so";
 /// Where it is looked for, from the directory of the executable.
 const PLACES: [&str; 3] = [".", "../lib/coldpress", "../lib"];
 
@@ -31,10 +29,10 @@ pub fn find() -> Result<PathBuf, Refusal> {
 
 fn beside_the_executable() -> Result<PathBuf, Refusal> {
     let executable = env::current_exe().unwrap_or_default();
+    let directory = executable.parent().unwrap_or(Path::new("/"));
     if let Some(library) = carried_library::CARRIED {
         return carried_library::put(library, &executable);
     }
-    let directory = executable.parent().unwrap_or(Path::new("/"));
     let found = PLACES
         .iter()
         .find_map(|place| resolve(&directory.join(place).join(NAME)));

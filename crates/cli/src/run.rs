@@ -278,6 +278,12 @@ struct End {
 }
 
 impl End {
+    /// What is said where the kernel has killed it, or others of its memory group.
+    fn killed(&self, program: &str) -> Option<String> {
+        let limit = memory_limit::group_bytes();
+        closing::killed(program, self.ending, self.killed_in_group, limit)
+    }
+
     /// Whether the kernel has killed the program since its memory group was full.
     fn is_killed_for_memory(&self) -> bool {
         self.killed_in_group > 0 && self.ending == Ending::Killed(libc::SIGKILL)
@@ -347,8 +353,7 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
         if let Some(line) = unmanaged.line() {
             say!("{}: not managed: {line}", program.name);
         }
-        let limit = memory_limit::group_bytes();
-        if let Some(line) = closing::killed(&program.name, end.ending, end.killed_in_group, limit) {
+        if let Some(line) = end.killed(&program.name) {
             say!("{line}");
         }
     }

@@ -18,6 +18,8 @@ pub fn root() -> &'static Path {
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     without_our_signals(command.current_dir(root()));
+    // Where a task is started in `crates/cli`, whose settings are for `cargo install`.
+    command.env_remove("COLDPRESS_EMBED_LIBRARY");
     command
 }
 

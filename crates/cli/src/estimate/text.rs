@@ -282,7 +282,7 @@ fn commands(estimate: &Estimate) -> Vec<(&'static str, String)> {
         return Vec::new();
     }
     if estimate.native_bytes() <= estimate.model.least().held_bytes {
-        let nothing = "run would save nothing: what it holds does not compress";
+        let nothing = "run would save nothing: what it holds hardly compresses, or is too little";
         return vec![("to try", nothing.to_owned())];
     }
     let command = quoted_line(&estimate.command_line);
