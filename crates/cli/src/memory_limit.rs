@@ -36,10 +36,31 @@ struct Group {
     directory: PathBuf,
 }
 
-/// As [`MEMORY_GROUPS`](handed::MEMORY_GROUPS) says it: the process's own group, which may be given a limit later, and of
-/// the groups around it that have one those with the least.
-pub fn groups_for_the_pager() -> Option<OsString> {
-    for_the_pager(groups_of(std::process::id())?)
+/// The memory groups of this process: its own, which may be given a limit later, and those around it that have one.
+#[derive(Debug)]
+pub struct Groups(Vec<Group>);
+
+impl Groups {
+    /// Those that it is in now.
+    pub fn now() -> Self {
+        Self(groups_of(std::process::id()).unwrap_or_default())
+    }
+
+    /// As [`MEMORY_GROUPS`](handed::MEMORY_GROUPS) says it: the process's own and, of the others, those with the least
+    /// limits.
+    pub fn for_the_pager(&self) -> Option<OsString> {
+        for_the_pager(self.0.clone())
+    }
+
+    /// How many of their processes the kernel has killed since they were made, as far as it tells.
+    pub fn killed(&self) -> u64 {
+        let files = |group: &Group| {
+            ["memory.oom_control", "memory.events.local"].map(|name| group.directory.join(name))
+        };
+        let files = self.0.iter().flat_map(files);
+        let texts = files.filter_map(|file| process::read(file).ok());
+        texts.filter_map(|text| parse_oom_kill(&text)).sum()
+    }
 }
 
 /// The process's own group in each hierarchy that accounts memory, and those around it that have a limit. Without a limit
@@ -122,19 +143,6 @@ fn groups_of(pid: u32) -> Option<Vec<Group>> {
     let groups = process::read(format!("/proc/{pid}/cgroup")).ok()?;
     let read = |path: &Path| process::read(path).ok();
     Some(watched_groups(&mounts, &groups, read))
-}
-
-/// How many processes of this process's memory groups the kernel has killed since they were made, as far as it tells.
-pub fn killed_in_groups() -> u64 {
-    let groups = groups_of(std::process::id()).unwrap_or_default();
-    let files = |group: &Group| {
-        ["memory.oom_control", "memory.events.local"].map(|name| group.directory.join(name))
-    };
-    let texts = groups
-        .iter()
-        .flat_map(files)
-        .filter_map(|file| process::read(file).ok());
-    texts.filter_map(|text| parse_oom_kill(&text)).sum()
 }
 
 /// The figure `oom_kill` of version 1's `memory.oom_control`, and of version 2's `memory.events.local`.

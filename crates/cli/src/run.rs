@@ -9,7 +9,7 @@ use crate::follow::{Members, Outcome};
 use crate::in_force;
 use crate::inherited;
 use crate::mapping::Mapping;
-use crate::memory_limit;
+use crate::memory_limit::{self, Groups};
 use crate::notices::Notices;
 use crate::output_file;
 use crate::process;
@@ -44,12 +44,13 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
     let launch = prepared.launch(arguments)?;
     prepared.explain_budget();
     let began = Instant::now();
-    let killed_before = memory_limit::killed_in_groups();
+    let killed_before = prepared.groups.killed();
     let signals = Signals::take();
     let child = prepared.start(&launch, &signals)?;
     let Prepared {
         chosen,
         budget,
+        groups,
         program,
         ready: Ready { library, .. },
         trace,
@@ -67,7 +68,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         pid: child.pid,
         ending,
         elapsed_ns: began.elapsed().as_nanos() as u64,
-        killed_in_group: memory_limit::killed_in_groups().saturating_sub(killed_before),
+        killed_in_group: groups.killed().saturating_sub(killed_before),
         outcome,
     };
     tell(&chosen, &program, &library, &budget, &end);
@@ -89,6 +90,7 @@ struct Prepared {
     /// The engine's tunables, as the pager takes them.
     tunables: String,
     budget: BudgetInForce,
+    groups: Groups,
     program: Program,
     ready: Ready,
     trace: Option<TraceTarget>,
@@ -125,6 +127,7 @@ impl Prepared {
             chosen,
             tunables,
             budget,
+            groups: Groups::now(),
             program,
             ready,
             trace,
@@ -151,7 +154,7 @@ impl Prepared {
         environment::Settings {
             budget_bytes: self.budget.bytes,
             asked_budget_bytes: self.budget.asked_bytes,
-            memory_groups: memory_limit::groups_for_the_pager(),
+            memory_groups: self.groups.for_the_pager(),
             cold_after_ms,
             triggers: chosen.triggers.unwrap_or(Triggers::ALL),
             codec: chosen.codec.unwrap_or_else(CodecKind::best),

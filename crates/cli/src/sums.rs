@@ -354,7 +354,7 @@ impl Above {
     }
 
     /// Whether it was exceeded by no more than a small part of it.
-    pub fn is_little(&self, budget_bytes: u64) -> bool {
+    fn is_little(&self, budget_bytes: u64) -> bool {
         is_little(self.most_bytes, budget_bytes)
     }
 
