@@ -3,7 +3,7 @@
 //! Rust is this machine's. The sources are those of the commit, the sources of other crates a copy made by `cargo
 //! vendor`: the root needs no registry, and nothing of this machine's build is in it.
 
-use super::check::{Check, check_by};
+use super::check::{Check, check_by, succeed};
 use super::clean_root::{CleanRoot, USER, Who};
 use super::command;
 use anyhow::{Context, Result};
@@ -44,15 +44,13 @@ pub const CHECKS: &[Check] = &[
     check_by(
         Who::User,
         "manual pages and completions are where man and bash look for them",
-        r#"PATH=~/.cargo/bin:$PATH
+        r"PATH=~/.cargo/bin:$PATH
         coldpress manual --to ~/.cargo/share/man/man1
         MANWIDTH=80 man coldpress-run | grep -q cold-after
         mkdir -p ~/.local/share/bash-completion/completions
         coldpress completions bash > ~/.local/share/bash-completion/completions/coldpress
-        bash -c '. /usr/share/bash-completion/bash_completion; _completion_loader coldpress
-            COMP_WORDS=(coldpress ru); COMP_CWORD=1; COMP_LINE="coldpress ru"; COMP_POINT=12
-            _coldpress coldpress ru coldpress; test "${COMPREPLY[*]}" = run'
-        rm -r ~/.cargo ~/.local"#,
+        completes_in_bash
+        rm -r ~/.cargo ~/.local",
     ),
 ];
 
@@ -88,11 +86,6 @@ pub fn prepare(root: &mut CleanRoot) -> Result<()> {
             > /home/{USER}/.cargo/config.toml
         chown -R {USER}: /home/{USER}/.cargo /home/{USER}/coldpress"#
     );
-    let made = root.run(Who::Root, &script)?;
-    anyhow::ensure!(
-        made.status.success(),
-        "the sources are not there: {}",
-        command::said(&made)
-    );
+    succeed(root, &script).context("the sources are not there")?;
     Ok(())
 }

@@ -162,9 +162,7 @@ const LOOK: &[Check] = &[
     check_by(
         Who::User,
         "completions load in bash, zsh and fish, and complete",
-        r#"bash -c '. /usr/share/bash-completion/bash_completion; _completion_loader coldpress
-            COMP_WORDS=(coldpress ru); COMP_CWORD=1; COMP_LINE="coldpress ru"; COMP_POINT=12
-            _coldpress coldpress ru coldpress; test "${COMPREPLY[*]}" = run'
+        r#"completes_in_bash
         zsh -fc 'autoload -U compinit && compinit -D && test $_comps[coldpress] = _coldpress && autoload -X +X _coldpress 2>/dev/null || whence _coldpress'
         fish -c 'complete -C "coldpress ru"' | grep -q ^run"#,
     ),
@@ -247,7 +245,7 @@ pub fn check(made: &Made) -> Result<u8> {
 }
 
 /// What a script prints that only prepares something.
-fn succeed(root: &CleanRoot, script: &str) -> Result<String> {
+pub fn succeed(root: &CleanRoot, script: &str) -> Result<String> {
     let output = root.run(Who::Root, script)?;
     if !output.status.success() {
         bail!("in the clean root: {script}\n{}", command::said(&output));
@@ -272,8 +270,10 @@ struct Tally {
 impl Tally {
     fn all(&mut self, root: &CleanRoot, checks: &[Check]) -> Result<()> {
         for check in checks {
-            let run = format!("run() {{ {PROGRAM}{RUN}}}\n");
-            let output = root.run(check.who, &format!("{run}{}", check.script))?;
+            let functions = format!(
+                "run() {{ {PROGRAM}{RUN}}}\ncompletes_in_bash() {{ {COMPLETES_IN_BASH}}}\n"
+            );
+            let output = root.run(check.who, &format!("{functions}{}", check.script))?;
             self.told(check.name, output.status.success(), &command::said(&output));
         }
         Ok(())
@@ -297,4 +297,11 @@ const RUN: &str = r#"
 cmp $at/native $at/managed
 grep -Eq '"evictions": [1-9]' $at/stats
 rm -r $at
+"#;
+
+/// Bash finds the completions by itself, and they complete.
+const COMPLETES_IN_BASH: &str = r#"
+bash -c '. /usr/share/bash-completion/bash_completion; _completion_loader coldpress
+    COMP_WORDS=(coldpress ru); COMP_CWORD=1; COMP_LINE="coldpress ru"; COMP_POINT=12
+    _coldpress coldpress ru coldpress; test "${COMPREPLY[*]}" = run'
 "#;

@@ -7,7 +7,8 @@
 //!             ├─▶ deb       prefix /usr        target/package/coldpress_VERSION_amd64.deb
 //!             ├─▶ tarball   prefix anywhere    target/package/coldpress-VERSION-x86_64.tar.gz
 //!             └─▶ prefix    --prefix           cargo xtask install, uninstall
-//!  check    installs them in a clean root and uses them there (check, clean_root)
+//!  check    installs them in a clean root and uses them there, and what cargo installs (check, by_cargo,
+//!           clean_root)
 //! ```
 //!
 //! Both packages are reproducible: every time in them is that of the last commit, no path of this machine is in a
