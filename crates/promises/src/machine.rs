@@ -42,9 +42,18 @@ pub struct StrictAccounting {
 }
 
 impl StrictAccounting {
-    /// Begins it; `None` where only root may (said loudly). All of the machine's memory may be promised.
+    /// Begins it; `None` (said loudly) where only root may, or where others have been promised so much that they were
+    /// harmed. All of the machine's memory may be promised.
     pub fn begin() -> Option<Self> {
         if !skip::root_or_skip() {
+            return None;
+        }
+        let (promised, memory) = (meminfo_kib("Committed_AS"), meminfo_kib("MemTotal"));
+        if promised > memory / 2 {
+            let [promised, memory] = [promised, memory].map(|kib| kib >> 10);
+            skip::skipped(&format!(
+                "{promised} MiB are promised to programs, of {memory} MiB: vm.overcommit_memory=2 would harm them"
+            ));
             return None;
         }
         let before = OVERCOMMIT.map(|file| fs::read_to_string(file).expect("a setting"));
@@ -58,6 +67,15 @@ impl StrictAccounting {
             }
         }
     }
+}
+
+/// A line of /proc/meminfo; 0 where there is none of that name.
+fn meminfo_kib(name: &str) -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").expect("/proc/meminfo");
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let figure = lines.find(|&(key, _)| key == name);
+    let kib = figure.and_then(|(_, figure)| figure.trim().strip_suffix(" kB")?.parse().ok());
+    kib.unwrap_or(0)
 }
 
 impl Drop for StrictAccounting {
