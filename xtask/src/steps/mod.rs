@@ -200,6 +200,9 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
             end += &format!("FAILED: {headline}; repeat it with:\n  {line}\n");
         }
         failed = failed.max(failures.len() as u64);
+        for line in tally.failure_lines() {
+            end += &format!("{line}\n");
+        }
         if reached < steps.len() {
             end += &format!(
                 "not run after that: {} of {} steps\n",
@@ -434,13 +437,16 @@ fn start(command: &mut Command, what: &str) -> Result<(Running, Pipe, Pipe)> {
 fn follow(from: Pipe, mut to: impl Write, tally: &Mutex<Tally>) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
+    // Of its own: the lines of a neighbour come between those of a section.
+    let mut read = Tally::default();
     while matches!(from.read_until(b'\n', &mut line), Ok(length) if length > 0) {
         // Nothing to be done where our own output is closed.
         let _ = to.write_all(&line).and_then(|()| to.flush());
         let text = String::from_utf8_lossy(&line);
-        tally.lock().expect("no reader panicked").line(&text);
+        read.line(&text);
         line.clear();
     }
+    tally.lock().expect("no reader panicked").add(read);
 }
 
 #[cfg(test)]

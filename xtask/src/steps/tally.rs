@@ -3,9 +3,13 @@
 //! Read line by line as the lines appear: `test result:` lines give passed, failed and ignored;
 //! a line that starts with `SKIPPED:` tells that a promise was not tested, and why. The test
 //! harness counts such a test as passed; we do not: its name is known from the section
-//! (`---- name stdout ----`) that `--show-output` prints its output in.
+//! (`---- name stdout ----`) that `--show-output` prints its output in. The sections of tests that
+//! failed are kept, to be repeated at the end: what is between is thousands of lines.
 
 use std::collections::BTreeSet;
+
+/// Lines that are kept of what a failed test printed.
+const KEPT_LINES: usize = 40;
 
 /// Sums over all test programs so far.
 #[derive(Debug, Default)]
@@ -19,28 +23,68 @@ pub struct Tally {
     /// Number of test programs that have ended.
     programs: u64,
     section: Option<String>,
+    /// Whether the sections are those of tests that failed.
+    among_failures: bool,
+    /// What tests that failed have printed: a headline and lines.
+    failures: Vec<Vec<String>>,
 }
 
 impl Tally {
-    /// Takes one line of output. Returns whether it must be shown even where output is terse.
+    /// Takes one line of output.
     pub fn line(&mut self, line: &str) {
         let line = line.trim_end();
         if let Some(rest) = line.strip_prefix("test result:") {
             self.result(rest);
             self.programs += 1;
             self.section = None;
+            self.among_failures = false;
         } else if let Some(name) = line.strip_prefix("---- ") {
             let name = name.trim_end_matches(" ----");
             let name = name.strip_suffix(" stdout").unwrap_or(name);
             self.section = Some(name.to_owned());
+            if self.among_failures {
+                self.failures.push(vec![line.to_owned()]);
+            }
         } else if line == "successes:" || line == "failures:" {
             self.section = None;
+            self.among_failures = line == "failures:";
         } else if line.starts_with("SKIPPED:") {
             self.skip_lines.push(line.to_owned());
             if let Some(test) = &self.section {
                 self.skipped_tests.insert((self.programs, test.clone()));
             }
+        } else if self.among_failures && self.section.is_some() {
+            self.output_of_failure(line);
         }
+    }
+
+    /// A line that a failed test has printed: kept, unless it is a frame of a backtrace.
+    fn output_of_failure(&mut self, line: &str) {
+        let text = line.trim_start();
+        let numbered = text.split_once(": ").map(|(number, _)| number);
+        let is_frame =
+            text.starts_with("at ") || numbered.is_some_and(|n| n.parse::<u16>().is_ok());
+        if let Some(kept) = self.failures.last_mut()
+            && kept.len() <= KEPT_LINES
+            && !text.is_empty()
+            && !is_frame
+        {
+            kept.push(line.to_owned());
+        }
+    }
+
+    /// Adds what was read from another stream.
+    pub fn add(&mut self, other: Self) {
+        self.harness_passed += other.harness_passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+        self.skip_lines.extend(other.skip_lines);
+        let programs = self.programs;
+        let skipped = other.skipped_tests.into_iter();
+        self.skipped_tests
+            .extend(skipped.map(|(program, test)| (programs + program, test)));
+        self.programs += other.programs + 1;
+        self.failures.extend(other.failures);
     }
 
     /// ` ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.00s`
@@ -75,6 +119,11 @@ impl Tally {
     /// Tests that did not run: ignored, or said SKIPPED.
     pub fn skipped(&self) -> u64 {
         self.ignored + self.skip_lines.len() as u64
+    }
+
+    /// What tests that failed have printed, without backtraces, each under a headline that names it.
+    pub fn failure_lines(&self) -> impl Iterator<Item = &String> {
+        self.failures.iter().flatten()
     }
 
     /// Every line that said SKIPPED.
@@ -112,6 +161,41 @@ mod tests {
         );
         assert_eq!((t.passed(), t.failed(), t.skipped()), (1, 0, 1));
         assert_eq!(t.skip_lines(), ["SKIPPED: no zram here"]);
+    }
+
+    #[test]
+    fn what_failed_tests_print_is_kept() {
+        let t = tally(
+            "successes:\n\n---- good stdout ----\nthread 'good' panicked, as it should\n\nsuccesses:\n    good\n\n\
+             failures:\n\n---- bad stdout ----\n\nthread 'bad' panicked at here.rs:1:2:\nit held 7 MiB\n\
+             stack backtrace:\n   0: begin\n             at ./src/begin.rs:1\nnote: some\n\n\
+             failures:\n    bad\n\ntest result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured\nand so on\n",
+        );
+        let kept: Vec<_> = t.failure_lines().map(String::as_str).collect();
+        let panicked = "thread 'bad' panicked at here.rs:1:2:";
+        let rest = ["it held 7 MiB", "stack backtrace:", "note: some"];
+        assert_eq!(kept[..2], ["---- bad stdout ----", panicked]);
+        assert_eq!(kept[2..], rest);
+    }
+
+    #[test]
+    fn streams_do_not_mix() {
+        let result = |failed| {
+            format!(
+                "test result: ok. 1 passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out\n"
+            )
+        };
+        let skip = |test| {
+            format!(
+                "successes:\n\n---- {test} stdout ----\nSKIPPED: {test}\n{}",
+                result(0)
+            )
+        };
+        let mut all = Tally::default();
+        all.add(tally(&skip("zram")));
+        all.add(tally(&skip("zram")));
+        all.add(tally(&result(1)));
+        assert_eq!((all.passed(), all.failed(), all.skipped()), (1, 1, 2));
     }
 
     #[test]
