@@ -6,6 +6,7 @@ use crate::machine::os::{
 };
 use crate::machine::visit;
 use crate::{Codec, Pager};
+use coldpress_codec::press::Simd;
 use coldpress_engine::Worker;
 use coldpress_linux::maps;
 use coldpress_linux::proc_stat;
@@ -118,6 +119,10 @@ impl Os for Linux {
     #[inline]
     fn now_ns() -> u64 {
         sys::now_ns()
+    }
+
+    fn vectors() -> Simd {
+        Simd::best()
     }
 
     fn visit(processor: u32) {

@@ -9,6 +9,7 @@
 //! life (opening descriptors, leaving, judging filters).
 
 use crate::{Codec, Pager};
+use coldpress_codec::press::Simd;
 use coldpress_engine::Worker;
 pub use coldpress_linux::sys::{MADV_DOFORK, MADV_DONTFORK, MADV_DONTNEED, MADV_POPULATE_READ};
 use coldpress_uffd::{AddressRange, Errno, Message, Moved, PAGE_SIZE, Region};
@@ -32,6 +33,8 @@ pub trait Os: Sized + Send + Sync + 'static {
 
     /// Nanoseconds since an arbitrary moment.
     fn now_ns() -> u64;
+    /// The processor's vectors, by which it is judged what a codec costs.
+    fn vectors() -> Simd;
     /// Processor time of the calling thread.
     fn own_cpu_ns() -> u64;
     /// Processor time of the process.

@@ -162,12 +162,12 @@ impl Need {
 }
 
 /// When the pages of a program are re-coded, by its configuration; `None`: never.
-fn age_ms(config: &Config, control: &Control) -> Option<u64> {
+fn age_ms<O: Os>(config: &Config, control: &Control) -> Option<u64> {
     if config.codec != CodecKind::Press {
         return None;
     }
     // Without vectors press-dense decodes more slowly than is hidden in a fault.
-    if Simd::best() == Simd::Portable {
+    if O::vectors() == Simd::Portable {
         return None;
     }
     match config.recode_after_ms {
@@ -212,7 +212,7 @@ impl<O: Os> Recode<O> {
 
     /// Says how densely what leaves is compressed from now on.
     pub(crate) fn set_density(&mut self, config: &Config, density: Density) {
-        let density = match age_ms(config, &self.pager.control) {
+        let density = match age_ms::<O>(config, &self.pager.control) {
             Some(_) => density,
             None => Density::Usual,
         };
@@ -222,7 +222,7 @@ impl<O: Os> Recode<O> {
 
     /// Does some of what there is to do, if it is time.
     pub(crate) fn turn(&mut self, config: &Config, need: Need) {
-        let Some(age_ms) = age_ms(config, &self.pager.control) else {
+        let Some(age_ms) = age_ms::<O>(config, &self.pager.control) else {
             return;
         };
         let began_ns = O::now_ns();

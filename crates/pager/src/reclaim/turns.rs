@@ -201,7 +201,7 @@ pub fn run<O: Os>(
         passes: Passes::default(),
         // SAFETY: this is the one reclaim thread.
         recode: unsafe { Recode::new(pager) },
-        squeeze: Squeeze::default(),
+        squeeze: Squeeze::with(O::vectors()),
         write_back: WriteBack::new(),
         chaos: Chaos::in_this_process::<O>(&pager.config()),
         cold_age: ColdAge::new(),

@@ -10,6 +10,7 @@ use crate::sabotage::PagerSabotage;
 use crate::schedule::{self, block, fires, note, random, simulation, step};
 use crate::trace::What;
 use coldpress_codec::Page;
+use coldpress_codec::press::Simd;
 use coldpress_engine::Worker;
 use coldpress_pager::machine::linux::Linux;
 use coldpress_pager::machine::os::{
@@ -83,6 +84,11 @@ impl Os for SimOs {
             act(What::Idle, 0, 0);
         }
         kernel::kernel().now_ns()
+    }
+
+    /// The same everywhere, whatever the machine has: a seed is one run.
+    fn vectors() -> Simd {
+        Simd::Avx512
     }
 
     fn own_cpu_ns() -> u64 {
