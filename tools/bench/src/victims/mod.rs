@@ -33,8 +33,8 @@ use trace::Trace;
 /// Options of the comparison.
 #[derive(clap::Args, Debug)]
 pub struct Options {
-    /// A trace that is made (store, store-zipf, scans, loop, phases, dense-hot), or a file of --record; else all that
-    /// are made
+    /// A trace that is made (store, store-zipf, slabs, slabs-zipf, scans, loop, phases, dense-hot), or a file of
+    /// --record; else all that are made
     traces: Vec<String>,
     /// Instead: record what a program of `cargo xtask programs` touches, into NAME.touches; needs root and perf
     #[arg(long, value_name = "NAME", conflicts_with = "traces")]

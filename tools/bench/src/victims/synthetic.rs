@@ -13,7 +13,7 @@ pub struct Recipe {
 }
 
 /// All of them.
-pub const RECIPES: [Recipe; 6] = [
+pub const RECIPES: [Recipe; 8] = [
     Recipe {
         name: "store",
         is: "a store with uniform keys: index and value of a key, and a few pages that each request needs",
@@ -23,6 +23,16 @@ pub const RECIPES: [Recipe; 6] = [
         name: "store-zipf",
         is: "the same store, keys by Zipf's law (0.99), scattered",
         make: |random| store(random, Keys::Zipf),
+    },
+    Recipe {
+        name: "slabs",
+        is: "a store with uniform keys as redis holds it: five allocations a key, in slabs that lie in the order of filling",
+        make: |random| slabs(random, Keys::Uniform),
+    },
+    Recipe {
+        name: "slabs-zipf",
+        is: "the same, keys by Zipf's law (0.99), scattered",
+        make: |random| slabs(random, Keys::Zipf),
     },
     Recipe {
         name: "scans",
@@ -111,6 +121,77 @@ fn store(random: &mut Random, keys: Keys) -> Vec<u32> {
         touches.push(ALWAYS + RandomPick::new(key.into()).draw() as u32 % BUCKETS);
         touches.push(scattered(key, 1));
         touches.push(scattered(key, 2));
+    }
+    touches
+}
+
+/// One size class of an allocator: slabs of some pages, cut into allocations.
+struct Class {
+    bytes: u32,
+    slab_pages: u32,
+    first_page: u32,
+    used: u32,
+}
+
+impl Class {
+    const fn new(bytes: u32, slab_pages: u32) -> Self {
+        Self {
+            bytes,
+            slab_pages,
+            first_page: 0,
+            used: u32::MAX,
+        }
+    }
+
+    /// The pages of a new allocation, the first and the last; a new slab is taken from `pages`.
+    fn allocate(&mut self, pages: &mut u32) -> [u32; 2] {
+        if self.used >= self.slab_pages * 4096 / self.bytes {
+            self.first_page = *pages;
+            *pages += self.slab_pages;
+            self.used = 0;
+        }
+        let at = self.used * self.bytes;
+        self.used += 1;
+        [at, at + self.bytes - 1].map(|byte| self.first_page + byte / 4096)
+    }
+}
+
+/// Keys of a store as redis 7 and jemalloc lay it out: object, entry, key and value of a key are allocations of their
+/// own. Requests as many as `cargo xtask bench run` has for each key.
+fn slabs(random: &mut Random, keys: Keys) -> Vec<u32> {
+    const KEYS: u32 = 155_000;
+    const TABLE: u32 = 512;
+    let mut pages = TABLE;
+    let mut classes = [
+        Class::new(16, 1),
+        Class::new(32, 1),
+        Class::new(48, 3),
+        Class::new(896, 7),
+    ];
+    let bucket = |key: u32| RandomPick::new(key.into()).draw() as u32 % TABLE;
+    let (mut touches, mut places) = (Vec::new(), Vec::new());
+    for key in 0..KEYS {
+        let place = classes.each_mut().map(|class| class.allocate(&mut pages));
+        touches.push(bucket(key));
+        touches.extend(place.iter().flatten());
+        places.push(place);
+    }
+    let ranks = match keys {
+        Keys::Uniform => Vec::new(),
+        Keys::Zipf => zipf_sums(KEYS),
+    };
+    for _ in 0..KEYS * 6 / 10 {
+        let key = match keys {
+            Keys::Uniform => below(random, KEYS),
+            Keys::Zipf => {
+                let at = share(random) * ranks[ranks.len() - 1];
+                let rank = ranks.partition_point(|&sum| sum < at) as u64;
+                let mixed = RandomPick::new(rank ^ 1 << 40).draw() >> 32;
+                ((mixed * u64::from(KEYS)) >> 32) as u32
+            }
+        };
+        touches.push(bucket(key));
+        touches.extend(places[key as usize].iter().flatten());
     }
     touches
 }
