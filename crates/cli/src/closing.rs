@@ -268,7 +268,10 @@ fn nothing_taken(s: &Statistics, elapsed_ns: u64) -> Vec<String> {
 /// has no pager at first, and a forked child begins with what it inherits.
 const AFTER_A_START: &str = "kept after a start above it";
 
-/// Whether it was so.
+/// What is said of one that was kept from when it was set while the program ran: what was held at most may be of before.
+const SINCE_SET: &str = "kept since it was set";
+
+/// Whether more was held at most than was ever above the budget.
 fn began_above(peak_bytes: u64, budget: u64, most_above_bytes: u64) -> bool {
     peak_bytes > budget.saturating_add(most_above_bytes) + (1 << 20)
 }
@@ -283,10 +286,11 @@ fn held(s: &Statistics) -> String {
     // It was lowered a moment ago.
     match is_little(get(&s.total_bytes).saturating_sub(budget), budget) {
         true if above.budgeted_ns < get(&s.managed_ns) / 100 * 99 => {
-            format!("; budget of {} kept since it was set", format_bytes(budget))
+            format!("; budget of {} {SINCE_SET}", format_bytes(budget))
         }
-        true if !was_set(s) && began_above(get(&s.peak_total_bytes), budget, above.most_bytes) => {
-            format!("; budget of {} {AFTER_A_START}", format_bytes(budget))
+        true if began_above(get(&s.peak_total_bytes), budget, above.most_bytes) => {
+            let since = if was_set(s) { SINCE_SET } else { AFTER_A_START };
+            format!("; budget of {} {since}", format_bytes(budget))
         }
         true => format!(
             "; budget of {} {}",
@@ -622,8 +626,14 @@ mod tests {
             lines[1].ends_with("budget of 60.0 MiB kept after a start above it"),
             "{lines:?}"
         );
-        s.peak_total_bytes.store(peak, Relaxed);
+        // It had a larger one, and was within it.
         s.control_answered.store(1, Relaxed);
+        let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
+        assert!(
+            lines[1].ends_with("budget of 60.0 MiB kept since it was set"),
+            "{lines:?}"
+        );
+        s.peak_total_bytes.store(peak, Relaxed);
         let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
         assert_eq!(
             lines[2],
