@@ -1,7 +1,9 @@
 /* Story: the idle children of a prefork server burned a processor looking for pages to take: all that they have they
  * share with their parent, and shared pages cannot be taken. Arguments: seed, MiB, children, seconds until they are looked
- * at, seconds of that. Says how much of a processor they take together, in parts of a thousand. */
+ * at, seconds of that. Says how much of a processor they take together, in parts of a thousand, and how often the
+ * threads of one of them wake in a second. */
 #include "common.h"
+#include <dirent.h>
 
 #define CHILDREN 64
 
@@ -16,6 +18,24 @@ static uint64_t ticks(pid_t child) {
     unsigned long long user = 0, system = 0;
     sscanf(strrchr(text, ')') + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system);
     return user + system;
+}
+
+/* How often the threads of a child have waited. */
+static uint64_t waits(pid_t child) {
+    char path[320], line[256];
+    snprintf(path, sizeof path, "/proc/%d/task", child);
+    DIR *threads = opendir(path);
+    uint64_t all = 0, some;
+    if (!threads) die_errno(path);
+    for (struct dirent *thread; (thread = readdir(threads));) {
+        snprintf(path, sizeof path, "/proc/%d/task/%s/status", child, thread->d_name);
+        FILE *status = thread->d_name[0] == '.' ? NULL : fopen(path, "r");
+        while (status && fgets(line, sizeof line, status))
+            if (sscanf(line, "voluntary_ctxt_switches: %lu", &some) == 1) all += some;
+        if (status) fclose(status);
+    }
+    closedir(threads);
+    return all;
 }
 
 int main(int argc, char **argv) {
@@ -41,16 +61,17 @@ int main(int argc, char **argv) {
         }
     }
     sleep_ms(before * 1000);
-    uint64_t first = 0, last = 0;
-    for (int i = 0; i < count; i++) first += ticks(children[i]);
+    uint64_t first = 0, last = 0, waited = 0;
+    for (int i = 0; i < count; i++) first += ticks(children[i]), waited -= waits(children[i]);
     uint64_t began = now_ms();
     sleep_ms(during * 1000);
-    for (int i = 0; i < count; i++) last += ticks(children[i]);
+    for (int i = 0; i < count; i++) last += ticks(children[i]), waited += waits(children[i]);
     uint64_t took = now_ms() - began;
     close(channel[1]);
     for (int i = 0; i < count; i++)
         if (wait_exit(children[i], "child")) die("a child found something wrong");
     verify_region(region, bytes, 0, 1, "in the parent");
-    printf("OK %llu per mille of a processor for %d idle children\n",
-           (unsigned long long)((last - first) * 10 * 1000 / took), count);
+    printf("OK %llu per mille of a processor for %d idle children, each of which wakes %llu times a second\n",
+           (unsigned long long)((last - first) * 10 * 1000 / took), count,
+           (unsigned long long)(waited * 1000 / took / count));
 }

@@ -6,28 +6,19 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// The first number of a verdict.
-fn figure(verdict: &str) -> u64 {
-    let word = verdict.split_whitespace().nth(1).expect("a figure");
-    word.parse()
+/// The figure that is this word of a verdict.
+fn figure(verdict: &str, word: usize) -> u64 {
+    let figure = verdict.split_whitespace().nth(word).expect("a figure");
+    figure
+        .parse()
         .unwrap_or_else(|_| panic!("no number: {verdict}"))
 }
 
-fn managed(place: &Workplace, budget: &str, program: &Path, arguments: &[&str]) -> u64 {
-    let managed = Managed::new(place).budget(budget);
-    let (outcome, _) = managed.run(program, arguments);
-    let verdict = outcome.verdict().expect("a verdict");
-    eprintln!("managed: {verdict}");
-    figure(&verdict)
-}
-
-fn natively(place: &Workplace, program: &Path, arguments: &[&str]) -> u64 {
+fn natively(place: &Workplace, program: &Path, arguments: &[&str]) {
     let mut command = Command::new(program);
     command.args(arguments);
     let outcome = process::run(place, command, Duration::from_secs(60));
-    let verdict = outcome.verdict().expect("a verdict");
-    eprintln!("natively: {verdict}");
-    figure(&verdict)
+    eprintln!("natively: {}", outcome.verdict().expect("a verdict"));
 }
 
 /// Story: each looked for pages every few milliseconds, and eight took up to eight tenths of a processor.
@@ -39,14 +30,26 @@ fn idle_children_rest() {
     let place = Workplace::new("prefork");
     let program = place.compile("hostile_prefork");
     natively(&place, &program, &["75", "16", "2", "0", "1"]);
-    let cost = || managed(&place, "64M", &program, &["75", "256", "8", "3", "2"]);
+    let cost = || {
+        let managed = Managed::new(&place).budget("64M");
+        let (outcome, _) = managed.run(&program, ["75", "256", "8", "3", "2"]);
+        let verdict = outcome.verdict().expect("a verdict");
+        eprintln!("managed: {verdict}");
+        [1, 15].map(|word| figure(&verdict, word))
+    };
     // Once more where something else had its processors.
     let first = cost();
-    let least = if first < 50 { first } else { cost() };
+    let [processor, wakes] = if is_little(first) { first } else { cost() };
     assert!(
-        least < 50,
-        "{least} per mille of a processor for eight idle children"
+        is_little([processor, wakes]),
+        "{processor} per mille of a processor for eight idle children, which wake {wakes} times a second each"
     );
+}
+
+/// Parts of a thousand of a processor for eight children, and how often one wakes in a second. What a wake takes is the
+/// machine's: 30 or 90 microseconds on one and another.
+fn is_little([processor, wakes]: [u64; 2]) -> bool {
+    processor < 100 && wakes < 150
 }
 
 /// What a child of `hostile_subshells` costs: page faults, voluntary switches of context and system calls.
@@ -101,7 +104,7 @@ fn young_children_do_not_wait_for_what_nobody_does() {
     // What the children wait for is most of what the run costs; it was left out, and the summary said 7 %.
     let slower = statistics.part("summary").real("estimated_slowdown");
     assert!(slower > 1.25, "{slower} times as long, it says");
-    let switches = figure(&outcome.verdict().expect("a verdict"));
+    let switches = figure(&outcome.verdict().expect("a verdict"), 1);
     assert!(switches < 250, "{switches} switches for 512 pages");
 }
 
