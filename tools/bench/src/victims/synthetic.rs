@@ -107,10 +107,7 @@ fn store(random: &mut Random, keys: Keys) -> Vec<u32> {
     while touches.len() < TOUCHES {
         let key = match keys {
             Keys::Uniform => below(random, all),
-            Keys::Zipf => {
-                let at = share(random) * ranks[ranks.len() - 1];
-                ranks.partition_point(|&sum| sum < at) as u32
-            }
+            Keys::Zipf => zipf_rank(random, &ranks),
         };
         // The keys of a rank, and the entry of a key, lie anywhere.
         let scattered = |key: u32, salt: u64| {
@@ -184,8 +181,7 @@ fn slabs(random: &mut Random, keys: Keys) -> Vec<u32> {
         let key = match keys {
             Keys::Uniform => below(random, KEYS),
             Keys::Zipf => {
-                let at = share(random) * ranks[ranks.len() - 1];
-                let rank = ranks.partition_point(|&sum| sum < at) as u64;
+                let rank = u64::from(zipf_rank(random, &ranks));
                 let mixed = RandomPick::new(rank ^ 1 << 40).draw() >> 32;
                 ((mixed * u64::from(KEYS)) >> 32) as u32
             }
@@ -194,6 +190,12 @@ fn slabs(random: &mut Random, keys: Keys) -> Vec<u32> {
         touches.extend(places[key as usize].iter().flatten());
     }
     touches
+}
+
+/// A rank, as often as its part of the last of these sums.
+fn zipf_rank(random: &mut Random, sums: &[f64]) -> u32 {
+    let at = share(random) * sums[sums.len() - 1];
+    sums.partition_point(|&sum| sum < at) as u32
 }
 
 /// Sums of 1 / rank^0.99.
