@@ -86,7 +86,7 @@ impl Os for SimOs {
         kernel::kernel().now_ns()
     }
 
-    /// The same everywhere, whatever the machine has: a seed is one run.
+    /// One path on every machine, whatever it has: a seed is one run.
     fn vectors() -> Simd {
         Simd::Avx512
     }
