@@ -17,7 +17,10 @@ use std::fs::File;
 use std::io::{Error, Write};
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::{JoinHandle, sleep, spawn};
@@ -46,9 +49,12 @@ pub struct Begun {
 pub fn begin(name: &'static str) -> Begun {
     let serial = SERIAL.lock().unwrap_or_else(|broken| broken.into_inner());
     let (done, watched) = channel::<()>();
+    // It allocates nothing once the test hangs: the allocator may be what hangs.
+    let message = format!("\n{name}: HANGS (more than {LIMIT:?}); aborting\n");
     spawn(move || {
         if watched.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
-            say(&format!("{name}: HANGS (more than {LIMIT:?}); aborting"));
+            // SAFETY: the message is there for as long.
+            unsafe { libc::write(2, message.as_ptr().cast(), message.len()) };
             std::process::abort();
         }
     });
@@ -374,16 +380,26 @@ pub struct Task<T> {
 }
 
 impl<T: Send + 'static> Task<T> {
-    /// Starts a thread.
+    /// Starts a thread. It begins when all is ready here: from then on nothing is allocated and nothing freed by the
+    /// caller, whom a fork of the thread would hold up, the allocator being locked, until somebody answers the fork.
     pub fn start(work: impl FnOnce() -> T + Send + 'static) -> Self {
-        let (tell, told) = channel();
+        let told: &AtomicU32 = Box::leak(Box::default());
+        let ready: &AtomicBool = Box::leak(Box::default());
         let thread = spawn(move || {
-            tell.send(thread_id()).expect("the test waits for it");
-            drop(tell);
+            told.store(thread_id(), Release);
+            while !ready.load(Acquire) {
+                std::thread::yield_now();
+            }
             work()
         });
-        let id = told.recv().expect("the thread tells its number");
-        Self { id, thread }
+        let mut id = 0;
+        while id == 0 {
+            std::thread::yield_now();
+            id = told.load(Acquire);
+        }
+        let task = Self { id, thread };
+        ready.store(true, Release);
+        task
     }
 
     /// Whether the thread has done its work.
