@@ -5,9 +5,7 @@
 /// Under Miri it is an allocation of the exact size, which Miri watches.
 pub struct Fenced {
     #[cfg(not(miri))]
-    base: *mut u8,
-    #[cfg(not(miri))]
-    pages: usize,
+    mapping: std::mem::ManuallyDrop<Mapping>,
     #[cfg(miri)]
     memory: Vec<u8>,
 }
@@ -24,11 +22,31 @@ pub const ENDS: [At; 2] = [At::Front, At::Back];
 #[cfg(not(miri))]
 const KERNEL_PAGE: usize = 4096;
 
+/// A mapping with its fences.
 #[cfg(not(miri))]
-impl Fenced {
-    /// Room for `bytes`, rounded up to pages of the kernel.
-    pub fn new(bytes: usize) -> Self {
-        let pages = bytes.div_ceil(KERNEL_PAGE).max(1);
+struct Mapping {
+    base: *mut u8,
+    pages: usize,
+}
+
+#[cfg(not(miri))]
+thread_local! {
+    /// Mappings that are not in use: making and removing them took most of the tests' time, as threads take turns at
+    /// changing their address space.
+    static UNUSED: std::cell::RefCell<Vec<Mapping>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+#[cfg(not(miri))]
+impl Mapping {
+    /// Room for `pages` pages of the kernel, with anything in it.
+    fn get(pages: usize) -> Self {
+        UNUSED.with_borrow_mut(|unused| {
+            let known = unused.iter().position(|mapping| mapping.pages == pages);
+            known.map_or_else(|| Self::new(pages), |known| unused.swap_remove(known))
+        })
+    }
+
+    fn new(pages: usize) -> Self {
         // SAFETY: fresh mappings, touched by nobody else.
         unsafe {
             let base = libc::mmap(
@@ -41,34 +59,73 @@ impl Fenced {
             );
             assert_ne!(base, libc::MAP_FAILED);
             let base = base.cast::<u8>();
+            let mapping = Self { base, pages };
             let open = libc::mprotect(
-                base.add(KERNEL_PAGE).cast(),
-                pages * KERNEL_PAGE,
+                mapping.room().cast(),
+                mapping.bytes(),
                 libc::PROT_READ | libc::PROT_WRITE,
             );
             assert_eq!(open, 0);
-            Self { base, pages }
+            mapping
+        }
+    }
+
+    /// The first byte between the fences.
+    fn room(&self) -> *mut u8 {
+        self.base.wrapping_add(KERNEL_PAGE)
+    }
+
+    /// Bytes between the fences.
+    fn bytes(&self) -> usize {
+        self.pages * KERNEL_PAGE
+    }
+}
+
+#[cfg(not(miri))]
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: ours, and not borrowed any more.
+        unsafe { libc::munmap(self.base.cast(), (self.pages + 2) * KERNEL_PAGE) };
+    }
+}
+
+#[cfg(not(miri))]
+impl Fenced {
+    /// Room for `bytes`, rounded up to pages of the kernel, with anything in it.
+    pub fn new(bytes: usize) -> Self {
+        let mapping = Mapping::get(bytes.div_ceil(KERNEL_PAGE).max(1));
+        Self {
+            mapping: std::mem::ManuallyDrop::new(mapping),
         }
     }
 
     /// `len` of the bytes, at one of the fences. What lies at the other end is left as it is.
     pub fn bytes(&mut self, len: usize, at: At) -> &mut [u8] {
-        let all = self.pages * KERNEL_PAGE;
+        let all = self.mapping.bytes();
         assert!(len <= all);
         let skipped = match at {
             At::Front => 0,
             At::Back => all - len,
         };
         // SAFETY: inside the pages that were opened, and borrowed from `self`.
-        unsafe { std::slice::from_raw_parts_mut(self.base.add(KERNEL_PAGE + skipped), len) }
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.room().add(skipped), len) }
+    }
+
+    fn fill_with_zeros(&mut self) {
+        let (room, bytes) = (self.mapping.room(), self.mapping.bytes());
+        // SAFETY: private anonymous memory, all of it ours: it reads zeros from now on.
+        let done = unsafe { libc::madvise(room.cast(), bytes, libc::MADV_DONTNEED) };
+        assert_eq!(done, 0);
     }
 }
 
 #[cfg(not(miri))]
 impl Drop for Fenced {
     fn drop(&mut self) {
-        // SAFETY: ours, and not borrowed any more.
-        unsafe { libc::munmap(self.base.cast(), (self.pages + 2) * KERNEL_PAGE) };
+        // SAFETY: it is not used any more.
+        let mapping = unsafe { std::mem::ManuallyDrop::take(&mut self.mapping) };
+        // Where the thread ends, there is nothing to keep it in: it is unmapped.
+        let _ = UNUSED.try_with(|unused| unused.borrow_mut().push(mapping));
     }
 }
 
@@ -101,8 +158,10 @@ pub struct Zeros<T> {
 impl<T: coldpress_arena::Zeroable> Zeros<T> {
     pub fn new() -> Self {
         assert!(align_of::<T>() <= KERNEL_PAGE);
+        let mut memory = Fenced::new(size_of::<T>());
+        memory.fill_with_zeros();
         Self {
-            memory: Fenced::new(size_of::<T>()),
+            memory,
             of: std::marker::PhantomData,
         }
     }
