@@ -14,6 +14,8 @@ struct Lent {
 }
 
 pub struct Frames {
+    /// What was allocated, in which `base` is the first page.
+    memory: NonNull<u8>,
     base: NonNull<u8>,
     count: usize,
     lent: Mutex<Lent>,
@@ -29,9 +31,13 @@ unsafe impl Send for Frames {}
 impl Frames {
     pub fn new(count: usize) -> Self {
         // SAFETY: the layout is not empty.
-        let base = unsafe { alloc_zeroed(Self::layout(count)) };
+        let memory = unsafe { alloc_zeroed(Self::layout(count)) };
+        let memory = NonNull::new(memory).unwrap();
+        // SAFETY: the layout has so many bytes more.
+        let base = unsafe { memory.add(memory.align_offset(FRAME_BYTES)) };
         Self {
-            base: NonNull::new(base).unwrap(),
+            memory,
+            base,
             count,
             lent: Mutex::new(Lent {
                 free: Vec::with_capacity(count),
@@ -42,8 +48,9 @@ impl Frames {
         }
     }
 
+    /// One frame more, to have them aligned: asked for the alignment, the allocator would clear all of it.
     fn layout(count: usize) -> Layout {
-        Layout::from_size_align(count * FRAME_BYTES, FRAME_BYTES).unwrap()
+        Layout::array::<u8>((count + 1) * FRAME_BYTES).unwrap()
     }
 
     pub fn lent(&self) -> usize {
@@ -55,7 +62,7 @@ impl Frames {
 impl Drop for Frames {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout; whoever borrowed a frame is gone.
-        unsafe { dealloc(self.base.as_ptr(), Self::layout(self.count)) };
+        unsafe { dealloc(self.memory.as_ptr(), Self::layout(self.count)) };
     }
 }
 

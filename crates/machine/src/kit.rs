@@ -1,8 +1,7 @@
 //! What the tests of every machine, and the examples, use: who works on pages, and interruptions.
 use coldpress_arena::{CHUNK_BYTES, Zeroable};
-use coldpress_codec::PageCodec;
+use coldpress_codec::{PAGE_SIZE, PageCodec};
 use coldpress_engine::{Reclaimer, Worker};
-use std::alloc::{Layout, alloc_zeroed};
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Mutex;
@@ -63,9 +62,15 @@ pub fn value(counter: &AtomicU64) -> u64 {
 
 /// A chunk for tables: fresh zeroed memory of [`CHUNK_BYTES`], page-aligned, never freed.
 pub fn fresh_chunk() -> Option<NonNull<u8>> {
-    let layout = Layout::from_size_align(CHUNK_BYTES, 4096).unwrap();
-    // SAFETY: the layout is not empty.
-    NonNull::new(unsafe { alloc_zeroed(layout) })
+    Some(untouched(CHUNK_BYTES))
+}
+
+/// So many zeroed bytes, page-aligned, never freed. Of that memory, only what is touched is made: asked for the
+/// alignment, the allocator would clear it all.
+pub fn untouched(bytes: usize) -> NonNull<u8> {
+    let memory = vec![0_u8; bytes + PAGE_SIZE].leak();
+    let skipped = memory.as_ptr().align_offset(PAGE_SIZE);
+    NonNull::from(&mut memory[skipped..]).cast()
 }
 
 /// [`fresh_chunk`], of which so many are `left`.

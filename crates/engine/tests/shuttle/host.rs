@@ -10,7 +10,7 @@ use coldpress_engine::{
 use coldpress_storage::{FRAME_BYTES, FrameIndex, FrameSource};
 use lock_api::{GuardSend, RawMutex};
 use shuttle::sync::{RwLock, RwLockReadGuard};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::Mutex;
@@ -203,22 +203,33 @@ impl<const KERNEL: bool> Machine<KERNEL> {
 
 impl<const KERNEL: bool> Drop for Machine<KERNEL> {
     fn drop(&mut self) {
-        for chunk in self.chunks.lock().unwrap().drain(..) {
-            // SAFETY: allocated in `chunk` with this layout; the engine is gone.
-            unsafe { dealloc(chunk.as_ptr(), chunk_layout()) };
-        }
+        // The engine is gone.
+        SPARE_CHUNKS
+            .0
+            .lock()
+            .unwrap()
+            .append(&mut self.chunks.lock().unwrap());
     }
 }
 
-fn chunk_layout() -> Layout {
-    Layout::from_size_align(CHUNK_BYTES, 4096).unwrap()
-}
+/// Chunks that no machine uses. Each of thousands of schedules needs some, and to have the kernel make and clear their
+/// pages takes longer than all else.
+struct SpareChunks(Mutex<Vec<NonNull<u8>>>);
 
-// SAFETY: fresh zeroed memory of the promised size and alignment, freed after the engine.
+// SAFETY: nobody uses them.
+unsafe impl Sync for SpareChunks {}
+
+static SPARE_CHUNKS: SpareChunks = SpareChunks(Mutex::new(Vec::new()));
+
+// SAFETY: zeroed memory of the promised size and alignment, used by nobody else before the engine is gone.
 unsafe impl<const KERNEL: bool> ChunkSource for Machine<KERNEL> {
     fn chunk(&self) -> Option<NonNull<u8>> {
+        let layout = Layout::from_size_align(CHUNK_BYTES, 4096).unwrap();
+        let spare = SPARE_CHUNKS.0.lock().unwrap().pop();
         // SAFETY: the layout is not empty.
-        let chunk = NonNull::new(unsafe { alloc_zeroed(chunk_layout()) })?;
+        let chunk = spare.or_else(|| NonNull::new(unsafe { alloc(layout) }))?;
+        // SAFETY: so many bytes, of which no machine knows.
+        unsafe { chunk.write_bytes(0, CHUNK_BYTES) };
         self.chunks.lock().unwrap().push(chunk);
         Some(chunk)
     }

@@ -7,7 +7,6 @@ use coldpress_codec::{Lz4, Lz4State, Page};
 use coldpress_engine::vmo::{VmoError, VmoId, Vmos};
 use coldpress_engine::{Reclaimer, Trigger, Worker, Workspace};
 use coldpress_storage::{FRAME_BYTES, FrameIndex, FrameSource, Press};
-use std::alloc::{Layout, alloc_zeroed};
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
@@ -28,10 +27,8 @@ unsafe impl Sync for Source {}
 impl Source {
     /// So many frames, for as long as the program runs.
     pub fn new(frames: u32) -> &'static Self {
-        let layout = Layout::from_size_align(frames as usize * FRAME_BYTES, FRAME_BYTES).unwrap();
         Box::leak(Box::new(Self {
-            // SAFETY: the layout is not empty.
-            memory: NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory"),
+            memory: crate::kit::untouched(frames as usize * FRAME_BYTES),
             count: frames,
             lent: Mutex::new((Vec::with_capacity(frames as usize), 0)),
         }))
