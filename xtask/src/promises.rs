@@ -14,7 +14,7 @@ use coldpress_harness::workspace;
 use std::fs;
 
 /// Files of [`DIRECTORY`] that need the machine for themselves.
-const ALONE: [&str; 19] = [
+const ALONE: [&str; 18] = [
     // Held memory, faults and cold ages are compared with what they are natively, or with a limit.
     "a_cold_age_does_not_stop_the_budget",
     "decisions_are_traced",
@@ -34,10 +34,8 @@ const ALONE: [&str; 19] = [
     "followed_children_are_managed",
     "hostile_wrappers",
     "stalled_faults_are_reported",
-    // Two programs at a time, and all huge pages there are.
-    "programs_pass_natively",
     // It changes how the machine accounts for memory.
-    "hostile_layout",
+    "hostile_accounting",
     // They take memory and processors by themselves.
     "a_million_restores_none_wrong",
     "stress_ng_passes",

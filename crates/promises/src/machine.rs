@@ -7,26 +7,34 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
 
-/// Two reserved huge pages, given back when dropped.
+/// Two reserved huge pages, given back when dropped. Tests that run at the same time have two each.
 #[derive(Debug)]
-pub struct HugePages {
-    before: String,
-}
+pub struct HugePages(());
 
 impl HugePages {
     /// Asks for two huge pages more than there are. The kernel may have none to give: the
     /// program that wants them says so.
     pub fn reserve() -> Self {
-        let before = fs::read_to_string(HUGE_PAGES).unwrap_or_default();
-        let already: u64 = before.trim().parse().unwrap_or(0);
-        let _ = fs::write(HUGE_PAGES, (already + 2).to_string());
-        Self { before }
+        change_huge_pages(|pages| pages + 2);
+        Self(())
     }
 }
 
 impl Drop for HugePages {
     fn drop(&mut self) {
-        let _ = fs::write(HUGE_PAGES, &self.before);
+        change_huge_pages(|pages| pages.saturating_sub(2));
+    }
+}
+
+/// Changes how many there are; nobody else does meanwhile. Only root may, others change nothing.
+fn change_huge_pages(change: impl FnOnce(u64) -> u64) {
+    let Ok(file) = fs::File::open(HUGE_PAGES) else {
+        return;
+    };
+    let _locked = file.lock();
+    let before = fs::read_to_string(HUGE_PAGES).unwrap_or_default();
+    if let Ok(before) = before.trim().parse() {
+        let _ = fs::write(HUGE_PAGES, change(before).to_string());
     }
 }
 

@@ -22,6 +22,7 @@ mod fork_advice_keeps_its_meaning;
 mod fork_preserves_content;
 mod freed_storage_is_compacted;
 mod hazards_table;
+mod hostile_accounting;
 mod hostile_alone;
 mod hostile_budget;
 mod hostile_departure;
