@@ -17,8 +17,10 @@ use crate::miri;
 use crate::promises;
 use crate::steps::{self, Step};
 use anyhow::Result;
-use coldpress_harness::install::{self, Package, Probe, program};
+use coldpress_harness::install::{self, Package, Probe, PythonProgram, program};
 use coldpress_harness::workspace;
+use std::sync::Mutex;
+use std::thread::JoinHandle;
 
 /// Options of the test task.
 #[derive(clap::Args, Debug)]
@@ -46,19 +48,39 @@ const PYTHON_ENVIRONMENTS: &[Package] = &[Package {
     probe: Probe::Command(&["python3", "-c", "import ensurepip, venv"]),
 }];
 
-fn of_crates() -> Step {
+/// The server that speaks S3.
+const MOTO: PythonProgram = PythonProgram {
+    name: "moto_server",
+    package: "moto",
+    extras: "[server]",
+    version: "5.2.1",
+};
+
+/// It is installed while the first steps run: that takes most of a minute, and waits for the network.
+static INSTALLING_MOTO: Mutex<Option<JoinHandle<Result<()>>>> = Mutex::new(None);
+
+fn begin_to_install_moto() {
+    let installing = std::thread::spawn(|| MOTO.install());
+    *INSTALLING_MOTO.lock().expect("nobody panicked") = Some(installing);
+}
+
+/// Waits until it is installed. Tests that need it look for it on the path otherwise, and say so if they are skipped.
+fn await_moto() -> Result<()> {
+    let installing = INSTALLING_MOTO.lock().expect("nobody panicked").take();
+    let ended = installing.map(|thread| thread.join().expect("it does not panic"));
+    if let Some(Err(error)) = ended {
+        eprintln!("moto, a server that speaks S3, cannot be had: {error:#}");
+    }
+    Ok(())
+}
+
+fn of_crates() -> Result<Step> {
     let step = Step::new(
         "Tests of the crates",
         format!("{CRATES} {FEATURES} --no-fail-fast -- --show-output"),
     );
-    match install::python_program("moto_server", "moto", "[server]", "5.2.1") {
-        Ok(path) => step.with("COLDPRESS_MOTO_SERVER", path.display().to_string()),
-        // Those that need it look for it on the path, and say so if they are skipped.
-        Err(error) => {
-            eprintln!("moto, a server that speaks S3, cannot be had: {error:#}");
-            step
-        }
-    }
+    let moto = MOTO.path()?.display().to_string();
+    Ok(step.with("COLDPRESS_MOTO_SERVER", moto).needs(await_moto))
 }
 
 fn steps() -> Result<Vec<Step>> {
@@ -80,7 +102,7 @@ fn steps() -> Result<Vec<Step>> {
         simulation.in_background(),
         engine,
         storages,
-        of_crates().with(tables, file),
+        of_crates()?.with(tables, file),
         // After the tests that leave the tables.
         codecs,
         promises::unit_tests(),
@@ -106,7 +128,17 @@ fn checks_and_builds() -> Vec<Step> {
             "Lints of the preload library",
             "clippy --profile checked -p coldpress-preload --lib -- -D warnings",
         ),
-        Step::new("Documentation", "doc --workspace --no-deps").with("RUSTDOCFLAGS", "-D warnings"),
+        // With the features of the lints: with others, half of what there is is checked once more.
+        Step::new(
+            "Documentation",
+            format!("doc --workspace --exclude coldpress-preload --no-deps {FEATURES}"),
+        )
+        .with("RUSTDOCFLAGS", "-D warnings"),
+        Step::new(
+            "Documentation of the preload library",
+            "doc --profile checked -p coldpress-preload --no-deps",
+        )
+        .with("RUSTDOCFLAGS", "-D warnings"),
         Step::new(
             "Codecs, storages and the engine without vectors, C and a standard library",
             "build -p coldpress-codec -p coldpress-storage -p coldpress-engine \
@@ -128,5 +160,6 @@ fn checks_and_builds() -> Vec<Step> {
 pub fn run(_options: &Options) -> Result<u8> {
     install::packages(&[promises::PACKAGES, NBD_CLIENTS, PYTHON_ENVIRONMENTS].concat())?;
     install::components(&[("fmt", "rustfmt"), ("clippy", "clippy")])?;
+    begin_to_install_moto();
     steps::run(&steps()?)
 }

@@ -30,8 +30,9 @@ fn credentials() -> Credentials {
 
 impl S3 {
     fn start() -> Option<Self> {
-        let program = match std::env::var_os("COLDPRESS_MOTO_SERVER") {
-            Some(path) => PathBuf::from(path),
+        let named = std::env::var_os("COLDPRESS_MOTO_SERVER").map(PathBuf::from);
+        let program = match named.filter(|path| path.exists()) {
+            Some(path) => path,
             None => program("moto_server", "a tier on S3")?,
         };
         let (process, port) = serve(|port| Self::line(&program, port));

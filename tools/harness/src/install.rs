@@ -279,34 +279,56 @@ pub fn pinned_program(name: &str, version: &str, options: &[&str]) -> Result<Pat
     Ok(path)
 }
 
-/// A program of a Python package in exactly this version, with these of its extras, in an environment of its own below
-/// our target directory, which is made if it is missing.
-pub fn python_program(name: &str, package: &str, extras: &str, version: &str) -> Result<PathBuf> {
-    let root = workspace::target_dir()?.join(format!("{package}-{version}"));
-    let (path, whole) = (root.join("bin").join(name), root.join("whole"));
-    if path.exists() && whole.exists() {
-        return Ok(path);
+/// A program of a Python package in exactly one version, in an environment of its own below our target directory.
+#[derive(Clone, Copy, Debug)]
+pub struct PythonProgram {
+    /// Name of the program.
+    pub name: &'static str,
+    /// Name of the package.
+    pub package: &'static str,
+    /// Extras of the package that it needs: `[one,another]`.
+    pub extras: &'static str,
+    /// Version of the package.
+    pub version: &'static str,
+}
+
+impl PythonProgram {
+    fn root(&self) -> Result<PathBuf> {
+        Ok(workspace::target_dir()?.join(format!("{}-{}", self.package, self.version)))
     }
-    let what = format!("{package}{extras}=={version}");
-    eprintln!("will install with pip, below {}: {what}", root.display());
-    let run = |command: &mut Command| -> Result<()> {
-        command.stdin(Stdio::null()).stdout(std::io::stderr());
-        let line = format!("{command:?}");
-        let status = command.status();
-        let status = status.with_context(|| format!("cannot start {line}"))?;
-        match status.success() {
-            true => Ok(()),
-            false => bail!("`{line}` failed ({status})"),
+
+    /// Where it is, or will be.
+    pub fn path(&self) -> Result<PathBuf> {
+        Ok(self.root()?.join("bin").join(self.name))
+    }
+
+    /// Installs it, if it is missing.
+    pub fn install(&self) -> Result<()> {
+        let root = self.root()?;
+        let whole = root.join("whole");
+        if self.path()?.exists() && whole.exists() {
+            return Ok(());
         }
-    };
-    run(Command::new("python3")
-        .args(["-m", "venv", "--clear"])
-        .arg(&root))?;
-    let pip = root.join("bin/pip");
-    run(Command::new(pip).args(["install", "--quiet", "--disable-pip-version-check", &what]))?;
-    // An installation that was interrupted is begun again.
-    std::fs::write(&whole, "").with_context(|| format!("cannot write {}", whole.display()))?;
-    Ok(path)
+        let what = format!("{}{}=={}", self.package, self.extras, self.version);
+        eprintln!("will install with pip, below {}: {what}", root.display());
+        let run = |command: &mut Command| -> Result<()> {
+            command.stdin(Stdio::null()).stdout(std::io::stderr());
+            let line = format!("{command:?}");
+            let status = command.status();
+            let status = status.with_context(|| format!("cannot start {line}"))?;
+            match status.success() {
+                true => Ok(()),
+                false => bail!("`{line}` failed ({status})"),
+            }
+        };
+        run(Command::new("python3")
+            .args(["-m", "venv", "--clear"])
+            .arg(&root))?;
+        let pip = root.join("bin/pip");
+        run(Command::new(pip).args(["install", "--quiet", "--disable-pip-version-check", &what]))?;
+        // An installation that was interrupted is begun again.
+        std::fs::write(&whole, "").with_context(|| format!("cannot write {}", whole.display()))
+    }
 }
 
 /// Whether a program says that it has this version.
