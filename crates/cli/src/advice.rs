@@ -38,7 +38,7 @@ impl Advice {
         if budget == NO_BUDGET {
             return None;
         }
-        let above = budget.saturating_add(get(&s.most_above_budget_bytes));
+        let above = budget.saturating_add(get(&s.most_above_present_budget_bytes));
         let held_bytes = get(&s.peak_total_bytes).min(above);
         let native_bytes = get(&s.peak_content_bytes).max(get(&s.content_bytes));
         let enough = held_bytes / 31 * 32;
@@ -94,6 +94,8 @@ mod tests {
         s.pid.store(4242, Relaxed);
         s.budget_bytes.store(40 * MIB, Relaxed);
         s.most_above_budget_bytes.store(above * MIB, Relaxed);
+        s.most_above_present_budget_bytes
+            .store(above * MIB, Relaxed);
         s.peak_total_bytes.store(peak * MIB, Relaxed);
         s.peak_content_bytes.store(native * MIB, Relaxed);
         s

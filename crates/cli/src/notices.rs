@@ -272,6 +272,7 @@ mod tests {
         s.total_bytes.store(82 * MIB, Relaxed);
         s.peak_total_bytes.store(82 * MIB, Relaxed);
         s.most_above_budget_bytes.store(42 * MIB, Relaxed);
+        s.most_above_present_budget_bytes.store(42 * MIB, Relaxed);
         s.content_bytes.store(88 * MIB, Relaxed);
         s.failed_pages.store(78 * 256, Relaxed);
         s
@@ -436,6 +437,7 @@ mod tests {
             ]
         );
         s.most_above_budget_bytes.store(0, Relaxed);
+        s.most_above_present_budget_bytes.store(0, Relaxed);
         assert_eq!(
             say(Wrong::Dear(15.1), &s),
             [
@@ -473,6 +475,8 @@ mod tests {
                 s.total_bytes.store(total * MIB, Relaxed);
                 s.peak_total_bytes.store(peak * MIB, Relaxed);
                 s.most_above_budget_bytes.store(above * MIB, Relaxed);
+                s.most_above_present_budget_bytes
+                    .store(above * MIB, Relaxed);
                 s.content_bytes.store(content * MIB / 2, Relaxed);
                 s.peak_content_bytes.store(content * MIB, Relaxed);
                 s.failed_pages.store(failed * 256, Relaxed);

@@ -333,6 +333,8 @@ pub struct Above {
     pub above_ns: u64,
     /// The most that it was exceeded by.
     pub most_bytes: u64,
+    /// The most that the present budget was exceeded by.
+    pub present_bytes: u64,
 }
 
 impl Above {
@@ -342,6 +344,7 @@ impl Above {
             budgeted_ns: get(&s.budgeted_ns),
             above_ns: get(&s.above_budget_ns),
             most_bytes: get(&s.most_above_budget_bytes),
+            present_bytes: get(&s.most_above_present_budget_bytes),
         }
     }
 
@@ -526,6 +529,7 @@ mod tests {
             budgeted_ns,
             above_ns,
             most_bytes,
+            present_bytes: most_bytes,
         };
         assert!(above(100, 50, 42 << 20).is_missed(40 << 20));
         assert!(!above(100, 1, 42 << 20).is_missed(40 << 20));

@@ -538,6 +538,9 @@ appended {
     /// What counts against the budget beside `total_bytes`, in bytes, since the memory group, whose limit others share,
     /// holds so much.
     beside_bytes,
+    /// Of `most_above_budget_bytes`, against the present budget alone, in bytes: 0 since it was changed until memory is above
+    /// it.
+    most_above_present_budget_bytes,
 }
 }
 
@@ -646,6 +649,6 @@ mod tests {
         assert_eq!(names(&page), Some("rule"));
         page.filled_bytes.store(u64::MAX, Relaxed);
         // What is appended has its name here: figures stand in the order in which they came.
-        assert!(names(&page) == Some("beside_bytes") && page.answers());
+        assert!(names(&page) == Some("most_above_present_budget_bytes") && page.answers());
     }
 }

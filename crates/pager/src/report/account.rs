@@ -34,6 +34,8 @@ pub struct Account {
     budgeted_ns: AtomicU64,
     above_ns: AtomicU64,
     most_above_bytes: AtomicU64,
+    /// Of that, against the budget of the last interval.
+    most_above_present_bytes: AtomicU64,
     /// The budget of the last interval.
     budget_bytes: AtomicU64,
     /// Since when memory comes down to a lowered budget no further; 0: it is not on its way.
@@ -57,6 +59,7 @@ impl Account {
             budgeted_ns: AtomicU64::new(0),
             above_ns: AtomicU64::new(0),
             most_above_bytes: AtomicU64::new(0),
+            most_above_present_bytes: AtomicU64::new(0),
             budget_bytes: AtomicU64::new(NO_BUDGET),
             lowest_ns: AtomicU64::new(0),
             lowest_bytes: AtomicU64::new(0),
@@ -75,6 +78,7 @@ impl Account {
             &self.budgeted_ns,
             &self.above_ns,
             &self.most_above_bytes,
+            &self.most_above_present_bytes,
             &self.lowest_ns,
         ] {
             word.store(0, Relaxed);
@@ -127,14 +131,18 @@ impl Account {
         let settling = self.watch(now_ns, total_bytes, budget);
         if total_bytes > budget && !settling {
             add(&self.above_ns, gap_ns);
-            self.most_above_bytes
-                .fetch_max(total_bytes - budget, Relaxed);
+            let above = total_bytes - budget;
+            self.most_above_bytes.fetch_max(above, Relaxed);
+            self.most_above_present_bytes.fetch_max(above, Relaxed);
         }
     }
 
     /// Whether memory is coming down to a budget that was lowered.
     fn watch(&self, now_ns: u64, total_bytes: u64, budget: u64) -> bool {
         let before = self.budget_bytes.swap(budget, Relaxed);
+        if budget != before {
+            self.most_above_present_bytes.store(0, Relaxed);
+        }
         if budget < before {
             self.lowest_ns.store(now_ns, Relaxed);
             self.lowest_bytes.store(total_bytes, Relaxed);
@@ -170,6 +178,8 @@ impl Account {
             .store(self.above_ns.load(Relaxed), Relaxed);
         s.most_above_budget_bytes
             .store(self.most_above_bytes.load(Relaxed), Relaxed);
+        s.most_above_present_budget_bytes
+            .store(self.most_above_present_bytes.load(Relaxed), Relaxed);
     }
 }
 
@@ -255,6 +265,24 @@ mod tests {
         let s = account(&[(0, 90, 0), (10, 90, 100), (20, 50, 100), (30, 50, 60)]);
         assert_eq!(get(&s.above_budget_ns), 0, "a peak of another time");
         assert_eq!(get(&s.budgeted_ns), 30 * MS);
+    }
+
+    /// Story: 66 MiB were above 20 MiB, then above 60, and were said to have been 46 MiB above these.
+    #[test]
+    fn what_was_above_an_earlier_budget_is_not_above_the_present_one() {
+        let first = [(0, 66, 20), (10, 66, 20), (20, 66, 20)];
+        let above = |more: &[(u64, u64, u64)]| {
+            let s = account(&[&first, more].concat());
+            let found = [
+                &s.most_above_budget_bytes,
+                &s.most_above_present_budget_bytes,
+            ];
+            found.map(|word| get(word) / MIB)
+        };
+        assert_eq!(above(&[]), [46, 46]);
+        assert_eq!(above(&[(30, 66, 60), (40, 66, 60)]), [46, 6]);
+        assert_eq!(above(&[(30, 66, 150)]), [46, 0]);
+        assert_eq!(above(&[(30, 66, 0), (40, 66, 20)]), [46, 0], "it settles");
     }
 
     #[test]
