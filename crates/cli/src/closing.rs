@@ -319,21 +319,17 @@ fn missed(s: &Statistics, advise: Option<fn(&Advice) -> String>) -> Vec<String> 
     }
     let share = above.share();
     let most = format_bytes(above.most_bytes);
+    let over = |what: &str| format!("above {what} {share} of the time, by {most} at most");
+    let one_in_force = "the budget in force then";
     if !above.is_missed(budget) {
-        let above_what = if was_set(s) {
-            "the budget in force then"
-        } else {
-            "it"
-        };
+        let what = if was_set(s) { one_in_force } else { "it" };
         return match above.most_bytes < NOT_WORTH_A_WORD {
             true => Vec::new(),
-            false => vec![format!(
-                "above {above_what} {share} of the time, by {most} at most"
-            )],
+            false => vec![over(what)],
         };
     }
     let (present, named) = (above.present_bytes, named_budget(budget));
-    // Memory was above budgets of before it was changed, or most so.
+    // What was above it, if anything, is too little to have been missed by.
     if is_little(present, budget) {
         return vec![format!(
             "BUDGET MISSED: an earlier one, {share} of the time, by up to {most}"
@@ -345,7 +341,7 @@ fn missed(s: &Statistics, advise: Option<fn(&Advice) -> String>) -> Vec<String> 
                 "BUDGET MISSED: above {named} by up to {}",
                 format_bytes(present)
             ),
-            format!("above the budget in force then {share} of the time, by {most} at most"),
+            over(one_in_force),
         ],
         false => vec![format!(
             "BUDGET MISSED: above {named} {share} of the time, by up to {most}"
@@ -721,9 +717,16 @@ mod tests {
             ]
         );
         fits(&lines);
+        // Then it had none.
+        s.budget_bytes.store(NO_BUDGET, Relaxed);
+        s.most_above_present_budget_bytes.store(0, Relaxed);
+        let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
+        assert_eq!(
+            lines[2],
+            "BUDGET MISSED: an earlier one, 24 % of the time, by up to 46.0 MiB"
+        );
         // One of 150 MiB is kept, whatever was before.
         s.budget_bytes.store(150 * MIB, Relaxed);
-        s.most_above_present_budget_bytes.store(0, Relaxed);
         s.above_budget_ns.store(80 * MS, Relaxed);
         s.control_answered.store(1, Relaxed);
         let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
