@@ -1,11 +1,10 @@
 //! A page list outside of any VMO, and short words for what tests say of it.
 
 use crate::spin_lock::SpinLock;
-use coldpress_arena::{CHUNK_BYTES, ChunkSource};
+use coldpress_arena::ChunkSource;
 use coldpress_engine::Entry;
 use coldpress_engine::interval::{Bound, DirtyState};
 use coldpress_engine::vmo::pages::{self, List, Piece, Places, Run, Walk};
-use std::alloc::{Layout, alloc_zeroed};
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::ops::Range;
@@ -23,8 +22,7 @@ pub struct Source(Cell<usize>);
 unsafe impl ChunkSource for Source {
     fn chunk(&self) -> Option<NonNull<u8>> {
         self.0.set(self.0.get().checked_sub(1)?);
-        // SAFETY: the layout is not empty.
-        NonNull::new(unsafe { alloc_zeroed(Layout::from_size_align(CHUNK_BYTES, 4096).unwrap()) })
+        coldpress_machine::kit::fresh_chunk()
     }
 }
 
