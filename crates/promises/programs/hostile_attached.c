@@ -38,10 +38,13 @@ static int attach(const char *program, const char *address) {
     return 7;
 }
 
-static pid_t start(char **command) {
+/* The child itself says who it is: its parent may be stopped by it at any time. */
+static pid_t start(char **command, int say_to) {
     pid_t child = fork();
     if (child < 0) die_errno("fork");
     if (child == 0) {
+        pid_t self = getpid();
+        if (write(say_to, &self, sizeof self) != sizeof self) die_errno("write");
         execv(command[0], command);
         die_errno("exec");
     }
@@ -58,15 +61,19 @@ int main(int argc, char **argv) {
     char program[16], address[32];
     snprintf(program, sizeof program, "%d", getpid());
     snprintf(address, sizeof address, "%p", (void *)region);
-    pid_t tracer = start((char *[]){argv[0], argv[1], "attach", program, address, 0});
-    /* It lives on while the program is stopped. */
+    /* It lives on while the program is stopped; so it must be there before the tracer, which stops a fork too. */
+    int whom[2];
+    if (pipe(whom)) die_errno("pipe");
     pid_t killer = fork();
     if (killer < 0) die_errno("fork");
     if (killer == 0) {
+        pid_t tracer;
+        if (read(whom[0], &tracer, sizeof tracer) != sizeof tracer) die_errno("read");
         sleep_ms(KILL_AFTER_MS);
         kill(tracer, SIGKILL);
         _exit(0);
     }
+    pid_t tracer = start((char *[]){argv[0], argv[1], "attach", program, address, 0}, whom[1]);
     int status;
     if (waitpid(tracer, &status, 0) != tracer) die_errno("waitpid");
     int waited = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
