@@ -153,6 +153,8 @@ pub struct Sums {
     pub budgeted: u64,
     /// Those of them that missed it.
     pub missed: u64,
+    /// The lowest and the highest budget that any of them had last.
+    pub budgets: Option<[u64; 2]>,
     /// Pages taken out.
     pub evictions: u64,
     /// Faults answered.
@@ -203,6 +205,11 @@ impl Sums {
         let above = Above::of(s);
         self.programs += 1;
         self.budgeted += u64::from(get(&s.budgeted_ns) > 0);
+        let budget = get(&s.budget_bytes);
+        if budget != NO_BUDGET {
+            let [lowest, highest] = self.budgets.unwrap_or([budget; 2]);
+            self.budgets = Some([lowest.min(budget), highest.max(budget)]);
+        }
         self.missed += u64::from(above.is_missed(get(&s.budget_bytes)));
         self.evictions += get(&s.evictions);
         self.faults += get(&s.faults);
