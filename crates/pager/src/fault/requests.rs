@@ -145,15 +145,14 @@ impl<O: Os> Pager<O> {
         {
             let _signals = SignalsBlocked::<O>::new();
             let _inside = self.after_events();
-            let added = self.host.exclusions.add_control_block(block);
-            tell_if_full(added, range);
+            self.host.exclusions.add_control_block(block);
         }
         self.bring_back(range);
     }
 
     /// Takes an exclusion down, with the gate in any state.
     fn note_excluded(&self, range: AddressRange, reason: Reason) {
-        tell_if_full(self.host.exclusions.add(range, reason), range);
+        self.host.exclusions.add(range, reason);
     }
 
     /// Calls `act`, a system call that drops pages of `range` without an event, while nothing is put in place: a page
@@ -588,14 +587,5 @@ impl<O: Os> Pager<O> {
         // The change above has ended the exclusion with everything else.
         self.note_excluded(range, Reason::Asked);
         true
-    }
-}
-
-fn tell_if_full(added: bool, range: AddressRange) {
-    if !added {
-        crate::machine::message::say(format_args!(
-            "the table of memory that is left alone is full; {:#x} may be evicted",
-            range.start
-        ));
     }
 }

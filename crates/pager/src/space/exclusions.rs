@@ -18,6 +18,9 @@
 //! What belongs to a thread that has ended is looked at again and again (`Table::is_over`): libc gives stacks back too, without
 //! an event where they were never registered, and their addresses become heap.
 //!
+//! A table that is full for good ends compression for good: what could not be excluded must not be taken. From then on
+//! threads cost nothing here: making room took 5 ms for each that came.
+//!
 //! The rest of the rule stands where mappings are read (`discovery`).
 
 use crate::machine::linux::Linux;
@@ -249,6 +252,10 @@ impl<O: Os> Exclusions<O> {
     }
 
     fn add_owned(&self, range: AddressRange, reason: Reason, owner: usize) -> bool {
+        // What is excluded for another reason also tells a fork what its child is to have.
+        if reason == Reason::Thread && self.incomplete.load(Relaxed) {
+            return false;
+        }
         let range = range.whole_pages();
         let mut table = self.table.lock();
         let (len, came_in) = (table.len, table.reading);
@@ -265,12 +272,13 @@ impl<O: Os> Exclusions<O> {
             Reason::RobustMutex => table.take_joined(range, reason),
             _ => range,
         };
-        if table.len == CAPACITY {
+        if table.len == CAPACITY && !self.incomplete.load(Relaxed) {
             table.make_room::<O>();
         }
         let len = table.len;
         if len == CAPACITY {
-            self.incomplete.store(true, Relaxed);
+            drop(table);
+            self.is_full();
             return false;
         }
         table.entries[len] = Exclusion {
@@ -282,6 +290,15 @@ impl<O: Os> Exclusions<O> {
         table.len += 1;
         table.check();
         true
+    }
+
+    fn is_full(&self) {
+        if !self.incomplete.swap(true, Relaxed) {
+            crate::machine::message::say(format_args!(
+                "too many threads, alternate stacks and robust mutexes to leave alone (more than {CAPACITY} places); \
+                 nothing more is compressed"
+            ));
+        }
     }
 
     /// Mappings are about to be read: what is excluded from now on is not judged by them.
@@ -330,6 +347,9 @@ impl<O: Os> Exclusions<O> {
 
     /// Excludes what belongs to the threads of the process. `files` tells of them.
     pub fn add_threads(&self, files: &O::ProcessFiles, mappings: &[AddressRange]) {
+        if self.incomplete.load(Relaxed) {
+            return;
+        }
         let told = for_each_thread::<O>(files, |head| self.add_thread(mappings, head));
         if let Err(errno) = told {
             self.cannot_tell(errno);
@@ -768,6 +788,22 @@ mod tests {
         // The harness may have mapped something where one of them was.
         let left = exclusions.table.lock().len;
         assert!(left < 8, "{left} left");
+    }
+
+    #[test]
+    fn a_full_table_stops_everything_and_takes_no_more_threads() {
+        let exclusions = Exclusions::<Linux>::new();
+        let place = |n: usize| AddressRange::new((1 << 40) + n * PAGE_SIZE, PAGE_SIZE);
+        for n in 1..=CAPACITY {
+            assert!(exclusions.add(place(n), Reason::WipedInChild));
+        }
+        exclusions.incomplete.store(true, Relaxed);
+        assert!(!exclusions.add(place(0), Reason::Thread));
+        exclusions.remove(place(1), Reason::WipedInChild);
+        assert!(!exclusions.add(place(0), Reason::Thread));
+        let wiped = exclusions.add(place(1), Reason::WipedInChild);
+        assert!(wiped, "children are to find it wiped");
+        assert!(!exclusions.add(place(0), Reason::WipedInChild));
     }
 
     #[test]
