@@ -7,6 +7,7 @@
 
 use core::arch::asm;
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use linux_raw_sys::general as nr;
 
 /// Drops pages.
@@ -198,8 +199,35 @@ pub fn sleep_ns(ns: u64) {
 
 /// Monotonic clock in nanoseconds.
 pub fn now_ns() -> u64 {
+    if ASKS_THE_KERNEL.load(Relaxed) {
+        return by_call(nr::CLOCK_MONOTONIC as usize);
+    }
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+static ASKS_THE_KERNEL: AtomicBool = AtomicBool::new(false);
+
+/// From now on [`now_ns`] asks the kernel: the vDSO reads the processor's counter, and threads may be forbidden to
+/// (`PR_SET_TSC`).
+pub fn leave_the_counter() {
+    ASKS_THE_KERNEL.store(true, Relaxed);
+}
+
+/// The time of a clock, by the system call; 0 where there is no such clock.
+fn by_call(clock: usize) -> u64 {
+    let mut t = [0u64; 2];
+    // SAFETY: two words, which the kernel fills in.
+    let result = unsafe {
+        syscall(
+            nr::__NR_clock_gettime,
+            [clock, t.as_mut_ptr() as usize, 0, 0, 0, 0],
+        )
+    };
+    match result {
+        0 => t[0] * 1_000_000_000 + t[1],
+        _ => 0,
+    }
 }
 
 /// Processor time of the calling thread, in nanoseconds.
@@ -218,18 +246,7 @@ pub fn process_cpu_ns() -> u64 {
 pub fn thread_cpu_ns(thread: u32) -> u64 {
     // The kernel's numbers of clocks: the thread's own number, inverted, above "of a thread" and "scheduled".
     let clock = (!(thread as i32) << 3) | 6;
-    let mut t = [0u64; 2];
-    // SAFETY: two words, which the kernel fills in.
-    let result = unsafe {
-        syscall(
-            nr::__NR_clock_gettime,
-            [clock as isize as usize, t.as_mut_ptr() as usize, 0, 0, 0, 0],
-        )
-    };
-    match result {
-        0 => t[0] * 1_000_000_000 + t[1],
-        _ => 0,
-    }
+    by_call(clock as isize as usize)
 }
 
 /// Ends the process at once with `status`.

@@ -207,6 +207,8 @@ const SET_MODE_FILTER: usize = 1;
 const FLAG_TSYNC: usize = 1;
 const PR_SET_SECCOMP: c_int = 22;
 const MODE_FILTER: usize = 2;
+const PR_SET_TSC: c_int = 26;
+const TSC_SIGSEGV: usize = 2;
 
 /// `seccomp`, before which the pager leaves where the filter would harm it.
 unsafe fn seccomp(operation: usize, flags: usize, program: usize) -> isize {
@@ -226,7 +228,7 @@ unsafe fn seccomp(operation: usize, flags: usize, program: usize) -> isize {
     }
 }
 
-/// `prctl`, for filters.
+/// `prctl`: for filters, and for what forbids the vDSO's clocks.
 ///
 /// # Safety
 /// As libc's. Arguments that the option does not have are not read.
@@ -239,6 +241,10 @@ pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: u
     answer(match (option, a) {
         // SAFETY: the program's own filter.
         (PR_SET_SECCOMP, MODE_FILTER) => unsafe { install(b, Scope::OneThread, call) },
+        (PR_SET_TSC, TSC_SIGSEGV) => {
+            sys::leave_the_counter();
+            call()
+        }
         _ => call(),
     }) as c_int
 }

@@ -25,6 +25,7 @@ mod hazards_table;
 mod hostile_accounting;
 mod hostile_alone;
 mod hostile_budget;
+mod hostile_clock;
 mod hostile_departure;
 mod hostile_descriptors;
 mod hostile_exec;
