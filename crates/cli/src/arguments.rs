@@ -175,7 +175,7 @@ pub struct RunArguments {
     /// Recompress pages that stay compressed for this long, denser: 5m, none, or auto. If
     /// storage takes most of the budget, all pages are compressed denser at once, except with none
     /// [default: auto: minutes, where the codec is press and the processor has AVX2]
-    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_cold_after)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = duration::parse_recode_after)]
     pub recode_after: Option<u64>,
     /// Manage the programs that the program starts, too (the default). Each process has
     /// the whole budget for itself. A process that holds less than 4 MiB or lives for less

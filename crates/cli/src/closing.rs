@@ -23,6 +23,7 @@ use crate::sums::{
 use crate::supervise::Ending;
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::{Failure, Statistics};
+use coldpress_interface::triggers::Triggers;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 fn get(word: &AtomicU64) -> u64 {
@@ -303,6 +304,11 @@ fn began_above(peak_bytes: u64, budget: u64, most_above_bytes: u64) -> bool {
 fn held(s: &Statistics) -> String {
     let above = Above::of(s);
     let budget = get(&s.budget_bytes);
+    let keeping = Triggers::PRESSURE.with(Triggers::CRITICAL);
+    if budget != NO_BUDGET && rule::triggers(s).is_some_and(|on| on.both(keeping) == Triggers::NONE)
+    {
+        return "; no trigger keeps the budget".to_owned();
+    }
     if above.budgeted_ns == 0 || budget == NO_BUDGET || above.is_missed(budget) {
         return String::new();
     }
@@ -679,6 +685,23 @@ mod tests {
         assert!(lines[2].starts_with("BUDGET MISSED: "), "{lines:?}");
         assert_eq!(lines[3], "to try: --budget 108M");
         assert!(lines[4].starts_with("cost: "), "{lines:?}");
+    }
+
+    /// Story: a program was at 109 MiB for seconds, and "budget of 20.0 MiB kept since it was set" was said.
+    #[test]
+    fn what_no_trigger_keeps_is_not_called_kept() {
+        let s = page();
+        s.filled_bytes.store(u64::MAX, Relaxed);
+        s.triggers.store(Triggers::EAGER.bits(), Relaxed);
+        s.budgeted_ns.store(5_000 * MS, Relaxed);
+        s.total_bytes.store(109 * MIB, Relaxed);
+        s.peak_total_bytes.store(109 * MIB + MIB / 2, Relaxed);
+        s.peak_content_bytes.store(107 * MIB, Relaxed);
+        let said = |s: &Statistics| held(s);
+        assert_eq!(said(&s), "; no trigger keeps the budget");
+        fits(&of_program("python3", &s, &Young::default(), 10_000 * MS));
+        s.triggers.store(Triggers::PRESSURE.bits(), Relaxed);
+        assert!(said(&s).starts_with("; coming down to"));
     }
 
     #[test]

@@ -39,10 +39,19 @@ fn parse(text: &str, instead: &str) -> Result<u64, String> {
 
 /// A cold age: a duration in milliseconds, 0 for `none`, or `auto` for the pager's choice.
 pub fn parse_cold_after(text: &str) -> Result<u64, String> {
+    parse_age(text, ", or none to let only the budget drive compression")
+}
+
+/// The age from which pages are recompressed: as a cold age.
+pub fn parse_recode_after(text: &str) -> Result<u64, String> {
+    parse_age(text, ", or none to recompress nothing")
+}
+
+fn parse_age(text: &str, instead: &str) -> Result<u64, String> {
     match text {
         "none" => Ok(0),
         "auto" => Ok(COLD_AFTER_AUTO),
-        _ => parse(text, ", or none to let only the budget drive compression"),
+        _ => parse(text, instead),
     }
 }
 

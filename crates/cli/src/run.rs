@@ -114,6 +114,9 @@ impl Prepared {
         if let Some(target) = &chosen.stats {
             output_file::check(target).map_err(|refusal| refusal.of("--stats"))?;
         }
+        if let Some(one) = one_file(&chosen) {
+            return Err(one);
+        }
         let trace = chosen.trace.as_deref();
         let trace = trace.map(TraceTarget::prepare).transpose()?;
         let chaos = chaos::seed(arguments.chaos);
@@ -226,6 +229,19 @@ impl Prepared {
         let_go_of_code();
         started.map_err(|error| error.refusal(&self.program.path))
     }
+}
+
+/// Why statistics and trace cannot both be written: to one file, of which the later would replace the earlier.
+fn one_file(chosen: &Settings) -> Option<Refusal> {
+    let (stats, trace) = (chosen.stats.as_deref()?, chosen.trace.as_deref()?);
+    let keeps_one = |path: &Path| path.metadata().map_or(true, |metadata| metadata.is_file());
+    (stats == trace && stats != "-" && keeps_one(stats)).then(|| {
+        Refusal::new(format!(
+            "--stats and --trace name one file ({}), which would hold the statistics only",
+            stats.display()
+        ))
+        .mend("Name two files")
+    })
 }
 
 /// Lets go of the code that starting took. Where memory is short the kernel kills the process that holds most, and a

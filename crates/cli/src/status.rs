@@ -12,13 +12,16 @@ use crate::pid::parse_pid;
 use crate::process;
 use crate::refusal::Refusal;
 use crate::report;
-use crate::statistics_file::{Live, Run, Unusable};
+use crate::statistics_file::{Copy, Live, Run, Unusable};
 use crate::streams::{print, say};
 use clap::Args;
 use coldpress_interface::figures::Figures;
 use coldpress_interface::statistics::Statistics;
 use serde_json::{Map, Value, json};
+use std::fs::File;
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// Arguments of `coldpress status`.
 #[derive(Debug, Args)]
@@ -167,11 +170,22 @@ fn one(file: &Live, arguments: &StatusArguments) -> Result<(), Refusal> {
     }
 }
 
+/// Whether a process whose page could not be used was only about to begin or to end.
+fn is_on_its_way(file: &Live) -> bool {
+    /// Beginning and ending take less.
+    const MOMENT: Duration = Duration::from_millis(20);
+    std::thread::sleep(MOMENT);
+    let again = || Copy::of(&File::open(&file.path).ok()?, file.slot).ok();
+    !Path::new(&format!("/proc/{}", file.pid)).exists()
+        || again().is_some_and(|copy| copy.statistics(file.pid).is_ok())
+}
+
 fn all(live: &[Live], arguments: &StatusArguments) -> Result<(), Refusal> {
     let mut seen = Vec::new();
     for file in live {
         match statistics(file) {
             Ok(statistics) => seen.push(statistics),
+            Err(_) if is_on_its_way(file) => {}
             Err(error) => say!("{}: skipped: {error}", file.path.display()),
         }
     }

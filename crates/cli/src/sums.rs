@@ -299,9 +299,13 @@ impl Sums {
         self.base_ns < 1_000_000_000
     }
 
-    /// The share of one processor that the pagers used.
+    /// The share of one processor that the pagers used. Of a program that ended at once nothing is known: 0.
     pub fn processor_share(&self, over_ns: u64) -> f64 {
-        self.pager_cpu_ns as f64 / over_ns.max(1) as f64
+        const AT_ONCE_NS: u64 = 1_000_000;
+        match over_ns {
+            ..AT_ONCE_NS => 0.0,
+            _ => self.pager_cpu_ns as f64 / over_ns as f64,
+        }
     }
 
     /// The object for `--stats`. `over_ns`: the time that averages are over.
@@ -543,6 +547,15 @@ mod tests {
         assert!(!above(100, 50, 1 << 20).is_missed(40 << 20));
         assert!(!above(0, 0, 0).is_missed(40 << 20));
         assert_eq!(above(1000, 8, 0).share(), "0.8 %");
+    }
+
+    /// Story: a program that ended before the first measurement used 558,822 processors.
+    #[test]
+    fn a_moment_has_no_share_of_a_processor() {
+        let s = page(0, 1, 1);
+        s.pager_cpu_ns.store(558_822, Relaxed);
+        assert_eq!(Sums::of(&s).processor_share(0), 0.0);
+        assert!((Sums::of(&s).processor_share(1_000_000) - 0.558_822).abs() < 1e-9);
     }
 
     #[test]
