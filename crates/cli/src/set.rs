@@ -207,9 +207,9 @@ fn without_effect(request: &Request, now: &Statistics) -> Vec<&'static str> {
     let Some(triggers) = rule::triggers(now) else {
         return Vec::new();
     };
-    let keeps_budget = triggers.has(Triggers::PRESSURE) || triggers.has(Triggers::CRITICAL);
     let mut lines = Vec::new();
-    if request.keys & BUDGET != 0 && request.budget_bytes != NO_BUDGET && !keeps_budget {
+    if request.keys & BUDGET != 0 && request.budget_bytes != NO_BUDGET && !triggers.keep_a_budget()
+    {
         lines.push("nothing keeps the budget: the triggers pressure and critical are off");
     }
     if request.keys & COLD_AFTER != 0 && request.cold_after_ms > 0 && !triggers.has(Triggers::EAGER)

@@ -71,6 +71,11 @@ impl Triggers {
     pub const fn has(self, others: Self) -> bool {
         self.0 & others.0 == others.0
     }
+
+    /// Whether one of them keeps a budget: memory that is near it, or above it, makes pages go.
+    pub const fn keep_a_budget(self) -> bool {
+        self.has(Self::PRESSURE) || self.has(Self::CRITICAL)
+    }
 }
 
 impl fmt::Display for Triggers {
