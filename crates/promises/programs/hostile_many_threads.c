@@ -20,7 +20,7 @@ static void *hold(void *unused) {
 
 int main(int argc, char **argv) {
     seed = argument(argc, argv, 1, 1);
-    int threads = (int)argument(argc, argv, 2, 10000), made = 0;
+    int threads = (int)argument(argc, argv, 2, 10000);
     char *region = map_apart(PAGES * PAGE);
     fill_region(region, PAGES * PAGE, 0, 1);
     sleep_ms(300);
@@ -29,8 +29,8 @@ int main(int argc, char **argv) {
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, STACK_BYTES);
     pthread_barrier_init(&all_are_there, 0, threads + 1);
-    for (; made < threads; made++)
-        if (pthread_create(&all[made], &small, hold, 0)) skip("a limit of threads");
+    for (int n = 0; n < threads; n++)
+        if (pthread_create(&all[n], &small, hold, 0)) skip("a limit of threads");
     verify_region(region, PAGES * PAGE, 0, 1, "with all threads");
     pthread_barrier_wait(&all_are_there);
     for (int n = 0; n < threads; n++) pthread_join(all[n], 0);

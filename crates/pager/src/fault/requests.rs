@@ -127,7 +127,7 @@ impl<O: Os> Pager<O> {
         }
         let _signals = SignalsBlocked::<O>::new();
         let _inside = self.after_events();
-        self.note_excluded(range, reason);
+        self.host.exclusions.add(range, reason);
     }
 
     /// The same, and when this returns all of it is in place. Called by a thread of the program.
@@ -148,11 +148,6 @@ impl<O: Os> Pager<O> {
             self.host.exclusions.add_control_block(block);
         }
         self.bring_back(range);
-    }
-
-    /// Takes an exclusion down, with the gate in any state.
-    fn note_excluded(&self, range: AddressRange, reason: Reason) {
-        self.host.exclusions.add(range, reason);
     }
 
     /// Calls `act`, a system call that drops pages of `range` without an event, while nothing is put in place: a page
@@ -585,7 +580,7 @@ impl<O: Os> Pager<O> {
         // SAFETY: no content changes.
         unsafe { O::madvise(range.start, range.len(), os::MADV_DOFORK) };
         // The change above has ended the exclusion with everything else.
-        self.note_excluded(range, Reason::Asked);
+        self.host.exclusions.add(range, Reason::Asked);
         true
     }
 }

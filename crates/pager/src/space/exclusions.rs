@@ -278,7 +278,9 @@ impl<O: Os> Exclusions<O> {
         let len = table.len;
         if len == CAPACITY {
             drop(table);
-            self.is_full();
+            self.end_compression(format_args!(
+                "too many threads, alternate stacks and robust mutexes to leave alone (more than {CAPACITY} places)"
+            ));
             return false;
         }
         table.entries[len] = Exclusion {
@@ -292,12 +294,10 @@ impl<O: Os> Exclusions<O> {
         true
     }
 
-    fn is_full(&self) {
+    /// Something could not be excluded: nothing is taken any more, and that is told once.
+    fn end_compression(&self, why: core::fmt::Arguments<'_>) {
         if !self.incomplete.swap(true, Relaxed) {
-            crate::machine::message::say(format_args!(
-                "too many threads, alternate stacks and robust mutexes to leave alone (more than {CAPACITY} places); \
-                 nothing more is compressed"
-            ));
+            crate::machine::message::say(format_args!("{why}; nothing more is compressed"));
         }
     }
 
@@ -359,13 +359,11 @@ impl<O: Os> Exclusions<O> {
     /// The kernel no longer tells where threads have their control blocks (a filter of the program
     /// forbids the call): those that come from now on could not be excluded.
     fn cannot_tell(&self, errno: Errno) {
-        if !self.incomplete.swap(true, Relaxed) {
-            crate::machine::message::say(format_args!(
-                "the kernel does not tell where threads have their stacks (get_robust_list: error \
-                 {}; a seccomp filter of the program?); nothing more is compressed",
-                errno.raw_os_error()
-            ));
-        }
+        self.end_compression(format_args!(
+            "the kernel does not tell where threads have their stacks (get_robust_list: error {}; a seccomp filter of \
+             the program?)",
+            errno.raw_os_error()
+        ));
     }
 
     /// Ends the exclusion of this range for `reason`. Others that share a page with it stay.
