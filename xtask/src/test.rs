@@ -163,3 +163,36 @@ pub fn run(_options: &Options) -> Result<u8> {
     begin_to_install_moto();
     steps::run(&steps()?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// The packages that such a build is made of, each with its features.
+    fn built(selection: &str) -> BTreeSet<String> {
+        let mut tree = workspace::cargo();
+        tree.args(["tree", "--locked", "--no-dedupe", "--prefix", "none"]);
+        tree.args(["--format", "{p} [{f}]"]);
+        let output = tree.args(selection.split(' ')).output().expect("cargo");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let packages = String::from_utf8(output.stdout).expect("text");
+        packages.lines().map(str::to_owned).collect()
+    }
+
+    /// What this task is built from is built before everything else, and is used again by lints and tests if they want it
+    /// with the features that it has.
+    #[test]
+    fn what_the_task_is_built_from_is_built_once() {
+        let workspace = "--workspace --exclude coldpress-preload --edges normal,build,dev";
+        let tests = built(&format!("{workspace} {FEATURES}"));
+        let task = built("-p xtask --edges normal,build");
+        assert!(task.len() > 50, "{task:?}");
+        let twice: Vec<_> = task.difference(&tests).collect();
+        assert!(
+            twice.is_empty(),
+            "built once more for the tests, with other features (xtask/Cargo.toml): {twice:#?}"
+        );
+    }
+}
