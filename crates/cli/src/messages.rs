@@ -3,6 +3,9 @@
 //! A line is written only where that does not wait: while nobody reads, the program's signals still have to be
 //! forwarded. So lines are kept until there is room, a bounded number of them; where the reader is gone they are
 //! dropped.
+//!
+//! A program may start thousands of processes of which each has the same to say. The first [`EACH`] times it is told of
+//! each, then the tenth, the hundredth and so on, and at the end how often it was in all.
 
 use coldpress_interface::run_file::{Head, Heard, TEXT_BYTES};
 use std::collections::VecDeque;
@@ -13,6 +16,11 @@ use std::sync::atomic::Ordering::Relaxed;
 const MOST_KEPT: usize = 256;
 /// How long standard error is waited for at the end.
 const PATIENCE_MS: libc::c_int = 1000;
+
+/// So often each message is told, whoever says it.
+const EACH: u64 = 3;
+/// Messages that are counted; those with a number in them could be any number of them.
+const MOST_COUNTED: usize = 64;
 
 /// When messages are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +38,8 @@ pub struct Messages {
     /// The next one was being written at the last look.
     unfinished: bool,
     lost: u64,
+    /// How often each was said.
+    times: Vec<(String, u64)>,
     lines: VecDeque<String>,
 }
 
@@ -61,7 +71,7 @@ impl Messages {
                     break;
                 }
                 Heard::Unfinished | Heard::Lost => self.lost += 1,
-                Heard::Message(pid, len) => self.keep(line(pid, root, &text[..len])),
+                Heard::Message(pid, len) => self.heard(pid, root, &text[..len]),
             }
             self.unfinished = false;
             self.next += 1;
@@ -71,6 +81,33 @@ impl Messages {
             let lost = std::mem::take(&mut self.lost);
             self.keep(format!("coldpress: {lost} messages were lost\n"));
         }
+        if look == Look::Last {
+            for (text, times) in std::mem::take(&mut self.times) {
+                if !is_told(times) {
+                    self.keep(format!("coldpress: {times} times in all: {text}\n"));
+                }
+            }
+        }
+    }
+
+    fn heard(&mut self, pid: u32, root: u32, text: &[u8]) {
+        let text = String::from_utf8_lossy(text).replace(char::is_control, "?");
+        let times = self.count(&text);
+        if is_told(times) {
+            self.keep(line(pid, root, &text, times));
+        }
+    }
+
+    /// How often this was said, now.
+    fn count(&mut self, text: &str) -> u64 {
+        if let Some((_, times)) = self.times.iter_mut().find(|(known, _)| known == text) {
+            *times += 1;
+            return *times;
+        }
+        if self.times.len() < MOST_COUNTED {
+            self.times.push((text.to_owned(), 1));
+        }
+        1
     }
 
     fn keep(&mut self, line: String) {
@@ -81,13 +118,21 @@ impl Messages {
     }
 }
 
+/// Whether a message is told that was said so often, this time included.
+fn is_told(times: u64) -> bool {
+    times <= EACH || 10_u64.pow(times.ilog10()) == times
+}
+
 /// A message as a line: of the first process it stands by itself.
-fn line(pid: u32, root: u32, text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text).replace(char::is_control, "?");
+fn line(pid: u32, root: u32, text: &str, times: u64) -> String {
+    let often = match times > EACH {
+        true => format!(" ({times} times by now)"),
+        false => String::new(),
+    };
     if pid == root {
-        format!("coldpress: {text}\n")
+        format!("coldpress: {text}{often}\n")
     } else {
-        format!("coldpress: process {pid}: {text}\n")
+        format!("coldpress: process {pid}: {text}{often}\n")
     }
 }
 
@@ -152,7 +197,7 @@ mod tests {
                 "coldpress: process 8: of another??[2J\n"
             ]
         );
-        (0..RECORDS + 3).for_each(|_| head.say(7, b"more"));
+        (0..RECORDS + 3).for_each(|n| head.say(7, format!("more {n}").as_bytes()));
         messages.collect(&head, 7, Look::Meanwhile);
         let more = lines(&mut messages);
         assert_eq!(more.len(), RECORDS + 1);
@@ -163,6 +208,35 @@ mod tests {
         assert!(untold(&head).is_empty());
         head.say(9, b"to nobody");
         assert_eq!(untold(&head).len(), 1);
+    }
+
+    #[test]
+    fn what_many_say_is_told_of_some() {
+        let head = Box::new(Head::new());
+        let mut messages = Messages::default();
+        for pid in 8..20 {
+            head.say(pid, b"the same");
+        }
+        head.say(20, b"something else");
+        messages.collect(&head, 7, Look::Meanwhile);
+        let lines = |messages: &mut Messages| -> Vec<String> { messages.lines.drain(..).collect() };
+        assert_eq!(
+            lines(&mut messages),
+            [
+                "coldpress: process 8: the same\n",
+                "coldpress: process 9: the same\n",
+                "coldpress: process 10: the same\n",
+                "coldpress: process 17: the same (10 times by now)\n",
+                "coldpress: process 20: something else\n",
+            ]
+        );
+        messages.collect(&head, 7, Look::Last);
+        assert_eq!(
+            lines(&mut messages),
+            ["coldpress: 12 times in all: the same\n"]
+        );
+        messages.collect(&head, 7, Look::Last);
+        assert!(messages.lines.is_empty(), "it was told");
     }
 
     #[test]
