@@ -259,7 +259,8 @@ impl Members {
         let pids: Vec<u32> = running.iter().map(|(owner, _)| owner.pid).collect();
         self.notices.keep(&pids);
         self.tracers.look(&pids);
-        self.unmanaged.look(&pids.into_iter().collect());
+        self.unmanaged
+            .look(&pids.into_iter().collect(), self.messages.speakers());
         self.looked = Instant::now();
         LOOK
     }

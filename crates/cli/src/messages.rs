@@ -8,7 +8,7 @@
 //! each, then the tenth, the hundredth and so on, and at the end how often it was in all.
 
 use coldpress_interface::run_file::{Head, Heard, TEXT_BYTES};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,6 +21,8 @@ const PATIENCE_MS: libc::c_int = 1000;
 const EACH: u64 = 3;
 /// Messages that are counted; those with a number in them could be any number of them.
 const MOST_COUNTED: usize = 64;
+/// Processes that are remembered for having said something.
+const MOST_SPEAKERS: usize = 1 << 16;
 
 /// When messages are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub struct Messages {
     lost: u64,
     /// How often each was said.
     times: Vec<(String, u64)>,
+    /// Who has said something.
+    speakers: HashSet<u32>,
     lines: VecDeque<String>,
 }
 
@@ -90,7 +94,15 @@ impl Messages {
         }
     }
 
+    /// The processes that have said something, told or only counted.
+    pub fn speakers(&self) -> &HashSet<u32> {
+        &self.speakers
+    }
+
     fn heard(&mut self, pid: u32, root: u32, text: &[u8]) {
+        if self.speakers.len() < MOST_SPEAKERS {
+            self.speakers.insert(pid);
+        }
         let text = String::from_utf8_lossy(text).replace(char::is_control, "?");
         let times = self.count(&text);
         if is_told(times) {
@@ -237,6 +249,7 @@ mod tests {
         );
         messages.collect(&head, 7, Look::Last);
         assert!(messages.lines.is_empty(), "it was told");
+        assert_eq!(messages.speakers().len(), 13);
     }
 
     #[test]

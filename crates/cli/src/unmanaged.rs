@@ -70,8 +70,8 @@ impl Unmanaged {
         }
     }
 
-    /// Looks at all processes that come from the first one, and are not `managed`.
-    pub fn look(&mut self, managed: &HashSet<u32>) {
+    /// Looks at all processes that come from the first one, and are not `managed`. The pagers of some have `spoken`.
+    pub fn look(&mut self, managed: &HashSet<u32>, spoken: &HashSet<u32>) {
         let began = Instant::now();
         if began < self.not_before {
             return;
@@ -100,7 +100,7 @@ impl Unmanaged {
                 seen.why = match seen.times {
                     _ if dropped.is_some() => dropped,
                     1 => unfit(pid, &key.2).or_else(|| self.is_left_out()),
-                    times if times >= PATIENCE => self.without_pager(pid),
+                    times if times >= PATIENCE => self.without_pager(pid, spoken),
                     _ => None,
                 };
                 if let Some(why) = &seen.why {
@@ -128,11 +128,12 @@ impl Unmanaged {
     }
 
     /// Why a process has no pager whose file says nothing against it.
-    fn without_pager(&self, pid: u32) -> Option<String> {
+    fn without_pager(&self, pid: u32, spoken: &HashSet<u32>) -> Option<String> {
         let why = |why: &str| Some(why.to_owned());
         let maps = process::read(format!("/proc/{pid}/maps")).ok()?;
         let library = self.library.to_str()?;
         match maps.lines().any(|line| line.ends_with(library)) {
+            true if spoken.contains(&pid) => why("its pager did not stay, and said why"),
             true => why("the pager could not start in it"),
             false => why("its environment does not name the pager's library"),
         }
@@ -250,7 +251,18 @@ mod tests {
 
     /// Looks until a child of this test was seen `times` times; how it is named then.
     fn named(times: u32, library: &str, follow: bool) -> Vec<(String, u64)> {
+        named_after(times, library, follow, |_| HashSet::new())
+    }
+
+    /// The same where the pagers of these have spoken.
+    fn named_after(
+        times: u32,
+        library: &str,
+        follow: bool,
+        spoken: fn(u32) -> HashSet<u32>,
+    ) -> Vec<(String, u64)> {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let spoken = spoken(child.id());
         let own = std::process::id();
         // Whatever holds anything holds much.
         let mut unmanaged = Unmanaged::new(own, Path::new(library), follow, 4096);
@@ -262,7 +274,7 @@ mod tests {
         };
         while !seen(&unmanaged) {
             unmanaged.not_before = Instant::now();
-            unmanaged.look(&HashSet::new());
+            unmanaged.look(&HashSet::new(), &spoken);
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         child.kill().unwrap();
@@ -289,6 +301,10 @@ mod tests {
         assert_eq!(
             named(PATIENCE, "libc.so.6", true),
             why("the pager could not start in it")
+        );
+        assert_eq!(
+            named_after(PATIENCE, "libc.so.6", true, |pid| HashSet::from([pid])),
+            why("its pager did not stay, and said why")
         );
         assert_eq!(
             named(1, "/l.so", false),
