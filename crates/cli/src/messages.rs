@@ -42,7 +42,7 @@ pub struct Messages {
     lost: u64,
     /// How often each was said.
     times: Vec<(String, u64)>,
-    /// Who has said something.
+    /// The processes that have said something.
     speakers: HashSet<u32>,
     lines: VecDeque<String>,
 }

@@ -254,7 +254,7 @@ mod tests {
         named_after(times, library, follow, |_| HashSet::new())
     }
 
-    /// The same where the pagers of these have spoken.
+    /// [`named`], where the pagers of these have spoken.
     fn named_after(
         times: u32,
         library: &str,
