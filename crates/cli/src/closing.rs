@@ -394,7 +394,9 @@ fn cost(sums: &Sums, over_ns: u64, slowest: Option<&str>) -> String {
         times if times >= 1.01 => format!("about {} slower", percent(times - 1.0)),
         _ => "less than 1 % slower".to_owned(),
     };
-    let slower = match sums.is_bound() && !sums.waited_side_by_side() && !sums.is_short() {
+    // Of these, the last is a bound as it stands.
+    let stands = sums.waited_side_by_side() || sums.is_short() || slower.starts_with("less than");
+    let slower = match sums.is_bound() && !stands {
         true => {
             let bare = slower.trim_start_matches("about ");
             format!("up to {}", bare.trim_start_matches("over "))
@@ -658,6 +660,15 @@ mod tests {
         s.pager_switches.store(100_000, Relaxed);
         assert!(
             cost(&s).starts_with("cost: up to 12 times slower ("),
+            "{}",
+            cost(&s)
+        );
+        s.faults.store(100, Relaxed);
+        s.pager_switches.store(100, Relaxed);
+        s.fault_wait_ns.store(4 * MS, Relaxed);
+        s.pager_ready_ns.store(40 * MS, Relaxed);
+        assert!(
+            cost(&s).starts_with("cost: less than 1 % slower ("),
             "{}",
             cost(&s)
         );
