@@ -384,24 +384,20 @@ fn was_set(s: &Statistics) -> bool {
 
 /// What it cost. `slowest`: which of several programs lost most time.
 fn cost(sums: &Sums, over_ns: u64, slowest: Option<&str>) -> String {
+    // How an estimate begins: as usual, or as what it can be at most.
+    let up_to = |usual| match sums.is_bound() && !sums.is_short() {
+        true => "up to ",
+        false => usual,
+    };
     let slower = match sums.slowdown() {
         // Threads, or children, waited side by side: how much longer all took for it nobody knows.
         _ if sums.waited_side_by_side() => "its threads or children waited".to_owned(),
         times if times >= 1.995 && sums.is_short() => "much slower".to_owned(),
         // What is left when nearly all was lost is mostly what cold caches cost: it would have been less natively.
-        times if times >= 9.95 => format!("over {:.0} times slower", times.min(99.0)),
-        times if times >= 1.995 => format!("{times:.1} times slower"),
-        times if times >= 1.01 => format!("about {} slower", percent(times - 1.0)),
+        times if times >= 9.95 => format!("{}{:.0} times slower", up_to("over "), times.min(99.0)),
+        times if times >= 1.995 => format!("{}{times:.1} times slower", up_to("")),
+        times if times >= 1.01 => format!("{}{} slower", up_to("about "), percent(times - 1.0)),
         _ => "less than 1 % slower".to_owned(),
-    };
-    // Of these, the last is a bound as it stands.
-    let stands = sums.waited_side_by_side() || sums.is_short() || slower.starts_with("less than");
-    let slower = match sums.is_bound() && !stands {
-        true => {
-            let bare = slower.trim_start_matches("about ");
-            format!("up to {}", bare.trim_start_matches("over "))
-        }
-        false => slower,
     };
     let slower = format!("{slower} ({})", format_nanoseconds(sums.lost_ns()));
     let slower = match slowest {
