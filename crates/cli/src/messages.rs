@@ -194,6 +194,10 @@ mod tests {
     use super::*;
     use coldpress_interface::run_file::RECORDS;
 
+    fn lines(messages: &mut Messages) -> Vec<String> {
+        messages.lines.drain(..).collect()
+    }
+
     #[test]
     fn messages_become_lines_and_what_is_lost_is_said() {
         let head = Box::new(Head::new());
@@ -201,7 +205,6 @@ mod tests {
         head.say(7, b"of the first");
         head.say(8, b"of another\n\x1b[2J");
         messages.collect(&head, 7, Look::Meanwhile);
-        let lines = |messages: &mut Messages| -> Vec<String> { messages.lines.drain(..).collect() };
         assert_eq!(
             lines(&mut messages),
             [
@@ -231,7 +234,6 @@ mod tests {
         }
         head.say(20, b"something else");
         messages.collect(&head, 7, Look::Meanwhile);
-        let lines = |messages: &mut Messages| -> Vec<String> { messages.lines.drain(..).collect() };
         assert_eq!(
             lines(&mut messages),
             [
