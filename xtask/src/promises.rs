@@ -1,8 +1,9 @@
-//! The promises: the tests of the finished command on real programs, in two kinds of steps.
+//! The promises: the tests of the finished command on real programs, in three kinds of steps.
 //!
-//! What measures memory or time, or takes something of the whole machine ([`ALONE`]), runs with nothing beside it, one
-//! test at a time. All others know what each byte must be, however long it takes: they run in parts at the same time, and
-//! beside whatever else measures nothing.
+//! What compares with times of a native run, or changes the whole machine ([`ALONE`]), runs with nothing beside it, one
+//! test at a time. What measures memory, or waits for something to happen soon ([`ONE_BY_ONE`]), has only steps in the
+//! background beside it: they take no processor that it wants. All others know what each byte must be, however long it
+//! takes: they run in parts at the same time, and beside whatever else measures nothing.
 //!
 //! All promises are one program, each file a module of it; a step names the modules whose tests it runs
 //! ([`filters`]).
@@ -14,31 +15,35 @@ use coldpress_harness::workspace;
 use std::fs;
 
 /// Files of [`DIRECTORY`] that need the machine for themselves.
-const ALONE: [&str; 18] = [
-    // Held memory, faults and cold ages are compared with what they are natively, or with a limit.
+const ALONE: [&str; 5] = [
+    // So many system calls of each kind must come within its time.
+    "a_million_restores_none_wrong",
+    // Held memory and faults are compared with what they are natively.
+    "output_is_identical_to_native",
+    // Processor times are compared with native ones.
+    "hostile_prefork",
+    // Differences of times.
+    "neighbours_learn_nothing",
+    // It changes how the machine accounts for memory.
+    "hostile_accounting",
+];
+
+/// Files whose tests must not wait for a processor for long.
+const ONE_BY_ONE: [&str; 12] = [
+    // Held memory, faults and cold ages are compared with a limit.
     "a_cold_age_does_not_stop_the_budget",
     "decisions_are_traced",
     "freed_storage_is_compacted",
-    "output_is_identical_to_native",
     "recoded_pages_keep_content",
     "restore_near_cgroup_limit",
     "scans_find_their_pages_in_place",
     "the_working_set_is_found",
     "what_is_restored_is_not_kept_twice",
     "write_back_holds_the_budget",
-    // Processor times are compared with native ones.
-    "hostile_prefork",
-    // Differences of times.
-    "neighbours_learn_nothing",
     // When a program is found, and when it counts as stuck.
     "followed_children_are_managed",
     "hostile_wrappers",
     "stalled_faults_are_reported",
-    // It changes how the machine accounts for memory.
-    "hostile_accounting",
-    // They take memory and processors by themselves.
-    "a_million_restores_none_wrong",
-    "stress_ng_passes",
 ];
 
 /// Files that are run a second time, with a pager that has every assertion: that locks are taken in the order of their ranks,
@@ -166,29 +171,31 @@ pub fn checked(binary: &str, library: &str) -> Step {
 }
 
 /// The steps of the promises that may run beside others: so many that no processor waits for long for the last one.
-const PARTS: [&str; 5] = [
-    "Promises on content, 1 of 5",
-    "Promises on content, 2 of 5",
-    "Promises on content, 3 of 5",
-    "Promises on content, 4 of 5",
-    "Promises on content, 5 of 5",
+const PARTS: [&str; 7] = [
+    "Promises on content, 1 of 7",
+    "Promises on content, 2 of 7",
+    "Promises on content, 3 of 7",
+    "Promises on content, 4 of 7",
+    "Promises on content, 5 of 7",
+    "Promises on content, 6 of 7",
+    "Promises on content, 7 of 7",
 ];
 
-/// The promises that may run beside other steps, in parts; and those that may not.
-pub fn steps(binary: &str) -> Result<(Vec<Step>, Step)> {
+/// The promises that run beside each other, in parts; those that run one by one; and those that run alone.
+pub fn steps(binary: &str) -> Result<Vec<Step>> {
     let files = files()?;
-    let (alone, beside): (Vec<&str>, Vec<&str>) = files
-        .iter()
-        .map(String::as_str)
-        .partition(|file| ALONE.contains(file));
+    let is_beside = |file: &&str| !ALONE.contains(file) && !ONE_BY_ONE.contains(file);
+    let beside: Vec<&str> = files.iter().map(String::as_str).filter(is_beside).collect();
     let part = |(first, headline): (usize, &'static str)| {
         let files = beside.iter().skip(first).step_by(PARTS.len()).copied();
         step(headline, &filters(files), binary).beside_others()
     };
-    let parts = PARTS.into_iter().enumerate().map(part).collect();
-    let alone = filters(alone.into_iter());
+    let mut steps: Vec<_> = PARTS.into_iter().enumerate().map(part).collect();
+    let headline = "Promises that wait for no processor";
+    steps.push(step(headline, &filters(ONE_BY_ONE.into_iter()), binary));
     let headline = "Promises that need the machine for themselves";
-    Ok((parts, step(headline, &alone, binary)))
+    steps.push(step(headline, &filters(ALONE.into_iter()), binary).alone());
+    Ok(steps)
 }
 
 #[cfg(test)]
@@ -200,29 +207,23 @@ mod tests {
         let files = files().unwrap();
         for file in CHECKED {
             assert!(files.iter().any(|known| known == file), "{file}");
-            assert!(
-                !ALONE.contains(&file),
-                "{file} needs the machine for itself"
-            );
+            let is_beside = !ALONE.contains(&file) && !ONE_BY_ONE.contains(&file);
+            assert!(is_beside, "{file} must not wait for a processor");
         }
     }
 
     #[test]
     fn every_promise_is_in_one_step() {
-        let (parts, alone) = steps("coldpress").unwrap();
-        let alone = alone.line();
-        let mut lines: Vec<_> = parts.iter().map(Step::line).collect();
-        lines.push(alone.clone());
+        let lines: Vec<_> = steps("coldpress").unwrap().iter().map(Step::line).collect();
         let words: Vec<_> = lines.iter().flat_map(|line| line.split(' ')).collect();
-        for file in files().unwrap() {
+        let files = files().unwrap();
+        for file in &files {
             let filter = format!("{file}::");
             let named = words.iter().filter(|word| **word == filter).count();
             assert_eq!(named, 1, "{file}");
         }
-        for file in ALONE {
-            let mut words = alone.split(' ');
-            let filter = format!("{file}::");
-            assert!(words.any(|word| word == filter), "no file {file}");
+        for file in ALONE.iter().chain(&ONE_BY_ONE) {
+            assert!(files.iter().any(|known| known == file), "no file {file}");
         }
     }
 

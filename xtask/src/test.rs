@@ -10,8 +10,8 @@
 //! more by `cargo xtask miri`; where there is no nightly toolchain, and none to be had, that is skipped, loudly. The
 //! tests of a tier on another machine start redis and moto (S3), which is installed from PyPI below the target
 //! directory. The promises are tests of the finished command on real programs ([`promises`]): they run in release, and
-//! those that measure memory or time with nothing beside them. Some run a second time with a pager that has every
-//! assertion.
+//! those that measure memory or time with little or nothing beside them. Some run a second time with a pager that has
+//! every assertion.
 
 use crate::miri;
 use crate::promises;
@@ -92,7 +92,6 @@ fn steps() -> Result<Vec<Step>> {
         &binary.display().to_string(),
         &checked.display().to_string(),
     );
-    let (content, alone) = promises::steps(&binary.display().to_string())?;
     let mut tests = vec![
         // What needs nothing but processors has the time that others wait.
         engine,
@@ -103,8 +102,7 @@ fn steps() -> Result<Vec<Step>> {
         promises::unit_tests(),
         checked,
     ];
-    tests.extend(content);
-    tests.push(alone.alone());
+    tests.extend(promises::steps(&binary.display().to_string())?);
     let tests = tests.into_iter().map(Step::hides_nothing);
     Ok(checks_and_builds().into_iter().chain(tests).collect())
 }
