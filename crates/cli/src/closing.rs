@@ -25,6 +25,12 @@ use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::{Failure, Statistics};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// A line of a terminal ...
+const COLUMNS: usize = 80;
+
+/// ... and what each line begins with.
+const PREFIX: &str = "coldpress: ";
+
 fn get(word: &AtomicU64) -> u64 {
     word.load(Relaxed)
 }
@@ -142,21 +148,22 @@ pub fn of_all(
         _ => format!("{program}: {}", saved(sums, elapsed_ns)),
     }];
     if sums.programs > 0 {
-        lines.push(format!(
-            "{}; {} ({}) held most: {} instead of {}",
-            match totals.running {
-                0 => format!("{} managed", format_count(sums.programs)),
-                running => format!(
-                    "{} managed ({} still running)",
-                    format_count(sums.programs),
-                    format_count(running)
-                ),
-            },
+        let managed = match totals.running {
+            0 => format!("{} managed", format_count(sums.programs)),
+            running => format!(
+                "{} managed ({} still running)",
+                format_count(sums.programs),
+                format_count(running)
+            ),
+        };
+        let most = format!(
+            "{} ({}) held most: {} instead of {}",
             largest.program,
             largest.pid,
             format_bytes(largest.peak_total_bytes),
             format_bytes(largest.peak_content_bytes),
-        ));
+        );
+        lines.extend(in_one_line_if_they_fit(managed, most));
     }
     lines.extend(budgets(totals, budget));
     if sums.evictions > 0 {
@@ -165,6 +172,15 @@ pub fn of_all(
     }
     lines.extend(warnings(totals.stalled, totals.lost));
     lines
+}
+
+/// Two things to say, in as many lines as that takes.
+fn in_one_line_if_they_fit(first: String, second: String) -> Vec<String> {
+    let together = format!("{first}; {second}");
+    match PREFIX.len() + together.chars().count() <= COLUMNS {
+        true => vec![together],
+        false => vec![first, second],
+    }
 }
 
 /// How several programs kept their budgets, which may have been changed while they ran.
@@ -345,7 +361,7 @@ fn missed(s: &Statistics, advise: Option<fn(&Advice) -> String>) -> Vec<String> 
     }
     let share = above.share();
     let most = format_bytes(above.most_bytes);
-    let over = |what: &str| format!("above {what} {share} of the time, by {most} at most");
+    let over = |what: &str| format!("above {what} {share} of the time, by up to {most}");
     let one_in_force = "the budget in force then";
     if !above.is_missed(budget) {
         let what = if was_set(s) { one_in_force } else { "it" };
@@ -427,7 +443,7 @@ fn warnings(stalled: u64, lost: u64) -> Vec<String> {
         ),
     };
     let pages = match lost {
-        1 => "1 page was lost: its checksum was wrong, or it could not be put back".to_owned(),
+        1 => "1 page was lost: wrong checksum, or not to be put back".to_owned(),
         _ => format!(
             "{} pages were lost: wrong checksums, or not to be put back",
             format_count(lost)
@@ -583,7 +599,7 @@ mod tests {
 
     fn fits(lines: &[String]) {
         for line in lines {
-            assert!("coldpress: ".len() + line.chars().count() <= 80, "{line}");
+            assert!(PREFIX.len() + line.chars().count() <= COLUMNS, "{line}");
         }
     }
 
@@ -702,7 +718,7 @@ mod tests {
         let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
         assert_eq!(
             lines[2],
-            "above the budget in force then 0.8 % of the time, by 2.0 MiB at most"
+            "above the budget in force then 0.8 % of the time, by up to 2.0 MiB"
         );
         s.above_budget_ns.store(8_000 * MS, Relaxed);
         s.most_above_budget_bytes.store(42 * MIB, Relaxed);
@@ -789,7 +805,7 @@ mod tests {
             lines[2..5],
             [
                 "BUDGET MISSED: above 60.0 MiB by up to 6.0 MiB",
-                "above the budget in force then 24 % of the time, by 46.0 MiB at most",
+                "above the budget in force then 24 % of the time, by up to 46.0 MiB",
                 "to try: --budget 88M",
             ]
         );
@@ -818,7 +834,7 @@ mod tests {
         s.most_above_present_budget_bytes.store(2 * MIB, Relaxed);
         let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);
         assert!(lines[1].ends_with("budget of 60.0 MiB kept within 5 %"));
-        assert_eq!(lines[2], "above it 0.8 % of the time, by 2.0 MiB at most");
+        assert_eq!(lines[2], "above it 0.8 % of the time, by up to 2.0 MiB");
         // A peak from before the budget was lowered is none above it.
         s.above_budget_ns.store(0, Relaxed);
         s.peak_total_bytes.store(500 * MIB, Relaxed);
@@ -928,27 +944,31 @@ mod tests {
         totals.sums.most_above_bytes = 42 * MIB;
         (totals.running, totals.lost) = (2, 1);
         let lines = of_all("make", &totals, &budget, 20_000 * MS);
-        assert!(lines[1].starts_with("1,200 managed (2 still running); cc1plus"));
         assert_eq!(
-            lines[2],
-            "BUDGET MISSED by 2 of 1,200 programs: up to 42.0 MiB above 60.0 MiB"
+            lines[1..4],
+            [
+                "1,200 managed (2 still running)",
+                "cc1plus (4242) held most: 59.0 MiB instead of 76.0 MiB",
+                "BUDGET MISSED by 2 of 1,200 programs: up to 42.0 MiB above 60.0 MiB",
+            ]
         );
-        assert!(lines[4].starts_with("WARNING: 1 page was lost"));
+        assert!(lines[5].starts_with("WARNING: 1 page was lost"));
+        fits(&lines);
         // The limit of their memory group was raised while some of them ran.
         totals.sums.budgets = Some([60 * MIB, 900 * MIB]);
         let lines = of_all("make", &totals, &budget, 20_000 * MS);
         assert_eq!(
-            lines[2],
+            lines[3],
             "BUDGET MISSED by 2 of 1,200 programs: up to 42.0 MiB above its own"
         );
         (totals.sums.missed, totals.sums.most_above_bytes) = (0, 0);
         let lines = of_all("make", &totals, &budget, 20_000 * MS);
-        assert_eq!(lines[2], "budgets of 60.0 MiB to 900.0 MiB: kept");
-        fits(&lines[2..3]);
+        assert_eq!(lines[3], "budgets of 60.0 MiB to 900.0 MiB: kept");
+        fits(&lines[3..4]);
         totals.sums.budgeted = 0;
         let lines = of_all("make", &totals, &budget, 20_000 * MS);
         assert!(
-            lines[2].starts_with("cost: "),
+            lines[3].starts_with("cost: "),
             "under chaos there is no budget: {lines:?}"
         );
     }
