@@ -181,17 +181,22 @@ const PARTS: [&str; 7] = [
     "Promises on content, 7 of 7",
 ];
 
+/// Whether the tests of a file may run beside others.
+fn is_beside_others(file: &str) -> bool {
+    !ALONE.contains(&file) && !ONE_BY_ONE.contains(&file)
+}
+
 /// The promises that run beside each other, in parts; those that run one by one; and those that run alone.
 pub fn steps(binary: &str) -> Result<Vec<Step>> {
     let files = files()?;
-    let is_beside = |file: &&str| !ALONE.contains(file) && !ONE_BY_ONE.contains(file);
-    let beside: Vec<&str> = files.iter().map(String::as_str).filter(is_beside).collect();
+    let beside = files.iter().map(String::as_str);
+    let beside: Vec<_> = beside.filter(|file| is_beside_others(file)).collect();
     let part = |(first, headline): (usize, &'static str)| {
         let files = beside.iter().skip(first).step_by(PARTS.len()).copied();
         step(headline, &filters(files), binary).beside_others()
     };
     let mut steps: Vec<_> = PARTS.into_iter().enumerate().map(part).collect();
-    let headline = "Promises that wait for no processor";
+    let headline = "Promises that run one by one";
     steps.push(step(headline, &filters(ONE_BY_ONE.into_iter()), binary));
     let headline = "Promises that need the machine for themselves";
     steps.push(step(headline, &filters(ALONE.into_iter()), binary).alone());
@@ -207,23 +212,31 @@ mod tests {
         let files = files().unwrap();
         for file in CHECKED {
             assert!(files.iter().any(|known| known == file), "{file}");
-            let is_beside = !ALONE.contains(&file) && !ONE_BY_ONE.contains(&file);
-            assert!(is_beside, "{file} must not wait for a processor");
+            assert!(is_beside_others(file), "{file} may not run beside others");
         }
     }
 
     #[test]
     fn every_promise_is_in_one_step() {
         let lines: Vec<_> = steps("coldpress").unwrap().iter().map(Step::line).collect();
-        let words: Vec<_> = lines.iter().flat_map(|line| line.split(' ')).collect();
+        let is_named = |line: &str, file: &str| {
+            let filter = format!("{file}::");
+            line.split(' ').any(|word| word == filter)
+        };
         let files = files().unwrap();
         for file in &files {
-            let filter = format!("{file}::");
-            let named = words.iter().filter(|word| **word == filter).count();
+            let named = lines.iter().filter(|line| is_named(line, file)).count();
             assert_eq!(named, 1, "{file}");
         }
-        for file in ALONE.iter().chain(&ONE_BY_ONE) {
-            assert!(files.iter().any(|known| known == file), "no file {file}");
+        let [.., one_by_one, alone] = &lines[..] else {
+            panic!("{lines:?}");
+        };
+        let of_each = [(one_by_one, &ONE_BY_ONE[..]), (alone, &ALONE[..])];
+        for (line, names) in of_each {
+            for name in names {
+                assert!(files.iter().any(|known| known == name), "no file {name}");
+                assert!(is_named(line, name), "{name}: {line}");
+            }
         }
     }
 
