@@ -16,6 +16,7 @@ use crate::follow::Totals;
 use crate::report;
 use crate::rule;
 use crate::size::{format_bytes, format_count};
+use crate::streams::PREFIX;
 use crate::sums::{
     Above, Sums, Young, as_option, is_incompressible, is_little, named_budget, pager_cpu_ns,
     percent,
@@ -25,11 +26,8 @@ use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::{Failure, Statistics};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A line of a terminal ...
+/// So long is a line at most.
 const COLUMNS: usize = 80;
-
-/// ... and what each line begins with.
-const PREFIX: &str = "coldpress: ";
 
 fn get(word: &AtomicU64) -> u64 {
     word.load(Relaxed)

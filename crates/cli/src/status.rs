@@ -13,7 +13,7 @@ use crate::process;
 use crate::refusal::Refusal;
 use crate::report;
 use crate::statistics_file::{Copy, Live, Run, Unusable};
-use crate::streams::{print, say};
+use crate::streams::{PREFIX, print, say};
 use clap::Args;
 use coldpress_interface::figures::Figures;
 use coldpress_interface::statistics::Statistics;
@@ -123,7 +123,7 @@ fn tell_untold(runs: &[Run]) {
     let unsupervised = runs.iter().filter(|run| run.is_unsupervised);
     for head in unsupervised.filter_map(|run| run.head.as_deref()) {
         for line in messages::untold(head) {
-            say!("{}", line.trim_end().trim_start_matches("coldpress: "));
+            say!("{}", line.trim_end().trim_start_matches(PREFIX));
         }
     }
 }

@@ -17,6 +17,9 @@ use std::io::{self, IsTerminal};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
+/// What every message begins with.
+pub const PREFIX: &str = "coldpress: ";
+
 /// How long a message waits for somebody to read what was said before.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -31,7 +34,7 @@ pub(crate) use say;
 
 /// Behind [`say!`].
 pub fn message(what: fmt::Arguments<'_>) {
-    let text = format!("coldpress: {}\n", visible(&what.to_string()));
+    let text = format!("{PREFIX}{}\n", visible(&what.to_string()));
     let line = match io::stderr().is_terminal() {
         true => help::prose_wrapped(&text, help::width(io::stderr())),
         false => text,

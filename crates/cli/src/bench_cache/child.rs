@@ -5,7 +5,7 @@ use super::kind::Kind;
 use super::plan::Plan;
 use super::scenario::{self, Measured};
 use crate::refusal::Refusal;
-use crate::streams::print;
+use crate::streams::{PREFIX, print};
 use serde::{Deserialize, Serialize};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -73,7 +73,7 @@ pub fn run(
         None
     } else {
         let told = String::from_utf8_lossy(&output.stderr);
-        let told = told.trim().trim_start_matches("coldpress: ");
+        let told = told.trim().trim_start_matches(PREFIX);
         return Err(failed(format!("{} ({})", told, output.status)));
     };
     Ok(Run {
