@@ -108,7 +108,7 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("seccomp_threads", "seccomp_threads", &["41", "2000"], "64M", AtRandom),
     hazard("hugetlb", "hugetlb", &["28", "1500"], "64M", AtRandom),
     hazard("shared_and_file", "shared_and_file", &["29", "3"], "64M", AtRandom),
-    hazard("fork_advice_moves", "fork_advice_moves", &["60", "4"], "64M", AtRandom),
+    hazard("fork_advice_moves", "fork_advice_moves", &["60", "8"], "64M", AtRandom),
     hazard("fork_advice", "fork_advice", &["30", "6"], "64M", AtRandom),
     hazard("fork_kept", "fork_kept", &["55", "12"], "64M", AtRandom),
     hazard("fork_while_unmapping", "fork_while_unmapping", &["57", "4", "200"], "64M", AtRandom),
@@ -117,6 +117,7 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("own_userfaultfd", "own_userfaultfd", &["31", "8", "0"], "64M", AtRandom),
     hazard("own_userfaultfd_late", "own_userfaultfd", &["32", "8", "1"], "64M", AtRandom),
     hazard("robust_mutex", "robust_mutex", &["33", "5"], "64M", AtRandom),
+    hazard("robust_mutex_moves", "robust_mutex_moves", &["66", "300"], "64M", AtRandom),
     // Everything at once
     hazard("malloc_counter", "malloc_counter", &["34", "3000"], "64M", AtRandom),
     hazard("verify", "verify", &["45", "3", "32", "4", "700", "20"], "64M", AtRandom),
@@ -184,4 +185,24 @@ pub fn survive(name: &str) -> Option<Statistics> {
     let place = Workplace::new(name);
     let program = place.compile(hazard.program);
     hazard.managed(&place).survive(&program, hazard.arguments)
+}
+
+/// The same where another program has started it: its pager waits until the program is worth one, and what the program
+/// does before that counts. The program itself insists that pages are taken. Whether it ran.
+///
+/// # Panics
+/// When the promise is broken.
+#[track_caller]
+pub fn survive_started_by_another(name: &str) -> bool {
+    if !skip::root_or_skip() {
+        return false;
+    }
+    let hazard = named(name);
+    let place = Workplace::new(name);
+    let program = place.compile(hazard.program);
+    let program = program.to_str().expect("a path in UTF-8");
+    let shell = ["-c", "\"$@\"; exit $?", "sh", program];
+    let arguments = shell.into_iter().chain(hazard.arguments.iter().copied());
+    let (outcome, _) = hazard.managed(&place).run("/bin/sh".as_ref(), arguments);
+    outcome.verdict().is_some()
 }

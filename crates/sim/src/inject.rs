@@ -176,6 +176,8 @@ kinds! {
     KeptFromChildren = "memory kept from children by the program, or no longer", Pager, 0;
     Grown = "memory made longer in place", Pager, 0;
     Advised = "memory that the program cannot wait for", Pager, 0;
+    MutexMade = "robust mutexes made", Pager, 0;
+    MutexMoved = "memory moved that holds robust mutexes", Pager, 0;
     Crowd = "others of the memory group hold more, or less", Pager, 0;
     GroupLimit = "the limit of the memory group changed, or taken away", Pager, 0;
     Shortage = "machine short of memory, or no longer", Pager, 0;

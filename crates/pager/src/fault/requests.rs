@@ -9,7 +9,7 @@ use crate::machine::linux::Linux;
 use crate::machine::os::{self, Os, SignalsBlocked, Userfaults};
 use crate::machine::ranked_lock::RankedLock;
 use crate::machine::ranks;
-use crate::space::exclusions::{OldPlace, Reason, control_block_range};
+use crate::space::exclusions::{MOVE_ALONG, OldPlace, Reason, control_block_range};
 use crate::space::windows::parts;
 use crate::{Codec, Pager};
 use coldpress_engine::{Entry, LEAF_PAGES, Worker};
@@ -185,7 +185,8 @@ impl<O: Os> Pager<O> {
         range: AddressRange,
         act: impl FnOnce(&dyn Fn(Operation)) -> T,
     ) -> T {
-        if !self.is_running() {
+        // A pager that waits may start in this moment.
+        if !self.is_expected() {
             return act(&|_| ());
         }
         let _signals = SignalsBlocked::<O>::new();
@@ -270,7 +271,7 @@ impl<O: Os> Pager<O> {
         let moved = to.start != from.start;
         let grown = from.len() < to.len();
         let marked = !self.host.not_inherited.is_empty();
-        if !self.is_running() || !moved && !grown && !marked {
+        if !self.is_expected() || !moved && !grown && !marked {
             return;
         }
         // Before the first lock: a handler of the program that interrupts its holder may touch memory that is away, and
@@ -283,11 +284,10 @@ impl<O: Os> Pager<O> {
             });
         }
         let exclusions = &self.host.exclusions;
-        let move_too = [Reason::WipedInChild, Reason::RobustMutex];
-        if marked || move_too.iter().any(|&reason| exclusions.has(reason)) {
-            let _inside = self.after_events();
+        if marked || MOVE_ALONG.iter().any(|&reason| exclusions.has(reason)) {
+            let inside = self.after_events();
             if moved {
-                for reason in move_too {
+                for reason in MOVE_ALONG {
                     exclusions.moved(from, to, reason, old);
                 }
             }
@@ -295,6 +295,13 @@ impl<O: Os> Pager<O> {
                 _ if !marked => {}
                 OldPlace::Unmapped => self.host.not_inherited.remapped(from, to),
                 OldPlace::Kept => self.host.not_inherited.copied(from, to),
+            }
+            drop(inside);
+            // Between the move and this nothing was excluded here.
+            let mut rest = to;
+            while let Some(part) = exclusions.first_part(rest, Reason::RobustMutex) {
+                self.bring_back(part);
+                rest.start = part.end;
             }
         }
     }
@@ -324,12 +331,22 @@ impl<O: Os> Pager<O> {
     /// where a registered one follows.
     pub fn unsplit<T>(&self, range: AddressRange, act: impl FnOnce() -> T) -> T {
         let range = range.whole_pages();
-        if !self.is_running() {
+        if !self.is_expected() {
             return act();
         }
         let _signals = SignalsBlocked::<O>::new();
+        let act = || {
+            self.host.exclusions.begin_move(range);
+            let result = act();
+            self.host.exclusions.end_move();
+            result
+        };
         for _ in 0..ATTEMPTS {
             let registering = self.registering.lock();
+            // A pager that waits has registered nothing, and does not while this is held.
+            if !self.is_running() {
+                return act();
+            }
             let inside = self.after_events();
             let known = self.registration_of(range);
             drop(inside);

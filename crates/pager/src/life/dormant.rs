@@ -5,7 +5,7 @@
 //! constructor only maps a stack and makes one thread, which sleeps. It starts the pager when
 //! the program has lived for `PATIENCE_NS` and holds `LEAST_BYTES`, or holds a share of its budget
 //! before that. Until then the pager takes nothing, and what the program says of its memory
-//! (`exclusions`, `not_inherited`) is only written down.
+//! (`exclusions`, `not_inherited`) is only written down, and follows it where it moves.
 //!
 //! ```text
 //!  NONE (the pager starts at once, or never)
@@ -267,6 +267,7 @@ impl Pager {
         unsafe {
             self.host.exclusions.reset_lock();
             self.host.not_inherited.reset();
+            self.registering.raw().reset();
             self.leaving.forget();
         }
         // Without a pager the child goes on: none of its memory is away.

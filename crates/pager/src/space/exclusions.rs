@@ -11,6 +11,9 @@
 //!   as there is memory at their place: programs may leave out `pthread_mutex_destroy`.
 //! * The pager's own memory, and the data of the preload library.
 //!
+//! A place that memory is being moved away from is no longer mapped before the exclusions are told: what moves with the
+//! memory is kept until then ([`Exclusions::begin_move`]).
+//!
 //! An exclusion that came while mappings were read is not judged by them ([`Exclusions::begin_reading`]). One that must
 //! hold when the call that makes it returns waits for runs that were found clear before it came
 //! ([`Pager::keep_in_place`](crate::Pager::keep_in_place)).
@@ -50,6 +53,16 @@ pub enum Reason {
     LatencySensitive,
 }
 
+impl Reason {
+    /// Whether it is the memory that is excluded, and not the address: a move takes it along.
+    fn moves_along(self) -> bool {
+        MOVE_ALONG.contains(&self)
+    }
+}
+
+/// The reasons that a move takes along.
+pub const MOVE_ALONG: [Reason; 2] = [Reason::WipedInChild, Reason::RobustMutex];
+
 /// What became of the place that memory was moved away from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OldPlace {
@@ -60,6 +73,8 @@ pub enum OldPlace {
 }
 
 const CAPACITY: usize = 8192;
+
+const NOWHERE: AddressRange = AddressRange { start: 0, end: 0 };
 
 /// libc's arenas begin at multiples of this; their first page is never taken out.
 pub const ARENA_BYTES: usize = 64 << 20;
@@ -87,6 +102,8 @@ struct Table {
     reading: u32,
     /// Where the next look for unmapped ranges begins.
     look_at: usize,
+    /// Memory is being moved away from here.
+    moving: AddressRange,
 }
 
 /// Ranges of more pages than this are not looked at page by page; they leave by an event, or when
@@ -136,13 +153,19 @@ impl Table {
         range
     }
 
+    /// Whether it is about to move with its memory, of which nothing is at the old place by now.
+    fn is_moving(&self, Exclusion { range, why, .. }: &Exclusion) -> bool {
+        why.moves_along() && !range.intersect(self.moving).is_empty()
+    }
+
     /// Forgets, of the next `count` entries, those that are over.
     fn forget(&mut self, count: usize, is_over: impl Fn(&Self, &Exclusion) -> bool) {
         for _ in 0..count.min(self.len) {
             if self.look_at >= self.len {
                 self.look_at = 0;
             }
-            if is_over(self, &self.entries[self.look_at]) {
+            let entry = &self.entries[self.look_at];
+            if !self.is_moving(entry) && is_over(self, entry) {
                 self.len -= 1;
                 self.entries[self.look_at] = self.entries[self.len];
             } else {
@@ -207,7 +230,7 @@ impl<O: Os> Exclusions<O> {
     /// Nothing excluded.
     pub const fn new() -> Self {
         const NONE: Exclusion = Exclusion {
-            range: AddressRange { start: 0, end: 0 },
+            range: NOWHERE,
             why: Reason::Thread,
             came_in: 0,
             owner: 0,
@@ -222,6 +245,7 @@ impl<O: Os> Exclusions<O> {
                     len: 0,
                     reading: 0,
                     look_at: 0,
+                    moving: NOWHERE,
                 },
             ),
         }
@@ -380,28 +404,44 @@ impl<O: Os> Exclusions<O> {
         }
     }
 
+    /// Memory is about to be moved away from `range`. Until [`end_move`](Self::end_move) what moves along with it is
+    /// kept there, whatever is seen of the place. One move at a time.
+    pub fn begin_move(&self, range: AddressRange) {
+        self.table.lock().moving = range;
+    }
+
+    /// The move is over, and [`moved`](Self::moved) was called for what has moved.
+    pub fn end_move(&self) {
+        self.table.lock().moving = NOWHERE;
+    }
+
+    /// The first part of `range` that is excluded for `reason`.
+    pub fn first_part(&self, range: AddressRange, reason: Reason) -> Option<AddressRange> {
+        let table = self.table.lock();
+        let entries = table.entries[..table.len].iter();
+        let parts = entries
+            .filter(|e| e.why == reason)
+            .map(|e| e.range.intersect(range));
+        parts
+            .filter(|part| !part.is_empty())
+            .min_by_key(|part| part.start)
+    }
+
     /// The program has moved `from` to `to`: what was excluded there for `reason` is excluded here, and nothing else.
+    /// Of what was longer than it is now the end is gone.
     pub fn moved(&self, from: AddressRange, to: AddressRange, reason: Reason, old: OldPlace) {
         self.subtract(to, reason);
-        let next = |start| {
-            let rest = AddressRange { start, ..from };
-            let table = self.table.lock();
-            let entries = table.entries[..table.len].iter();
-            let parts = entries
-                .filter(|e| e.why == reason)
-                .map(|e| e.range.intersect(rest));
-            parts
-                .filter(|part| !part.is_empty())
-                .min_by_key(|part| part.start)
-        };
-        let mut at = from.start;
-        while let Some(part) = next(at) {
+        let mut rest = from;
+        while let Some(part) = self.first_part(rest, reason) {
             if old == OldPlace::Unmapped && !self.subtract(part, reason) {
                 return;
             }
             let moved = AddressRange::new(to.start + (part.start - from.start), part.len());
-            self.add(moved, reason);
-            at = part.end;
+            let moved = moved.intersect(to);
+            if !moved.is_empty() {
+                self.add(moved, reason);
+            }
+            rest.start = part.end;
         }
     }
 
@@ -464,7 +504,9 @@ impl<O: Os> Exclusions<O> {
             let Exclusion {
                 range: other, why, ..
             } = table.entries[n];
-            if why != Reason::RobustMutex && other.start >= range.start && other.end <= range.end {
+            let inside = other.start >= range.start && other.end <= range.end;
+            let is_moving = table.is_moving(&table.entries[n]);
+            if why != Reason::RobustMutex && inside && !is_moving {
                 table.len -= 1;
                 table.entries[n] = table.entries[table.len];
             } else {
@@ -557,6 +599,8 @@ impl<O: Os> Exclusions<O> {
         unsafe { self.table.raw().reset() };
         // Threads have other numbers here, and the one that there is may have kept its alternate stack.
         let mut table = self.table.lock();
+        // The thread that was moving memory is not here.
+        table.moving = NOWHERE;
         let len = table.len;
         for entry in &mut table.entries[..len] {
             if entry.why == Reason::AlternateStack {
@@ -679,6 +723,45 @@ mod tests {
         exclusions.moved(from, to, Reason::WipedInChild, OldPlace::Unmapped);
         assert_eq!(exclusions.first_overlap(from), None);
         assert_eq!(exclusions.first_overlap(to), Some(second(to)));
+    }
+
+    /// Story: between the system call that moves memory and the note of it nothing is mapped at the old place. What was
+    /// excluded there was forgotten: by a look at what is over, or by the event of the unmapping.
+    #[test]
+    fn what_moves_along_is_kept_until_the_move_is_over() {
+        let exclusions = Exclusions::<Linux>::new();
+        // Nothing is mapped at any of them.
+        let [from, to] = [1, 2].map(|n| AddressRange::new(n << 12, PAGE_SIZE));
+        let left = |range| MOVE_ALONG.map(|reason| exclusions.first_part(range, reason).is_some());
+        assert!(
+            MOVE_ALONG
+                .iter()
+                .all(|&reason| exclusions.add(from, reason))
+        );
+        exclusions.add(from, Reason::AlternateStack);
+        exclusions.begin_move(from);
+        exclusions.unmapped(from);
+        exclusions.forget_what_is_over(CAPACITY, |_| true);
+        assert_eq!(left(from), [true; 2]);
+        assert!(!exclusions.has(Reason::AlternateStack));
+        for reason in MOVE_ALONG {
+            exclusions.moved(from, to, reason, OldPlace::Unmapped);
+        }
+        exclusions.end_move();
+        assert_eq!((left(from), left(to)), ([false; 2], [true; 2]));
+        exclusions.forget_what_is_over(CAPACITY, |_| true);
+        assert_eq!(left(to), [false; 2], "over");
+    }
+
+    #[test]
+    fn what_a_move_cuts_off_is_gone() {
+        let exclusions = Exclusions::<Linux>::new();
+        let [from, to] = [1, 2].map(|n| AddressRange::new(n << 30, 8 * PAGE_SIZE));
+        exclusions.add(from, Reason::WipedInChild);
+        let shorter = AddressRange::new(to.start, 3 * PAGE_SIZE);
+        exclusions.moved(from, shorter, Reason::WipedInChild, OldPlace::Unmapped);
+        assert_eq!(exclusions.first_overlap(from), None);
+        assert_eq!(exclusions.first_overlap(to), Some(shorter));
     }
 
     #[test]

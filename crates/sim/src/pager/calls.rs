@@ -91,7 +91,7 @@ pub fn remove(kernel: &Kernel, range: AddressRange, late_steps: u64) {
             let dropped = kernel.space.with(page, |state| {
                 let was_there = !matches!(state.content, Content::Missing);
                 state.content = Content::Missing;
-                (state.shared, state.doomed) = (false, false);
+                (state.shared, state.doomed, state.mutex) = (false, false, false);
                 was_there || !state.registered
             });
             if dropped == Some(true)
@@ -113,6 +113,7 @@ pub fn guard<'a>(kernel: &'a Kernel, range: AddressRange) -> Option<Claim<'a>> {
         let _lock = kernel.read_lock();
         kernel.space.with(page, |state| {
             (state.guarded, state.shared, state.doubtful) = (true, false, false);
+            state.mutex = false;
             state.content = Content::Missing;
         });
         if let Some(expected) = kernel.expected(page) {
@@ -259,6 +260,7 @@ pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, place: OldPl
             shared: false,
             pinned: false,
             doubtful: false,
+            mutex: false,
             ..state.clone()
         };
         kernel.space.put(new, state);

@@ -34,6 +34,8 @@ pub enum Deed {
     Fork,
     /// Says that it cannot wait for some memory, or can.
     Advise,
+    /// Makes a robust mutex.
+    Mutex,
     /// What is nobody's doing.
     Disturb,
     /// Guards.
@@ -47,7 +49,7 @@ pub enum Deed {
 }
 
 /// How often each is done where a program does a little of everything.
-const USUAL: [(Deed, u32); 15] = [
+const USUAL: [(Deed, u32); 16] = [
     (Deed::Read, 200),
     (Deed::Write, 120),
     (Deed::ReadRun, 20),
@@ -58,6 +60,7 @@ const USUAL: [(Deed, u32); 15] = [
     (Deed::Clone, 1),
     (Deed::Fork, 1),
     (Deed::Advise, 4),
+    (Deed::Mutex, 2),
     (Deed::Disturb, 2),
     (Deed::Guard, 2),
     (Deed::KeepFromChildren, 2),

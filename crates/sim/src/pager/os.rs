@@ -472,6 +472,10 @@ impl Uffd {
                 "taken, although the program cannot wait for it",
             );
         }
+        // While it moves it is not known here.
+        if kernel.space.is(from, |s| s.mutex) && !kernel.is_claimed(from) {
+            crate::failure::fail(place(from), "taken, although a robust mutex lies in it");
+        }
         let content = kernel.space.with(from, |state| match state.content {
             Content::Missing | Content::Poisoned => Err(Errno::NOENT),
             _ if pinned => Err(Errno::BUSY),

@@ -16,7 +16,7 @@ use coldpress_codec::Page;
 use coldpress_engine::Entry;
 use coldpress_pager::Pager;
 use coldpress_pager::machine::os::{NO_LIMIT, SignalsBlocked};
-use coldpress_pager::space::exclusions::OldPlace;
+use coldpress_pager::space::exclusions::{OldPlace, Reason};
 use coldpress_uffd::{Access, AddressRange, Message, PAGE_SIZE};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -178,6 +178,7 @@ impl World {
             Deed::Clone => self.clone_unannounced(),
             Deed::Fork => self.fork(),
             Deed::Advise => self.advise(page),
+            Deed::Mutex => self.make_mutex(page),
             Deed::Disturb => self.disturb(),
             Deed::Guard => self.guard_some(page),
             Deed::KeepFromChildren => self.keep_some_from_children(page),
@@ -285,6 +286,7 @@ impl World {
         self.pager.unsplit(range, || {
             if calls::remap(&self.kernel, range, to, old) {
                 self.pager.remapped(range, to, old);
+                self.insist_on_mutexes(to);
             } else {
                 self.look_why_it_is_split(range);
             }
@@ -386,26 +388,63 @@ impl World {
         if self.pager.advise(named, sensitive) && sensitive {
             set(true);
             note(Kind::Advised);
-            // What was poisoned, since it could not be put in place, does not come back.
-            let poisoned = |page| {
-                let is_poisoned = |s: &State| matches!(s.content, Content::Poisoned);
-                self.kernel.space.is(page, is_poisoned)
-            };
-            // What is put in place during a fork is noted when that is over.
-            let is_still = self.pager.fork.still.load(Relaxed);
-            let is_back = |page| is_still && self.kernel.space.is_in_place(page);
-            let is_wrong = |page| self.is_away(page) && !poisoned(page) && !is_back(page);
-            let away = pages(range).find(|&page| is_wrong(page));
-            if let Some(page) = away {
-                let (segment, index) = self.pager.host.place_of(page).expect("it is away");
-                let entry = self.pager.engine.entry(segment, index);
-                let state = self.kernel.space.with(page, |state| state.describe());
-                let what = format!(
-                    "away, although the program cannot wait for it: {entry:?}; {}",
-                    state.unwrap_or_default()
-                );
-                crate::failure::fail(place(page), &what);
-            }
+            self.insist_in_place(range, "the program cannot wait for it");
+        }
+    }
+
+    /// What the pager was told that the program cannot wait for is in place.
+    fn insist_in_place(&self, range: AddressRange, why: &str) {
+        // What was poisoned, since it could not be put in place, does not come back.
+        let poisoned = |page| {
+            let is_poisoned = |s: &State| matches!(s.content, Content::Poisoned);
+            self.kernel.space.is(page, is_poisoned)
+        };
+        // What is put in place during a fork is noted when that is over.
+        let is_still = self.pager.fork.still.load(Relaxed);
+        let is_back = |page| is_still && self.kernel.space.is_in_place(page);
+        let is_wrong = |page| self.is_away(page) && !poisoned(page) && !is_back(page);
+        let away = pages(range).find(|&page| is_wrong(page));
+        if let Some(page) = away {
+            let (segment, index) = self.pager.host.place_of(page).expect("it is away");
+            let entry = self.pager.engine.entry(segment, index);
+            let state = self.kernel.space.with(page, |state| state.describe());
+            let what = format!(
+                "away, although {why}: {entry:?}; {}",
+                state.unwrap_or_default()
+            );
+            crate::failure::fail(place(page), &what);
+        }
+    }
+
+    /// `pthread_mutex_init` of a robust mutex, as the preload library wraps it: libc has written to it by then.
+    fn make_mutex(&self, page: usize) {
+        self.write(page);
+        let range = AddressRange::new(page, PAGE_SIZE);
+        let Some(_claim) = self.kernel.claim(range) else {
+            return;
+        };
+        let is_written = |s: &State| matches!(s.content, Content::Page(_)) && !s.guarded;
+        // Dropped or unmapped meanwhile; taken meanwhile it may be.
+        if !self.kernel.space.is(page, is_written) && !self.is_away(page) {
+            return;
+        }
+        let mutex = AddressRange::new(page + 40, 40);
+        self.pager.keep_in_place(mutex, Reason::RobustMutex);
+        self.insist_in_place(range, "a robust mutex lies there");
+        if self.kernel.space.is(page, is_written) {
+            self.kernel.space.with(page, |state| state.mutex = true);
+            note(Kind::MutexMade);
+        }
+    }
+
+    /// The mutexes that have moved with their memory are where the kernel finds them.
+    fn insist_on_mutexes(&self, range: AddressRange) {
+        for page in pages(range).filter(|&page| self.kernel.space.is(page, |s| s.mutex)) {
+            self.insist_in_place(
+                AddressRange::new(page, PAGE_SIZE),
+                "a robust mutex lies there, and has moved",
+            );
+            note(Kind::MutexMoved);
         }
     }
 
