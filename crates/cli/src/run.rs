@@ -350,7 +350,7 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
                 };
                 lines.extend(of_program(name, only, &totals.young, end.elapsed_ns));
                 if verbose {
-                    lines.extend(closing::details(only, budget));
+                    lines.extend(closing::verbose::of_program(only, budget));
                 }
             }
             None if totals.weighty > 1 => {
@@ -361,7 +361,7 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
                     end.elapsed_ns,
                 ));
                 if verbose {
-                    lines.extend(closing::details_of_all(totals));
+                    lines.extend(closing::verbose::of_all(totals));
                 }
             }
             None => {}

@@ -7,19 +7,19 @@
 //! ```
 //!
 //! First what was saved, then whether the budget was kept, then what it cost; what is wrong has a line of its
-//! own. `--verbose` adds what an expert asks for.
+//! own. `--verbose` adds what an expert asks for ([`verbose`]).
+
+pub mod verbose;
 
 use crate::advice::Advice;
 use crate::budget::BudgetInForce;
-use crate::duration::{format_cold_after, format_nanoseconds};
+use crate::duration::format_nanoseconds;
 use crate::follow::Totals;
-use crate::report;
 use crate::rule;
 use crate::size::{format_bytes, format_count};
 use crate::streams::PREFIX;
 use crate::sums::{
-    Above, Sums, Young, as_option, is_incompressible, is_little, named_budget, pager_cpu_ns,
-    percent,
+    Above, Sums, Young, as_option, is_incompressible, is_little, named_budget, percent,
 };
 use crate::supervise::Ending;
 use coldpress_interface::control::NO_BUDGET;
@@ -464,107 +464,12 @@ pub fn killed(program: &str, ending: Ending, killed: u64, limit: Option<u64>) ->
             "{program}: KILLED by the kernel: its memory group of {limit} was full"
         )),
         (1, _) => Some(format!(
-            "the kernel KILLED a process of its memory group of {limit}, which was full"
+            "the kernel KILLED a process: its memory group of {limit} was full"
         )),
         (many, _) => Some(format!(
-            "the kernel KILLED {} processes of its memory group of {limit}, which was full",
+            "the kernel KILLED {} processes: their group of {limit} was full",
             format_count(many)
         )),
-    }
-}
-
-/// What `--verbose` adds for a program.
-pub fn details(s: &Statistics, budget: &BudgetInForce) -> Vec<String> {
-    let mut lines = vec![format!(
-        "evictions {}{}, faults {}",
-        format_count(get(&s.evictions)),
-        match rule::driven_by(s) {
-            Some(shares) => format!(" ({shares})"),
-            None => String::new(),
-        },
-        format_count(get(&s.faults)),
-    )];
-    let quantile = |q: f64| s.fault_service.quantile_ns(q).map(format_nanoseconds);
-    if let (Some(p50), Some(p99)) = (quantile(0.5), quantile(0.99)) {
-        lines.push(format!(
-            "fault service p50 {p50}, p99 {p99}; waited for faults {}",
-            format_nanoseconds(get(&s.fault_wait_ns))
-        ));
-    }
-    let (pager, program) = (pager_cpu_ns(s), get(&s.program_cpu_ns));
-    if pager + program > 0 {
-        lines.push(format!(
-            "processor time: pager {}, program {}",
-            format_nanoseconds(pager),
-            format_nanoseconds(program)
-        ));
-    }
-    let recoded = get(&s.recoded_pages);
-    if recoded > 0 {
-        lines.push(format!(
-            "{} pages recompressed, {} smaller",
-            format_count(recoded),
-            format_bytes(get(&s.recode_saved_bytes))
-        ));
-    }
-    lines.extend(written_back(s));
-    let (codec, storage) = report::names(s);
-    lines.push(format!("codec {codec}, storage {storage}"));
-    lines.push(limits(s, budget));
-    lines
-}
-
-/// What was written back, if anything was.
-fn written_back(s: &Statistics) -> Vec<String> {
-    let (written, read) = (get(&s.write_backs), get(&s.read_backs));
-    if written == 0 {
-        return Vec::new();
-    }
-    let mut lines = vec![format!(
-        "written back: {} pages ({} to the file), {} read back",
-        format_count(written),
-        format_bytes(get(&s.write_back_file_bytes)),
-        format_count(read)
-    )];
-    if read > 0 {
-        lines.push(format!(
-            "reading a page back: p50 {}, p99 {}, longest {}",
-            format_nanoseconds(get(&s.read_back_p50_ns)),
-            format_nanoseconds(get(&s.read_back_p99_ns)),
-            format_nanoseconds(get(&s.read_back_longest_ns))
-        ));
-    }
-    lines
-}
-
-/// What `--verbose` adds for several programs.
-pub fn details_of_all(totals: &Totals) -> Vec<String> {
-    vec![
-        format!(
-            "evictions {}, faults {}; pagers' processor time {}",
-            format_count(totals.sums.evictions),
-            format_count(totals.sums.faults),
-            format_nanoseconds(totals.sums.pager_cpu_ns)
-        ),
-        format!(
-            "sum of what each saved at most: {}",
-            format_bytes(totals.saved_bytes)
-        ),
-    ]
-}
-
-/// Budget and cold age, as they were at the end.
-fn limits(s: &Statistics, budget: &BudgetInForce) -> String {
-    let mut limits = match get(&s.budget_bytes) {
-        NO_BUDGET => "no budget".to_owned(),
-        bytes => format!("budget {}", format_bytes(bytes)),
-    };
-    if budget.group_bytes.is_some() && get(&s.budget_bytes) == budget.bytes {
-        limits += ", by the limit of its memory group";
-    }
-    match get(&s.cold_after_ms) {
-        0 => limits,
-        age_ms => limits + ", cold age " + &format_cold_after(age_ms),
     }
 }
 
@@ -573,10 +478,10 @@ mod tests {
     use super::*;
     use coldpress_interface::triggers::Triggers;
 
-    const MS: u64 = 1_000_000;
+    pub(super) const MS: u64 = 1_000_000;
     const MIB: u64 = 1 << 20;
 
-    fn page() -> Statistics {
+    pub(super) fn page() -> Statistics {
         let s = Statistics::new();
         s.budget_bytes.store(60 * MIB, Relaxed);
         s.managed_ns.store(10_000 * MS, Relaxed);
@@ -595,7 +500,7 @@ mod tests {
         s
     }
 
-    fn fits(lines: &[String]) {
+    pub(super) fn fits(lines: &[String]) {
         for line in lines {
             assert!(PREFIX.len() + line.chars().count() <= COLUMNS, "{line}");
         }
@@ -611,8 +516,11 @@ mod tests {
         );
         assert_eq!(
             said(Ending::Exited(1), 12).unwrap(),
-            "the kernel KILLED 12 processes of its memory group of 200.0 MiB, which was full"
+            "the kernel KILLED 12 processes: their group of 200.0 MiB was full"
         );
+        for count in [1, 1_234] {
+            fits(&[killed("a", Ending::Exited(1), count, Some((1 << 30) - 1)).unwrap()]);
+        }
     }
 
     #[test]
@@ -968,38 +876,6 @@ mod tests {
         assert!(
             lines[3].starts_with("cost: "),
             "under chaos there is no budget: {lines:?}"
-        );
-    }
-
-    #[test]
-    fn experts_get_more() {
-        let s = page();
-        s.pressure_compressions.store(3, Relaxed);
-        s.critical_compressions.store(1, Relaxed);
-        s.recoded_pages.store(1_200, Relaxed);
-        s.recode_saved_bytes.store(3 << 20, Relaxed);
-        s.fault_service.record(3_000);
-        s.program_cpu_ns.store(1_900 * MS, Relaxed);
-        let budget = BudgetInForce::of(1 << 30, Some(64 << 20)).unwrap();
-        let lines = details(&s, &budget);
-        assert_eq!(
-            lines,
-            [
-                "evictions 29,745 (pressure 75 %, critical 25 %), faults 100,000",
-                "fault service p50 3.1 µs, p99 3.1 µs; waited for faults 200 ms",
-                "processor time: pager 920 ms, program 1.9 s",
-                "1,200 pages recompressed, 3.0 MiB smaller",
-                "codec press, storage press",
-                "budget 60.0 MiB, by the limit of its memory group",
-            ]
-        );
-        fits(&lines);
-        s.budget_bytes.store(NO_BUDGET, Relaxed);
-        s.cold_after_ms.store(60_000, Relaxed);
-        let free = BudgetInForce::of(NO_BUDGET, None).unwrap();
-        assert_eq!(
-            details(&s, &free).last().unwrap(),
-            "no budget, cold age 1 min"
         );
     }
 }
