@@ -42,6 +42,9 @@ const FEATURES: &str = "--features coldpress-cli/remote,coldpress-remote/redis,c
 /// Tests the crates, but for what needs another profile.
 const CRATES: &str = "test --workspace --exclude coldpress-preload --exclude coldpress-promises";
 
+/// All of them but the examples in documentation. The lints have built the examples that are programs.
+const TARGETS: &str = "--lib --bins --tests";
+
 /// For the server that speaks S3, which the tests of `crates/remote` start: it comes from PyPI. They start redis, too.
 const PYTHON_ENVIRONMENTS: &[Package] = &[Package {
     name: "python3-venv",
@@ -77,16 +80,23 @@ fn await_moto() -> Result<()> {
 fn of_crates() -> Result<Step> {
     let step = Step::new(
         "Tests of the crates",
-        format!("{CRATES} {FEATURES} --no-fail-fast -- --show-output"),
+        format!("{CRATES} {FEATURES} {TARGETS} --no-fail-fast -- --show-output"),
     );
     let moto = MOTO.path()?.display().to_string();
     Ok(step.with("COLDPRESS_MOTO_SERVER", moto).needs(await_moto))
 }
 
+fn of_documentation() -> Step {
+    Step::new(
+        "Examples in the documentation",
+        format!("{CRATES} {FEATURES} --doc --no-fail-fast"),
+    )
+}
+
 fn steps() -> Result<Vec<Step>> {
     let binary = workspace::target_dir()?.join("release/coldpress");
     let (tables, file) = miri::tables()?;
-    let [codecs, storages, engine] = miri::some()?;
+    let [codecs, storages_and_engine] = miri::some()?;
     let checked = workspace::target_dir()?.join("checked/libcoldpress_preload.so");
     let checked = promises::checked(
         &binary.display().to_string(),
@@ -94,9 +104,9 @@ fn steps() -> Result<Vec<Step>> {
     );
     let mut tests = vec![
         // What needs nothing but processors has the time that others wait.
-        engine,
-        storages,
+        storages_and_engine,
         of_crates()?.with(tables, file),
+        of_documentation(),
         // After the tests that leave the tables.
         codecs,
         promises::unit_tests(),
