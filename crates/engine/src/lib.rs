@@ -81,7 +81,7 @@ pub use figures::counters::Counters;
 pub use machine::host::{Access, Doubt, Host, Installed, StagingSlot, Taken};
 pub use machine::memory::{Memory, Place};
 pub use machine::protocol::Protocol;
-pub use pages::entry::Entry;
+pub use pages::entry::{Entry, Whereabouts};
 pub use pages::queues::{Ageing, Pace};
 pub use pages::tables::Growth;
 

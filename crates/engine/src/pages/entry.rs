@@ -21,6 +21,17 @@ use crate::machine::host::StagingSlot;
 use crate::pages::interval::{self, Bound, DirtyState};
 use coldpress_storage::Reference;
 
+/// Where a page is, as who was just promised that it stays has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Whereabouts {
+    /// Where the program has it, or nowhere, and in no run that is being taken out.
+    AtRest,
+    /// Away.
+    Away,
+    /// In a run that is being taken out: it is away soon, or at rest.
+    BeingTaken,
+}
+
 /// A page list entry, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {

@@ -19,7 +19,7 @@
 //! back when a range of them is emptied (`vmo`).
 
 use crate::machine::lock::{self, HeldRanks, rank};
-use crate::pages::entry::Entry;
+use crate::pages::entry::{Entry, Whereabouts};
 use crate::pages::page::Queue;
 use crate::pages::segment::{Counts, Leaf, Owner, Segment};
 use crate::pages::tables::Tables;
@@ -330,15 +330,19 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
         })
     }
 
-    /// Whether the page is where the program has it, or nowhere, and in no run that is being taken out. Takes the
-    /// list's lock: what is found at rest was so, with all that was done before, when a host that has been told since
-    /// not to take it looks.
-    pub fn is_at_rest(&self, segment: SegmentId, index: PageIndex) -> bool {
+    /// Where the page is. Takes the list's lock: what is found at rest was so, with all that was done before, when a host
+    /// that has been told since not to take it looks.
+    pub fn whereabouts(&self, segment: SegmentId, index: PageIndex) -> Whereabouts {
         let Some(list) = self.page_list_if_there(segment) else {
-            return true;
+            return Whereabouts::AtRest;
         };
-        let is_claimed = list.claimed(index) & 1 << (index % LEAF_PAGES) != 0;
-        !is_claimed && matches!(list.get(index), Entry::Empty | Entry::Page(_))
+        if list.claimed(index) & 1 << (index % LEAF_PAGES) != 0 {
+            return Whereabouts::BeingTaken;
+        }
+        match list.get(index) {
+            Entry::Empty | Entry::Page(_) => Whereabouts::AtRest,
+            _ => Whereabouts::Away,
+        }
     }
 
     /// The pages of the leaf of `index` of which something is remembered that a touch would not find without the engine:

@@ -12,7 +12,7 @@ use crate::machine::ranks;
 use crate::space::exclusions::{MOVE_ALONG, OldPlace, Reason, control_block_range};
 use crate::space::windows::parts;
 use crate::{Codec, Pager};
-use coldpress_engine::{Entry, LEAF_PAGES, Worker};
+use coldpress_engine::{Entry, LEAF_PAGES, Whereabouts, Worker};
 use coldpress_uffd::{AddressRange, Errno, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicI32, AtomicU32, AtomicUsize,
@@ -33,11 +33,12 @@ const HANDLERS: u32 = 4;
 /// How often a range is registered whole before its call is made all the same.
 const ATTEMPTS: usize = 16;
 
-/// How often one looks whether what was just excluded is in place: for a third of a second in all.
+/// How often one looks whether what was away when it was excluded is back: for a third of a second in all.
 const PATIENCE: u32 = 40;
 
-/// How long one rests after the first of these looks; twice as long after each, ten milliseconds at most.
+/// How long one rests after the first of these looks; twice as long after each, up to the longest.
 const FIRST_PAUSE_NS: u64 = 20_000;
+const LONGEST_PAUSE_NS: u64 = 10_000_000;
 
 /// What is asked, of which range, and the answer.
 pub struct Request<O: Os = Linux> {
@@ -423,36 +424,44 @@ impl<O: Os> Pager<O> {
     /// Brings back what is away of a range that was just excluded. A run that was found clear of exclusions before
     /// that may still be taken: its pages are claimed, under the lock under which this looks, from before it was
     /// checked until it is known which of them are away. So what is at rest once stays.
+    ///
+    /// What is being taken is waited for, however long that takes: who takes it does not wait for the program. What is away
+    /// may never come back (poisoned, or nobody is left to bring it): that is waited for in vain for a while.
     fn bring_back(&self, range: AddressRange) {
         if !self.is_running() {
             return;
         }
-        for attempt in 0..PATIENCE {
-            if !self.touch_what_is_away(range) {
-                return;
+        let (mut looks, mut pause_ns) = (0, FIRST_PAUSE_NS);
+        while looks < PATIENCE {
+            match self.touch_what_is_away(range) {
+                Whereabouts::AtRest => return,
+                Whereabouts::BeingTaken => {}
+                Whereabouts::Away => looks += 1,
             }
-            O::sleep_ns(FIRST_PAUSE_NS << attempt.min(9));
+            O::sleep_ns(pause_ns);
+            pause_ns = (2 * pause_ns).min(LONGEST_PAUSE_NS);
         }
     }
 
-    /// Has the kernel fault in what is away of a range, or being taken. Whether anything was.
-    fn touch_what_is_away(&self, range: AddressRange) -> bool {
+    /// Has the kernel fault in what is away of a range, or being taken. Where the page is that will take longest.
+    fn touch_what_is_away(&self, range: AddressRange) -> Whereabouts {
         let _signals = SignalsBlocked::<O>::new();
-        let mut any = false;
+        let mut of_all = Whereabouts::AtRest;
         for part in parts(range) {
             let Some(id) = self.host.windows.find(&self.host.memory, part.base) else {
                 continue;
             };
             for index in part.first..part.end {
-                if !self.engine.is_at_rest(id, index) {
-                    any = true;
+                let of_page = self.engine.whereabouts(id, index);
+                if of_page != Whereabouts::AtRest {
                     let address = self.host.windows.get(id).address(index);
                     // SAFETY: a read fault changes no content; where the program may not read, it is an error.
                     unsafe { O::madvise(address, PAGE_SIZE, os::MADV_POPULATE_READ) };
                 }
+                of_all = of_all.max(of_page);
             }
         }
-        any
+        of_all
     }
 
     /// Lets the reclaim thread do something, and waits for it.
