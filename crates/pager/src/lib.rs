@@ -113,6 +113,8 @@ pub struct Pager<O: Os = Linux> {
     /// Delay of the next fault, for the watchdog's test.
     pub stall_first_fault_ms: AtomicU64,
     running: AtomicBool,
+    /// It has been true, in this process or in one that it is a copy of.
+    has_run: AtomicBool,
     /// Whether this is the process whose pager it is.
     pub presence: fork::unannounced::Presence,
     /// What of the configuration may change.
@@ -159,6 +161,7 @@ impl<O: Os> Pager<O> {
             account: report::account::Account::new(),
             stall_first_fault_ms: AtomicU64::new(0),
             running: AtomicBool::new(false),
+            has_run: AtomicBool::new(false),
             presence: fork::unannounced::Presence::new(),
             control: settings::control::Control::new(),
             config: UnsafeCell::new(Config {
@@ -244,6 +247,12 @@ impl<O: Os> Pager<O> {
         self.running.load(Acquire)
     }
 
+    /// Whether the pager has ever managed this process, or one that it is a copy of: mappings may be split as it has left
+    /// them.
+    pub fn has_run(&self) -> bool {
+        self.has_run.load(Relaxed)
+    }
+
     /// Whether it manages this process, or may soon: what the program says of its memory counts.
     pub fn is_expected(&self) -> bool {
         // In this order: the pager runs before waiting is over.
@@ -252,6 +261,7 @@ impl<O: Os> Pager<O> {
 
     /// From now on it manages this process.
     pub fn set_running(&self) {
+        self.has_run.store(true, Relaxed);
         self.running.store(true, Release);
         machine::futex::check_signals(true);
     }

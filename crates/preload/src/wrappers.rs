@@ -321,13 +321,14 @@ pub unsafe extern "C" fn mremap(
             false => sys::syscall(nr::__NR_mremap, args),
         };
         match result {
-            EFAULT if pager().was_running() && old_len > 0 => {
+            EFAULT if pager().has_run() && old_len > 0 => {
                 piecewise::mremap(range.whole_pages(), new_len, flags, new as usize)
             }
             result => result,
         }
     };
-    let result = pager().unsplit(range, || {
+    let moving = AddressRange::new(range.start, old_len.min(new_len)).whole_pages();
+    let result = pager().unsplit(range, moving, || {
         let result = call();
         if result >= 0 && old_len > 0 {
             let to = AddressRange::new(result as usize, new_len).whole_pages();

@@ -197,12 +197,24 @@ impl<O: Os> Pager<O> {
             self.keep_in_place(range, Reason::BeingDropped);
         }
         let closed = self.host.gate.close();
-        let result = act(&|operation| self.deliver(operation));
+        // With the gate closed nothing is registered, so nothing can be away that was not when this looks.
+        let result = act(&|operation| match self.is_running() {
+            true => self.deliver(operation),
+            false => self.note_unmapped(operation),
+        });
         drop(closed);
         if is_seen {
             self.host.exclusions.remove(range, Reason::BeingDropped);
         }
         result
+    }
+
+    /// A pager that waits is told of a change: nothing is away, but what was said of the memory is over with it.
+    fn note_unmapped(&self, operation: Operation) {
+        if let Operation::Unmap(range) = operation {
+            self.host.exclusions.unmapped(range);
+            self.host.not_inherited.subtract(range);
+        }
     }
 
     /// Ends the exclusion of this range for `reason`.
@@ -261,9 +273,12 @@ impl<O: Os> Pager<O> {
             ));
         }
         let host = &self.host;
-        host.for_each_registered_in(range, |segment, r| {
-            host.keep_known_from_raw_clones(segment, r);
-        });
+        // A child that waits still has its parent's windows, and no userfaultfd.
+        if self.is_running() {
+            host.for_each_registered_in(range, |segment, r| {
+                host.keep_known_from_raw_clones(segment, r);
+            });
+        }
     }
 
     /// The program has moved, grown or cut `from`, which is `to` now. Called where [`unsplit`](Self::unsplit) calls `act`,
@@ -278,11 +293,13 @@ impl<O: Os> Pager<O> {
         // Before the first lock: a handler of the program that interrupts its holder may touch memory that is away, and
         // the pager may need that lock to answer.
         let _signals = SignalsBlocked::<O>::new();
-        if grown {
-            self.note_grown(AddressRange {
-                start: to.start + from.len(),
-                ..to
-            });
+        let new = AddressRange {
+            start: to.start + from.len().min(to.len()),
+            ..to
+        };
+        // A pager that waits has nothing registered; what its parent had is not to be asked.
+        if grown && self.is_running() {
+            self.note_grown(new);
         }
         let exclusions = &self.host.exclusions;
         if marked || MOVE_ALONG.iter().any(|&reason| exclusions.has(reason)) {
@@ -292,6 +309,9 @@ impl<O: Os> Pager<O> {
                     exclusions.moved(from, to, reason, old);
                 }
             }
+            if grown {
+                exclusions.grown(new, Reason::WipedInChild);
+            }
             match old {
                 _ if !marked => {}
                 OldPlace::Unmapped => self.host.not_inherited.remapped(from, to),
@@ -299,7 +319,7 @@ impl<O: Os> Pager<O> {
             }
             drop(inside);
             // Between the move and this nothing was excluded here.
-            let mut rest = to;
+            let mut rest = if moved { to } else { new };
             while let Some(part) = exclusions.first_part(rest, Reason::RobustMutex) {
                 self.bring_back(part);
                 rest.start = part.end;
@@ -330,14 +350,21 @@ impl<O: Os> Pager<O> {
     /// Registering a part of a mapping splits it. The kernel before 6.17 refuses to move what
     /// spans several mappings; later ones move them one by one, and stop with an error halfway
     /// where a registered one follows.
-    pub fn unsplit<T>(&self, range: AddressRange, act: impl FnOnce() -> T) -> T {
+    ///
+    /// `moving`: what of the range may move, and is not cut off.
+    pub fn unsplit<T>(
+        &self,
+        range: AddressRange,
+        moving: AddressRange,
+        act: impl FnOnce() -> T,
+    ) -> T {
         let range = range.whole_pages();
         if !self.is_expected() {
             return act();
         }
         let _signals = SignalsBlocked::<O>::new();
         let act = || {
-            self.host.exclusions.begin_move(range);
+            self.host.exclusions.begin_move(moving);
             let result = act();
             self.host.exclusions.end_move();
             result

@@ -261,6 +261,8 @@ impl Pager {
         if !matches!(self.dormant.state.load(SeqCst), WAITING | STARTING) {
             return;
         }
+        // The child of one that waits is seen by this hook alone.
+        self.presence.is_here_again();
         self.host.gate.reset();
         self.host.memory.reset_stacks();
         // SAFETY: this is the only thread of the process.

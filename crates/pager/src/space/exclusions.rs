@@ -158,6 +158,61 @@ impl Table {
         why.moves_along() && !range.intersect(self.moving).is_empty()
     }
 
+    /// Takes what is excluded for `reason` from `from` to `to`, where nothing is. `false`: no room for all of it.
+    fn moved(
+        &mut self,
+        from: AddressRange,
+        to: AddressRange,
+        reason: Reason,
+        old: OldPlace,
+    ) -> bool {
+        // What is appended lies at the new place, or beside the old one.
+        for n in 0..self.len {
+            let entry = self.entries[n];
+            let part = entry.range.intersect(from);
+            if entry.why != reason || part.is_empty() {
+                continue;
+            }
+            let there = AddressRange::new(to.start + (part.start - from.start), part.len());
+            let mut left = [there.intersect(to), NOWHERE, NOWHERE];
+            match old {
+                OldPlace::Kept => left[1] = entry.range,
+                OldPlace::Unmapped => {
+                    left[1].start = entry.range.start;
+                    left[1].end = part.start;
+                    left[2].start = part.end;
+                    left[2].end = entry.range.end;
+                }
+            }
+            self.entries[n].range = NOWHERE;
+            let mut place = Some(n);
+            for range in left.into_iter().filter(|range| !range.is_empty()) {
+                let at = place.take().unwrap_or(self.len);
+                if at == CAPACITY {
+                    return false;
+                }
+                self.entries[at] = Exclusion { range, ..entry };
+                self.len = self.len.max(at + 1);
+            }
+        }
+        self.forget_nowhere();
+        self.check();
+        true
+    }
+
+    /// Drops entries of which nothing is left.
+    fn forget_nowhere(&mut self) {
+        let mut n = 0;
+        while n < self.len {
+            if self.entries[n].range.is_empty() {
+                self.len -= 1;
+                self.entries[n] = self.entries[self.len];
+            } else {
+                n += 1;
+            }
+        }
+    }
+
     /// Forgets, of the next `count` entries, those that are over.
     fn forget(&mut self, count: usize, is_over: impl Fn(&Self, &Exclusion) -> bool) {
         for _ in 0..count.min(self.len) {
@@ -430,18 +485,19 @@ impl<O: Os> Exclusions<O> {
     /// The program has moved `from` to `to`: what was excluded there for `reason` is excluded here, and nothing else.
     /// Of what was longer than it is now the end is gone.
     pub fn moved(&self, from: AddressRange, to: AddressRange, reason: Reason, old: OldPlace) {
-        self.subtract(to, reason);
-        let mut rest = from;
-        while let Some(part) = self.first_part(rest, reason) {
-            if old == OldPlace::Unmapped && !self.subtract(part, reason) {
-                return;
-            }
-            let moved = AddressRange::new(to.start + (part.start - from.start), part.len());
-            let moved = moved.intersect(to);
-            if !moved.is_empty() {
-                self.add(moved, reason);
-            }
-            rest.start = part.end;
+        let done = self.subtract(to, reason) && self.table.lock().moved(from, to, reason, old);
+        if !done {
+            self.end_compression(format_args!(
+                "too many places to leave alone that have moved (more than {CAPACITY} in all)"
+            ));
+        }
+    }
+
+    /// Memory that was excluded for `reason` is longer now, by `new`, which is like the rest of it.
+    pub fn grown(&self, new: AddressRange, reason: Reason) {
+        let last = AddressRange::new(new.start - PAGE_SIZE, PAGE_SIZE);
+        if self.first_part(last, reason).is_some() {
+            self.add(new, reason);
         }
     }
 
@@ -751,6 +807,55 @@ mod tests {
         assert_eq!((left(from), left(to)), ([false; 2], [true; 2]));
         exclusions.forget_what_is_over(CAPACITY, |_| true);
         assert_eq!(left(to), [false; 2], "over");
+    }
+
+    /// Story: memory to be wiped in children grew, and they read what its new end held.
+    #[test]
+    fn what_has_grown_is_like_the_rest() {
+        let exclusions = Exclusions::<Linux>::new();
+        let pages = |from: usize, to: usize| AddressRange {
+            start: (1 << 30) + from * PAGE_SIZE,
+            end: (1 << 30) + to * PAGE_SIZE,
+        };
+        exclusions.add(pages(0, 4), Reason::WipedInChild);
+        exclusions.grown(pages(4, 8), Reason::WipedInChild);
+        exclusions.grown(pages(9, 12), Reason::WipedInChild);
+        assert_eq!(exclusions.excluded_pages(pages(0, 16)), 0xff);
+    }
+
+    #[test]
+    fn parts_of_what_is_excluded_move() {
+        let exclusions = Exclusions::<Linux>::new();
+        let pages = |from: usize, to: usize| AddressRange {
+            start: (1 << 30) + from * PAGE_SIZE,
+            end: (1 << 30) + to * PAGE_SIZE,
+        };
+        let reason = Reason::WipedInChild;
+        exclusions.add(pages(0, 10), reason);
+        exclusions.add(pages(12, 14), reason);
+        exclusions.moved(pages(2, 13), pages(20, 31), reason, OldPlace::Unmapped);
+        let excluded = |first: usize| exclusions.excluded_pages(pages(first, first + 16));
+        assert_eq!(excluded(0), 0b11 | 1 << 13);
+        assert_eq!(excluded(16), 0xff << 4 | 1 << 14);
+        exclusions.moved(pages(20, 31), pages(40, 43), reason, OldPlace::Kept);
+        assert_eq!(excluded(16), 0xff << 4 | 1 << 14, "kept");
+        assert_eq!(excluded(40), 0b111, "the end is cut off");
+    }
+
+    #[test]
+    fn a_full_table_that_cannot_follow_a_move_ends_compression() {
+        let exclusions = Exclusions::<Linux>::new();
+        let place = |n: usize| AddressRange::new((1 << 30) + n * 4 * PAGE_SIZE, 3 * PAGE_SIZE);
+        // Mapped or not, nobody looks at so long a range.
+        let long = AddressRange::new(1 << 20, 100 * PAGE_SIZE);
+        exclusions.add(long, Reason::WipedInChild);
+        for n in 1..CAPACITY {
+            assert!(exclusions.add(place(n), Reason::WipedInChild));
+        }
+        let from = AddressRange::new(long.start + 10 * PAGE_SIZE, PAGE_SIZE);
+        let to = AddressRange::new(2 << 20, PAGE_SIZE);
+        exclusions.moved(from, to, Reason::WipedInChild, OldPlace::Unmapped);
+        assert!(exclusions.incomplete.load(Relaxed));
     }
 
     #[test]

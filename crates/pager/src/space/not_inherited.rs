@@ -180,6 +180,9 @@ impl<O: Os> NotInherited<O> {
         };
         if !grown.is_empty() && self.first_overlap(last).is_some() {
             self.add(grown);
+        } else if !grown.is_empty() {
+            // Who has remembered something of this place has remembered it for too long.
+            self.subtract(grown);
         } else if to.start == from.start && !cut.is_empty() {
             self.subtract(cut);
         }
@@ -310,6 +313,10 @@ mod tests {
         assert_eq!(inherited(&kept, range(50, 60)), [(52, 60)]);
         kept.remapped(range(60, 64), range(52, 56));
         assert_eq!(inherited(&kept, range(50, 60)), [(52, 60)], "not its mark");
+        // What lay there, and was kept, was unmapped before anybody was told of such things.
+        kept.add(range(70, 74));
+        kept.remapped(range(66, 70), range(66, 72));
+        assert_eq!(inherited(&kept, range(66, 74)), [(66, 72)]);
     }
 
     #[test]

@@ -14,7 +14,8 @@ fn memory_kept_from_children_is_compressed() {
 }
 
 /// Story: the pager took no note of a move by which the old place stays mapped. A fork let children have what the program
-/// had kept from them, and what they were to find wiped came back.
+/// had kept from them, and what they were to find wiped came back. Nor of one by which memory grew: of its new end they read
+/// what the parent had.
 #[test]
 fn fork_advice_moves_with_its_memory() {
     survive("fork_advice_moves");

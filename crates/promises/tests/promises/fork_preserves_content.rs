@@ -57,3 +57,10 @@ fn children_of_a_program_that_moves_memory() {
 fn what_is_said_of_memory_during_a_fork_holds() {
     survive("advised_while_forking");
 }
+
+/// Story: in a child of which nothing was away `madvise` with `MADV_DOFORK` was a defect of the pager, which had not started
+/// there, and ended the child. And `mremap` was refused across the borders of what the parent's pager had registered.
+#[test]
+fn children_that_wait_for_their_pager_use_their_memory() {
+    survive("fork_waits");
+}

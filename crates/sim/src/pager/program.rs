@@ -283,7 +283,7 @@ impl World {
         let (Some(_from), Some(_to)) = (self.kernel.claim(range), self.kernel.claim(to)) else {
             return;
         };
-        self.pager.unsplit(range, || {
+        self.pager.unsplit(range, range, || {
             if calls::remap(&self.kernel, range, to, old) {
                 self.pager.remapped(range, to, old);
                 self.insist_on_mutexes(to);
@@ -349,7 +349,7 @@ impl World {
         let Some(_claim) = self.kernel.claim(longer) else {
             return;
         };
-        self.pager.unsplit(range, || {
+        self.pager.unsplit(range, range, || {
             if calls::grow(&self.kernel, range, by, &self.regions) {
                 self.pager.remapped(range, longer, OldPlace::Unmapped);
             }
