@@ -241,8 +241,7 @@ impl<O: Os> Pager<O> {
         self.running.load(Acquire) && self.presence.is_here()
     }
 
-    /// Whether the pager manages this process, or that which this one is a copy of: then mappings may be split as it
-    /// has left them.
+    /// Whether the pager manages this process, or that which this one is a copy of.
     pub fn was_running(&self) -> bool {
         self.running.load(Acquire)
     }

@@ -188,7 +188,7 @@ pub fn survive(name: &str) -> Option<Statistics> {
     hazard.managed(&place).survive(&program, hazard.arguments)
 }
 
-/// The same where another program has started it: its pager waits until the program is worth one, and what the program
+/// [`survive`] where another program has started it: its pager waits until the program is worth one, and what the program
 /// does before that counts. The program itself insists that pages are taken. Whether it ran.
 ///
 /// # Panics

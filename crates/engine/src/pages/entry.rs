@@ -21,7 +21,7 @@ use crate::machine::host::StagingSlot;
 use crate::pages::interval::{self, Bound, DirtyState};
 use coldpress_storage::Reference;
 
-/// Where a page is, as who was just promised that it stays has to know.
+/// Where a page is: for hosts that have just promised that it stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Whereabouts {
     /// Where the program has it, or nowhere, and in no run that is being taken out.

@@ -294,7 +294,7 @@ impl<O: Os> Pager<O> {
         // the pager may need that lock to answer.
         let _signals = SignalsBlocked::<O>::new();
         let new = AddressRange {
-            start: to.start + from.len().min(to.len()),
+            start: to.start + from.len(),
             ..to
         };
         // A pager that waits has nothing registered; what its parent had is not to be asked.
@@ -319,8 +319,8 @@ impl<O: Os> Pager<O> {
             }
             drop(inside);
             // Between the move and this nothing was excluded here.
-            let mut rest = if moved { to } else { new };
-            while let Some(part) = exclusions.first_part(rest, Reason::RobustMutex) {
+            let mut rest = to;
+            while moved && let Some(part) = exclusions.first_part(rest, Reason::RobustMutex) {
                 self.bring_back(part);
                 rest.start = part.end;
             }

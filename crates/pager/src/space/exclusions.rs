@@ -158,7 +158,55 @@ impl Table {
         why.moves_along() && !range.intersect(self.moving).is_empty()
     }
 
-    /// Takes what is excluded for `reason` from `from` to `to`, where nothing is. `false`: no room for all of it.
+    /// See [`Exclusions::subtract`].
+    fn subtract(&mut self, range: AddressRange, reason: Reason) -> bool {
+        let range = range.whole_pages();
+        let mut n = 0;
+        while n < self.len {
+            let Exclusion {
+                range: other, why, ..
+            } = self.entries[n];
+            let overlap = other.intersect(range);
+            if why != reason || overlap.is_empty() {
+                n += 1;
+                continue;
+            }
+            let before = AddressRange {
+                end: overlap.start,
+                ..other
+            };
+            let behind = AddressRange {
+                start: overlap.end,
+                ..other
+            };
+            match (before.is_empty(), behind.is_empty()) {
+                (true, true) => {
+                    self.len -= 1;
+                    self.entries[n] = self.entries[self.len];
+                    continue;
+                }
+                (false, true) => self.entries[n].range = before,
+                (true, false) => self.entries[n].range = behind,
+                (false, false) => {
+                    let len = self.len;
+                    if len == CAPACITY {
+                        return false;
+                    }
+                    self.entries[n].range = before;
+                    self.entries[len] = Exclusion {
+                        range: behind,
+                        ..self.entries[n]
+                    };
+                    self.len += 1;
+                }
+            }
+            n += 1;
+        }
+        self.check();
+        true
+    }
+
+    /// See [`Exclusions::moved`]. `false`: there is no room for all of it.
     fn moved(
         &mut self,
         from: AddressRange,
@@ -166,7 +214,9 @@ impl Table {
         reason: Reason,
         old: OldPlace,
     ) -> bool {
-        // What is appended lies at the new place, or beside the old one.
+        if !self.subtract(to, reason) {
+            return false;
+        }
         for n in 0..self.len {
             let entry = self.entries[n];
             let part = entry.range.intersect(from);
@@ -174,43 +224,25 @@ impl Table {
                 continue;
             }
             let there = AddressRange::new(to.start + (part.start - from.start), part.len());
-            let mut left = [there.intersect(to), NOWHERE, NOWHERE];
-            match old {
-                OldPlace::Kept => left[1] = entry.range,
-                OldPlace::Unmapped => {
-                    left[1].start = entry.range.start;
-                    left[1].end = part.start;
-                    left[2].start = part.end;
-                    left[2].end = entry.range.end;
-                }
+            let moved = Exclusion {
+                range: there.intersect(to),
+                ..entry
+            };
+            if moved.range.is_empty() {
+                continue;
             }
-            self.entries[n].range = NOWHERE;
-            let mut place = Some(n);
-            for range in left.into_iter().filter(|range| !range.is_empty()) {
-                let at = place.take().unwrap_or(self.len);
-                if at == CAPACITY {
-                    return false;
-                }
-                self.entries[at] = Exclusion { range, ..entry };
-                self.len = self.len.max(at + 1);
+            // What moves whole needs no room.
+            if old == OldPlace::Unmapped && part == entry.range {
+                self.entries[n] = moved;
+                continue;
             }
+            if self.len == CAPACITY {
+                return false;
+            }
+            self.entries[self.len] = moved;
+            self.len += 1;
         }
-        self.forget_nowhere();
-        self.check();
-        true
-    }
-
-    /// Drops entries of which nothing is left.
-    fn forget_nowhere(&mut self) {
-        let mut n = 0;
-        while n < self.len {
-            if self.entries[n].range.is_empty() {
-                self.len -= 1;
-                self.entries[n] = self.entries[self.len];
-            } else {
-                n += 1;
-            }
-        }
+        old == OldPlace::Kept || self.subtract(from, reason)
     }
 
     /// Forgets, of the next `count` entries, those that are over.
@@ -485,8 +517,7 @@ impl<O: Os> Exclusions<O> {
     /// The program has moved `from` to `to`: what was excluded there for `reason` is excluded here, and nothing else.
     /// Of what was longer than it is now the end is gone.
     pub fn moved(&self, from: AddressRange, to: AddressRange, reason: Reason, old: OldPlace) {
-        let done = self.subtract(to, reason) && self.table.lock().moved(from, to, reason, old);
-        if !done {
+        if !self.table.lock().moved(from, to, reason, old) {
             self.end_compression(format_args!(
                 "too many places to leave alone that have moved (more than {CAPACITY} in all)"
             ));
@@ -504,51 +535,7 @@ impl<O: Os> Exclusions<O> {
     /// Ends exclusions for `reason` where they overlap `range` (rounded out to pages); what lies beside it stays excluded.
     /// `false`: the table had no room for the rest of a range, which is still excluded whole.
     pub fn subtract(&self, range: AddressRange, reason: Reason) -> bool {
-        let range = range.whole_pages();
-        let mut table = self.table.lock();
-        let mut n = 0;
-        while n < table.len {
-            let Exclusion {
-                range: other, why, ..
-            } = table.entries[n];
-            let overlap = other.intersect(range);
-            if why != reason || overlap.is_empty() {
-                n += 1;
-                continue;
-            }
-            let before = AddressRange {
-                end: overlap.start,
-                ..other
-            };
-            let behind = AddressRange {
-                start: overlap.end,
-                ..other
-            };
-            match (before.is_empty(), behind.is_empty()) {
-                (true, true) => {
-                    table.len -= 1;
-                    table.entries[n] = table.entries[table.len];
-                    continue;
-                }
-                (false, true) => table.entries[n].range = before,
-                (true, false) => table.entries[n].range = behind,
-                (false, false) => {
-                    let len = table.len;
-                    if len == CAPACITY {
-                        return false;
-                    }
-                    table.entries[n].range = before;
-                    table.entries[len] = Exclusion {
-                        range: behind,
-                        ..table.entries[n]
-                    };
-                    table.len += 1;
-                }
-            }
-            n += 1;
-        }
-        table.check();
-        true
+        self.table.lock().subtract(range, reason)
     }
 
     /// Forgets what lay in memory that is no longer mapped. Robust mutexes wait for `forget_unmapped`:
@@ -809,14 +796,14 @@ mod tests {
         assert_eq!(left(to), [false; 2], "over");
     }
 
+    fn pages(from: usize, to: usize) -> AddressRange {
+        AddressRange::new((1 << 30) + from * PAGE_SIZE, (to - from) * PAGE_SIZE)
+    }
+
     /// Story: memory to be wiped in children grew, and they read what its new end held.
     #[test]
     fn what_has_grown_is_like_the_rest() {
         let exclusions = Exclusions::<Linux>::new();
-        let pages = |from: usize, to: usize| AddressRange {
-            start: (1 << 30) + from * PAGE_SIZE,
-            end: (1 << 30) + to * PAGE_SIZE,
-        };
         exclusions.add(pages(0, 4), Reason::WipedInChild);
         exclusions.grown(pages(4, 8), Reason::WipedInChild);
         exclusions.grown(pages(9, 12), Reason::WipedInChild);
@@ -826,10 +813,6 @@ mod tests {
     #[test]
     fn parts_of_what_is_excluded_move() {
         let exclusions = Exclusions::<Linux>::new();
-        let pages = |from: usize, to: usize| AddressRange {
-            start: (1 << 30) + from * PAGE_SIZE,
-            end: (1 << 30) + to * PAGE_SIZE,
-        };
         let reason = Reason::WipedInChild;
         exclusions.add(pages(0, 10), reason);
         exclusions.add(pages(12, 14), reason);

@@ -178,11 +178,12 @@ impl<O: Os> NotInherited<O> {
             start: last.end,
             end: to.start + from.len(),
         };
-        if !grown.is_empty() && self.first_overlap(last).is_some() {
-            self.add(grown);
-        } else if !grown.is_empty() {
-            // Who has remembered something of this place has remembered it for too long.
-            self.subtract(grown);
+        if !grown.is_empty() {
+            // What is remembered of that place was remembered for too long.
+            match self.first_overlap(last) {
+                Some(_) => self.add(grown),
+                None => self.subtract(grown),
+            };
         } else if to.start == from.start && !cut.is_empty() {
             self.subtract(cut);
         }
