@@ -138,7 +138,7 @@ fn filters<'a>(files: impl Iterator<Item = &'a str>) -> String {
     files.map(|file| format!(" {file}::")).collect()
 }
 
-fn step(headline: &'static str, filters: &str, binary: &str) -> Step {
+fn step(headline: impl Into<String>, filters: &str, binary: &str) -> Step {
     let arguments = format!(
         "test --release -p coldpress-promises --test promises -- --test-threads=1 --show-output{filters}"
     );
@@ -171,20 +171,7 @@ pub fn checked(binary: &str, library: &str) -> Step {
 }
 
 /// The steps of the promises that may run beside others: so many that no processor waits for long for the last one.
-const PARTS: [&str; 12] = [
-    "Promises on content, 1 of 12",
-    "Promises on content, 2 of 12",
-    "Promises on content, 3 of 12",
-    "Promises on content, 4 of 12",
-    "Promises on content, 5 of 12",
-    "Promises on content, 6 of 12",
-    "Promises on content, 7 of 12",
-    "Promises on content, 8 of 12",
-    "Promises on content, 9 of 12",
-    "Promises on content, 10 of 12",
-    "Promises on content, 11 of 12",
-    "Promises on content, 12 of 12",
-];
+const PARTS: usize = 12;
 
 /// Files that take longest, beginning with the longest: each begins a part, and the first parts are the longest.
 const LONGEST: [&str; 8] = [
@@ -209,11 +196,12 @@ pub fn steps(binary: &str) -> Result<Vec<Step>> {
     let beside = files.iter().map(String::as_str);
     let beside = beside.filter(|file| is_beside_others(file) && !LONGEST.contains(file));
     let beside: Vec<_> = LONGEST.into_iter().chain(beside).collect();
-    let part = |(first, headline): (usize, &'static str)| {
-        let files = beside.iter().skip(first).step_by(PARTS.len()).copied();
+    let part = |first| {
+        let files = beside.iter().skip(first).step_by(PARTS).copied();
+        let headline = format!("Promises on content, {} of {PARTS}", first + 1);
         step(headline, &filters(files), binary).beside_others()
     };
-    let mut steps: Vec<_> = PARTS.into_iter().enumerate().map(part).collect();
+    let mut steps: Vec<_> = (0..PARTS).map(part).collect();
     let headline = "Promises that run one by one";
     steps.push(step(headline, &filters(ONE_BY_ONE.into_iter()), binary));
     let headline = "Promises that need the machine for themselves";

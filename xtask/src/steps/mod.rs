@@ -23,7 +23,7 @@ use tally::Tally;
 
 /// One step: a cargo command.
 pub struct Step {
-    headline: &'static str,
+    headline: String,
     arguments: Vec<String>,
     environment: Vec<(&'static str, String)>,
     /// Installs what the step needs, where it is missing.
@@ -56,9 +56,9 @@ enum Outcome {
 
 impl Step {
     /// `cargo` with these arguments, of which the first may be a toolchain: `+nightly`.
-    pub fn new(headline: &'static str, arguments: impl AsRef<str>) -> Step {
+    pub fn new(headline: impl Into<String>, arguments: impl AsRef<str>) -> Step {
         Step {
-            headline,
+            headline: headline.into(),
             arguments: arguments.as_ref().split(' ').map(str::to_owned).collect(),
             environment: Vec::new(),
             need: None,
@@ -196,7 +196,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
         }
         let mut failed = tally.failed();
         for step in failures.iter().map(|&number| &steps[number]) {
-            let (headline, line) = (step.headline, step.line());
+            let (headline, line) = (&step.headline, step.line());
             end += &format!("FAILED: {headline}; repeat it with:\n  {line}\n");
         }
         failed = failed.max(failures.len() as u64);
@@ -311,7 +311,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
         let outcome = match self.prepare(number) {
             Some(outcome) => outcome,
             None => {
-                let headline = self.steps[number].headline;
+                let headline = &self.steps[number].headline;
                 self.show(format!("\n== in the background: {headline}\n"));
                 self.in_one_piece(number)?
             }
@@ -341,7 +341,9 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
                 Some(_) => {}
             }
         }
-        let headlines = waiting.iter().map(|&number| self.steps[number].headline);
+        let headlines = waiting
+            .iter()
+            .map(|&number| self.steps[number].headline.as_str());
         let headlines = headlines.collect::<Vec<_>>().join("; ");
         self.show(format!("\n== at the same time: {headlines}\n"));
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -412,7 +414,7 @@ fn perform(
     if std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         command.env("CARGO_TERM_COLOR", "always");
     }
-    let (running, output, messages) = start(&mut command, step.headline)?;
+    let (running, output, messages) = start(&mut command, &step.headline)?;
     std::thread::scope(|scope| {
         // A test that is too quick for its own capture writes SKIPPED to either stream.
         scope.spawn(|| follow(output, to, tally));
