@@ -152,6 +152,16 @@ pub fn unit_tests() -> Step {
         "What the promises are written with",
         "test --release -p coldpress-promises --lib -- --test-threads=1 --show-output",
     )
+    .beside_others()
+}
+
+/// Builds them all, and what they are written with.
+pub fn build() -> Step {
+    Step::new(
+        "The promises, built",
+        "test --release -p coldpress-promises --lib --test promises --no-run",
+    )
+    .beside_others()
 }
 
 /// The promises that `cargo xtask hostile` runs, in one step.
@@ -190,8 +200,8 @@ fn is_beside_others(file: &str) -> bool {
     !ALONE.contains(&file) && !ONE_BY_ONE.contains(&file)
 }
 
-/// The promises that run beside each other, in parts; those that run one by one; and those that run alone.
-pub fn steps(binary: &str) -> Result<Vec<Step>> {
+/// The promises that run beside each other, in parts.
+pub fn beside_others(binary: &str) -> Result<Vec<Step>> {
     let files = files()?;
     let beside = files.iter().map(String::as_str);
     let beside = beside.filter(|file| is_beside_others(file) && !LONGEST.contains(file));
@@ -201,12 +211,19 @@ pub fn steps(binary: &str) -> Result<Vec<Step>> {
         let headline = format!("Promises on content, {} of {PARTS}", first + 1);
         step(headline, &filters(files), binary).beside_others()
     };
-    let mut steps: Vec<_> = (0..PARTS).map(part).collect();
+    Ok((0..PARTS).map(part).collect())
+}
+
+/// The promises that run one by one.
+pub fn one_by_one(binary: &str) -> Step {
     let headline = "Promises that run one by one";
-    steps.push(step(headline, &filters(ONE_BY_ONE.into_iter()), binary));
+    step(headline, &filters(ONE_BY_ONE.into_iter()), binary)
+}
+
+/// The promises that run alone.
+pub fn alone(binary: &str) -> Step {
     let headline = "Promises that need the machine for themselves";
-    steps.push(step(headline, &filters(ALONE.into_iter()), binary).alone());
-    Ok(steps)
+    step(headline, &filters(ALONE.into_iter()), binary).alone()
 }
 
 #[cfg(test)]
@@ -224,7 +241,9 @@ mod tests {
 
     #[test]
     fn every_promise_is_in_one_step() {
-        let lines: Vec<_> = steps("coldpress").unwrap().iter().map(Step::line).collect();
+        let mut steps = beside_others("coldpress").unwrap();
+        steps.extend([one_by_one("coldpress"), alone("coldpress")]);
+        let lines: Vec<_> = steps.iter().map(Step::line).collect();
         let is_named = |line: &str, file: &str| {
             let filter = format!("{file}::");
             line.split(' ').any(|word| word == filter)

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: everything that must pass before a change is kept.
 //!
-//! The steps run in order. A check or a build that fails ends the run; tests that fail do not hide those after them.
-//! What failed is named at the end, with the command that repeats it.
+//! First come the checks and all that is built, then the tests, each of them as many at the same time as there are
+//! processors. A check or a build that fails ends the run; tests that fail do not hide those after them. What failed is
+//! named at the end, with the command that repeats it.
 //!
 //! The preload library has no standard library and its own panic handler, so it is checked on its own and is not under
 //! the test harness. The codecs and storages are built once more for a target that has neither vectors nor C nor a
@@ -83,7 +84,8 @@ fn of_crates() -> Result<Step> {
         format!("{CRATES} {FEATURES} {TARGETS} --no-fail-fast -- --show-output"),
     );
     let moto = MOTO.path()?.display().to_string();
-    Ok(step.with("COLDPRESS_MOTO_SERVER", moto).needs(await_moto))
+    let step = step.with("COLDPRESS_MOTO_SERVER", moto).needs(await_moto);
+    Ok(step.beside_others())
 }
 
 fn of_documentation() -> Step {
@@ -91,72 +93,88 @@ fn of_documentation() -> Step {
         "Examples in the documentation",
         format!("{CRATES} {FEATURES} --doc --no-fail-fast"),
     )
+    .beside_others()
 }
 
 fn steps() -> Result<Vec<Step>> {
     let binary = workspace::target_dir()?.join("release/coldpress");
+    let binary = binary.display().to_string();
     let (tables, file) = miri::tables()?;
     let [codecs, storages_and_engine] = miri::some()?;
     let checked = workspace::target_dir()?.join("checked/libcoldpress_preload.so");
-    let checked = promises::checked(
-        &binary.display().to_string(),
-        &checked.display().to_string(),
-    );
-    let mut tests = vec![
-        // What needs nothing but processors has the time that others wait.
-        storages_and_engine,
-        of_crates()?.with(tables, file),
-        of_documentation(),
-        // After the tests that leave the tables.
-        codecs,
-        promises::unit_tests(),
-        checked,
-    ];
-    tests.extend(promises::steps(&binary.display().to_string())?);
+    let checked = promises::checked(&binary, &checked.display().to_string());
+    // At idle priority: they have the time that others wait.
+    let mut tests = vec![storages_and_engine];
+    // At the same time, the longest first.
+    tests.extend([of_crates()?.with(tables, file), checked]);
+    tests.extend(promises::beside_others(&binary)?);
+    tests.extend([of_documentation(), promises::unit_tests()]);
+    // After the tests that leave the tables.
+    tests.push(codecs);
+    tests.extend([promises::one_by_one(&binary), promises::alone(&binary)]);
     let tests = tests.into_iter().map(Step::hides_nothing);
     Ok(checks_and_builds().into_iter().chain(tests).collect())
 }
 
-/// What comes before the tests, and must pass for them to mean anything.
+/// What comes before the tests, and must pass for them to mean anything. Two builds that write to the same directory
+/// wait for each other, so that what takes long is ordered by that: the lints, the documentation and the tests of the
+/// crates want one, the command and the promises another.
 fn checks_and_builds() -> Vec<Step> {
-    vec![
-        Step::new("Formatting", "fmt --all --check"),
-        Step::new(
-            "Lints",
-            format!(
-                "clippy --workspace --exclude coldpress-preload --all-targets {FEATURES} -- -D warnings"
-            ),
+    let formatting = Step::new("Formatting", "fmt --all --check");
+    let lints = Step::new(
+        "Lints",
+        format!(
+            "clippy --workspace --exclude coldpress-preload --all-targets {FEATURES} -- -D warnings"
         ),
-        Step::new(
-            "Lints of the preload library",
-            "clippy --profile checked -p coldpress-preload --lib -- -D warnings",
-        ),
-        // With the features of the lints: with others, half of what there is is checked once more.
-        Step::new(
-            "Documentation",
-            format!("doc --workspace --exclude coldpress-preload --no-deps {FEATURES}"),
-        )
-        .with("RUSTDOCFLAGS", "-D warnings"),
-        Step::new(
-            "Documentation of the preload library",
-            "doc --profile checked -p coldpress-preload --no-deps",
-        )
-        .with("RUSTDOCFLAGS", "-D warnings"),
-        Step::new(
-            "Codecs, storages and the engine without vectors, C and a standard library",
-            "build -p coldpress-codec -p coldpress-storage -p coldpress-engine \
-             --no-default-features --target x86_64-unknown-none",
-        )
-        .needs(|| install::target("x86_64-unknown-none")),
-        Step::new(
-            "The command and the preload library",
-            "build --release -p coldpress-cli -p coldpress-preload",
-        ),
-        Step::new(
-            "The preload library with every assertion",
-            "build --profile checked -p coldpress-preload",
-        ),
-    ]
+    );
+    let lints_of_preload = Step::new(
+        "Lints of the preload library",
+        "clippy --profile checked -p coldpress-preload --lib -- -D warnings",
+    );
+    // With the features of the lints: with others, half of what there is is checked once more.
+    let documentation = Step::new(
+        "Documentation",
+        format!("doc --workspace --exclude coldpress-preload --no-deps {FEATURES}"),
+    )
+    .with("RUSTDOCFLAGS", "-D warnings");
+    let documentation_of_preload = Step::new(
+        "Documentation of the preload library",
+        "doc --profile checked -p coldpress-preload --no-deps",
+    )
+    .with("RUSTDOCFLAGS", "-D warnings");
+    let bare = Step::new(
+        "Codecs, storages and the engine without vectors, C and a standard library",
+        "build -p coldpress-codec -p coldpress-storage -p coldpress-engine \
+         --no-default-features --target x86_64-unknown-none",
+    )
+    .needs(|| install::target("x86_64-unknown-none"));
+    let release = Step::new(
+        "The command and the preload library",
+        "build --release -p coldpress-cli -p coldpress-preload",
+    );
+    let checked = Step::new(
+        "The preload library with every assertion",
+        "build --profile checked -p coldpress-preload",
+    );
+    let crates = Step::new(
+        "The tests of the crates, built",
+        format!("{CRATES} {FEATURES} {TARGETS} --no-run"),
+    );
+    let at_the_same_time = [
+        lints,
+        release,
+        documentation,
+        checked,
+        lints_of_preload,
+        documentation_of_preload,
+        crates,
+        promises::build(),
+        bare,
+    ];
+    let at_the_same_time = at_the_same_time.map(Step::beside_others);
+    std::iter::once(formatting)
+        .chain(at_the_same_time)
+        .collect()
 }
 
 /// Runs all steps; 1 if one failed.
