@@ -166,6 +166,7 @@ kinds! {
     TouchWhileChanging = "the same while the address space changes", Pager, 0;
     DropAway = "memory dropped of which some is away", Pager, 0;
     UnmapAway = "memory unmapped of which some is away", Pager, 0;
+    UnmapFailed = "munmap that fails, and is told of", Pager, 6;
     MoveAway = "memory moved of which some is away", Pager, 0;
     MoveOntoAway = "memory moved onto some that is away", Pager, 0;
     RemapSplit = "mremap refused, since the range lies in several mappings", Pager, 0;

@@ -41,6 +41,8 @@ const PAGEFAULT_FLAG_WRITE: u64 = 1;
 pub struct Features(pub u64);
 
 impl Features {
+    /// None.
+    pub const NONE: Self = Self(0);
     /// `UFFD_FEATURE_EVENT_FORK` (needs CAP_SYS_PTRACE).
     pub const EVENT_FORK: Self = Self(1 << 1);
     /// `UFFD_FEATURE_EVENT_REMAP`.
@@ -153,6 +155,8 @@ pub struct Moved {
 #[derive(Debug)]
 pub struct Userfaultfd {
     fd: OwnedFd,
+    /// Another one, with which nothing is registered: no event of this one holds its answers up.
+    witness: Option<OwnedFd>,
 }
 
 /// An ioctl whose argument is read and written in place.
@@ -200,6 +204,23 @@ unsafe impl Ioctl for NewDescriptor {
     }
 }
 
+/// [`Userfaultfd::is_registered`], by one or another userfaultfd.
+fn is_registered(by: &OwnedFd, range: AddressRange) -> Result<bool, Errno> {
+    let mut probe = sys::uffdio_continue {
+        range: raw(range),
+        mode: 0,
+        mapped: 0,
+    };
+    // SAFETY: on anonymous memory the kernel refuses the request; where it were fulfilled
+    // (shared memory), a page of the file would be mapped where it belongs.
+    let result = unsafe { rustix::ioctl::ioctl(by, Update::<_, CONTINUE>(&mut probe)) };
+    match result {
+        Err(Errno::INVAL) => Ok(true),
+        Err(Errno::AGAIN) => Err(Errno::AGAIN),
+        _ => Ok(false),
+    }
+}
+
 impl Userfaultfd {
     /// Opens one by the system call.
     ///
@@ -213,7 +234,7 @@ impl Userfaultfd {
         }
         // SAFETY: opening a userfaultfd changes nothing until a range is registered with it.
         let fd = unsafe { rustix::mm::userfaultfd(flags)? };
-        Ok(Self { fd })
+        Ok(Self::from(fd))
     }
 
     /// Opens one through an open `/dev/userfaultfd`.
@@ -225,7 +246,7 @@ impl Userfaultfd {
         const O_NONBLOCK: usize = 0o4000;
         // SAFETY: the request makes a descriptor and touches no memory.
         let fd = unsafe { rustix::ioctl::ioctl(device, NewDescriptor(O_CLOEXEC | O_NONBLOCK))? };
-        Ok(Self { fd })
+        Ok(Self::from(fd))
     }
 
     /// Opens one through descriptor `device`, an open `/dev/userfaultfd`.
@@ -247,7 +268,7 @@ impl Userfaultfd {
     pub unsafe fn of_child(descriptor: i32) -> Self {
         // SAFETY: as the caller promises: open, and nobody else's.
         let fd = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        Self { fd }
+        Self::from(fd)
     }
 
     /// The API handshake, once before anything else. Returns all features of the kernel.
@@ -295,19 +316,29 @@ impl Userfaultfd {
     /// # Errors
     /// `EAGAIN`: the address space is changing, there is no answer now.
     pub fn is_registered(&self, range: AddressRange) -> Result<bool, Errno> {
-        let mut probe = sys::uffdio_continue {
-            range: raw(range),
-            mode: 0,
-            mapped: 0,
-        };
-        // SAFETY: on anonymous memory the kernel refuses the request; where it were fulfilled
-        // (shared memory), a page of the file would be mapped where it belongs.
-        let result = unsafe { rustix::ioctl::ioctl(&self.fd, Update::<_, CONTINUE>(&mut probe)) };
-        match result {
-            Err(Errno::INVAL) => Ok(true),
-            Err(Errno::AGAIN) => Err(Errno::AGAIN),
-            _ => Ok(false),
-        }
+        is_registered(&self.fd, range)
+    }
+
+    /// The same, with another userfaultfd of this process as a witness: it must have had its handshake, and nothing may be
+    /// registered with it.
+    pub fn with_witness(self, witness: Option<Self>) -> Self {
+        let witness = witness.map(|witness| witness.fd);
+        Self { witness, ..self }
+    }
+
+    /// Goes on without the witness if the kernel tells it nothing of others' memory, of which `registered` is.
+    pub fn check_witness(&mut self, registered: AddressRange) {
+        let is_told = |witness: &OwnedFd| is_registered(witness, registered) == Ok(true);
+        self.witness = self.witness.take().filter(is_told);
+    }
+
+    /// [`is_registered`](Self::is_registered) whether an event is unread or not, with any userfaultfd, as a
+    /// [witness](Self::with_witness) sees it.
+    ///
+    /// # Errors
+    /// Those of `is_registered` where there is no witness.
+    pub fn is_registered_now(&self, range: AddressRange) -> Result<bool, Errno> {
+        is_registered(self.witness.as_ref().unwrap_or(&self.fd), range)
     }
 
     /// Ends the registration of `range`; sleeping threads wake and see zero pages.
@@ -474,7 +505,7 @@ impl Userfaultfd {
 impl From<OwnedFd> for Userfaultfd {
     /// A userfaultfd that was opened before, with its handshake done.
     fn from(fd: OwnedFd) -> Self {
-        Self { fd }
+        Self { fd, witness: None }
     }
 }
 

@@ -5,6 +5,7 @@ mod common;
 
 mod a_child_can_be_filled_before_it_runs;
 mod a_descriptor_table_of_its_own;
+mod a_failed_unmap_is_told_of;
 mod a_forked_child_reads_zeros;
 mod a_move_loses_no_write;
 mod a_move_may_not_tell_of_all;

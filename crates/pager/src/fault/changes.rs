@@ -3,19 +3,24 @@
 use crate::Pager;
 use crate::fork::protocol::Operation;
 use crate::machine::message;
-use crate::machine::os::Os;
+use crate::machine::os::{Os, Userfaults};
 use crate::space::paging::Space;
 use crate::space::windows::{Window, parts};
-use coldpress_engine::{Entry, PageIndex};
+use coldpress_engine::{Entry, LEAF_PAGES, PageIndex};
 use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// At most so far apart are the pages that are asked for after an event has told that memory is unmapped.
+const LOOK_BYTES: usize = LEAF_PAGES as usize * PAGE_SIZE;
+/// How often it is asked, where another event holds the answer up.
+const PATIENCE: u32 = 50;
 
 impl<O: Os> Pager<O> {
     /// Acts on an event. The gate is closed.
     pub(super) fn apply(&self, event: Message) {
         self.host.statistics().events.fetch_add(1, Relaxed);
         let operation = match event {
-            Message::Unmap(range) => Operation::Unmap(range),
+            Message::Unmap(range) => return self.unmapped(range),
             Message::Remove(range) => Operation::Remove(range),
             Message::Remap { from, to, len } => Operation::Remap { from, to, len },
             Message::Fork { descriptor } => return self.child_was_made(descriptor),
@@ -25,11 +30,72 @@ impl<O: Os> Pager<O> {
         self.deliver(operation);
     }
 
+    /// An event has told that a range is unmapped. It may be there as before: the kernel tells of it before it looks whether
+    /// the call that does it may, and where it may not takes back what it has done, but not the event (`mmap` over other
+    /// memory beyond a limit or without enough memory, `munmap` of a range in which something is sealed; seen on 6.18). So
+    /// what is still registered stays. It may also be what has been moved there since, of which the next event will tell;
+    /// until that is read the kernel lets nothing be put in place there, nor be taken.
+    fn unmapped(&self, range: AddressRange) {
+        let mut is_gone = true;
+        self.for_each_told_unmapped(range, |_, is_there| is_gone &= !is_there);
+        if is_gone {
+            return self.deliver(Operation::Unmap(range));
+        }
+        self.for_each_told_unmapped(range, |part, is_there| {
+            if !is_there {
+                self.deliver(Operation::Unmap(part));
+            }
+        });
+    }
+
+    /// Calls `with` for all of a range that is known to be registered, part by part, and with whether it is. A part of
+    /// which both ends are, or are not, is looked at no closer.
+    fn for_each_told_unmapped(
+        &self,
+        range: AddressRange,
+        mut with: impl FnMut(AddressRange, bool),
+    ) {
+        let page = |at| AddressRange::new(at, PAGE_SIZE);
+        let is_there = |at| self.is_still_registered(page(at));
+        self.host.for_each_registered_in(range, |_, run| {
+            let mut at = run.start;
+            let mut starts = is_there(at);
+            while at < run.end {
+                let end = run.end.min(at + LOOK_BYTES);
+                let next = is_there(end.min(run.end - PAGE_SIZE));
+                if starts == next {
+                    with(AddressRange { start: at, end }, starts);
+                } else {
+                    let pages = (at..end).step_by(PAGE_SIZE);
+                    pages.for_each(|at| with(page(at), is_there(at)));
+                }
+                (at, starts) = (end, next);
+            }
+        });
+    }
+
+    /// Whether a page is registered in this moment; `false` where that cannot be known.
+    fn is_still_registered(&self, page: AddressRange) -> bool {
+        for _ in 0..PATIENCE {
+            match self.host.uffd().is_registered_now(page) {
+                Ok(is_registered) => return is_registered,
+                // The thread that waited for this event to be read has to run first.
+                Err(_) => O::sleep_ns(20_000),
+            }
+        }
+        false
+    }
+
     /// Carries a change out, or notes it while the pager is still. The gate is closed.
     pub(crate) fn deliver(&self, operation: Operation) {
         // At once in either case: when the fork is over the addresses may be mapped again and excluded anew.
-        if let Operation::Unmap(range) = operation {
-            self.host.exclusions.unmapped(range);
+        match operation {
+            Operation::Unmap(range) => self.host.exclusions.unmapped(range),
+            // What lay there has been unmapped, which was not to be seen any more.
+            Operation::Remap { to, len, .. } => {
+                self.host.exclusions.unmapped(AddressRange::new(to, len));
+            }
+            _ => {}
         }
         if self.fork.still.load(Acquire) {
             if let Operation::Remap { to, len, .. } = operation {

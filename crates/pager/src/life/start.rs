@@ -184,7 +184,7 @@ impl<O: Os> Pager<O> {
     /// What could not be opened or registered.
     pub unsafe fn begin(
         &self,
-        uffd: O::Userfaultfd,
+        mut uffd: O::Userfaultfd,
         pagemap: O::Pagemap,
     ) -> Result<(), StartError> {
         self.handler_count.store(0, Relaxed);
@@ -195,9 +195,10 @@ impl<O: Os> Pager<O> {
             self.open_groups();
             // Tried only: as long as nothing of the program's is registered no fork need be told of.
             let staging = self.host.memory.staging();
-            let tried = register_once_free::<O>(&uffd, staging);
-            let tried = tried.and_then(|()| uffd.unregister(staging));
-            tried.map_err(|_| StartError::Userfaultfd)?;
+            register_once_free::<O>(&uffd, staging).map_err(|_| StartError::Userfaultfd)?;
+            uffd.check_witness(staging);
+            let ended = uffd.unregister(staging);
+            ended.map_err(|_| StartError::Userfaultfd)?;
             self.host.staging_is_registered.store(false, Relaxed);
             self.host.uffd.set(uffd);
             self.host.pagemap.set(pagemap);
@@ -503,7 +504,7 @@ impl Pager {
         stay_out_of_the_way();
         let device = self.inherited_device();
         close_descriptors([device, self.tier.descriptor()]);
-        let uffd = self
+        let mut uffd = self
             .open_userfaultfd(device)
             .map_err(|_| StartError::Userfaultfd)?;
         if let Some(fd) = device {
@@ -517,8 +518,9 @@ impl Pager {
             self.leaving.reset();
             self.tier.begin_to_read();
             self.open_groups();
-            register_once_free::<Linux>(&uffd, self.host.memory.staging())
-                .map_err(|_| StartError::Userfaultfd)?;
+            let staging = self.host.memory.staging();
+            register_once_free::<Linux>(&uffd, staging).map_err(|_| StartError::Userfaultfd)?;
+            uffd.check_witness(staging);
             self.host.staging_is_registered.store(true, Relaxed);
             self.host.uffd.set(uffd);
         }
@@ -577,7 +579,8 @@ impl Pager {
         let uffd = if let Start::Again(fd) = start {
             close_descriptors([Some(fd), self.write_back_descriptor()]);
             // SAFETY: a userfaultfd, opened for this pager, in a table that is this thread's own.
-            Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(fd) })
+            let uffd = Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(fd) });
+            uffd.with_witness(new_witness(None))
         } else {
             let device = self.inherited_device();
             close_descriptors([device, self.write_back_descriptor()]);
@@ -670,6 +673,13 @@ fn new_userfaultfd(device: Option<i32>) -> Result<Userfaultfd, Errno> {
         .or_else(|errno| through_node().map_err(|_| errno))
 }
 
+/// Another one, that tells what is registered while messages wait. `None`: it cannot be had.
+fn new_witness(device: Option<i32>) -> Option<Userfaultfd> {
+    let witness = new_userfaultfd(device).ok()?;
+    witness.handshake(Features::NONE).ok()?;
+    Some(witness)
+}
+
 impl Pager {
     /// Opens a userfaultfd. With the capability that the kernel wants for it, it tells of every fork.
     fn open_userfaultfd(&self, device: Option<i32>) -> Result<Userfaultfd, Errno> {
@@ -686,7 +696,7 @@ impl Pager {
             uffd.handshake(Features::PAGER)?;
         }
         self.host.hears_of_forks.store(hears, Relaxed);
-        Ok(uffd)
+        Ok(uffd.with_witness(new_witness(device)))
     }
 
     fn start_thread(

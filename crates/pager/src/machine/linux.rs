@@ -435,6 +435,14 @@ impl Userfaults for Userfaultfd {
         self.is_registered(range)
     }
 
+    fn is_registered_now(&self, range: AddressRange) -> Result<bool, Errno> {
+        self.is_registered_now(range)
+    }
+
+    fn check_witness(&mut self, registered: AddressRange) {
+        self.check_witness(registered);
+    }
+
     unsafe fn unregister(&self, range: AddressRange) -> Result<(), Errno> {
         // SAFETY: as the caller promises.
         unsafe { self.unregister(range) }

@@ -249,6 +249,13 @@ pub trait Userfaults: Send + Sync {
     /// # Errors
     /// `AGAIN`: a message about a change waits to be read.
     fn is_registered(&self, range: AddressRange) -> Result<bool, Errno>;
+    /// The same, whether such a message waits or not.
+    ///
+    /// # Errors
+    /// `AGAIN`: this process has no means for that, and a message waits.
+    fn is_registered_now(&self, range: AddressRange) -> Result<bool, Errno>;
+    /// Uses those means no longer, unless they say that `registered` is registered.
+    fn check_witness(&mut self, registered: AddressRange);
     /// Ends the registration of a range.
     ///
     /// # Safety

@@ -15,6 +15,7 @@ mod descriptor_sweeps_do_not_stop_the_pager;
 mod dropped_memory_is_left_to_the_kernel;
 mod every_codec_and_storage_keeps_content;
 mod excluded_pages_keep_no_others;
+mod failed_calls_take_nothing_away;
 mod followed_children_are_managed;
 mod foreign_memory_is_left_alone;
 mod foreign_readers_see_no_wrong_bytes;

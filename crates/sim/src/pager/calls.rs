@@ -204,6 +204,8 @@ fn take_out(kernel: &Kernel, range: AddressRange) -> bool {
 
 /// `munmap`. What was unmapped may be mapped again, and used, before the event was read; no advice is given for it before the
 /// call returns (docs/limits.md).
+///
+/// Where it fails the range is as it was, and is told of all the same.
 pub fn unmap(kernel: &Kernel, range: AddressRange) {
     trace(Call::Unmap, range);
     let lock = kernel.write_lock();
@@ -211,7 +213,9 @@ pub fn unmap(kernel: &Kernel, range: AddressRange) {
         return;
     };
     note_if_away(kernel, range, Kind::UnmapAway);
-    let told = take_out(kernel, range);
+    let is_registered = |page| kernel.space.is(page, |state| state.registered);
+    let fails = pages(range).any(is_registered) && fires(Kind::UnmapFailed);
+    let told = fails || take_out(kernel, range);
     if told {
         kernel.announce();
     }

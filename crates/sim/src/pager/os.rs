@@ -498,6 +498,14 @@ impl Uffd {
     }
 }
 
+/// With the address space locked.
+fn is_registered(kernel: &Kernel, range: AddressRange) -> bool {
+    if is_own(kernel, range.start) {
+        return kernel.staging_registered.get();
+    }
+    pages(range).all(|page| kernel.space.is(page, |s| s.registered))
+}
+
 impl Userfaults for Uffd {
     unsafe fn of_child(descriptor: i32) -> Self {
         let uffd = Self(Some(descriptor as usize));
@@ -542,11 +550,17 @@ impl Userfaults for Uffd {
         }
         let _lock = kernel.read_lock();
         again(kernel)?;
-        if is_own(kernel, range.start) {
-            return Ok(kernel.staging_registered.get());
-        }
-        Ok(pages(range).all(|page| kernel.space.is(page, |s| s.registered)))
+        Ok(is_registered(kernel, range))
     }
+
+    fn is_registered_now(&self, range: AddressRange) -> Result<bool, Errno> {
+        let kernel = kernel::kernel();
+        act(What::Memory, range.start, range.len() as u32);
+        let _lock = kernel.read_lock();
+        Ok(is_registered(kernel, range))
+    }
+
+    fn check_witness(&mut self, _: AddressRange) {}
 
     unsafe fn unregister(&self, range: AddressRange) -> Result<(), Errno> {
         let kernel = kernel::kernel();

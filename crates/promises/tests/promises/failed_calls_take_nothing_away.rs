@@ -1,0 +1,16 @@
+//! A call that would take memory away and fails leaves all of it: `mmap` over other memory beyond a limit, `munmap` and
+//! `mremap` over memory that is sealed.
+
+use coldpress_promises::hazards::{survive, survive_started_by_another};
+
+/// Story: the kernel tells that memory is unmapped before it looks whether the call may do that (Linux 6.12 and later).
+/// The pager believed it, and what was away of a range that `mmap` could not replace read as zeros.
+#[test]
+fn failed_calls_take_nothing_away() {
+    survive("failed_unmap");
+}
+
+#[test]
+fn nor_do_they_in_a_program_that_another_has_started() {
+    survive_started_by_another("failed_unmap");
+}
