@@ -111,26 +111,68 @@ pub struct Stack {
 pub unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int) -> c_int {
     // SAFETY: the program's own call.
     let call = || unsafe { sys::madvise(address as usize, len, advice) };
+    // SAFETY: the program's own call, for a part of what it was for.
+    let again = |part: AddressRange| unsafe { sys::madvise(part.start, part.len(), advice) };
     let range = AddressRange::new(address as usize, len);
     let result = match advice {
         MADV_GUARD_INSTALL => pager().drop_unannounced(range, |forget| {
             let result = call();
-            // What lies around a hole is dropped all the same.
-            if matches!(result, 0 | ENOMEM) && len > 0 {
-                forget(range.whole_pages());
+            let guarded = followed(range, result, again);
+            if !guarded.is_empty() {
+                forget(guarded.whole_pages());
             }
             result
         }),
         _ => call(),
     };
-    if result == 0 && len > 0 {
-        was_advised(range, advice);
+    if is_noted(advice) {
+        was_advised(followed(range, result, again), advice);
     }
     answer(result) as c_int
 }
 
-/// What the kernel tells no userfaultfd of.
+/// Whether the kernel tells no userfaultfd of this advice, and it must be known.
+fn is_noted(advice: c_int) -> bool {
+    use sys::{MADV_DOFORK, MADV_DONTFORK, MADV_KEEPONFORK, MADV_WIPEONFORK};
+    matches!(
+        advice,
+        MADV_DONTFORK | MADV_DOFORK | MADV_WIPEONFORK | MADV_KEEPONFORK
+    )
+}
+
+/// As much of a range as the kernel has followed an advice in, to which this was its answer. A hole is passed over, and
+/// told of at the end; at what cannot have the advice it stops, and what lies before has it. How far it came it does not
+/// tell: `again` gives the advice to parts of the range once more, which changes nothing there.
+fn followed(
+    range: AddressRange,
+    result: isize,
+    again: impl Fn(AddressRange) -> isize,
+) -> AddressRange {
+    const MANY_PAGES: usize = 512 * PAGE_SIZE;
+    if range.is_empty() || matches!(result, 0 | ENOMEM) {
+        return range;
+    }
+    let mut done = AddressRange {
+        end: range.start,
+        ..range
+    };
+    for step in [MANY_PAGES, PAGE_SIZE] {
+        while done.end < range.end {
+            let part = AddressRange::new(done.end, step.min(range.end - done.end));
+            if !matches!(again(part), 0 | ENOMEM) {
+                break;
+            }
+            done.end = part.end;
+        }
+    }
+    done
+}
+
+/// Takes note of it.
 fn was_advised(range: AddressRange, advice: c_int) {
+    if range.is_empty() {
+        return;
+    }
     match advice {
         sys::MADV_DONTFORK => pager().keep_from_children(range),
         sys::MADV_WIPEONFORK => pager().exclude(range, Reason::WipedInChild),
@@ -174,19 +216,45 @@ pub unsafe extern "C" fn process_madvise(
     }
     // SAFETY: the program's own call.
     let result = unsafe { sys::syscall(nr::__NR_process_madvise, args) };
-    if result > 0 && is_this_process(process) {
-        let mut rest = result as usize;
+    let has_read_list = result >= 0 || matches!(result, ENOMEM | EINVAL) && flags == 0;
+    if is_noted(advice) && has_read_list && count <= MOST_PARTS && is_this_process(process) {
+        let mut rest = result.max(0) as usize;
         for n in 0..count {
-            // SAFETY: the kernel has read as many.
+            // SAFETY: the kernel has read the list.
             let part = unsafe { parts.add(n).read() };
-            let len = part.len.min(rest);
-            if len > 0 {
-                was_advised(AddressRange::new(part.start, len), advice);
+            let is_whole = part.len <= rest;
+            let answered = if is_whole { 0 } else { EINVAL };
+            // SAFETY: the program's own call, for a part of what it was for.
+            let again = |part| unsafe { advise_part(args, part) };
+            let range = AddressRange::new(part.start, part.len.min(isize::MAX as usize));
+            was_advised(followed(range, answered, again), advice);
+            if !is_whole {
+                break;
             }
-            rest -= len;
+            rest -= part.len;
         }
     }
     answer(result)
+}
+
+/// `UIO_MAXIOV`.
+const MOST_PARTS: usize = 1024;
+
+/// `process_madvise` for a range of this process, otherwise with these arguments: 0 where it is followed.
+///
+/// # Safety
+/// As `process_madvise`.
+unsafe fn advise_part(mut args: [usize; 6], range: AddressRange) -> isize {
+    let part = Part {
+        start: range.start,
+        len: range.len(),
+    };
+    (args[1], args[2]) = ((&raw const part) as usize, 1);
+    // SAFETY: as the caller promises.
+    match unsafe { sys::syscall(nr::__NR_process_madvise, args) } {
+        followed if followed > 0 => 0,
+        refused => refused,
+    }
 }
 
 /// `process_madvise` of this process that installs guards, part by part: what the kernel reads with the gate closed must
@@ -194,28 +262,31 @@ pub unsafe extern "C" fn process_madvise(
 ///
 /// # Safety
 /// As `process_madvise`.
-unsafe fn guard_parts(mut args: [usize; 6], parts: *const Part, count: usize) -> isize {
+unsafe fn guard_parts(args: [usize; 6], parts: *const Part, count: usize) -> isize {
     let mut done = 0;
     for n in 0..count {
         // SAFETY: the program's list, as the caller promises.
         let part = unsafe { parts.add(n).read() };
         let range = AddressRange::new(part.start, part.len);
         let result = pager().drop_unannounced(range, |forget| {
-            (args[1], args[2]) = ((&raw const part) as usize, 1);
-            // SAFETY: the program's own call, of one part.
-            let result = unsafe { sys::syscall(nr::__NR_process_madvise, args) };
-            if result > 0 {
-                forget(AddressRange::new(part.start, result as usize).whole_pages());
+            // SAFETY: the program's own call, of one part, or a part of it.
+            let again = |part| unsafe { advise_part(args, part) };
+            let result = again(range);
+            let guarded = followed(range, result, again);
+            if !guarded.is_empty() {
+                forget(guarded.whole_pages());
             }
             result
         });
+        let result = if result == 0 {
+            part.len as isize
+        } else {
+            result
+        };
         if result < 0 {
             return if done > 0 { done } else { result };
         }
         done += result;
-        if (result as usize) < part.len {
-            break;
-        }
     }
     done
 }

@@ -118,6 +118,7 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("own_userfaultfd", "own_userfaultfd", &["31", "8", "0"], "64M", AtRandom),
     hazard("own_userfaultfd_late", "own_userfaultfd", &["32", "8", "1"], "64M", AtRandom),
     hazard("robust_mutex", "robust_mutex", &["33", "5"], "64M", AtRandom),
+    hazard("advice_in_part", "advice_in_part", &["69"], "64M", AtRandom),
     hazard("failed_unmap", "failed_unmap", &["68", "24"], "64M", AtRandom),
     hazard("robust_mutex_moves", "robust_mutex_moves", &["66", "300"], "64M", AtRandom),
     // Everything at once

@@ -1,5 +1,5 @@
 //! A call that would take memory away and fails leaves all of it: `mmap` over other memory beyond a limit, `munmap` and
-//! `mremap` over memory that is sealed.
+//! `mremap` over memory that is sealed. Of advice that fails the part counts that was followed.
 
 use coldpress_promises::hazards::{survive, survive_started_by_another};
 
@@ -13,4 +13,16 @@ fn failed_calls_take_nothing_away() {
 #[test]
 fn nor_do_they_in_a_program_that_another_has_started() {
     survive_started_by_another("failed_unmap");
+}
+
+/// Story: advice that the kernel had followed up to something that cannot have it, or around a hole, and then refused, was
+/// taken for not given: children read memory that is wiped in them, and what guards had dropped came back.
+#[test]
+fn what_failed_calls_have_done_is_known() {
+    survive("advice_in_part");
+}
+
+#[test]
+fn it_is_known_of_a_program_that_another_has_started() {
+    survive_started_by_another("advice_in_part");
 }
