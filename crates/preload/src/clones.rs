@@ -253,18 +253,19 @@ unsafe fn clone3(arguments: *const CloneArguments, size: usize) -> (isize, usize
     };
     // SAFETY: `size` bytes of the program's; what is larger than we know is handed on as it is.
     unsafe {
-        let known = size <= CLONE_ARGUMENTS;
         core::ptr::copy_nonoverlapping(
             arguments.cast::<u8>(),
             (&raw mut own).cast(),
             size.min(CLONE_ARGUMENTS),
         );
+        // Fields of a later kernel: only a child that stays on its stack is known to be right. With one of these two alone
+        // the kernel refuses.
+        let known = size <= CLONE_ARGUMENTS && (own.stack == 0) == (own.stack_size == 0);
         let stack = (own.stack + own.stack_size) as usize;
         let flags = own.flags as usize;
         let child_tid = child_tid_of(flags, own.child_tid as usize);
         (own.stack, own.stack_size) = (0, 0);
         if !known {
-            // Fields of a later kernel: only a child that stays on its stack is known to be right.
             let call = || sys::syscall(nr::__NR_clone3, [arguments as usize, size, 0, 0, 0, 0]);
             return (copy_process(flags, child_tid, call), 0);
         }
