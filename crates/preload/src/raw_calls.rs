@@ -205,6 +205,7 @@ struct Program {
 
 const SET_MODE_FILTER: usize = 1;
 const FLAG_TSYNC: usize = 1;
+const FLAG_NEW_LISTENER: usize = 8;
 const PR_SET_SECCOMP: c_int = 22;
 const MODE_FILTER: usize = 2;
 const PR_SET_TSC: c_int = 26;
@@ -223,7 +224,7 @@ unsafe fn seccomp(operation: usize, flags: usize, program: usize) -> isize {
     };
     match operation {
         // SAFETY: the program's own filter.
-        SET_MODE_FILTER => unsafe { install(program, scope, call) },
+        SET_MODE_FILTER => unsafe { install(program, scope, flags & FLAG_NEW_LISTENER != 0, call) },
         _ => call(),
     }
 }
@@ -240,7 +241,7 @@ pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: u
     };
     answer(match (option, a) {
         // SAFETY: the program's own filter.
-        (PR_SET_SECCOMP, MODE_FILTER) => unsafe { install(b, Scope::OneThread, call) },
+        (PR_SET_SECCOMP, MODE_FILTER) => unsafe { install(b, Scope::OneThread, false, call) },
         (PR_SET_TSC, TSC_SIGSEGV) => {
             sys::leave_the_counter();
             call()
@@ -249,7 +250,14 @@ pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: u
     }) as c_int
 }
 
-unsafe fn install(program: usize, scope: Scope, call: impl FnOnce() -> isize) -> isize {
+/// Installs a filter; where it `listens` the kernel answers with a descriptor, otherwise with 0, or a thread that has
+/// another filter.
+unsafe fn install(
+    program: usize,
+    scope: Scope,
+    listens: bool,
+    call: impl FnOnce() -> isize,
+) -> isize {
     if !pager().is_expected() || program < PAGE_SIZE {
         return call();
     }
@@ -279,7 +287,8 @@ unsafe fn install(program: usize, scope: Scope, call: impl FnOnce() -> isize) ->
                 "the program goes on without compression: it installs a seccomp filter that forbids system call \
                  {number}, which the pager needs"
             ));
-            pager().absent_from_now_on(call)
+            let is_installed = |result| result == 0 || listens && result > 0;
+            pager().absent_from_now_on(call, is_installed)
         }
     }
 }

@@ -2,6 +2,7 @@
  * entering mount, user and time namespaces. Its memory is as before, and away again later.
  * Arguments: seed, how. */
 #include "common.h"
+#include <sys/stat.h>
 
 static const size_t BYTES = 16 << 20;
 
@@ -34,6 +35,17 @@ static void *idle(void *unused) {
     return unused;
 }
 
+/* Until the pager, whose first thread waits with starting, makes others. */
+static void await_threads(void) {
+    const nlink_t OTHER_LINKS = 2, WAITING = OTHER_LINKS + 2;
+    struct stat tasks;
+    for (uint64_t deadline = now_ms() + 5000; now_ms() < deadline;) {
+        if (stat("/proc/self/task", &tasks)) die_errno("/proc/self/task");
+        if (tasks.st_nlink > WAITING) return;
+    }
+    die("no pager starts");
+}
+
 int main(int argc, char **argv) {
     seed = argument(argc, argv, 1, 1);
     const char *how = argc > 2 ? argv[2] : "";
@@ -43,8 +55,9 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "enter_time")) fd = other_namespace(0x80 /* CLONE_NEWTIME */, "time_for_children");
     char *region = map_region(BYTES);
     fill_region(region, BYTES, 0, 1);
-    settle(region, BYTES);
-    if (!strcmp(how, "user") && unshare(CLONE_NEWUSER)) die_errno("unshare(CLONE_NEWUSER)");
+    if (!strcmp(how, "user_while_starting")) await_threads();
+    else settle(region, BYTES);
+    if (!strncmp(how, "user", 4) && unshare(CLONE_NEWUSER)) die_errno("unshare(CLONE_NEWUSER)");
     if (!strcmp(how, "mount") && unshare(CLONE_NEWUSER | CLONE_NEWNS)) die_errno("unshare of user and mount");
     if (!strcmp(how, "among_threads")) {
         start_thread(idle, NULL);

@@ -97,6 +97,14 @@ static void in_a_child_that_shares_memory(void) {
     if (e) die("the child has ended with %d", e);
 }
 
+/* Nothing has come of it: the kernel does not know the flag. */
+static void refused_by_the_kernel(void) {
+    struct sock_fprog no_pager = filter(ANY_OF(SYS_ioctl, SYS_ppoll, SYS_pread64), SECCOMP_RET_KILL_PROCESS,
+                                        SECCOMP_RET_ALLOW);
+    unsigned flags = SECCOMP_FILTER_FLAG_TSYNC | 1u << 30;
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &no_pager) == 0) die("a filter with an unknown flag");
+}
+
 int main(int argc, char **argv) {
     seed = argument(argc, argv, 1, 1);
     const char *how = argc > 2 ? argv[2] : "";
@@ -115,6 +123,8 @@ int main(int argc, char **argv) {
                                         SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
     if (!strcmp(how, "early")) for_all_threads(no_start);
     if (!strcmp(how, "early_unseen")) unseen(no_start);
+    if (!strcmp(how, "early_vfork")) in_a_child_that_shares_memory();
+    if (!strcmp(how, "early_invalid")) refused_by_the_kernel();
     char *region = map_region(BYTES);
     fill_region(region, BYTES, 0, 1);
     settle(region, BYTES);

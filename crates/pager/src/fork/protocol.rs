@@ -117,6 +117,8 @@ pub struct Fork<O: Os = Linux> {
     pub(crate) reads_back: AtomicBool,
     /// Whether huge pages are kept out of the process for the fork. Guarded by `lock`.
     no_huge_pages: AtomicBool,
+    /// Whether the pager waits with starting, so that the fork only holds back what is noted of memory. Guarded by `lock`.
+    pub(crate) holds_notes: AtomicBool,
     /// What the parent has seen of code that it made (see `put_back`).
     pub(crate) code: Code,
     pub(crate) appending: lock_api::Mutex<RankedLock<{ ranks::LEAF }, O>, ()>,
@@ -142,6 +144,7 @@ impl<O: Os> Fork<O> {
             inherited: AtomicBool::new(false),
             reads_back: AtomicBool::new(false),
             no_huge_pages: AtomicBool::new(false),
+            holds_notes: AtomicBool::new(false),
             code: Code::new(),
             appending: lock_api::Mutex::const_new(RawMutex::INIT, ()),
         }
@@ -456,6 +459,8 @@ impl<O: Os> Pager<O> {
             if !self.presence.is_here() {
                 // A child that no hook has seen: nor do its own have a pager.
                 self.stop();
+            } else if self.dormant.is_waiting() {
+                self.hold_notes();
             }
             return;
         }
@@ -513,8 +518,33 @@ impl<O: Os> Fork<O> {
 }
 
 impl<O: Os> Pager<O> {
+    /// Before a fork of a process whose pager waits: nothing is away, but the child must not have memory that has moved
+    /// and a note of where it was.
+    fn hold_notes(&self) {
+        let signals = O::block_signals();
+        self.fork.lock.lock();
+        self.fork.signals.store(signals, Relaxed);
+        // SAFETY: unlocked in `fork_parent` by this thread, or made anew in the child.
+        unsafe { self.registering.raw() }.lock();
+        self.fork.holds_notes.store(true, Relaxed);
+    }
+
+    /// After such a fork, in the parent and in the child, in which `registering` has been made anew.
+    pub(crate) fn end_hold_of_notes(&self) {
+        let signals = self.fork.signals.load(Relaxed);
+        // SAFETY: locked in `hold_notes` by this thread, or the one that this is the copy of.
+        unsafe { self.fork.lock.unlock() };
+        O::set_signals(signals);
+    }
+
     /// After the fork, in the parent.
     pub fn fork_parent(&self) {
+        if self.fork.holds_notes.swap(false, Relaxed) {
+            // SAFETY: locked in `hold_notes` by this thread.
+            unsafe { self.registering.raw().unlock() };
+            self.end_hold_of_notes();
+            return;
+        }
         if !self.is_running() {
             return;
         }

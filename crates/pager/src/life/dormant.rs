@@ -37,7 +37,7 @@ use crate::reclaim::turns as reclaim;
 use coldpress_linux::sys;
 use core::sync::atomic::{
     AtomicBool, AtomicU32,
-    Ordering::{Acquire, SeqCst},
+    Ordering::{Acquire, Relaxed, SeqCst},
 };
 
 const NONE: u32 = 0;
@@ -96,6 +96,12 @@ impl Dormant {
         (thread != 0 && sys::is_thread(thread)).then_some(thread)
     }
 
+    /// The thread that waits, which is not there in a process that only shares this one's memory.
+    pub(crate) fn waiting_thread(&self) -> Option<u32> {
+        let thread = self.thread.load(SeqCst);
+        (self.is_waiting() && thread != 0).then_some(thread)
+    }
+
     /// Waiting is over: the pager runs, or never will.
     pub(crate) fn end(&self) {
         set_and_wake::<Linux>(&self.state, OVER);
@@ -148,6 +154,7 @@ impl Pager {
 /// The thread: sleeps, then starts the pager and is its reclaim thread.
 extern "C" fn wait(pager: &'static Pager, _: usize) -> ! {
     let dormant = &pager.dormant;
+    start::stay_out_of_the_way();
     sys::sleep_ns(FIRST_LOOK_NS);
     if dormant.stale.load(SeqCst) {
         dormant.stay_young();
@@ -158,7 +165,6 @@ extern "C" fn wait(pager: &'static Pager, _: usize) -> ! {
     }
     disperse();
     start::close_descriptors([pager.inherited_device(), None]);
-    start::stay_out_of_the_way();
     // SAFETY: this is the only thread of the pager.
     unsafe { pager.leaving.reset() };
     pager.sleep_on();
@@ -257,10 +263,22 @@ impl Pager {
     /// After a fork, in the child: its only thread.
     pub fn after_fork_in_child(&'static self) {
         self.dormant.forks.store(0, SeqCst);
-        // A thread that wanted to start has found the fork under way, and has just not said yet that it waits.
-        if !matches!(self.dormant.state.load(SeqCst), WAITING | STARTING) {
-            return;
+        let held_notes = self.fork.holds_notes.swap(false, Relaxed);
+        if held_notes {
+            // SAFETY: this is the only thread of the process.
+            unsafe { self.registering.raw().reset() };
         }
+        // A thread that wanted to start has found the fork under way, and has just not said yet that it waits.
+        if matches!(self.dormant.state.load(SeqCst), WAITING | STARTING) {
+            self.wait_as_the_parent();
+        }
+        if held_notes {
+            self.end_hold_of_notes();
+        }
+    }
+
+    /// In the child of a process that waits. Its only thread.
+    fn wait_as_the_parent(&'static self) {
         // The child of one that waits is seen by this hook alone.
         self.presence.is_here_again();
         self.host.gate.reset();
@@ -269,7 +287,6 @@ impl Pager {
         unsafe {
             self.host.exclusions.reset_lock();
             self.host.not_inherited.reset();
-            self.registering.raw().reset();
             self.leaving.forget();
         }
         // Without a pager the child goes on: none of its memory is away.
@@ -316,5 +333,34 @@ mod tests {
         PAGER.after_fork_in_child();
         assert_eq!(dormant.forks.load(SeqCst), 0);
         assert!(!dormant.is_waiting(), "a pager that ran, or could not");
+    }
+
+    #[test]
+    fn a_fork_waits_for_a_move_and_its_note() {
+        static PAGER: Pager = Pager::new();
+        PAGER.presence.is_here_again();
+        PAGER.dormant.state.store(WAITING, SeqCst);
+        let range = coldpress_uffd::AddressRange::new(0x10000, 0x1000);
+        let (tell, is_told) = std::sync::mpsc::channel::<()>();
+        let mover = std::thread::spawn(move || {
+            PAGER.unsplit(range, range, || is_told.recv().expect("it is told"))
+        });
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let forks = std::thread::spawn(move || {
+            PAGER.dormant.before_fork();
+            PAGER.fork_prepare();
+            // As in the parent: what another thread wants to move now waits.
+            let moved = std::thread::spawn(move || PAGER.unsplit(range, range, || ()));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!moved.is_finished(), "it moves while a fork is under way");
+            PAGER.fork_parent();
+            PAGER.dormant.after_fork_in_parent();
+            moved.join().unwrap();
+        });
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!forks.is_finished() && !PAGER.fork.holds_notes.load(SeqCst));
+        tell.send(()).unwrap();
+        mover.join().unwrap();
+        forks.join().unwrap();
     }
 }

@@ -184,13 +184,14 @@ impl Pager {
     }
 
     /// Calls `act`, which needs a process of one thread, without the pager, which comes back afterwards where it can.
-    /// Called by the program's only thread. `None`: the pager could not leave.
+    /// `None`: the pager could not leave, or the program has other threads itself.
     pub fn absent<T>(&'static self, act: impl FnOnce() -> T) -> Option<T> {
-        // It does not start meanwhile.
+        // It does not start meanwhile, nor is it just making its threads.
         self.dormant.before_fork();
-        let done = self.absent_while_none_starts(act);
+        let is_alone = self.is_alone_with_the_program();
+        let done = is_alone.then(|| self.absent_while_none_starts(act));
         self.dormant.after_fork_in_parent();
-        done
+        done.flatten()
     }
 
     fn absent_while_none_starts<T>(&'static self, act: impl FnOnce() -> T) -> Option<T> {
@@ -235,16 +236,25 @@ impl Pager {
         verdict
     }
 
-    /// Calls `act` without the pager, which does not come back but where `act` has failed and nothing has
-    /// happened meanwhile.
-    pub fn absent_from_now_on(&'static self, act: impl FnOnce() -> isize) -> isize {
+    /// Calls `act` without the pager, which comes back only where `is_done` denies that the result is success, and the
+    /// program has no thread that could have done anything meanwhile.
+    pub fn absent_from_now_on(
+        &'static self,
+        act: impl FnOnce() -> isize,
+        is_done: impl FnOnce(isize) -> bool,
+    ) -> isize {
         let is_alone = self.is_alone_with_the_program();
-        let ahead = is_alone.then(|| self.open_ahead()).flatten();
+        let waits = self.dormant.is_waiting();
+        let ahead = (is_alone && !waits).then(|| self.open_ahead()).flatten();
         let left = self.is_running() && self.leave() || self.dormant.is_waiting() && self.leave();
         let result = act();
-        if let Some(uffd) = ahead.filter(|_| left && result != 0) {
+        if is_alone && left && !is_done(result) {
             let _signals = SignalsBlocked::<Linux>::new();
-            let _ = self.start_again(uffd);
+            let _ = match ahead {
+                Some(uffd) => self.start_again(uffd).is_ok(),
+                // What is known of memory may be that of a parent: it is forgotten when waiting is over.
+                None => waits && self.wait_again(),
+            };
         }
         result
     }
@@ -252,7 +262,7 @@ impl Pager {
     /// Whether the pager's threads are threads of the calling process. They are not in one that only shares its memory:
     /// a child of `vfork` before it executes something.
     pub fn is_of_this_process(&self) -> bool {
-        let thread = self.threads.ids().next().or(self.dormant.thread());
+        let thread = self.threads.ids().next().or(self.dormant.waiting_thread());
         thread.is_none_or(sys::is_thread)
     }
 

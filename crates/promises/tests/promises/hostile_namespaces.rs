@@ -57,3 +57,39 @@ fn a_followed_program_enters_namespaces() {
         Managed::new(&place).option("--follow", "--quiet")
     });
 }
+
+/// It enters one in the moment in which the pager makes its threads.
+#[test]
+fn programs_enter_namespaces_while_the_pager_starts() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("namespaces-start");
+    let program = place.compile("hostile_namespaces");
+    let program = program.to_str().expect("a path in UTF-8");
+    for _ in 0..10 {
+        let shell = ["-c", "\"$@\"; exit $?", "sh", program];
+        let arguments = shell.into_iter().chain(["1", "user_while_starting"]);
+        let (outcome, _) = Managed::new(&place).run("/bin/sh".as_ref(), arguments);
+        assert!(outcome.verdict().is_some(), "{outcome}");
+    }
+}
+
+/// The thread that waits keeps no directory: what is mounted where the program began can be unmounted once the program
+/// has left it.
+#[test]
+fn the_thread_that_waits_keeps_no_directory() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("namespaces-directory");
+    let directory = place.path("begins-here");
+    std::fs::create_dir(&directory).expect("a directory");
+    let directory = directory.to_str().expect("a path in UTF-8");
+    let script = "cd \"$1\"; sleep 0.5 & cd /; sleep 0.1; readlink /proc/$!/task/*/cwd; wait";
+    let arguments = ["-c", script, "sh", directory];
+    let (outcome, _) = Managed::new(&place).run("/bin/sh".as_ref(), arguments);
+    let mut of_threads: Vec<_> = outcome.stdout.lines().collect();
+    of_threads.sort_unstable();
+    assert_eq!(of_threads, ["/", directory], "{outcome}");
+}

@@ -67,6 +67,23 @@ fn an_ordinary_users_programs_go_on_under_filters() {
     });
 }
 
+/// The pager of a program that another one has started waits at first. A filter that the child of a `vfork` installs, and
+/// one that the kernel refuses, change nothing: pages are taken later, which the program insists on.
+#[test]
+fn filters_that_are_not_the_programs_do_not_end_waiting() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("seccomp-waiting");
+    let program = place.compile("hostile_seccomp");
+    let program = program.to_str().expect("a path in UTF-8");
+    for how in ["early_vfork", "early_invalid"] {
+        let arguments = ["-c", "\"$@\"; exit $?", "sh", program, "1", how];
+        let (outcome, _) = Managed::new(&place).run("/bin/sh".as_ref(), arguments);
+        assert!(outcome.verdict().is_some(), "{how}: {outcome}");
+    }
+}
+
 /// systemd's `@system-service` lacks `mincore`: the program was killed by SIGSYS once the pager called it.
 #[test]
 fn a_filter_that_was_inherited_is_refused_by_name() {
