@@ -29,27 +29,24 @@ const ALONE: [&str; 5] = [
 ];
 
 /// Files whose tests must not wait for a processor for long.
-const ONE_BY_ONE: [&str; 12] = [
+const ONE_BY_ONE: [&str; 8] = [
     // Held memory, faults and cold ages are compared with a limit.
     "a_cold_age_does_not_stop_the_budget",
-    "decisions_are_traced",
     "freed_storage_is_compacted",
-    "recoded_pages_keep_content",
     "restore_near_cgroup_limit",
     "scans_find_their_pages_in_place",
     "the_working_set_is_found",
     "what_is_restored_is_not_kept_twice",
     "write_back_holds_the_budget",
-    // When a program is found, and when it counts as stuck.
-    "followed_children_are_managed",
-    "hostile_wrappers",
+    // When a fault counts as stuck.
     "stalled_faults_are_reported",
 ];
 
 /// Files that are run a second time, with a pager that has every assertion: that locks are taken in the order of their ranks,
 /// and by a thread of the program while no signal can come. Between them they call all that the preload library wraps.
-const CHECKED: [&str; 15] = [
+const CHECKED: [&str; 16] = [
     "brk_grows_zeros",
+    "failed_calls_take_nothing_away",
     "fork_advice_keeps_its_meaning",
     "fork_preserves_content",
     "hostile_exec",
@@ -184,9 +181,11 @@ pub fn checked(binary: &str, library: &str) -> Step {
 const PARTS: usize = 12;
 
 /// Files that take longest, beginning with the longest: each begins a part, and the first parts are the longest.
-const LONGEST: [&str; 8] = [
+const LONGEST: [&str; 10] = [
     "written_back_pages_keep_content",
     "hostile_sanitizers",
+    "followed_children_are_managed",
+    "recoded_pages_keep_content",
     "hostile_seccomp",
     "hostile_budget",
     "programs_pass_natively",

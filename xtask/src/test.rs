@@ -1,8 +1,8 @@
 //! `cargo xtask test`: everything that must pass before a change is kept.
 //!
-//! First come the checks and all that is built, then the tests, each of them as many at the same time as there are
-//! processors. A check or a build that fails ends the run; tests that fail do not hide those after them. What failed is
-//! named at the end, with the command that repeats it.
+//! First come the checks and all that is built, then the tests, some of each at the same time. A check or a build that
+//! fails ends the run; tests that fail do not hide those after them. What failed is named at the end, with the command
+//! that repeats it.
 //!
 //! The preload library has no standard library and its own panic handler, so it is checked on its own and is not under
 //! the test harness. The codecs and storages are built once more for a target that has neither vectors nor C nor a
