@@ -178,6 +178,7 @@ pub const BY_READING_BACK: &[Call] = &[(nr::__NR_fcntl, ANY), (nr::__NR_fstat, A
 
 /// What threads of the program do in wrappers.
 pub const BY_WRAPPERS: &[Call] = &[
+    (nr::__NR_gettid, ANY),
     (nr::__NR_rt_sigprocmask, ANY),
     (nr::__NR_futex, second(128)),
     (nr::__NR_futex, second(129)),

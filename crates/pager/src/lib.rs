@@ -125,6 +125,7 @@ pub struct Pager<O: Os = Linux> {
     /// What is written back.
     pub tier: space::tier::Tier<O>,
     touch_before_fork: AtomicPtr<()>,
+    filtered: AtomicBool,
     /// A trace of what reclaim decided, and when.
     pub decisions: report::decision_trace::Trace,
     figures: report::statistics::Figures,
@@ -187,6 +188,7 @@ impl<O: Os> Pager<O> {
             workplace: space::workplace::Workplace::new(),
             tier: space::tier::Tier::new(),
             touch_before_fork: AtomicPtr::new(core::ptr::null_mut()),
+            filtered: AtomicBool::new(false),
             decisions: report::decision_trace::Trace::new(core::ptr::null_mut()),
             figures: report::statistics::Figures::new(),
             private_page: machine::run_file::Private::new(),
@@ -258,6 +260,12 @@ impl<O: Os> Pager<O> {
         (self.dormant.is_waiting() && self.presence.is_here()) || self.is_running()
     }
 
+    /// Whether a thread of the program has installed a filter: what the pager does in the program's threads without need it
+    /// does no longer.
+    pub fn is_filtered(&self) -> bool {
+        self.filtered.load(Relaxed)
+    }
+
     /// From now on it manages this process.
     pub fn set_running(&self) {
         self.has_run.store(true, Relaxed);
@@ -294,7 +302,8 @@ impl<O: Os> Pager<O> {
     /// Brings the statistics page up to date, at the end of the program.
     pub fn publish_finally(&self) {
         // A young child has counted nothing yet.
-        if self.is_running() && self.control.has_page() {
+        // Nor is anything opened that a filter may forbid: the figures are as young as the reclaim thread's last round.
+        if self.is_running() && self.control.has_page() && !self.is_filtered() {
             let _signals = SignalsBlocked::<O>::new();
             let measured = reclaim::turns::measure_once::<O>();
             self.publish(measured.unwrap_or(self.pressure.total_bytes.load(Relaxed)));

@@ -181,6 +181,22 @@ int main(int argc, char **argv) {
                                SECCOMP_RET_ALLOW));
         if (madvise(region, BYTES, MADV_DONTFORK) || madvise(region, BYTES, MADV_DOFORK)) die_errno("madvise");
         go_on(region, 0);
+    } else if (!strcmp(how, "strict")) {
+        for_this_thread(filter(ANY_OF(SYS_read, SYS_write, SYS_exit, SYS_exit_group, SYS_rt_sigreturn), SECCOMP_RET_ALLOW,
+                               SECCOMP_RET_KILL_PROCESS));
+        verify_region(region, BYTES, 0, 1, "under the filter");
+        _exit(write(1, "OK strict\n", 10) != 10);
+    } else if (!strcmp(how, "exit")) {
+        for_this_thread(filter(ANY_OF(SYS_open, SYS_openat, SYS_clone, 435 /* clone3 */, SYS_fork, SYS_vfork),
+                               SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW));
+        verify_region(region, BYTES, 0, 1, "under the filter");
+        printf("OK exit\n");
+        exit(0);
+    } else if (!strcmp(how, "listener")) {
+        struct sock_fprog notify = filter(ANY_OF(SYS_open, SYS_openat), SECCOMP_RET_USER_NOTIF, SECCOMP_RET_ALLOW);
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) die_errno("PR_SET_NO_NEW_PRIVS");
+        if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &notify) < 0) skip("no listener");
+        go_on(region, 0);
     } else {
         die("no such filter: %s", how);
     }

@@ -229,6 +229,8 @@ impl Pager {
             verdict => verdict,
         };
         let is_for_running = (scope, state) == (Scope::AllThreads, State::Runs);
+        self.filtered
+            .fetch_or(verdict == Verdict::Bearable, Relaxed);
         if verdict == Verdict::Bearable && is_for_running {
             self.ask_for_handlers();
             visit::forbid();
@@ -243,17 +245,21 @@ impl Pager {
         act: impl FnOnce() -> isize,
         is_done: impl FnOnce(isize) -> bool,
     ) -> isize {
-        let is_alone = self.is_alone_with_the_program();
+        // Looking may be forbidden by a filter from before.
+        let is_alone = !self.is_filtered() && self.is_alone_with_the_program();
         let waits = self.dormant.is_waiting();
-        let ahead = (is_alone && !waits).then(|| self.open_ahead()).flatten();
         let left = self.is_running() && self.leave() || self.dormant.is_waiting() && self.leave();
         let result = act();
-        if is_alone && left && !is_done(result) {
+        let is_installed = is_done(result);
+        self.filtered.fetch_or(is_installed, Relaxed);
+        if is_alone && left && !is_installed {
             let _signals = SignalsBlocked::<Linux>::new();
-            let _ = match ahead {
-                Some(uffd) => self.start_again(uffd).is_ok(),
-                // What is known of memory may be that of a parent: it is forgotten when waiting is over.
-                None => waits && self.wait_again(),
+            // What is known of memory may be that of a parent: it is forgotten when waiting is over.
+            let _ = match waits {
+                true => self.wait_again(),
+                false => self
+                    .open_ahead()
+                    .is_some_and(|uffd| self.start_again(uffd).is_ok()),
             };
         }
         result

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Filters, and whether the program is managed under them.
-const FILTERS: [(&str, bool); 14] = [
+const FILTERS: [(&str, bool); 17] = [
     ("listed", true),
     ("early", true),
     ("early_unseen", true),
@@ -21,6 +21,9 @@ const FILTERS: [(&str, bool); 14] = [
     ("wrappers", false),
     ("exec", false),
     ("exec_alone", true),
+    ("strict", false),
+    ("exit", true),
+    ("listener", false),
 ];
 
 fn all_go_on<'a>(place: &'a Workplace, managed: impl Fn() -> Managed<'a>) {
