@@ -39,6 +39,7 @@ use crate::space::windows::{ADDRESS_LIMIT, Window, parts};
 use crate::{Codec, Pager};
 use coldpress_arena::ChunkSource;
 use coldpress_engine::{Content, Doubt, Installed, SEGMENT_PAGES, SegmentId, Worker};
+use coldpress_linux::sys::thread_block;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
@@ -83,6 +84,9 @@ const CAPACITY: usize = coldpress_arena::CHUNK_BYTES / ENTRY_BYTES;
 /// Restored pages are no longer noted when only this many places are left; what is in place is
 /// looked up afterwards instead.
 const KEPT_FOR_CHANGES: usize = 8192;
+/// When only this many places are left no handler reads any more before the fork is over, but in the middle of a fault that
+/// cannot go on otherwise.
+const KEPT_FOR_FAULTS: usize = 4096;
 
 /// What happened while the pager was still.
 pub struct Journal {
@@ -117,8 +121,9 @@ pub struct Fork<O: Os = Linux> {
     pub(crate) reads_back: AtomicBool,
     /// Whether huge pages are kept out of the process for the fork. Guarded by `lock`.
     no_huge_pages: AtomicBool,
-    /// Whether the pager waits with starting, so that the fork only holds back what is noted of memory. Guarded by `lock`.
-    pub(crate) holds_notes: AtomicBool,
+    /// The control block of the thread that forks while the pager waits with starting, so that the fork only holds back what
+    /// is noted of memory; 0: none does. Guarded by `lock`.
+    holds_notes: AtomicUsize,
     /// What the parent has seen of code that it made (see `put_back`).
     pub(crate) code: Code,
     pub(crate) appending: lock_api::Mutex<RankedLock<{ ranks::LEAF }, O>, ()>,
@@ -144,7 +149,7 @@ impl<O: Os> Fork<O> {
             inherited: AtomicBool::new(false),
             reads_back: AtomicBool::new(false),
             no_huge_pages: AtomicBool::new(false),
-            holds_notes: AtomicBool::new(false),
+            holds_notes: AtomicUsize::new(0),
             code: Code::new(),
             appending: lock_api::Mutex::const_new(RawMutex::INIT, ()),
         }
@@ -219,14 +224,19 @@ impl<O: Os> Fork<O> {
         let is_change = !matches!(operation, Operation::Restored(_));
         let limit = CAPACITY - if is_change { 0 } else { KEPT_FOR_CHANGES };
         if len >= limit {
-            self.journal.overflow.store(true, Relaxed);
             if is_change {
                 crate::machine::message::say(format_args!(
-                    "more than {len} changes of the address space during one fork; a child may see \
-                     memory that was dropped meanwhile"
+                    "more than {len} changes of the address space during one fork; the program ends here rather than read \
+                     wrong content"
                 ));
+                O::abort();
             }
+            self.journal.overflow.store(true, Relaxed);
             return;
+        }
+        if len >= CAPACITY - KEPT_FOR_FAULTS {
+            // Whoever changes the address space waits for its event to be read.
+            self.hold.store(1, Release);
         }
         let noted = Noted {
             operation,
@@ -509,6 +519,15 @@ impl<O: Os> Pager<O> {
 }
 
 impl<O: Os> Fork<O> {
+    /// Whether this thread, or the one that it is the copy of, held notes back up to now.
+    pub(crate) fn no_longer_holds_notes(&self) -> bool {
+        let holds = self.holds_notes.load(Relaxed) == thread_block();
+        if holds {
+            self.holds_notes.store(0, Relaxed);
+        }
+        holds
+    }
+
     /// The fork is over: the process has huge pages again, if it had any.
     pub(crate) fn let_huge_pages_in(&self) {
         if self.no_huge_pages.swap(false, Relaxed) {
@@ -526,7 +545,7 @@ impl<O: Os> Pager<O> {
         self.fork.signals.store(signals, Relaxed);
         // SAFETY: unlocked in `fork_parent` by this thread, or made anew in the child.
         unsafe { self.registering.raw() }.lock();
-        self.fork.holds_notes.store(true, Relaxed);
+        self.fork.holds_notes.store(thread_block(), Relaxed);
     }
 
     /// After such a fork, in the parent and in the child, in which `registering` has been made anew.
@@ -539,7 +558,7 @@ impl<O: Os> Pager<O> {
 
     /// After the fork, in the parent.
     pub fn fork_parent(&self) {
-        if self.fork.holds_notes.swap(false, Relaxed) {
+        if self.fork.no_longer_holds_notes() {
             // SAFETY: locked in `hold_notes` by this thread.
             unsafe { self.registering.raw().unlock() };
             self.end_hold_of_notes();

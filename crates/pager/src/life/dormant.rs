@@ -37,7 +37,7 @@ use crate::reclaim::turns as reclaim;
 use coldpress_linux::sys;
 use core::sync::atomic::{
     AtomicBool, AtomicU32,
-    Ordering::{Acquire, Relaxed, SeqCst},
+    Ordering::{Acquire, SeqCst},
 };
 
 const NONE: u32 = 0;
@@ -263,7 +263,7 @@ impl Pager {
     /// After a fork, in the child: its only thread.
     pub fn after_fork_in_child(&'static self) {
         self.dormant.forks.store(0, SeqCst);
-        let held_notes = self.fork.holds_notes.swap(false, Relaxed);
+        let held_notes = self.fork.no_longer_holds_notes();
         if held_notes {
             // SAFETY: this is the only thread of the process.
             unsafe { self.registering.raw().reset() };
@@ -358,7 +358,7 @@ mod tests {
             moved.join().unwrap();
         });
         std::thread::sleep(std::time::Duration::from_millis(20));
-        assert!(!forks.is_finished() && !PAGER.fork.holds_notes.load(SeqCst));
+        assert!(!forks.is_finished());
         tell.send(()).unwrap();
         mover.join().unwrap();
         forks.join().unwrap();
