@@ -75,7 +75,8 @@ pub unsafe extern "C" fn sigaltstack(new: *const Stack, old: *mut Stack) -> c_in
         return answer(result) as c_int;
     }
     if !new.is_null() {
-        if previous.flags & DISABLE == 0 {
+        // That of a thread which has only made a child of `vfork` stays its own.
+        if previous.flags & DISABLE == 0 && pager().is_of_this_process() {
             let range = AddressRange::new(previous.start as usize, previous.bytes);
             pager().include(range, Reason::AlternateStack);
         }
