@@ -24,6 +24,11 @@ use core::arch::{asm, naked_asm};
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
 use linux_raw_sys::general as nr;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{IntoRawFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 type Body = extern "C" fn(*mut c_void) -> c_int;
 type Clone = unsafe extern "C" fn(
@@ -38,8 +43,10 @@ type Clone = unsafe extern "C" fn(
 
 const CLONE_VM: usize = nr::CLONE_VM as usize;
 const EINVAL: isize = -22;
+const VFORK: usize = nr::CLONE_VFORK as usize;
 
-/// Runs `make`, a system call that copies the process and answers 0 in the copy, between the hooks.
+/// Runs `make`, a system call that copies the process and answers 0 in the copy, between the hooks. It is given the flags
+/// that it shall have.
 ///
 /// # Safety
 /// As that call's. `child_tid` is null, or where the kernel is to write in the child: the page is brought in place
@@ -47,27 +54,56 @@ const EINVAL: isize = -22;
 ///
 /// What is made in a user namespace of its own, as sandboxes are, may want to be a process of one thread: the
 /// pager leaves it at once. What it executes then may have one again.
+///
+/// With `CLONE_VFORK` the kernel would not answer before the child executes something or ends, and the pager would be still
+/// for as long. So the child is made without, and waited for behind the hooks.
 unsafe fn copy_process(
     flags: usize,
     child_tid: *const c_int,
-    make: impl FnOnce() -> isize,
+    make: impl FnOnce(usize) -> isize,
 ) -> isize {
+    let line = (flags & VFORK != 0).then(|| pipe_with(PipeFlags::CLOEXEC));
     entry::prepare();
     if !child_tid.is_null() {
         // SAFETY: the program's own place for a number; nothing is taken out between the hooks.
         unsafe { child_tid.cast::<u8>().read_volatile() };
     }
-    let result = make();
+    let result = make(flags & !VFORK);
     match result {
         0 => {
             entry::child();
+            if let Some(Ok((reads, writes))) = line {
+                drop(reads);
+                // It is closed when the child executes something, or ends.
+                let _ = writes.into_raw_fd();
+            }
             if flags & nr::CLONE_NEWUSER as usize != 0 {
                 pager().leave();
             }
         }
-        _ => entry::parent(),
+        _ => {
+            entry::parent();
+            if let Some(Ok((reads, writes))) = line {
+                drop(writes);
+                wait_for_child(&reads, result);
+            }
+        }
     }
     result
+}
+
+/// Waits until nobody has the other end of the pipe any more, or the child has ended (what it has made may have that end,
+/// too). Returns at once where there is no child.
+fn wait_for_child(reads: &OwnedFd, child: isize) {
+    let child = Pid::from_raw(child.max(0) as i32);
+    let Some(Ok(child)) = child.map(|child| pidfd_open(child, PidfdFlags::empty())) else {
+        return;
+    };
+    let mut ends = [
+        PollFd::new(reads, PollFlags::IN),
+        PollFd::new(&child, PollFlags::IN),
+    ];
+    while poll(&mut ends, None) == Err(Errno::INTR) {}
 }
 
 fn child_tid_of(flags: usize, address: usize) -> *const c_int {
@@ -109,18 +145,14 @@ pub unsafe extern "C" fn clone(
     let (Some(body), false) = (body, stack.is_null()) else {
         return answer(EINVAL) as c_int;
     };
-    let args = [
-        bits,
-        0,
-        parent_tid as usize,
-        child_tid as usize,
-        tls as usize,
-        0,
-    ];
+    let args = |bits| {
+        let ids = [parent_tid as usize, child_tid as usize];
+        [bits, 0, ids[0], ids[1], tls as usize, 0]
+    };
     // SAFETY: the program's own call, but for the stack, to which the child goes below.
     let result = unsafe {
-        copy_process(bits, child_tid_of(bits, child_tid as usize), || {
-            sys::syscall(nr::__NR_clone, args)
+        copy_process(bits, child_tid_of(bits, child_tid as usize), |bits| {
+            sys::syscall(nr::__NR_clone, args(bits))
         })
     };
     if result == 0 {
@@ -223,12 +255,12 @@ unsafe extern "C" fn copied(
     let (result, stack) = unsafe {
         match number as u32 {
             nr::__NR_clone => {
-                let call = || sys::syscall(nr::__NR_clone, [a, 0, c, d, e, 0]);
+                let call = |a| sys::syscall(nr::__NR_clone, [a, 0, c, d, e, 0]);
                 (copy_process(a, child_tid_of(a, d), call), b)
             }
             nr::__NR_clone3 => clone3(a as *const CloneArguments, b),
             number => (
-                copy_process(0, core::ptr::null(), || sys::syscall(number, [0; 6])),
+                copy_process(0, core::ptr::null(), |_| sys::syscall(number, [0; 6])),
                 0,
             ),
         }
@@ -266,14 +298,15 @@ unsafe fn clone3(arguments: *const CloneArguments, size: usize) -> (isize, usize
         let child_tid = child_tid_of(flags, own.child_tid as usize);
         (own.stack, own.stack_size) = (0, 0);
         if !known {
-            let call = || sys::syscall(nr::__NR_clone3, [arguments as usize, size, 0, 0, 0, 0]);
-            return (copy_process(flags, child_tid, call), 0);
+            let call = |_| sys::syscall(nr::__NR_clone3, [arguments as usize, size, 0, 0, 0, 0]);
+            return (copy_process(flags & !VFORK, child_tid, call), 0);
         }
-        let args = [(&raw const own) as usize, size, 0, 0, 0, 0];
-        (
-            copy_process(flags, child_tid, || sys::syscall(nr::__NR_clone3, args)),
-            stack,
-        )
+        let call = |flags| {
+            own.flags = flags as u64;
+            let args = [(&raw const own) as usize, size, 0, 0, 0, 0];
+            sys::syscall(nr::__NR_clone3, args)
+        };
+        (copy_process(flags, child_tid, call), stack)
     }
 }
 

@@ -93,6 +93,7 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("fd_sweep", "fd_sweep", &["21", "16"], "64M", AtRandom),
     hazard("fork_and_signals", "fork_and_signals", &["39", "32", "40"], "16M", ByBudget),
     hazard("fork_and_signals_chaos", "fork_and_signals", &["40", "16", "40"], "64M", AtRandom),
+    hazard("vfork_copies", "vfork_copies", &["70"], "64M", AtRandom),
     hazard("fork_waits", "fork_waits", &["67", "12", "4"], "24M", ByBudget),
     hazard("fork_without_device", "fork_without_device", &["38", "32"], "12M", ByBudget),
     hazard("foreign_reader", "foreign_reader", &["22", "24"], "12M", ByBudget),

@@ -2,7 +2,7 @@
 //! child and grandchild, from a single thread and from among threads that write, allocate and hold
 //! stdio buffers.
 
-use coldpress_promises::hazards::survive;
+use coldpress_promises::hazards::{survive, survive_started_by_another};
 
 #[test]
 fn children_and_grandchildren() {
@@ -63,4 +63,16 @@ fn what_is_said_of_memory_during_a_fork_holds() {
 #[test]
 fn children_that_wait_for_their_pager_use_their_memory() {
     survive("fork_waits");
+}
+
+/// Story: the pager was still until a child with `CLONE_VFORK` and a copy of the memory had executed something, so that
+/// other threads' forks and moves waited for that; natively only the one thread does.
+#[test]
+fn others_go_on_while_a_thread_waits_for_its_copy() {
+    survive("vfork_copies");
+}
+
+#[test]
+fn they_do_in_a_program_that_another_has_started() {
+    survive_started_by_another("vfork_copies");
 }
