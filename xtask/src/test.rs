@@ -88,6 +88,15 @@ fn of_crates() -> Result<Step> {
     Ok(step.beside_others())
 }
 
+/// Those of the tests that leave what Miri is too slow to make. Built for them all: with other features they would be
+/// built once more.
+fn of_tables() -> Step {
+    Step::new(
+        "Tables for Miri",
+        format!("{CRATES} {FEATURES} --test codec -- dense_tables::"),
+    )
+}
+
 fn of_documentation() -> Step {
     Step::new(
         "Examples in the documentation",
@@ -103,14 +112,12 @@ fn steps() -> Result<Vec<Step>> {
     let [codecs, storages_and_engine] = miri::some()?;
     let checked = workspace::target_dir()?.join("checked/libcoldpress_preload.so");
     let checked = promises::checked(&binary, &checked.display().to_string());
-    // At idle priority: they have the time that others wait.
-    let mut tests = vec![storages_and_engine];
+    // At idle priority, after what leaves the tables: they have the time that others wait.
+    let mut tests = vec![of_tables().with(tables, &file), storages_and_engine, codecs];
     // At the same time, the longest first.
-    tests.extend([of_crates()?.with(tables, file), checked]);
+    tests.extend([of_crates()?, checked]);
     tests.extend(promises::beside_others(&binary)?);
     tests.extend([of_documentation(), promises::unit_tests()]);
-    // After the tests that leave the tables.
-    tests.push(codecs);
     tests.extend([promises::one_by_one(&binary), promises::alone(&binary)]);
     let tests = tests.into_iter().map(Step::hides_nothing);
     Ok(checks_and_builds().into_iter().chain(tests).collect())

@@ -1,5 +1,5 @@
 //! Steps that run in order: cargo commands, each shown, repeatable by hand, and counted. Neighbours that say so
-//! ([`Step::beside_others`]) run at the same time, one more than there are processors. Those in the background
+//! ([`Step::beside_others`]) run at the same time, one a processor. Those in the background
 //! ([`Step::in_background`]) begin in their turn, and have what time of the processors the steps after them leave.
 //!
 //! A step that fails ends the run, but for a test ([`Step::hides_nothing`]): the steps after it still run. Each failure
@@ -331,7 +331,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
         Ok(outcome)
     }
 
-    /// Runs some steps at the same time; the numbers of those that failed, in their order.
+    /// Runs some steps, one a processor; the numbers of those that failed, in their order.
     fn together(&self, numbers: Range<usize>) -> Result<Vec<usize>> {
         let (mut waiting, mut failed) = (Vec::new(), Vec::new());
         for number in numbers {
@@ -347,8 +347,6 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
         let headlines = headlines.collect::<Vec<_>>().join("; ");
         self.show(format!("\n== at the same time: {headlines}\n"));
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        // One more than there are processors: each waits now and then.
-        let at_once = processors + 1;
         let failed = Mutex::new(failed);
         let waiting = Mutex::new(waiting.into_iter());
         let may_go_on = || self.goes_on_after(&failed.lock().expect("no worker panicked"));
@@ -365,7 +363,7 @@ impl<'a, O: Write + Send, M: Write + Send> Run<'a, O, M> {
             Ok(())
         };
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
+            let workers: Vec<_> = (0..processors).map(|_| scope.spawn(work)).collect();
             let mut ends = workers.into_iter().map(|worker| worker.join());
             ends.try_for_each(|end| end.expect("no worker panicked"))
         })?;
