@@ -25,6 +25,25 @@ pub use pagemap::{Pagemap, Region};
 pub use rustix::io::Errno;
 pub use userfaultfd::{Access, Features, Message, Moved, Tier, Userfaultfd};
 
+/// Whether `madvise` goes on behind a mapping that is split while its event waits to be read. Before Linux 6.17 it drops
+/// what lies in the first part and answers 0 (`madvise_walk_vmas` in `mm/madvise.c`): pages stay that the program has
+/// dropped.
+pub fn madvise_outlasts_splits() -> bool {
+    is_at_least(rustix::system::uname().release().to_bytes(), [6, 17])
+}
+
+/// Whether a release of the kernel ("6.18.44-cloud") is at least this one.
+fn is_at_least(release: &[u8], least: [u32; 2]) -> bool {
+    let number = |digits: &[u8]| {
+        let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+        digits.fold(0, |number: u32, digit| {
+            number.saturating_mul(10) + u32::from(digit - b'0')
+        })
+    };
+    let mut parts = release.split(|&byte| byte == b'.').map(number);
+    [parts.next().unwrap_or(0), parts.next().unwrap_or(0)] >= least
+}
+
 /// Bytes in a page (x86_64).
 pub const PAGE_SIZE: usize = 4096;
 
@@ -74,6 +93,29 @@ impl AddressRange {
         Self {
             start: self.start.max(other.start),
             end: self.end.min(other.end),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_at_least;
+
+    #[test]
+    fn releases_are_compared_by_number() {
+        for (release, is_new) in [
+            ("6.17.0", true),
+            ("6.18.44-fc-v595", true),
+            ("7.0-rc1", true),
+            ("6.9.12", false),
+            ("5.19", false),
+            ("", false),
+        ] {
+            assert_eq!(
+                is_at_least(release.as_bytes(), [6, 17]),
+                is_new,
+                "{release}"
+            );
         }
     }
 }

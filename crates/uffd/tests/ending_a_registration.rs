@@ -96,6 +96,30 @@ fn what_arose_before_is_told_afterwards() {
     assert!(common::is_silent(&uffd));
 }
 
+/// What lies behind the part that is cut out is dropped as well, which earlier kernels leave out.
+#[test]
+fn madvise_goes_on_behind_a_split() {
+    let Some((_begun, uffd)) = begin("behind_a_split") else {
+        return;
+    };
+    if !coldpress_uffd::madvise_outlasts_splits() {
+        common::skipped("before Linux 6.17 madvise stops at a mapping that was split meanwhile");
+        return;
+    }
+    let memory = Pages::filled(8, 70);
+    common::register(&uffd, memory);
+    let task = Task::start(move || memory.advise(libc::MADV_DONTNEED));
+    common::await_unread(&uffd);
+    common::unregister(&uffd, memory.part(2, 2));
+    while !task.is_done() {
+        if uffd.wait(Some(1_000_000)) {
+            assert!(matches!(common::next(&uffd), Message::Remove(_)));
+        }
+    }
+    assert_eq!(task.finish(), Ok(0));
+    assert_eq!(memory.populated(), [], "all of it is dropped");
+}
+
 fn mappings_of(memory: Pages) -> usize {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc");
     let start = |line: &str| usize::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();

@@ -11,6 +11,7 @@
 //! | something is away in unregistered memory, and reads as zeros | U1, U2 |
 //! | a thread waits there | the kernel wakes it, and it faults again; what a handler has read already is answered `ENOENT`, and a wake |
 //! | a change was told of and not read | nothing is done; of one that comes meanwhile see U3 |
+//! | `madvise`, whose event came a moment before, stops where its mapping is split (before Linux 6.17) | there nothing is unregistered |
 //! | a fork | U4 |
 //! | a raw clone | `MADV_DONTFORK` is taken back behind the end of registration, and set before anything is taken |
 //!
@@ -64,6 +65,9 @@ impl<O: Os> Pager<O> {
 
     /// Whether anything was unregistered.
     fn unregister_around(&self, segment: SegmentId, index: PageIndex, most: u32) -> bool {
+        if !O::madvise_outlasts_splits() {
+            return false;
+        }
         let Some(_registering) = self.registering.try_lock() else {
             return false;
         };
