@@ -23,6 +23,7 @@ const FUTURE: c_int = 2;
 const ON_FAULT: c_int = 4;
 const MLOCK_ON_FAULT: usize = 1;
 const ASYNC: usize = 1;
+const EPERM: isize = -1;
 const EAGAIN: isize = -11;
 const ENOMEM: isize = -12;
 
@@ -53,7 +54,7 @@ fn lock_all(flags: c_int) -> isize {
         return error;
     }
     if bytes > limit() && !may_lock() {
-        return ENOMEM;
+        return if limit() == 0 { EPERM } else { ENOMEM };
     }
     let future = flags & !CURRENT;
     let was_said = SAID_OF_FUTURE.swap(flags & FUTURE != 0, Relaxed);

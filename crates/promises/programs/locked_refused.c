@@ -44,5 +44,10 @@ int main(int argc, char **argv) {
     if (absent_pages(secret, MIB)) die("locked memory was taken");
     verify_region(secret, MIB, 0, 1, "locked");
     verify_region(rest, 16 * MIB, 1000, 1, "not locked");
-    printf("OK %zu KiB locked\n", locked_kib());
+    size_t locked = locked_kib();
+    struct rlimit none = {0, 0};
+    if (setrlimit(RLIMIT_MEMLOCK, &none)) die_errno("setrlimit");
+    errno = 0;
+    if (mlockall(MCL_CURRENT) != -1 || errno != EPERM) die("mlockall where nothing may be locked: errno %d, not EPERM", errno);
+    printf("OK %zu KiB locked\n", locked);
 }
