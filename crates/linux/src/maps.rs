@@ -24,9 +24,12 @@ pub struct Mapping<'a> {
 impl Mapping<'_> {
     /// Private, anonymous, readable, writable, not executable: what may be evicted at all.
     pub fn is_evictable(&self) -> bool {
+        // With `glibc.mem.decorate_maps` libc names what it has for itself, as stacks, and what `malloc` gives out.
+        let is_libcs = self.name.starts_with(b"[anon: glibc")
+            && !self.name.starts_with(b"[anon: glibc: malloc");
         let named_anonymous = self.name.is_empty()
             || self.name == b"[heap]"
-            || (self.name.starts_with(b"[anon:") && !self.name.starts_with(b"[anon: glibc"));
+            || (self.name.starts_with(b"[anon:") && !is_libcs);
         self.permissions == *b"rw-p" && self.inode == 0 && named_anonymous
     }
 
@@ -114,6 +117,13 @@ mod tests {
         let anonymous = parse(b"7f12a0000000-7f12a0021000 rw-p 00000000 00:00 0 ").unwrap();
         assert!(anonymous.is_evictable());
         assert_eq!(anonymous.name, b"");
+        for named in [
+            &b"7f12a0000000-7f12a0021000 rw-p 00000000 00:00 0 [anon:cache]"[..],
+            b"7f12a0000000-7f12a0021000 rw-p 00000000 00:00 0 [anon: glibc: malloc]",
+            b"7f12a0000000-7f12a0021000 rw-p 00000000 00:00 0 [anon: glibc: malloc arena]",
+        ] {
+            assert!(parse(named).unwrap().is_evictable());
+        }
         let text =
             parse(b"7f12a4000000-7f12a4021000 r-xp 00001000 fe:00 1234 /usr/lib/a b.so").unwrap();
         assert_eq!((text.inode, text.name), (1234, &b"/usr/lib/a b.so"[..]));
@@ -122,6 +132,7 @@ mod tests {
             &b"7f12a0000000-7f12a0021000 ---p 00000000 00:00 0 "[..],
             b"7f12a0000000-7f12a0021000 rw-s 00000000 00:01 99 /dev/zero (deleted)",
             b"7f12a0000000-7f12a0021000 rw-p 00000000 00:00 0 [stack]",
+            b"7f12a0000000-7f12a0021000 rw-p 00000000 00:00 0 [anon: glibc: pthread stack: 7]",
             b"7f12a0000000-7f12a0021000 rw-p 00000000 00:0f 77 /anon_hugepage (deleted)",
         ] {
             assert!(!parse(unfit).unwrap().is_evictable());

@@ -137,6 +137,7 @@ pub fn mappings(vmas: &[Vma], stacks: &[(u64, u64)]) -> Vec<Mapping> {
 fn unfit(vma: &Vma) -> Option<Reason> {
     let is_plain = vma.name.is_empty()
         || vma.name == "[heap]"
+        || vma.name.starts_with("[anon: glibc: malloc")
         || (vma.name.starts_with("[anon:") && !vma.name.starts_with("[anon: glibc"));
     match () {
         _ if vma.has("ht") => Some(Reason::Huge),
