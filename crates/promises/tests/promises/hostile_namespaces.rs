@@ -86,7 +86,7 @@ fn the_thread_that_waits_keeps_no_directory() {
     let directory = place.path("begins-here");
     std::fs::create_dir(&directory).expect("a directory");
     let directory = directory.to_str().expect("a path in UTF-8");
-    let script = "cd \"$1\"; sleep 0.5 & cd /; sleep 0.1; readlink /proc/$!/task/*/cwd; wait";
+    let script = "cd \"$1\"; sleep 30 & cd /; sleep 0.4; readlink /proc/$!/task/*/cwd; kill $!";
     let arguments = ["-c", script, "sh", directory];
     let (outcome, _) = Managed::new(&place).run("/bin/sh".as_ref(), arguments);
     let mut of_threads: Vec<_> = outcome.stdout.lines().collect();
