@@ -1,8 +1,8 @@
 //! `cargo xtask test`: everything that must pass before a change is kept.
 //!
-//! First come the checks and all that is built, then the tests, some of each at the same time. A check or a build that
-//! fails ends the run; tests that fail do not hide those after them. What failed is named at the end, with the command
-//! that repeats it.
+//! First come the checks and all that is built, some at the same time, then the tests. A check or a build that fails ends
+//! the run; tests that fail do not hide those after them. What failed is named at the end, with the command that repeats
+//! it.
 //!
 //! The preload library has no standard library and its own panic handler, so it is checked on its own and is not under
 //! the test harness. The codecs and storages are built once more for a target that has neither vectors nor C nor a
@@ -84,8 +84,7 @@ fn of_crates() -> Result<Step> {
         format!("{CRATES} {FEATURES} {TARGETS} --no-fail-fast -- --show-output"),
     );
     let moto = MOTO.path()?.display().to_string();
-    let step = step.with("COLDPRESS_MOTO_SERVER", moto).needs(await_moto);
-    Ok(step.beside_others())
+    Ok(step.with("COLDPRESS_MOTO_SERVER", moto).needs(await_moto))
 }
 
 /// Those of the tests that leave what Miri is too slow to make. Built for them all: with other features they would be
@@ -114,8 +113,10 @@ fn steps() -> Result<Vec<Step>> {
     let checked = promises::checked(&binary, &checked.display().to_string());
     // At idle priority, after what leaves the tables: they have the time that others wait.
     let mut tests = vec![of_tables().with(tables, &file), storages_and_engine, codecs];
+    // Nothing else: they count the programs that an ordinary user has managed.
+    tests.push(of_crates()?);
     // At the same time, the longest first.
-    tests.extend([of_crates()?, checked]);
+    tests.push(checked);
     tests.extend(promises::beside_others(&binary)?);
     tests.extend([of_documentation(), promises::unit_tests()]);
     tests.extend([promises::one_by_one(&binary), promises::alone(&binary)]);
