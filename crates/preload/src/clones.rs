@@ -62,13 +62,16 @@ unsafe fn copy_process(
     child_tid: *const c_int,
     make: impl FnOnce(usize) -> isize,
 ) -> isize {
-    let line = (flags & VFORK != 0).then(|| pipe_with(PipeFlags::CLOEXEC));
+    // A filter may forbid what that needs.
+    let is_waited_for = flags & VFORK != 0 && !pager().is_filtered();
+    let line = is_waited_for.then(|| pipe_with(PipeFlags::CLOEXEC));
+    let flags_of_child = if is_waited_for { flags & !VFORK } else { flags };
     entry::prepare();
     if !child_tid.is_null() {
         // SAFETY: the program's own place for a number; nothing is taken out between the hooks.
         unsafe { child_tid.cast::<u8>().read_volatile() };
     }
-    let result = make(flags & !VFORK);
+    let result = make(flags_of_child);
     match result {
         0 => {
             entry::child();
