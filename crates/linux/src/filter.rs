@@ -112,13 +112,14 @@ pub const NEEDED: &[Call] = &[
     (nr::__NR_madvise, third(10)),
     (nr::__NR_madvise, third(11)),
     (nr::__NR_madvise, third(22)),
-    // UFFDIO_REGISTER, UNREGISTER, WAKE, COPY, ZEROPAGE, MOVE, POISON; PAGEMAP_SCAN.
+    // UFFDIO_REGISTER, UNREGISTER, WAKE, COPY, ZEROPAGE, MOVE, CONTINUE, POISON; PAGEMAP_SCAN.
     (nr::__NR_ioctl, second(0xC020_AA00)),
     (nr::__NR_ioctl, second(0x8010_AA01)),
     (nr::__NR_ioctl, second(0x8010_AA02)),
     (nr::__NR_ioctl, second(0xC028_AA03)),
     (nr::__NR_ioctl, second(0xC020_AA04)),
     (nr::__NR_ioctl, second(0xC028_AA05)),
+    (nr::__NR_ioctl, second(0xC020_AA07)),
     (nr::__NR_ioctl, second(0xC020_AA08)),
     (nr::__NR_ioctl, second(0xC060_6610)),
 ];
@@ -275,11 +276,14 @@ pub fn judge_writing_back(filter: &[Instruction], write_back: WriteBack) -> Verd
 /// What a pager that writes back does once, when it starts.
 const TO_BEGIN_WRITING_BACK: &[Call] = &[(nr::__NR_waitid, ANY), (nr::__NR_getrandom, ANY)];
 
+/// What the library does once, when it is loaded.
+const AT_LOADING: &[Call] = &[(nr::__NR_uname, ANY)];
+
 /// Whether the program may execute another one under `filter`, and a pager that starts in that would be killed.
 pub fn kills_after_exec(filter: &[Instruction], write_back: WriteBack) -> bool {
     let action = |call: &Call| run(filter, call) & ACTION;
     let spares = |call: &Call| matches!(action(call), ALLOW | LOG | ERRNO);
-    let always: &[_] = &[NEEDED, WANTED, AT_START];
+    let always: &[_] = &[NEEDED, WANTED, AT_START, AT_LOADING];
     let then: &[_] = match write_back {
         WriteBack::Reads | WriteBack::Writes => {
             &[BY_WRITING_BACK, BY_READING_BACK, TO_BEGIN_WRITING_BACK]

@@ -126,6 +126,8 @@ pub struct Pager<O: Os = Linux> {
     pub tier: space::tier::Tier<O>,
     touch_before_fork: AtomicPtr<()>,
     filtered: AtomicBool,
+    /// [`coldpress_uffd::madvise_outlasts_splits`], which is asked once: a filter may come.
+    madvise_outlasts_splits: AtomicBool,
     /// A trace of what reclaim decided, and when.
     pub decisions: report::decision_trace::Trace,
     figures: report::statistics::Figures,
@@ -189,6 +191,7 @@ impl<O: Os> Pager<O> {
             tier: space::tier::Tier::new(),
             touch_before_fork: AtomicPtr::new(core::ptr::null_mut()),
             filtered: AtomicBool::new(false),
+            madvise_outlasts_splits: AtomicBool::new(true),
             decisions: report::decision_trace::Trace::new(core::ptr::null_mut()),
             figures: report::statistics::Figures::new(),
             private_page: machine::run_file::Private::new(),

@@ -65,7 +65,7 @@ impl<O: Os> Pager<O> {
 
     /// Whether anything was unregistered.
     fn unregister_around(&self, segment: SegmentId, index: PageIndex, most: u32) -> bool {
-        if !O::madvise_outlasts_splits() {
+        if !self.madvise_outlasts_splits.load(Relaxed) {
             return false;
         }
         let Some(_registering) = self.registering.try_lock() else {

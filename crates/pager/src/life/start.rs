@@ -307,6 +307,8 @@ impl Pager {
 
     fn settle(&self) -> Result<(), StartError> {
         self.host.exclusions.learn_layout();
+        let outlasts = coldpress_uffd::madvise_outlasts_splits();
+        self.madvise_outlasts_splits.store(outlasts, Relaxed);
         let settled = self.host.memory.settle(memory_of_the_machine());
         trace::set_own(self.host.memory.range());
         settled.map_err(|_| StartError::Memory)

@@ -200,10 +200,6 @@ impl Os for Linux {
         sys::differs(address, value)
     }
 
-    fn madvise_outlasts_splits() -> bool {
-        coldpress_uffd::madvise_outlasts_splits()
-    }
-
     fn block_signals() -> u64 {
         sys::block_signals()
     }

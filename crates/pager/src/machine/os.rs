@@ -85,11 +85,6 @@ pub trait Os: Sized + Send + Sync + 'static {
     /// Whether the word at `address` is there and is not `value`.
     fn differs(address: usize, value: u32) -> bool;
 
-    /// [`coldpress_uffd::madvise_outlasts_splits`].
-    fn madvise_outlasts_splits() -> bool {
-        true
-    }
-
     /// Blocks all signals of the calling thread; the mask to set again.
     fn block_signals() -> u64;
     /// Sets the signal mask of the calling thread.
