@@ -158,7 +158,6 @@ pub fn build() -> Step {
         "The promises, built",
         "test --release -p coldpress-promises --lib --test promises --no-run",
     )
-    .beside_others()
 }
 
 /// The promises that `cargo xtask hostile` runs, in one step.

@@ -110,26 +110,29 @@ pub struct Stack {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int) -> c_int {
-    // SAFETY: the program's own call.
-    let call = || unsafe { sys::madvise(address as usize, len, advice) };
-    // SAFETY: the program's own call, for a part of what it was for.
-    let again = |part: AddressRange| unsafe { sys::madvise(part.start, part.len(), advice) };
+    // SAFETY: the program's own call, or a part of what it was for.
+    let advise = |part: AddressRange| unsafe { sys::madvise(part.start, part.len(), advice) };
     let range = AddressRange::new(address as usize, len);
     let result = match advice {
-        MADV_GUARD_INSTALL => pager().drop_unannounced(range, |forget| {
-            let result = call();
-            let guarded = followed(range, result, again);
-            if !guarded.is_empty() {
-                forget(guarded.whole_pages());
-            }
-            result
-        }),
-        _ => call(),
+        MADV_GUARD_INSTALL => install_guards(range, advise),
+        _ => advise(range),
     };
     if is_noted(advice) {
-        was_advised(followed(range, result, again), advice);
+        was_advised(followed(range, result, advise), advice);
     }
     answer(result) as c_int
+}
+
+/// Has guards installed by `advise`, and forgets what they drop.
+fn install_guards(range: AddressRange, advise: impl Fn(AddressRange) -> isize) -> isize {
+    pager().drop_unannounced(range, |forget| {
+        let result = advise(range);
+        let guarded = followed(range, result, &advise);
+        if !guarded.is_empty() {
+            forget(guarded.whole_pages());
+        }
+        result
+    })
 }
 
 /// Whether the kernel tells no userfaultfd of this advice, and it must be known.
@@ -269,25 +272,13 @@ unsafe fn guard_parts(args: [usize; 6], parts: *const Part, count: usize) -> isi
         // SAFETY: the program's list, as the caller promises.
         let part = unsafe { parts.add(n).read() };
         let range = AddressRange::new(part.start, part.len);
-        let result = pager().drop_unannounced(range, |forget| {
-            // SAFETY: the program's own call, of one part, or a part of it.
-            let again = |part| unsafe { advise_part(args, part) };
-            let result = again(range);
-            let guarded = followed(range, result, again);
-            if !guarded.is_empty() {
-                forget(guarded.whole_pages());
-            }
-            result
-        });
-        let result = if result == 0 {
-            part.len as isize
-        } else {
-            result
-        };
+        // SAFETY: the program's own call, of one part, or a part of it.
+        let advise = |part| unsafe { advise_part(args, part) };
+        let result = install_guards(range, advise);
         if result < 0 {
             return if done > 0 { done } else { result };
         }
-        done += result;
+        done += part.len as isize;
     }
     done
 }

@@ -17,10 +17,6 @@ static char *filled(size_t first_page) {
     return region;
 }
 
-static void verify_zeros(const char *from, size_t bytes, const char *when) {
-    for (size_t at = 0; at < bytes; at += PAGE) verify_zero(from + at, when);
-}
-
 static void guards(int self) {
     char *region = filled(0);
     if (madvise(region, PAGE, GUARD)) return; /* This kernel has none. */
@@ -31,7 +27,7 @@ static void guards(int self) {
     settle(region, before);
     must_fail(madvise(region, BYTES, GUARD), EINVAL, "guards over locked memory");
     if (madvise(region, before, UNGUARD)) die_errno("unguard");
-    verify_zeros(region, before, "behind guards");
+    verify_zero_region(region, before, "behind guards");
     verify_region(region + before, BYTES - before, before / PAGE, 1, "from what is locked on");
     /* Around a hole, by both calls. */
     for (int by_parts = 0; by_parts < 2; by_parts++) {
@@ -42,7 +38,7 @@ static void guards(int self) {
         int result = by_parts ? syscall(SYS_process_madvise, self, &all, 1, GUARD, 0) : madvise(region, BYTES, GUARD);
         must_fail(result, ENOMEM, "guards around a hole");
         if (madvise(region, BYTES / 2, UNGUARD)) die_errno("unguard");
-        verify_zeros(region, BYTES / 2, "behind guards around a hole");
+        verify_zero_region(region, BYTES / 2, "behind guards around a hole");
     }
 }
 
@@ -71,8 +67,8 @@ static void advise_for_children(int self) {
 
 static void verify_in_child(void) {
     unsigned char present;
-    for (int n = 0; n < 3; n++) verify_zeros(wiped[n], BYTES / 2, "wiped in a child");
-    for (int n = 0; n < 2; n++) verify_zeros(wiped[n] + BYTES / 2 + PAGE, BYTES / 2 - PAGE, "wiped behind a hole");
+    for (int n = 0; n < 3; n++) verify_zero_region(wiped[n], BYTES / 2, "wiped in a child");
+    for (int n = 0; n < 2; n++) verify_zero_region(wiped[n] + BYTES / 2 + PAGE, BYTES / 2 - PAGE, "wiped behind a hole");
     size_t behind = BYTES / 2 + PAGE;
     verify_region(wiped[2] + behind, BYTES - behind, 8000 + behind / PAGE, 1, "behind a file, in a child");
     if (!mincore(absent, PAGE, &present) || !mincore(absent + behind, PAGE, &present)) die("the child has what was kept from it");

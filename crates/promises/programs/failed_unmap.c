@@ -50,7 +50,7 @@ static void check_child(const char *advised, uint64_t round) {
     if (child < 0) die_errno("fork");
     if (!child) {
         unsigned char present;
-        for (size_t at = 0; at < ADVISED; at += PAGE) verify_zero(advised + at, "in a child");
+        verify_zero_region(advised, ADVISED, "in a child");
         if (!mincore((void *)(advised + ADVISED), PAGE, &present)) die("round %lu: the child has memory kept from it", round);
         _exit(0);
     }

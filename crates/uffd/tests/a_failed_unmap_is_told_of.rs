@@ -5,7 +5,7 @@
 //! the process, with which nothing is registered: its answers wait for no event.
 
 use crate::common::{self, Pages, Task};
-use coldpress_uffd::{Errno, Features, Message};
+use coldpress_uffd::{Errno, Features, Message, Userfaultfd};
 
 /// Tries to map 2^46 bytes over the memory. Whether that was refused.
 fn map_too_much_over(memory: Pages) -> bool {
@@ -31,17 +31,25 @@ fn map_too_much_over(memory: Pages) -> bool {
     }
 }
 
-#[test]
-fn a_mapping_that_is_refused_is_told_of() {
-    let _begun = common::begin("a_mapping_that_is_refused");
-    let (Some(uffd), Some(witness)) = (common::open(Features::PAGER), common::open(Features::NONE))
-    else {
-        return;
-    };
+/// Four pages full of 7, registered with a userfaultfd that has a witness.
+fn registered() -> Option<(Userfaultfd, Pages)> {
+    let (uffd, witness) = (
+        common::open(Features::PAGER)?,
+        common::open(Features::NONE)?,
+    );
     let mut uffd = uffd.with_witness(Some(witness));
     let memory = Pages::filled(4, 7);
     common::register(&uffd, memory);
     uffd.check_witness(memory.range());
+    Some((uffd, memory))
+}
+
+#[test]
+fn a_mapping_that_is_refused_is_told_of() {
+    let _begun = common::begin("a_mapping_that_is_refused");
+    let Some((uffd, memory)) = registered() else {
+        return;
+    };
     let task = Task::start(move || map_too_much_over(memory));
     common::wait_until("the call ends or waits", || {
         task.is_done() || uffd.is_registered(memory.range()) == Err(Errno::AGAIN)
@@ -62,14 +70,9 @@ fn a_mapping_that_is_refused_is_told_of() {
 #[test]
 fn a_witness_waits_for_no_event() {
     let _begun = common::begin("a_witness");
-    let (Some(uffd), Some(witness)) = (common::open(Features::PAGER), common::open(Features::NONE))
-    else {
+    let Some((uffd, memory)) = registered() else {
         return;
     };
-    let mut uffd = uffd.with_witness(Some(witness));
-    let memory = Pages::filled(4, 7);
-    common::register(&uffd, memory);
-    uffd.check_witness(memory.range());
     let task = Task::start(move || memory.part(1, 2).unmap());
     common::await_unread(&uffd);
     assert_eq!(
