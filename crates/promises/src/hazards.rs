@@ -57,6 +57,8 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("fixed_buffers", "fixed_buffers", &["4", "4"], "64M", AtRandom),
     hazard("ring_cold", "ring_cold", &["46", "16", "3000"], "64M", AtRandom),
     hazard("huge_pages", "huge_pages", &["47", "16", "3000"], "64M", AtRandom),
+    hazard("huge_referenced", "huge_referenced", &["71", "16", "3"], "64M", AtRandom),
+    hazard("freed_lazily", "freed_lazily", &["72", "8", "10"], "64M", AtRandom),
     hazard("locked_refused", "locked_refused", &["54"], "64M", AtRandom),
     hazard("locked_all", "locked_all", &["48", "2"], "64M", AtRandom),
     hazard("locked_and_read_only", "locked_and_read_only", &["5", "2500"], "64M", AtRandom),

@@ -27,6 +27,7 @@ const IOC_NEW: Opcode = opcode::none(UFFDIO, 0x00);
 
 const API_VERSION: u64 = 0xAA;
 const REGISTER_MODE_MISSING: u64 = 1;
+const REGISTER_MODE_WP: u64 = 1 << 1;
 const MOVE_MODE_DONTWAKE: u64 = 1;
 
 const EVENT_PAGEFAULT: u8 = 0x12;
@@ -296,9 +297,30 @@ impl Userfaultfd {
     /// `EINVAL` for memory that cannot be registered or is not mapped, `EBUSY` where another
     /// userfaultfd has it, `ENOMEM`.
     pub unsafe fn register(&self, range: AddressRange) -> Result<(), Errno> {
+        // SAFETY: as the caller promises.
+        unsafe { self.register_in_mode(range, REGISTER_MODE_MISSING) }
+    }
+
+    /// Registers `range` as one that pages may be moved to (`UFFDIO_MOVE` asks for a registration of the destination, of
+    /// whatever mode). A missing page of it is filled by the kernel, as in memory that is not registered: nobody sleeps.
+    ///
+    /// # Safety
+    /// Nothing of `range` is write-protected by this userfaultfd.
+    ///
+    /// # Errors
+    /// Those of [`register`](Self::register). `EINVAL` also where the kernel has no write protection by userfaultfd for
+    /// this processor (arm64 before Linux 6.13).
+    pub unsafe fn register_as_destination(&self, range: AddressRange) -> Result<(), Errno> {
+        // SAFETY: there are no faults to answer, as the caller promises.
+        unsafe { self.register_in_mode(range, REGISTER_MODE_WP) }
+    }
+
+    /// # Safety
+    /// As the mode demands.
+    unsafe fn register_in_mode(&self, range: AddressRange, mode: u64) -> Result<(), Errno> {
         let mut register = sys::uffdio_register {
             range: raw(range),
-            mode: REGISTER_MODE_MISSING,
+            mode,
             ioctls: 0,
         };
         // SAFETY: the caller answers the faults; the structure is the one of UFFDIO_REGISTER.

@@ -309,8 +309,11 @@ impl Pager {
         self.stop();
         // Nor does a fork that has just begun, and has locked nobody out, wait for this thread to rest.
         set_and_wake::<Linux>(&self.fork.paused, 1);
-        // The watchdog touches it to wake the handlers.
-        let _ = self.host.register_staging();
+        // The watchdog touches it to wake the handlers, which nobody answers.
+        if let Some(uffd) = self.host.uffd.get() {
+            // SAFETY: staging, which holds nothing any more.
+            let _ = unsafe { uffd.register(self.host.memory.staging()) };
+        }
         self.leaving.begin();
         // The watchdog comes last: it sleeps until the userfaultfd is closed.
         let handlers = self.handler_count.load(Relaxed) as u32;

@@ -522,6 +522,8 @@ impl Pager {
             self.open_groups();
             let staging = self.host.memory.staging();
             register_once_free::<Linux>(&uffd, staging).map_err(|_| StartError::Userfaultfd)?;
+            let again = self.host.register_staging_with(&uffd);
+            again.map_err(|_| StartError::Userfaultfd)?;
             uffd.check_witness(staging);
             self.host.staging_is_registered.store(true, Relaxed);
             self.host.uffd.set(uffd);

@@ -431,6 +431,11 @@ impl Userfaults for Userfaultfd {
         unsafe { self.register(range) }
     }
 
+    unsafe fn register_as_destination(&self, range: AddressRange) -> Result<(), Errno> {
+        // SAFETY: as the caller promises.
+        unsafe { self.register_as_destination(range) }
+    }
+
     fn is_registered(&self, range: AddressRange) -> Result<bool, Errno> {
         self.is_registered(range)
     }

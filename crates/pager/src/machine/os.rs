@@ -244,6 +244,14 @@ pub trait Userfaults: Send + Sync {
     /// # Errors
     /// Those of the call.
     unsafe fn register(&self, range: AddressRange) -> Result<(), Errno>;
+    /// Registers memory of the pager's own, to which pages are moved, so that nobody waits for what is missing there.
+    ///
+    /// # Safety
+    /// As [`coldpress_uffd::Userfaultfd::register_as_destination`].
+    ///
+    /// # Errors
+    /// Those of the call.
+    unsafe fn register_as_destination(&self, range: AddressRange) -> Result<(), Errno>;
     /// Whether all of a range is registered.
     ///
     /// # Errors

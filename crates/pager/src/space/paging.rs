@@ -25,7 +25,8 @@
 //! * I2 A page that the program has dropped, but whose memory the kernel has not zapped yet, is never moved out: it is
 //!   not tracked before it was seen missing (`Window::is_dropping`). Pages of a registered range are tracked only if they
 //!   were there when it was registered or were put there by us.
-//! * I3 Staging is unregistered while it is dropped, so that no event arises from our own call.
+//! * I3 Staging is unregistered while it is dropped, so that no event arises from our own call. Otherwise it is registered
+//!   as the destination of moves, not for missing pages: nobody waits for what is missing there.
 //! * I4 Only memory that a probe has told to be registered is marked (`MADV_DONTFORK`), and a probe behind the mark tells
 //!   the same, or the memory is *unproven* until one does (`unproven.rs`).
 
@@ -75,6 +76,8 @@ pub struct Space<O: Os = Linux> {
     pub(crate) left_unproven: AtomicBool,
     /// Staging is registered: from the first registration of memory of the program on.
     pub(crate) staging_is_registered: AtomicBool,
+    /// Who touches what is missing in staging waits for a handler: the kernel cannot register it otherwise.
+    staging_waits: AtomicBool,
     /// Pages in staging now.
     pub staged_pages: AtomicU64,
     /// What the kernel refused to move in the batch under way.
@@ -101,6 +104,7 @@ impl<O: Os> Space<O> {
             hears_of_forks: AtomicBool::new(false),
             left_unproven: AtomicBool::new(false),
             staging_is_registered: AtomicBool::new(false),
+            staging_waits: AtomicBool::new(false),
             staged_pages: AtomicU64::new(0),
             refused: Refused::new(),
             statistics: AtomicPtr::new(core::ptr::null_mut()),
@@ -218,6 +222,26 @@ impl<O: Os> Space<O> {
         }
     }
 
+    /// Writes to each of these pages in staging, counted from `slot`, as it is. The kernel may drop a page that the program
+    /// gave up by `MADV_FREE` before it was registered, until something is written to it: it shall not vanish while it is
+    /// compressed. One that has vanished by now reads zeros, as the program may expect.
+    fn settle(&self, slot: StagingSlot, mut pages: u64) {
+        if self.staging_waits.load(Relaxed) {
+            return;
+        }
+        while pages != 0 {
+            let at = self.slot(slot) + pages.trailing_zeros() as usize * PAGE_SIZE;
+            // SAFETY: a page of staging, which only this thread uses until an entry names it. Where it is missing the
+            // kernel fills it, and nobody waits (`register_as_destination`).
+            let word = unsafe { AtomicU64::from_ptr(at as *mut u64) };
+            let mut seen = word.load(Relaxed);
+            while let Err(now) = word.compare_exchange(seen, seen, Relaxed, Relaxed) {
+                seen = now;
+            }
+            pages &= pages - 1;
+        }
+    }
+
     /// Calls `with` for each populated page of `range`, in the order of their addresses. A guard
     /// from `around` is held over each look at the page map and the calls it leads to.
     /// `false`: the kernel refused to tell of all.
@@ -267,11 +291,25 @@ impl<O: Os> Space<O> {
     /// Those of the call.
     pub(crate) fn register_staging(&self) -> Result<(), Errno> {
         if !self.staging_is_registered.load(Relaxed) {
-            // SAFETY: handlers answer; they read pages of staging only where they lie.
-            unsafe { self.uffd().register(self.memory.staging())? };
+            self.register_staging_with(self.uffd())?;
             self.staging_is_registered.store(true, Relaxed);
         }
         Ok(())
+    }
+
+    /// Registers staging as the destination of moves. Where the kernel can register it for missing pages only, it is.
+    pub(crate) fn register_staging_with(&self, uffd: &O::Userfaultfd) -> Result<(), Errno> {
+        let staging = self.memory.staging();
+        // SAFETY: memory of ours, where nothing is missing that is read; nothing is write-protected.
+        unsafe {
+            match uffd.register_as_destination(staging) {
+                Err(Errno::INVAL) => {
+                    self.staging_waits.store(true, Relaxed);
+                    uffd.register(staging)
+                }
+                done => done,
+            }
+        }
     }
 
     /// Which of the 64 pages at most of a range hold something, as far as the kernel tells.
@@ -680,6 +718,7 @@ unsafe impl<O: Os> Host for Pager<O> {
         let filled = self.host.filled_slots(slot, count as usize);
         taken.moved = reached & filled;
         taken.holes |= reached & !filled;
+        self.host.settle(slot, taken.moved);
         self.host
             .staged_pages
             .fetch_add(u64::from(taken.moved.count_ones()), Relaxed);
@@ -718,7 +757,7 @@ unsafe impl<O: Os> Host for Pager<O> {
             self.host
                 .memory
                 .give_back(self.host.slot(slot), count * PAGE_SIZE);
-            if self.host.uffd().register(staging).is_err() {
+            if self.host.register_staging_with(self.host.uffd()).is_err() {
                 crate::machine::message::say(format_args!(
                     "staging could not be registered again; compression stops here"
                 ));

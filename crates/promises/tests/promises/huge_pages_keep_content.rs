@@ -7,3 +7,9 @@ use coldpress_promises::hazards::survive;
 fn huge_pages_keep_content() {
     survive("huge_pages");
 }
+
+/// Nothing but huge pages with a reference was met by a test before: they stay, and hold nobody up.
+#[test]
+fn huge_pages_that_something_refers_to_hold_nobody_up() {
+    survive("huge_referenced");
+}

@@ -14,3 +14,9 @@ fn madvised_memory_reads_zeros() {
 fn memory_that_was_guarded_reads_zeros() {
     survive("guards_among_scans");
 }
+
+/// The pager waited for ever for a page that the kernel had dropped while it was being compressed.
+#[test]
+fn memory_given_up_before_it_was_registered_holds_all_or_nothing() {
+    survive("freed_lazily");
+}

@@ -522,6 +522,7 @@ impl Userfaults for Uffd {
         act(What::Memory, range.start, range.len() as u32);
         let _lock = kernel.write_lock();
         if kernel.staging.get().is_empty() || is_own(kernel, range.start) {
+            // It is tried in this way, and in the way of `register_as_destination` afterwards.
             kernel.staging.set(range);
             kernel.staging_registered.set(true);
             return Ok(());
@@ -539,6 +540,19 @@ impl Userfaults for Uffd {
         for page in pages(range) {
             kernel.space.with(page, |state| state.registered = true);
         }
+        Ok(())
+    }
+
+    unsafe fn register_as_destination(&self, range: AddressRange) -> Result<(), Errno> {
+        let kernel = kernel::kernel();
+        act(What::Memory, range.start, range.len() as u32);
+        let _lock = kernel.write_lock();
+        assert!(
+            kernel.staging.get().is_empty() || is_own(kernel, range.start),
+            "pages are moved to one place"
+        );
+        kernel.staging.set(range);
+        kernel.staging_registered.set(true);
         Ok(())
     }
 
