@@ -222,6 +222,17 @@ impl<O: Os> Space<O> {
         }
     }
 
+    /// Which of `pages`, counted from `start`, are not there: the page map knows of pages that are swapped out, the other look
+    /// of the page of zeros.
+    fn absent_among(&self, start: usize, pages: u64) -> u64 {
+        if pages == 0 {
+            return 0;
+        }
+        let run = AddressRange::new(start, LEAF_PAGES as usize * PAGE_SIZE);
+        let missing = pages & !self.populated_among(run);
+        missing & !self.resident_of(start, missing)
+    }
+
     /// Writes to each of these pages in staging, counted from `slot`, as it is. The kernel may drop a page that the program
     /// gave up by `MADV_FREE` before it was registered, until something is written to it: it shall not vanish while it is
     /// compressed. One that has vanished by now reads zeros, as the program may expect.
@@ -343,12 +354,8 @@ impl<O: Os> Space<O> {
             if dropping == 0 {
                 continue;
             }
-            let chunk_start = window.address(chunk);
-            let range = AddressRange::new(chunk_start, LEAF_PAGES as usize * PAGE_SIZE);
-            // The one knows of pages that are swapped out, the other of the page of zeros, which may be written to before
-            // it is dropped.
-            let mut missing = dropping & !self.populated_among(range);
-            missing &= !self.resident_of(chunk_start, missing);
+            // The page of zeros may be written to before it is dropped.
+            let mut missing = self.absent_among(window.address(chunk), dropping);
             while missing != 0 {
                 let index = chunk + missing.trailing_zeros();
                 window.clear_dropping(index, index + 1);
@@ -398,12 +405,8 @@ impl<O: Os> Space<O> {
                     statistics.fail(Failure::MoveInvalid);
                     run.refused |= bit;
                 }
-                // The kernel has moved the page and told nothing of it. Where it is still in its place, what lies in
-                // the slot is not ours: the program has populated all that is mapped, staging too.
-                Some(Errno::EXIST) if !O::is_resident(source + done) => {
-                    statistics.fail(Failure::MoveOther);
-                    run.reached |= bit;
-                }
+                // `EEXIST` among them: the kernel has moved the page and told nothing of it (`take` sees that), or the program
+                // has populated all that is mapped, staging too.
                 Some(_) => {
                     statistics.fail(Failure::MoveOther);
                     run.refused |= bit;
@@ -716,8 +719,14 @@ unsafe impl<O: Os> Host for Pager<O> {
         }
         // What has only ever been read is the kernel's page of zeros: a hole in staging.
         let filled = self.host.filled_slots(slot, count as usize);
+        // The kernel may tell nothing of what it has moved (ADR 0031), and the next call, which would meet it, be refused for
+        // another reason first: a change that waits to be read, a protection that was changed meanwhile. What is not in its
+        // place any more is in its slot: nobody else puts anything there, and what is claimed is put in place by nobody.
+        let untold = wanted & filled & !reached;
+        reached |= self.host.absent_among(run.start, untold);
         taken.moved = reached & filled;
-        taken.holes |= reached & !filled;
+        taken.refused &= !taken.moved;
+        taken.holes = (taken.holes | reached & !filled) & !taken.moved;
         self.host.settle(slot, taken.moved);
         self.host
             .staged_pages

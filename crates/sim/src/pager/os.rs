@@ -668,6 +668,15 @@ impl Userfaults for Uffd {
         }
         for done in (0..len).step_by(PAGE_SIZE) {
             if let Err(errno) = self.move_one(kernel, to + done, from + done) {
+                if errno == Errno::EXIST && !kernel.space.is_populated(from + done) {
+                    // Nor is told what went with it.
+                    let more = random().below(8) as usize * PAGE_SIZE;
+                    for next in (done + PAGE_SIZE..len.min(done + more)).step_by(PAGE_SIZE) {
+                        if self.move_one(kernel, to + next, from + next).is_err() {
+                            break;
+                        }
+                    }
+                }
                 match errno {
                     Errno::NOENT => note(Kind::TakeHole),
                     Errno::BUSY => note(Kind::MoveBusy),
