@@ -70,11 +70,15 @@ impl Pager {
                 while rest != 0 {
                     let index = leaf + rest.trailing_zeros();
                     rest &= rest - 1;
-                    let is_in_place = match resident {
+                    let is_resident = match resident {
                         Ok(pages) => pages >> (index - first) & 1 != 0,
-                        Err(_) => is_in_place(window.address(index)),
+                        Err(_) => Linux::is_resident(window.address(index)),
                     };
-                    with(segment, index, is_in_place);
+                    with(
+                        segment,
+                        index,
+                        is_resident || self.is_in_place(segment, index),
+                    );
                 }
             }
         }
@@ -83,15 +87,17 @@ impl Pager {
     /// Puts one page in place that no userfaultfd can have. The program's only thread waits.
     pub(crate) fn put_back_one(&self, segment: u32, index: u32) {
         let address = self.host.windows.get(segment).address(index);
-        if !is_in_place(address) {
+        if !Linux::is_resident(address) && !self.is_in_place(segment, index) {
             Ways::new(self).put_back(segment, index, address);
         }
     }
-}
 
-/// Whether it was restored while the pager was still: then it may have been written since.
-fn is_in_place(address: usize) -> bool {
-    Linux::is_resident(address)
+    /// Whether a page was restored while the pager was still: then it may have been written since, and be swapped out, of
+    /// which `mincore` says that it is not resident. One that was restored at last is not known as such yet, but resident.
+    fn is_in_place(&self, segment: u32, index: u32) -> bool {
+        let window = self.host.windows.get(segment);
+        window.is_restored(index, self.fork.number())
+    }
 }
 
 /// What has been opened and found out on the way.
