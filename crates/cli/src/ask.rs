@@ -5,11 +5,12 @@ use crate::managed;
 use crate::process::{self, Identity};
 use crate::refusal::Refusal;
 use crate::statistics_file::{self, Copy, Live, Rights};
+use crate::unmanaged;
 use coldpress_interface::control::{self, Control, Request};
 use coldpress_interface::page::{CONTROL_AT, FILE_BYTES};
 use coldpress_interface::run_file::slot_at;
 use coldpress_interface::statistics::Statistics;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -102,9 +103,11 @@ fn answered(copy: &Copy, pid: u32, number: u64) -> bool {
 fn silent(named: &str, pid: u32, patience: Duration, stopped: bool) -> Refusal {
     let seconds = patience.as_secs();
     let why = if stopped {
-        "it is stopped"
+        "it is stopped".to_owned()
+    } else if unmanaged::has_pager(pid) == Some(false) {
+        without_pager(pid)
     } else {
-        "is the machine overloaded, or the process being traced?"
+        "is the machine overloaded, or the process being traced?".to_owned()
     };
     let refusal = Refusal::new(format!(
         "{named} did not answer within {seconds} s, and will not do it later: {why}"
@@ -113,6 +116,18 @@ fn silent(named: &str, pid: u32, patience: Duration, stopped: bool) -> Refusal {
         refusal.mend(format!("Let it go on, and ask again: kill -CONT {pid}"))
     } else {
         refusal
+    }
+}
+
+/// Why nobody answers in a process that had a pager.
+fn without_pager(pid: u32) -> String {
+    let executable = fs::read_link(format!("/proc/{pid}/exe"));
+    let unfit = executable
+        .ok()
+        .and_then(|file| unmanaged::unfit(pid, &file));
+    match unfit {
+        Some(why) => format!("it has executed what has no pager: {why}"),
+        None => "it has no pager any more".to_owned(),
     }
 }
 

@@ -78,15 +78,14 @@ impl Unmanaged {
         }
         let mut seen_now = HashMap::new();
         for pid in std::iter::once(self.root).chain(descendants(self.root)) {
-            let dropped = (pid == self.root)
-                .then(|| dropped_its_rights(pid))
-                .flatten();
-            if dropped.is_none() && (pid == self.root || managed.contains(&pid)) {
-                continue;
-            }
             let Some(bytes) = private_bytes(pid).filter(|bytes| *bytes >= self.much_bytes) else {
                 continue;
             };
+            // The figures of one that had a pager stay those of what it ran before it executed something else.
+            let had_pager = pid == self.root || managed.contains(&pid);
+            if had_pager && has_pager(pid) != Some(false) {
+                continue;
+            }
             let Some(identity) = Identity::of(pid).filter(Identity::is_alive) else {
                 continue;
             };
@@ -97,9 +96,11 @@ impl Unmanaged {
             let mut seen = self.seen.get(&key).cloned().unwrap_or_default();
             seen.times = seen.times.saturating_add(1);
             if seen.why.is_none() {
+                let dropped = had_pager.then(|| dropped_its_rights(pid)).flatten();
                 seen.why = match seen.times {
                     _ if dropped.is_some() => dropped,
                     1 => unfit(pid, &key.2).or_else(|| self.is_left_out()),
+                    times if times >= PATIENCE && had_pager => self.not_in_its_environment(pid),
                     times if times >= PATIENCE => self.without_pager(pid, spoken),
                     _ => None,
                 };
@@ -129,14 +130,24 @@ impl Unmanaged {
 
     /// Why a process has no pager whose file says nothing against it.
     fn without_pager(&self, pid: u32, spoken: &HashSet<u32>) -> Option<String> {
-        let why = |why: &str| Some(why.to_owned());
+        let why = match self.has_library(pid)? {
+            true if spoken.contains(&pid) => "its pager did not stay, and said why",
+            true => "the pager could not start in it",
+            false => return self.not_in_its_environment(pid),
+        };
+        Some(why.to_owned())
+    }
+
+    /// Says that the library was not loaded into what a process runs, where it was not.
+    fn not_in_its_environment(&self, pid: u32) -> Option<String> {
+        let why = "its environment does not name the pager's library";
+        (!self.has_library(pid)?).then(|| why.to_owned())
+    }
+
+    fn has_library(&self, pid: u32) -> Option<bool> {
         let maps = process::read(format!("/proc/{pid}/maps")).ok()?;
         let library = self.library.to_str()?;
-        match maps.lines().any(|line| line.ends_with(library)) {
-            true if spoken.contains(&pid) => why("its pager did not stay, and said why"),
-            true => why("the pager could not start in it"),
-            false => why("its environment does not name the pager's library"),
-        }
+        Some(maps.lines().any(|line| line.ends_with(library)))
     }
 
     /// The programs with their reasons; `None` where there are none.
@@ -171,20 +182,24 @@ impl Unmanaged {
     }
 }
 
-/// Why the first process has no pager, although it had one: what it has executed since runs as another user (`setpriv`,
-/// `gosu`). Its figures are those of what ran before, and its own messages reach nobody: the run file is ours.
+/// Whether a process has threads of a pager.
+pub fn has_pager(pid: u32) -> Option<bool> {
+    let mut threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    Some(threads.any(|thread| {
+        let name = fs::read_to_string(thread.path().join("comm"));
+        name.is_ok_and(|name| name.starts_with("coldpress/"))
+    }))
+}
+
+/// Why a process has no pager, although it had one: what it has executed since runs as another user (`setpriv`, `gosu`).
+/// Its own messages reach nobody: the run file is ours.
 fn dropped_its_rights(pid: u32) -> Option<String> {
     let status = process::read(format!("/proc/{pid}/status")).ok()?;
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     let user: u32 = users.split_whitespace().nth(1)?.parse().ok()?;
     // SAFETY: the call takes nothing and cannot fail.
     let own = unsafe { libc::geteuid() };
-    let mut threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
-    let has_pager = threads.any(|thread| {
-        let name = fs::read_to_string(thread.path().join("comm"));
-        name.is_ok_and(|name| name.starts_with("coldpress/"))
-    });
-    (user != own && !has_pager).then(|| {
+    (user != own).then(|| {
         format!(
             "started as user {user}, who may not use userfaultfd; to manage it hand the device down: coldpress run … \
              9</dev/userfaultfd"

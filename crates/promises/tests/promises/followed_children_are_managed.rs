@@ -175,6 +175,22 @@ fn what_cannot_be_managed_is_named() {
     assert!(outcome.stderr.contains("sh: not managed: "), "{outcome}");
 }
 
+/// The first process had a pager, and has executed what can have none: the figures are of what it was before.
+#[test]
+fn what_the_first_program_becomes_is_named() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("follow-becomes");
+    let Some(still) = idle(&place, "idle64", "-m64", "-static") else {
+        return;
+    };
+    let (outcome, all) = follow(&place, "24M", &format!("exec env A=1 {still}"));
+    assert_eq!(why(&all, "idle64"), Some("statically linked"), "{all:#}");
+    let named = "not managed: idle64, 8.0 MiB (statically linked)";
+    assert!(outcome.stderr.contains(named), "{outcome}");
+}
+
 /// Hundreds of programs that are over at once: no pager starts in them, and there is one file for all.
 #[test]
 fn a_storm_of_short_programs_leaves_nothing() {
