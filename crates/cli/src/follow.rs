@@ -246,19 +246,19 @@ impl Members {
         if since < LOOK {
             return LOOK - since;
         }
-        self.messages
-            .pass_on(self.run.head(), self.root.pid, Look::Meanwhile);
         let running = self.collect();
         for &(_, slot) in &running {
             if let Some(copy) = self.run.copy(slot)
                 && let Ok(s) = copy.statistics(copy.pid())
             {
-                self.notices.look(copy.pid(), s);
+                self.messages.add(self.notices.look(copy.pid(), s));
             }
         }
         let pids: Vec<u32> = running.iter().map(|(owner, _)| owner.pid).collect();
         self.notices.keep(&pids);
-        self.tracers.look(&pids);
+        self.messages.add(self.tracers.look(&pids));
+        self.messages
+            .pass_on(self.run.head(), self.root.pid, Look::Meanwhile);
         self.unmanaged
             .look(&pids.into_iter().collect(), self.messages.speakers());
         self.looked = Instant::now();

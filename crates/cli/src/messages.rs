@@ -122,6 +122,13 @@ impl Messages {
         1
     }
 
+    /// Takes what the command itself has to say while the program runs: told at the next look.
+    pub fn add(&mut self, lines: Vec<String>) {
+        for line in lines {
+            self.keep(format!("coldpress: {line}\n"));
+        }
+    }
+
     fn keep(&mut self, line: String) {
         if self.lines.len() == MOST_KEPT {
             self.lines.pop_front();

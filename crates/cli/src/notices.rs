@@ -12,7 +12,6 @@ use crate::sums::{Spent, is_incompressible, percent, slowdown};
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::{Failure, Statistics};
 use std::collections::HashMap;
-use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -43,24 +42,18 @@ impl Notices {
         }
     }
 
-    /// Looks at a process, and says on standard error what there is to say.
-    pub fn look(&mut self, pid: u32, s: &Statistics) {
+    /// Looks at a process; the lines that there are to say.
+    pub fn look(&mut self, pid: u32, s: &Statistics) -> Vec<String> {
         if self.quiet {
-            return;
+            return Vec::new();
         }
         let now = self.began.elapsed();
         let seen = self.seen.entry(pid).or_default();
-        if let Some(lines) = seen.look(now, s) {
-            let program = statistics_file::program(s);
-            let mut stderr = io::stderr().lock();
-            for (n, line) in lines.iter().enumerate() {
-                // A reader that has gone is no reason to end.
-                let _ = match n {
-                    0 => writeln!(stderr, "coldpress: {program} ({pid}): {line}"),
-                    _ => writeln!(stderr, "coldpress: {line}"),
-                };
-            }
+        let mut lines = seen.look(now, s).unwrap_or_default();
+        if let Some(first) = lines.first_mut() {
+            *first = format!("{} ({pid}): {first}", statistics_file::program(s));
         }
+        lines
     }
 
     /// Forgets those that are not among `running`.

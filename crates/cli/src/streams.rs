@@ -15,6 +15,7 @@ use crate::refusal::Refusal;
 use std::fmt;
 use std::io::{self, IsTerminal};
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// What every message begins with.
@@ -22,6 +23,9 @@ pub const PREFIX: &str = "coldpress: ";
 
 /// How long a message waits for somebody to read what was said before.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The last message waited in vain: the next ones do not wait, so that many of them hold up no end of a program.
+static NOBODY_READS: AtomicBool = AtomicBool::new(false);
 
 /// A pipe that `poll` calls writable takes so many bytes without waiting.
 const ATOMIC_BYTES: usize = libc::PIPE_BUF;
@@ -39,7 +43,13 @@ pub fn message(what: fmt::Arguments<'_>) {
         true => help::prose_wrapped(&text, help::width(io::stderr())),
         false => text,
     };
-    let _ = write(libc::STDERR_FILENO, line.as_bytes(), Some(PATIENCE));
+    let patience = match NOBODY_READS.load(Relaxed) {
+        true => Duration::ZERO,
+        false => PATIENCE,
+    };
+    let written = write(libc::STDERR_FILENO, line.as_bytes(), Some(patience));
+    let is_late = written.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut);
+    NOBODY_READS.store(is_late, Relaxed);
 }
 
 /// The text with control characters as `\u{1b}`: a name must not give orders to a terminal.

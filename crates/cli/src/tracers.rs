@@ -7,7 +7,6 @@
 
 use crate::process;
 use std::collections::HashMap;
-use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 /// Looks in a row that must see it.
@@ -41,11 +40,12 @@ impl Tracers {
         }
     }
 
-    /// Looks at the tracers of these processes, if it is time to, and says on standard error which of them wait.
-    pub fn look(&mut self, managed: &[u32]) {
+    /// Looks at the tracers of these processes, if it is time to; the lines that say which of them wait.
+    pub fn look(&mut self, managed: &[u32]) -> Vec<String> {
+        let mut lines = Vec::new();
         let now = Instant::now();
         if self.quiet || now < self.not_before {
-            return;
+            return lines;
         }
         self.not_before = now + LEAST;
         let before = std::mem::take(&mut self.waiting);
@@ -57,13 +57,10 @@ impl Tracers {
             let looks = known.map_or(1, |known| known.looks.saturating_add(1));
             self.waiting.insert(pid, Waiting { tracer, looks });
             if looks == CONVINCED {
-                let mut stderr = io::stderr().lock();
-                for line in say(pid, tracer) {
-                    // A reader that has gone is no reason to end.
-                    let _ = writeln!(stderr, "coldpress: {line}");
-                }
+                lines.extend(say(pid, tracer));
             }
         }
+        lines
     }
 }
 

@@ -90,6 +90,30 @@ fn the_status_does_not_depend_on_who_listens() {
     }
 }
 
+/// What there is to say while the program runs is not said, and nobody waits for that: signals are still passed on.
+#[test]
+fn a_notice_that_nobody_reads_holds_up_nobody() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("unread-notice");
+    let program = place.path("noise.py");
+    let text = "import os, signal, time\n\
+                signal.signal(signal.SIGTERM, lambda *_: os._exit(7))\n\
+                held = os.urandom(64 << 20)\n\
+                time.sleep(60)\n";
+    fs::write(&program, text).unwrap();
+    let script = format!(
+        "mkfifo unread; exec 7<>unread; \
+         dd if=/dev/zero of=unread bs=4096 count=64 oflag=nonblock 2> /dev/null; \
+         $COLDPRESS run --budget 16M -- python3 {} 2>&7 & \
+         sleep 6; kill $!; wait $!",
+        program.display()
+    );
+    let outcome = shell(&place, &script);
+    assert_eq!(outcome.status.code(), Some(7), "{outcome}");
+}
+
 /// Data that cannot be written is told with a status; a reader that has gone ends the command as it ends any tool.
 #[test]
 fn data_that_cannot_be_written_is_no_success() {
