@@ -10,7 +10,6 @@ use coldpress_interface::figures::Figures;
 use coldpress_interface::statistics::Statistics;
 use serde_json::{Map, Value, json};
 use std::path::Path;
-use std::time::Duration;
 
 /// The object for `--stats`: the statistics, if the pager started, and how the program ended.
 pub fn to_json(
@@ -53,11 +52,8 @@ pub fn to_json(
 
 /// Writes `value`. Whoever does not read it does not keep the run from ending.
 pub fn write_json(target: &Path, value: &Value) -> Result<(), Refusal> {
-    output_file::write_within(target, format!("{value:#}\n").as_bytes(), PATIENCE)
+    output_file::write_at_end(target, format!("{value:#}\n").as_bytes())
 }
-
-/// How long the end of a run waits for the reader of a FIFO or a pipe.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {

@@ -12,13 +12,9 @@ use std::io::{self, Read, Seek};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// What the pager has room for.
 const LONGEST_PATH: usize = 250;
-
-/// How long the end of a run waits for the reader of a FIFO or a pipe.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Traces of other processes that are named at the end.
 const MOST_NAMED: usize = 3;
@@ -88,8 +84,7 @@ impl TraceTarget {
             let mut bytes = Vec::new();
             let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
             let read = read.map_err(|error| Refusal::new(format!("cannot be read again: {error}")));
-            let written =
-                read.and_then(|_| output_file::write_within(&self.named, &bytes, PATIENCE));
+            let written = read.and_then(|_| output_file::write_at_end(&self.named, &bytes));
             if let Err(refusal) = written {
                 say!("--trace: {refusal}");
             }

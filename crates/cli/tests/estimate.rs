@@ -448,6 +448,20 @@ fn a_program_runs_as_it_is_and_is_told_of_at_its_end() {
     assert!(std::fs::read_to_string(&svg).unwrap().contains("</svg>"));
 }
 
+/// It waited for ever, with all signals blocked.
+#[test]
+fn figures_that_nobody_reads_do_not_keep_it_from_ending() {
+    let directory = Directory::new("estimate-fifo");
+    let fifo = directory.path("fifo");
+    let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
+    assert!(made.success());
+    let mut command = coldpress();
+    command.args(["estimate", "--stats"]).arg(&fifo);
+    let output = command.args(["--", "sh", "-c", "exit 7"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "the program's own");
+    assert!(stderr(&output).contains("--stats: "), "{}", stderr(&output));
+}
+
 #[test]
 fn nothing_is_put_into_a_program_and_signals_reach_it() {
     let shown = "env | grep ^_COLDPRESS; echo \"$LD_PRELOAD\"; trap 'exit 9' TERM; echo ready; \

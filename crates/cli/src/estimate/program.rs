@@ -392,7 +392,8 @@ impl Life {
         if let Some(path) = &arguments.svg {
             match self.stretches.last() {
                 Some(last) => {
-                    let written = output_file::write(path, chart::plot(&last.estimate).as_bytes());
+                    let written =
+                        output_file::write_at_end(path, chart::plot(&last.estimate).as_bytes());
                     if let Err(refusal) = written {
                         say!("--svg: {refusal}");
                     }
@@ -402,7 +403,7 @@ impl Life {
         }
         if let Some(path) = &arguments.stats {
             let text = format!("{:#}\n", self.to_json(ending));
-            if let Err(refusal) = output_file::write(path, text.as_bytes()) {
+            if let Err(refusal) = output_file::write_at_end(path, text.as_bytes()) {
                 say!("--stats: {refusal}");
             }
         }

@@ -98,6 +98,11 @@ pub fn write_within(target: &Path, bytes: &[u8], patience: Duration) -> Result<(
     file.finish()
 }
 
+/// Writes a whole file at the end of a program, whose status waits for it: a reader has five seconds.
+pub fn write_at_end(target: &Path, bytes: &[u8]) -> Result<(), Refusal> {
+    write_within(target, bytes, Duration::from_secs(5))
+}
+
 /// The regular file that `target` leads to, or could; `None`: something else.
 pub fn regular(target: &Path) -> Result<Option<PathBuf>, Refusal> {
     match Place::of(target).map_err(|error| refusal(target, &error))? {
