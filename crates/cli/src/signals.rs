@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | INT, QUIT, TSTP, WINCH | dropped: the program, in the same process group, has it too | forwarded |
 //! | CHLD, PIPE, XFSZ, TTIN, TTOU and what a fault raises | ours | CHLD and PIPE forwarded, the rest ours |
+//! | HUP | forwarded, but where the program, in the same process group, has it too | forwarded |
 //! | all others, real-time signals with their values among them | forwarded | forwarded |
 //!
 //! What a process sends to the whole process group arrives at the program twice: nothing tells it from what was sent to us
@@ -81,17 +82,14 @@ impl Arrival {
     pub fn send(&self, pid: libc::pid_t) {
         // SAFETY: a signal harms no memory; the structure is one that the kernel has filled in.
         unsafe {
-            if self.info.si_code < 0 {
-                libc::syscall(
-                    libc::SYS_rt_sigqueueinfo,
-                    pid,
-                    self.signal,
-                    &raw const self.info,
-                )
-            } else {
-                libc::kill(pid, self.signal).into()
+            let info = &raw const self.info;
+            // Not every origin may be claimed (`tgkill`): then at least the signal arrives.
+            if self.info.si_code >= 0
+                || libc::syscall(libc::SYS_rt_sigqueueinfo, pid, self.signal, info) != 0
+            {
+                libc::kill(pid, self.signal);
             }
-        };
+        }
     }
 }
 
@@ -197,6 +195,12 @@ pub fn group_of(pid: u32) -> Option<libc::pid_t> {
 pub fn own_group() -> libc::pid_t {
     // SAFETY: the call asks, and cannot fail.
     unsafe { libc::getpgrp() }
+}
+
+/// Whether this process leads its session.
+pub fn leads_a_session() -> bool {
+    // SAFETY: the call asks, and changes nothing.
+    unsafe { libc::getsid(0) == libc::getpid() }
 }
 
 /// The process group in the foreground of our terminal, if we have one.

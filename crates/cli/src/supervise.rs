@@ -71,11 +71,15 @@ pub fn supervise<W: Watched>(
     (ending, outcome)
 }
 
-/// Whether a program of this run sent the signal, to its process group, which is ours, too (`kill 0`): then it has got there
-/// already. (One that wanted to reach its parent alone would not know that this is `coldpress`.)
+/// Whether the program, which is in our process group, has got the signal already. A program of this run sent it to its group
+/// (`kill 0`; one that wanted to reach its parent alone would not know that this is `coldpress`). Or the terminal has hung
+/// up: the kernel tells the leader of the session alone, and once that has ended the group in the foreground.
 fn has_come_to_all(child: u32, arrival: &Arrival) -> bool {
-    let by_the_run = |sender| sender == child || process::descends_from(sender, child);
-    signals::group_of(child) == Some(signals::own_group()) && arrival.sender.is_some_and(by_the_run)
+    let has_come = match arrival.sender {
+        Some(sender) => sender == child || process::descends_from(sender, child),
+        None => arrival.signal == libc::SIGHUP && !signals::leads_a_session(),
+    };
+    has_come && signals::group_of(child) == Some(signals::own_group())
 }
 
 /// Whether the child has ended. Follows it where the terminal has stopped it.
@@ -94,13 +98,15 @@ fn look_at(child: u32) -> Option<Ending> {
         // SAFETY: as above.
         let signal = unsafe { info.si_status() };
         // A tool that stops the program with SIGSTOP will continue the program and not us, and we would sleep
-        // for ever. But a shell that waits for us in the foreground has to get its terminal back. The program may have a
-        // process group of its own (a shell has), which is in the foreground then, and has to be there again.
+        // for ever. But a shell that waits for us in the foreground has to get its terminal back: we are its job, and
+        // lead a process group. (A script does not, whose program only stands still.) The program may have a process group
+        // of its own (a shell has), which is in the foreground then, and has to be there again.
         let by_terminal = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal);
         let own_group = signals::own_group();
         let foreground = signals::foreground();
         let in_front = foreground.is_some() && foreground == signals::group_of(child);
-        if by_terminal || in_front || foreground == Some(own_group) {
+        let is_job = own_group.cast_unsigned() == std::process::id();
+        if by_terminal || is_job && (in_front || foreground == Some(own_group)) {
             signals::stop_by(signal);
             if let Some(group) = foreground.filter(|_| in_front)
                 && signals::foreground() == Some(own_group)
