@@ -9,7 +9,8 @@ static NAME: OnceLock<String> = OnceLock::new();
 
 /// Takes note of how it was started.
 pub fn note() {
-    let typed = env::args().next().unwrap_or_default();
+    let typed = env::args_os().next().unwrap_or_default();
+    let typed = typed.to_string_lossy().into_owned();
     let by_path = typed.contains('/') && !is_found_in_path();
     let _ = NAME.set(if by_path {
         typed

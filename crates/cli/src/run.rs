@@ -33,7 +33,7 @@ use coldpress_interface::control::{COLD_AFTER_AUTO, NO_BUDGET};
 use coldpress_interface::statistics::Statistics;
 use coldpress_interface::triggers::Triggers;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
@@ -114,11 +114,12 @@ impl Prepared {
         if let Some(target) = &chosen.stats {
             output_file::check(target).map_err(|refusal| refusal.of("--stats"))?;
         }
+        if let Some(target) = &chosen.trace {
+            output_file::check(target).map_err(|refusal| refusal.of("--trace"))?;
+        }
         if let Some(one) = one_file(&chosen) {
             return Err(one);
         }
-        let trace = chosen.trace.as_deref();
-        let trace = trace.map(TraceTarget::prepare).transpose()?;
         let chaos = chaos::seed(arguments.chaos);
         let storage = chosen.storage.unwrap_or_default();
         let write_back = WriteBackFile::of_run(arguments, storage)?;
@@ -126,6 +127,9 @@ impl Prepared {
             say!("{doubt}");
         }
         let run_file = RunFile::create(&ready.statistics_dir)?;
+        // Last: an earlier trace is gone from here on.
+        let trace = chosen.trace.as_deref();
+        let trace = trace.map(TraceTarget::prepare).transpose()?;
         Ok(Self {
             chosen,
             tunables,
@@ -218,7 +222,8 @@ impl Prepared {
             .flatten()
             .filter_map(|target| output_file::descriptor_of(target))
             .collect();
-        let names_are_absolute = outputs.into_iter().flatten().all(|name| name.is_absolute());
+        let is_anywhere = |name: &PathBuf| name.is_absolute() || name == "-";
+        let names_are_absolute = outputs.into_iter().flatten().all(is_anywhere);
         let let_go = || {
             inherited::let_go(&written_at_the_end);
             if names_are_absolute {
@@ -234,8 +239,9 @@ impl Prepared {
 /// Why statistics and trace cannot both be written: to one file, of which the later would replace the earlier.
 fn one_file(chosen: &Settings) -> Option<Refusal> {
     let (stats, trace) = (chosen.stats.as_deref()?, chosen.trace.as_deref()?);
-    let keeps_one = |path: &Path| path.metadata().map_or(true, |metadata| metadata.is_file());
-    (stats == trace && stats != "-" && keeps_one(stats)).then(|| {
+    let leads_to = |path: &Path| output_file::regular(path).ok().flatten();
+    let (stats_file, trace_file) = (leads_to(stats), leads_to(trace));
+    (stats_file.is_some() && stats_file == trace_file).then(|| {
         Refusal::new(format!(
             "--stats and --trace name one file ({}), which would hold the statistics only",
             stats.display()
@@ -377,12 +383,7 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
         }
     }
     if first.is_none() && totals.programs == 0 {
-        say!(
-            "{}: the pager did not start in it, so it ran without compression: it left no statistics. \
-             Perhaps it cleared LD_PRELOAD, or the loader could not load {}",
-            program.name,
-            library.display()
-        );
+        tell_of_no_pager(&program.name, library, end.ending);
     }
     if let Some(target) = &chosen.stats {
         let figures = end.outcome.first.as_ref().map(|copy| copy.figures());
@@ -398,6 +399,21 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
         if let Err(refusal) = summary::write_json(target, &value) {
             say!("--stats: {refusal}");
         }
+    }
+}
+
+/// Says why there are no figures at all.
+fn tell_of_no_pager(program: &str, library: &Path, ending: Ending) {
+    match ending {
+        // The loader's status, where it does not find a library of the program's.
+        Ending::Killed(_) | Ending::Exited(127) => {
+            say!("{program}: it ended before its pager started");
+        }
+        Ending::Exited(_) => say!(
+            "{program}: the pager did not start in it, so it ran without compression: it left no statistics. \
+             Perhaps it cleared LD_PRELOAD, or the loader could not load {}",
+            library.display()
+        ),
     }
 }
 

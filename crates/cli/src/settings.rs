@@ -203,10 +203,12 @@ impl Told {
             let Some(value) = variable(&name).filter(|value| !value.is_empty()) else {
                 continue;
             };
-            let text = value.to_string_lossy();
-            told.set(setting, &text, &name).map_err(|why| {
+            let refuse = |why: String| {
                 Refusal::new(format!("{name}: {why}")).mend(format!("Correct it, or: unset {name}"))
-            })?;
+            };
+            let text = value.into_string();
+            let text = text.map_err(|_| refuse("is no UTF-8 text".to_owned()))?;
+            told.set(setting, &text, &name).map_err(refuse)?;
         }
         Ok(told)
     }

@@ -47,6 +47,8 @@ pub fn all() -> Vec<PathBuf> {
             directories.push(directory);
         }
     };
+    // Where a login has its programs' (`XDG_RUNTIME_DIR`), also if this is none (cron, `sudo -u`).
+    add(PathBuf::from(format!("/run/user/{}/coldpress", user())));
     if user() == 0 {
         let names = |directory: &str| fs::read_dir(directory).into_iter().flatten().flatten();
         for entry in names("/run/user") {

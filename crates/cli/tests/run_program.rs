@@ -277,6 +277,37 @@ fn signals_sent_to_coldpress_reach_the_program() {
     setup.no_files_are_left();
 }
 
+/// What `tgkill` sends may not be passed on as its own; it was lost.
+#[test]
+fn signals_sent_to_the_thread_reach_the_program() {
+    let Some(setup) = Setup::new("forward-thread") else {
+        return;
+    };
+    let mut child = setup.start("trap 'exit 42' TERM; echo; while :; do sleep 0.05; done");
+    let pid = child.id();
+    // SAFETY: a signal to a child of ours that has not been waited for.
+    let sent = unsafe { libc::syscall(libc::SYS_tgkill, pid, pid, libc::SIGTERM) };
+    assert_eq!(sent, 0);
+    assert_eq!(child.wait().unwrap().code(), Some(42));
+}
+
+/// An earlier trace is as it was where the run is refused for something else.
+#[test]
+fn a_refused_run_leaves_an_earlier_trace_alone() {
+    if !full_tier("a refused run") {
+        return;
+    }
+    let directory = Directory::new("refused-trace");
+    let trace = directory.file("old.trace", b"earlier", 0o600);
+    let existing = directory.file("existing", b"something", 0o600);
+    let mut command = coldpress();
+    command.args(["run", "--trace"]).arg(&trace);
+    command.arg("--writeback").arg(&existing);
+    let output = command.args(["--", "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    assert_eq!(fs::read(&trace).unwrap(), b"earlier");
+}
+
 #[test]
 fn stopping_and_continuing_is_passed_on() {
     let Some(setup) = Setup::new("stop") else {
