@@ -245,6 +245,11 @@ impl<'m> Records<'m> {
         self.free_segments as usize == self.segments.len()
     }
 
+    /// Whether a segment is free that has space on the device.
+    pub(crate) fn has_reserve(&self) -> bool {
+        self.reserve.is_some()
+    }
+
     /// A free segment was written, and holds nothing: it is the reserve.
     pub(crate) fn make_reserve(&mut self, number: u32) {
         debug_assert!(self.segments[number as usize].state == State::Free);
@@ -318,6 +323,13 @@ impl<'m> Records<'m> {
         let written = segments.filter(|(segment, _)| segment.state == State::Written);
         let least = written.min_by_key(|(segment, _)| segment.live_bytes)?;
         (least.0.live_bytes <= most).then_some(least.1)
+    }
+
+    /// As [`Self::least_filled`], if there is room in the buffer for what is in it.
+    pub(crate) fn least_that_fits(&self) -> Option<u32> {
+        let number = self.least_filled()?;
+        let live_bytes = self.segments[number as usize].live_bytes as usize;
+        self.has_room(live_bytes).then_some(number)
     }
 
     /// Moves records in the buffer together, if that makes an eighth of it free.

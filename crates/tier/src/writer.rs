@@ -29,6 +29,8 @@ pub struct Writer<'m> {
     pub(crate) budget: Budget,
     /// Room for the longest record and its tag; more of it saves calls of the device where the tables are shared.
     pub(crate) scratch: &'m mut [u8],
+    /// A segment has to be cleaned before anything is taken: what is left in it must find room in the buffer.
+    owes_cleaning: bool,
 }
 
 impl<'m> Writer<'m> {
@@ -47,6 +49,7 @@ impl<'m> Writer<'m> {
             sealer: Sealer::new(key),
             budget: Budget::new(daily_bytes, now_seconds),
             scratch,
+            owes_cleaning: false,
         }
     }
 
@@ -95,6 +98,7 @@ impl<'m> Writer<'m> {
         if !records.with(has_row) {
             return Err(Refused::Full);
         }
+        self.clean_what_is_owed(records, device)?;
         let length = bytes.len() + TAG_BYTES;
         while !records.with(|records| records.has_room(length)) {
             // Cleaning fills a part of the buffer again, and gives a segment for it.
@@ -121,7 +125,8 @@ impl<'m> Writer<'m> {
         Ok(&self.scratch[..length])
     }
 
-    /// Writes the buffer to a free segment, and cleans one where that was the last. With an error all is as it was.
+    /// Writes the buffer to a free segment, and cleans one where that was the last. With an error all records are where
+    /// they were, but for those that a cleaning has moved before it stopped.
     fn write_out<D: Device>(
         &mut self,
         records: &mut impl Access<'m>,
@@ -138,6 +143,7 @@ impl<'m> Writer<'m> {
         records: &mut impl Access<'m>,
         device: &mut D,
     ) -> Result<(), Refused> {
+        self.clean_what_is_owed(records, device)?;
         if !records.with(Records::may_write) {
             return Err(Refused::Full);
         }
@@ -157,10 +163,35 @@ impl<'m> Writer<'m> {
         if let Some(victim) = victim
             && (!was_reserve || self.can_clean(records, device))
         {
-            self.clean(records, device, victim);
+            self.owes_cleaning = true;
+            return self.clean(records, device, victim);
         }
         discard_freed(records, device);
         Ok(())
+    }
+
+    /// Goes on with a cleaning that has stopped, unless a segment is free without it.
+    fn clean_what_is_owed<D: Device>(
+        &mut self,
+        records: &mut impl Access<'m>,
+        device: &mut D,
+    ) -> Result<(), Refused> {
+        if !self.owes_cleaning {
+            return Ok(());
+        }
+        // Nothing was taken since. So what has least in it now has no more than what was left of the segment, which
+        // finds room behind what was moved.
+        let victim = records.with(|records| match records.has_reserve() {
+            true => None,
+            false => records.least_that_fits(),
+        });
+        match victim {
+            Some(victim) => self.clean(records, device, victim),
+            None => {
+                self.owes_cleaning = false;
+                Ok(())
+            }
+        }
     }
 
     /// Whether the segment that would be cleaned can be read now. A cleaning loses what it cannot read, and a device
@@ -297,12 +328,14 @@ impl<'m> Writer<'m> {
         Ok(())
     }
 
-    /// Moves what is left in a segment to the buffer, which is empty. What cannot be read is lost, and it alone.
-    fn clean<D: Device>(&mut self, records: &mut impl Access<'m>, device: &mut D, number: u32) {
-        records.with(|records| {
-            debug_assert_eq!(records.filled, 0, "a segment's worth of room");
-            records.counts.cleaned_segments += 1;
-        });
+    /// Moves what is left in a segment to the buffer, where there is room for it. What cannot be read is lost, and it
+    /// alone. Where the device does not answer it stops: what is left is where it was.
+    fn clean<D: Device>(
+        &mut self,
+        records: &mut impl Access<'m>,
+        device: &mut D,
+        number: u32,
+    ) -> Result<(), Refused> {
         while let Some((at, slot)) = records.with(|records| records.first_of(number)) {
             let opener = self.sealer.opener();
             match reader::load_twice(records, device, opener, &slot, self.scratch) {
@@ -311,9 +344,16 @@ impl<'m> Writer<'m> {
                     let again = self.sealer.seal(slot.owner, sealed);
                     records.with(|records| records.move_to_buffer(at, &slot, again, sealed));
                 }
+                Err(Unreadable::Device(DeviceError::Unreachable)) => {
+                    return Err(Refused::Device(DeviceError::Unreachable));
+                }
                 Err(_) => records.with(|records| records.lose(at, &slot)),
             }
         }
+        records.with(|records| records.counts.cleaned_segments += 1);
+        self.owes_cleaning = false;
+        discard_freed(records, device);
+        Ok(())
     }
 }
 

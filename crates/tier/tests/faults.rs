@@ -261,3 +261,50 @@ fn a_device_that_does_not_answer_loses_nothing() {
         assert_eq!((counts.lost_records, counts.damaged_reads), (0, 0));
     }
 }
+
+/// The bug: a device that stopped answering in the middle of a cleaning cost all records that were left in the segment.
+/// It stops at each of them here, and answers again.
+#[test]
+fn a_device_that_stops_answering_while_a_segment_is_cleaned_loses_nothing() {
+    let mut stopped = 0;
+    for answers in 0.. {
+        let mut run = Run::new(SEGMENTS, 400, 5, None);
+        while run.put().is_ok() {}
+        (0..run.held.len() / 3).for_each(|_| {
+            let number = run.any().unwrap();
+            run.remove(number);
+        });
+        let cleaned = |run: &Run| run.tier.counts().cleaned_segments;
+        let before = cleaned(&run);
+        run.tier.device().answers = answers;
+        let refused = loop {
+            match run.put() {
+                Ok(_) if cleaned(&run) > before => break None,
+                Ok(_) => {}
+                Err(error) => break Some(error),
+            }
+        };
+        // Whatever is put or given up meanwhile.
+        for _ in 0..3 {
+            let number = run.any().unwrap();
+            run.remove(number);
+            let _ = run.put();
+        }
+        run.tier.check_invariants();
+        run.tier.device().answers = u64::MAX;
+        let all: Vec<u32> = run.held.keys().copied().collect();
+        all.iter().for_each(|number| run.get(*number).unwrap());
+        while run.put().is_ok() {}
+        let all: Vec<u32> = run.held.keys().copied().collect();
+        all.iter().for_each(|number| run.get(*number).unwrap());
+        run.tier.check_invariants();
+        let counts = run.tier.counts();
+        assert_eq!((counts.lost_records, counts.damaged_reads), (0, 0));
+        match refused {
+            Some(Refused::Device(DeviceError::Unreachable) | Refused::Full) => stopped += 1,
+            Some(error) => panic!("{error:?}"),
+            None => break,
+        }
+    }
+    assert!(stopped > 5, "{stopped}");
+}

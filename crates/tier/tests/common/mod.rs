@@ -61,6 +61,8 @@ pub struct Faulty {
     pub always: Option<Fault>,
     /// It does not answer when it is read.
     pub is_away: bool,
+    /// It answers so many reads more.
+    pub answers: u64,
     /// How often it was read.
     pub reads: u64,
     pub chance: Chance,
@@ -75,6 +77,7 @@ impl Faulty {
             next: None,
             always: None,
             is_away: false,
+            answers: u64::MAX,
             reads: 0,
             chance: Chance::new(seed),
         }
@@ -100,9 +103,10 @@ impl Faulty {
 impl Device for Faulty {
     fn read_at(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, DeviceError> {
         self.reads += 1;
-        if self.is_away {
+        if self.is_away || self.answers == 0 {
             return Err(DeviceError::Unreachable);
         }
+        self.answers -= 1;
         let (mut at, mut length) = (offset as usize, into.len());
         match self.strikes(&[Fault::ReadError, Fault::ShortRead, Fault::MisdirectedRead]) {
             Some(Fault::ReadError) => return Err(DeviceError::Io),
