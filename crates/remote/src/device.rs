@@ -237,9 +237,10 @@ impl Device for RemoteDevice {
         }
         let name = self.name_of(segment);
         let read = self.line.get(&name, at as u64, into);
-        read.map_err(|error| match error.failure.may_pass() {
-            true => DeviceError::Unreachable,
-            false => DeviceError::Io,
+        // One that refuses, as it does while a password is changed, has the object still.
+        read.map_err(|error| match error.failure {
+            Failure::Missing => DeviceError::Io,
+            _ => DeviceError::Unreachable,
         })
     }
 

@@ -93,3 +93,37 @@ fn a_segment_leaves_the_fallback_when_the_store_takes_it_again() {
     device.read_at(7, &mut read).unwrap();
     assert_eq!(read, [3; 3], "from the store, and not from the fallback");
 }
+
+/// The bug: a store that refused to be read, as it does while a password is changed, was taken for one that had lost the
+/// object. Each cleaning cost a segment then, while segments went to the fallback.
+#[test]
+fn a_store_that_refuses_loses_nothing() {
+    let refusals = [
+        Failure::Denied,
+        Failure::NoSuchPlace,
+        Failure::NoSpace,
+        Failure::Other,
+        Failure::Busy,
+    ];
+    for refusal in refusals {
+        let (fake, local) = (Fake::default(), Local::default());
+        let mut run = Run::new(device(Box::new(fake.clone()), Some(&local)), 3);
+        while run.put().is_ok() {}
+        (0..run.held.len() / 3).for_each(|_| run.remove_any());
+        fake.fails(Some(refusal));
+        let before = run.held.len();
+        let refused = loop {
+            match run.put() {
+                Ok(_) => assert!(run.held.len() < 2 * before, "{refusal:?}: it cleans"),
+                Err(error) => break error,
+            }
+        };
+        fake.fails(None);
+        assert_eq!(run.refused().len(), 0, "{refusal:?}");
+        wait_until("taken again", || run.put().is_ok());
+        run.tier.check_invariants();
+        let counts = run.tier.counts();
+        assert_eq!((counts.lost_records, counts.damaged_reads), (0, 0));
+        assert_eq!(refused, Refused::Device(DeviceError::Unreachable));
+    }
+}
