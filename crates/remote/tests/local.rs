@@ -127,3 +127,30 @@ fn a_store_that_refuses_loses_nothing() {
         assert_eq!(refused, Refused::Device(DeviceError::Unreachable));
     }
 }
+
+/// The bug: the store was lost in the moment in which the last free segment was written. None was cleaned then, nor
+/// ever after, and a tier whose records went was full for good.
+#[test]
+fn a_store_that_goes_while_the_last_segment_is_written_is_cleaned_when_it_is_back() {
+    for left in 0..6 {
+        let (fake, local) = (Fake::default(), Local::default());
+        let mut run = Run::new(device(Box::new(fake.clone()), Some(&local)), 11);
+        while run.put().is_ok() {}
+        let third = run.held.len() / 3;
+        (0..third).for_each(|_| run.remove_any());
+        // The segment that would be cleaned is read, or was put last; then the one before is put.
+        fake.0.lock().unwrap().left = Some(left);
+        while run.put().is_ok() {}
+        fake.0.lock().unwrap().left = None;
+        assert_eq!(run.refused().len(), 0, "{left} calls");
+        (0..third).for_each(|_| run.remove_any());
+        let before = run.held.len();
+        wait_until("taken again", || {
+            while run.put().is_ok() {}
+            run.held.len() - before > third / 2
+        });
+        assert_eq!(run.refused().len(), 0, "{left} calls");
+        run.tier.check_invariants();
+        assert_eq!(run.tier.counts().lost_records, 0);
+    }
+}

@@ -155,22 +155,16 @@ impl<'m> Writer<'m> {
             self.write_reserve(records, device);
         }
         let (number, was_reserve) = self.write_somewhere(records, device)?;
-        let victim = records.with(|records| {
+        self.owes_cleaning = records.with(|records| {
             records.hand_over(number);
-            let is_last = was_reserve || records.free_segments == 0;
-            is_last.then(|| records.least_filled()).flatten()
+            was_reserve || records.free_segments == 0
         });
-        if let Some(victim) = victim
-            && (!was_reserve || self.can_clean(records, device))
-        {
-            self.owes_cleaning = true;
-            return self.clean(records, device, victim);
-        }
+        self.clean_what_is_owed(records, device)?;
         discard_freed(records, device);
         Ok(())
     }
 
-    /// Goes on with a cleaning that has stopped, unless a segment is free without it.
+    /// Cleans a segment where the last one that was free was written, or the reserve, and none has become free since.
     fn clean_what_is_owed<D: Device>(
         &mut self,
         records: &mut impl Access<'m>,
@@ -185,12 +179,19 @@ impl<'m> Writer<'m> {
             true => None,
             false => records.least_that_fits(),
         });
-        match victim {
-            Some(victim) => self.clean(records, device, victim),
-            None => {
-                self.owes_cleaning = false;
-                Ok(())
-            }
+        if let Some(victim) = victim {
+            self.clean(records, device, victim)?;
+        }
+        // Without a free segment nothing may fill the room that a cleaning needs.
+        let is_full = |records: &mut Records<'m>| {
+            let is_full = records.free_segments == 0;
+            records.counts.refused_full += u64::from(is_full);
+            is_full
+        };
+        self.owes_cleaning = records.with(is_full);
+        match self.owes_cleaning {
+            true => Err(Refused::Full),
+            false => Ok(()),
         }
     }
 
@@ -351,7 +352,6 @@ impl<'m> Writer<'m> {
             }
         }
         records.with(|records| records.counts.cleaned_segments += 1);
-        self.owes_cleaning = false;
         discard_freed(records, device);
         Ok(())
     }

@@ -11,6 +11,8 @@ pub struct Inside {
     pub always: Option<Failure>,
     /// So many calls fail so.
     pub next: Option<(Failure, u32)>,
+    /// It does so many calls more, and then none.
+    pub left: Option<u32>,
     pub calls: u32,
 }
 
@@ -34,6 +36,11 @@ impl Fake {
         let mut inside = self.0.lock().unwrap();
         inside.calls += 1;
         let mut failure = inside.always;
+        match &mut inside.left {
+            Some(0) => failure = Some(Failure::Unreachable),
+            Some(left) => *left -= 1,
+            None => {}
+        }
         if let Some((next, left)) = inside.next {
             failure = Some(next);
             inside.next = (left > 1).then_some((next, left - 1));
