@@ -94,7 +94,8 @@ impl TierStore {
         codec: CodecKind,
         daily_bytes: Option<u64>,
     ) -> io::Result<Self> {
-        let slots = (size_bytes / PAGE_SIZE as u64) as usize + 1;
+        // That which is none, and one for a page that is replaced: its new record is taken before the old one goes.
+        let slots = (size_bytes / PAGE_SIZE as u64) as usize + 2;
         let device = device.into();
         let segments = device.segments();
         let sizes = [
