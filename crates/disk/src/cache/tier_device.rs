@@ -8,9 +8,10 @@ pub const SEGMENT_BYTES: usize = 256 << 10;
 /// The fewest segments that a tier works with.
 pub(crate) const FEWEST: usize = 4;
 
-/// Segments for pages of so many bytes in all: an eighth more than if nothing became smaller, for tags, and for cleaning.
+/// Segments for pages of so many bytes in all: three eighths more than if nothing became smaller. One of which a quarter
+/// is free can be cleaned. So many cannot all be fuller than that, however the pages are written, tags included.
 pub fn segments_for(size_bytes: u64) -> usize {
-    (size_bytes + size_bytes / 8).div_ceil(SEGMENT_BYTES as u64) as usize + FEWEST
+    (size_bytes + size_bytes / 8 * 3).div_ceil(SEGMENT_BYTES as u64) as usize + FEWEST
 }
 
 /// A device, until it is taken away.

@@ -4,8 +4,8 @@ use super::{Scratch, read};
 use crate::common::{eager, mix, noise, text};
 use coldpress_codec::CodecKind;
 use coldpress_disk::{
-    Backing, BackingError, Cache, CacheOptions, Extent, IoError, TierDevice, TierFile, TierStore,
-    Which, Zeroing, segments_for,
+    Backing, BackingError, Cache, CacheOptions, Extent, IoError, SEGMENT_BYTES, TierDevice,
+    TierFile, TierStore, Which, Zeroing, segments_for,
 };
 use coldpress_tier::{Device, DeviceError};
 use std::sync::{Arc, mpsc};
@@ -208,4 +208,62 @@ fn a_question_does_not_wait_for_a_device() {
     assert_eq!(told, Ok(before));
     assert_eq!(reading.join().unwrap(), Err(BackingError::Io));
     assert_eq!(store.counts().read_errors, 1);
+}
+
+/// A device in memory.
+struct InMemory(Vec<u8>);
+
+impl Device for InMemory {
+    fn read_at(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, DeviceError> {
+        into.copy_from_slice(&self.0[offset as usize..][..into.len()]);
+        Ok(into.len())
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<usize, DeviceError> {
+        self.0[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn discard(&mut self, _offset: u64, _length: u64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+/// The bug: where nothing became smaller, a disk whose pages were all written refused to have them written again, as no
+/// segment had a quarter to win. It did so for good.
+#[test]
+fn a_full_disk_that_does_not_compress_can_be_overwritten() {
+    const SIZE: u64 = 64 << 20;
+    const PAGES: u64 = SIZE >> 12;
+    let anywhere = |n: u64| mix(n) % PAGES;
+    // Of each segment the same part, and the rest stays.
+    let evenly = |n: u64| mix(n) % (PAGES / 5) * 5;
+    let orders: [&dyn Fn(u64) -> u64; 2] = [&anywhere, &evenly];
+    for order in orders {
+        let segments = segments_for(SIZE);
+        let device = Box::new(InMemory(vec![0; segments * SEGMENT_BYTES]));
+        let device = TierDevice::new(device, segments, 0);
+        let store = TierStore::new(device, SIZE, CodecKind::best(), None).unwrap();
+        let mut seeds: Vec<u64> = (0..PAGES).collect();
+        let write = |page: u64, seed| store.write(page << 12, &noise(seed, 4096));
+        for (page, seed) in (0..).zip(&seeds) {
+            assert_eq!(write(page, *seed), Ok(()), "page {page}");
+        }
+        for n in PAGES..3 * PAGES {
+            let page = order(n);
+            assert_eq!(write(page, n), Ok(()), "after {} more", n - PAGES);
+            seeds[page as usize] = n;
+        }
+        let counts = store.counts();
+        assert!(counts.cleaned_segments > 100, "{counts:?}");
+        for (page, seed) in (0..).zip(seeds) {
+            let mut read = vec![0; 4096];
+            store.read(page << 12, &mut read).unwrap();
+            assert!(read == noise(seed, 4096), "page {page}");
+        }
+    }
 }
