@@ -285,7 +285,9 @@ impl Core {
     fn write_through(&self, at: u64, piece: &[u8], held: Option<State>) -> Result<(), IoError> {
         let page = at / PAGE;
         let content = self.merged(at, piece, held)?;
-        self.past(|backing| backing.write(page * PAGE, &content))?;
+        self.past(page..page + 1, |backing| {
+            backing.write(page * PAGE, &content)
+        })?;
         count(&self.counts.written_through_pages, 1);
         if held.is_some() {
             self.forget(page..page + 1);
@@ -293,17 +295,35 @@ impl Core {
         Ok(())
     }
 
-    /// Changes the store past the pool.
+    /// Changes these pages of the store past the pool. Under their range.
     fn past(
         &self,
+        pages: Range<u64>,
         change: impl FnOnce(&dyn Backing) -> Result<(), BackingError>,
     ) -> Result<(), IoError> {
-        let _gate = self.gate.read();
-        self.went_past.store(true, SeqCst);
-        change(&*self.backing).map_err(|error| {
+        let changed = {
+            let _gate = self.gate.read();
+            self.went_past.store(true, SeqCst);
+            change(&*self.backing)
+        };
+        changed.map_err(|error| {
             count(&self.counts.backing_write_errors, 1);
+            self.distrust(pages);
             IoError::Backing(error)
         })
+    }
+
+    /// The store may hold anything there: what is held of these pages nobody else has. Under their range.
+    fn distrust(&self, pages: Range<u64>) {
+        let is_concerned = |page: &u64| {
+            let state = self.table.lock().get(*page as u32);
+            state.is_some_and(|state| state != State::Dirty)
+        };
+        for page in pages.filter(is_concerned) {
+            // As of each page that becomes dirty.
+            self.backing.overwritten(page * PAGE, PAGE);
+            self.table.lock().become_(page as u32, State::Dirty);
+        }
     }
 
     /// Has whole pages read as zeros: in the store at once, and not held.
@@ -315,8 +335,9 @@ impl Core {
         for (at, part) in cut(offset, length, LEAF_PAGES * PAGE) {
             let _range = self.range(at / PAGE);
             let length = part.len() as u64;
-            self.past(|backing| backing.zero(at, length, zeroing))?;
-            self.forget(at / PAGE..(at + length) / PAGE);
+            let pages = at / PAGE..(at + length) / PAGE;
+            self.past(pages.clone(), |backing| backing.zero(at, length, zeroing))?;
+            self.forget(pages);
             count(&self.counts.trimmed_pages, length / PAGE);
         }
         Ok(())

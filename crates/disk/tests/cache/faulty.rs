@@ -23,6 +23,8 @@ pub struct Faults {
     /// A sync that fails takes back what was written since the last one, as a kernel does that drops pages it could not
     /// write.
     pub takes_back: AtomicBool,
+    /// Every change fails when the first half of its range holds something else.
+    pub spoils: AtomicBool,
     pub injected: AtomicU64,
     pub chance: AtomicU64,
 }
@@ -55,6 +57,15 @@ impl Faulty {
             before: Mutex::default(),
         };
         (layer, faults)
+    }
+
+    /// Fails as [`Faults::spoils`] says.
+    fn spoil(&self, offset: u64, length: u64) -> Result<(), BackingError> {
+        if !self.faults.spoils.load(SeqCst) {
+            return Ok(());
+        }
+        self.file.write(offset, &vec![0x5A; length as usize / 2])?;
+        Err(BackingError::Io)
     }
 
     fn remember(&self, offset: u64, length: usize) {
@@ -94,6 +105,7 @@ impl Backing for Faulty {
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), BackingError> {
         self.remember(offset, data.len());
+        self.spoil(offset, data.len() as u64)?;
         match self.faults.strikes() {
             Some(chance) => {
                 // A short write: some of it is there, or nothing.
@@ -106,6 +118,7 @@ impl Backing for Faulty {
     }
 
     fn zero(&self, offset: u64, length: u64, zeroing: Zeroing) -> Result<(), BackingError> {
+        self.spoil(offset, length)?;
         match self.faults.strikes() {
             Some(chance) => Err(error(chance)),
             None => self.file.zero(offset, length, zeroing),
