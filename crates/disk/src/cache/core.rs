@@ -345,6 +345,28 @@ impl Core {
 
     /// How far pages are alike.
     pub(crate) fn extent(&self, offset: u64, length: u64) -> (u64, Extent) {
+        if self.backing.outlives() {
+            // What such a store has a hole of held zeros when this was asked.
+            return self.extent_now(offset, length);
+        }
+        // Between the two being asked a page may come to be held, and the store forget its own: it would be in neither.
+        let mut answer = None;
+        let most = length.min(EXTENT_PAGES * PAGE);
+        for (at, part) in cut(offset, most, LEAF_PAGES * PAGE) {
+            let _range = self.range(at / PAGE);
+            let (bytes, kind) = self.extent_now(at, part.len() as u64);
+            if answer.is_some_and(|(_, alike)| alike != kind) {
+                break;
+            }
+            answer = Some((part.start as u64 + bytes, kind));
+            if bytes < part.len() as u64 {
+                break;
+            }
+        }
+        answer.unwrap_or((length, Extent::Data))
+    }
+
+    fn extent_now(&self, offset: u64, length: u64) -> (u64, Extent) {
         let first = offset / PAGE;
         let end = (offset + length).div_ceil(PAGE).min(first + EXTENT_PAGES);
         let (is_held, alike) = {

@@ -8,7 +8,7 @@ use coldpress_disk::{
     TierFile, TierStore, Which, Zeroing, segments_for,
 };
 use coldpress_tier::{Device, DeviceError};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 const SIZE: u64 = 16 << 20;
@@ -266,4 +266,89 @@ fn a_full_disk_that_does_not_compress_can_be_overwritten() {
             assert!(read == noise(seed, 4096), "page {page}");
         }
     }
+}
+
+/// A tier that is asked for an extent when a write has ended, or does not end.
+struct Late {
+    store: TierStore,
+    asked: Mutex<Option<mpsc::Sender<()>>>,
+    go_on: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Backing for Late {
+    fn size_bytes(&self) -> u64 {
+        self.store.size_bytes()
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), BackingError> {
+        self.store.read(offset, buffer)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), BackingError> {
+        self.store.write(offset, data)
+    }
+
+    fn zero(&self, offset: u64, length: u64, zeroing: Zeroing) -> Result<(), BackingError> {
+        self.store.zero(offset, length, zeroing)
+    }
+
+    fn sync(&self) -> Result<(), BackingError> {
+        self.store.sync()
+    }
+
+    fn extent(&self, offset: u64, length: u64) -> (u64, bool) {
+        if let Some(asked) = self.asked.lock().unwrap().take() {
+            asked.send(()).unwrap();
+            // The write may have to wait until this returns.
+            let patience = Duration::from_millis(500);
+            let _ = self.go_on.lock().unwrap().recv_timeout(patience);
+        }
+        self.store.extent(offset, length)
+    }
+
+    fn outlives(&self) -> bool {
+        self.store.outlives()
+    }
+
+    fn overwritten(&self, offset: u64, length: u64) {
+        self.store.overwritten(offset, length);
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.store.memory_bytes()
+    }
+}
+
+/// The bug: a page that was written in the moment in which block status was asked for was told to be zeros. It was not
+/// held when the pool was asked, and had no record any more when the tier was.
+#[test]
+fn a_page_that_is_overwritten_is_never_a_hole() {
+    let scratch = Scratch::new();
+    let file = TierFile::create(&scratch.0, SIZE).unwrap();
+    let store = TierStore::new(file, SIZE, CodecKind::best(), None).unwrap();
+    let ((asked, is_asked), (go_on, wait)) = (mpsc::channel(), mpsc::channel());
+    let late = Late {
+        store,
+        asked: Mutex::new(Some(asked)),
+        go_on: Mutex::new(wait),
+    };
+    let cache = Cache::new(Box::new(late), CacheOptions::new(LIMIT)).unwrap();
+    cache.write(0, &text(1, 4096)).unwrap();
+    assert_eq!(cache.write_back(Which::All), 1);
+    std::thread::scope(|scope| {
+        let answer = scope.spawn(|| cache.extent(0, 4096).unwrap());
+        is_asked.recv().unwrap();
+        cache.write(0, &text(2, 4096)).unwrap();
+        let _ = go_on.send(());
+        assert_eq!(answer.join().unwrap(), (4096, Extent::Data));
+    });
+    // Answers are as long as before: of as many pages as are alike.
+    assert_eq!(cache.extent(0, SIZE).unwrap(), (4096, Extent::Data));
+    assert_eq!(
+        cache.extent(4096 + 5, 300 << 12).unwrap(),
+        (300 << 12, Extent::Hole)
+    );
+    cache.write(100 << 12, &text(3, 4096)).unwrap();
+    let (length, kind) = cache.extent(4096, SIZE - 4096).unwrap();
+    assert_eq!((length, kind), (99 << 12, Extent::Hole));
 }
