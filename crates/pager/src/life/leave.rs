@@ -309,10 +309,15 @@ impl Pager {
         self.stop();
         // Nor does a fork that has just begun, and has locked nobody out, wait for this thread to rest.
         set_and_wake::<Linux>(&self.fork.paused, 1);
-        // The watchdog touches it to wake the handlers, which nobody answers.
+        // The watchdog touches it to wake the handlers, which nobody answers. The program may have populated it.
         if let Some(uffd) = self.host.uffd.get() {
-            // SAFETY: staging, which holds nothing any more.
-            let _ = unsafe { uffd.register(self.host.memory.staging()) };
+            let staging = self.host.memory.staging();
+            // SAFETY: staging, which holds nothing of the program's any more; unregistered while it is dropped (I3).
+            unsafe {
+                let _ = uffd.unregister(staging);
+                sys::madvise(staging.start, staging.len(), sys::MADV_DONTNEED);
+                let _ = uffd.register(staging);
+            }
         }
         self.leaving.begin();
         // The watchdog comes last: it sleeps until the userfaultfd is closed.

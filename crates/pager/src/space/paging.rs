@@ -654,7 +654,7 @@ unsafe impl<O: Os> ChunkSource for Pager<O> {
 }
 
 // SAFETY: `take` moves pages by UFFDIO_MOVE, which leaves no moment in which a write could go to
-// a copy (tested in coldpress-uffd); staging memory is written by the kernel's moves only.
+// a copy (tested in coldpress-uffd); staging memory is written by the kernel's moves only, and with what it holds.
 unsafe impl<O: Os> Host for Pager<O> {
     type RawLock = FutexLock<O>;
     type Frames = Memory<O>;
@@ -727,7 +727,9 @@ unsafe impl<O: Os> Host for Pager<O> {
         taken.moved = reached & filled;
         taken.refused &= !taken.moved;
         taken.holes = (taken.holes | reached & !filled) & !taken.moved;
-        self.host.settle(slot, taken.moved);
+        let slots = AddressRange::new(self.host.slot(slot), count as usize * PAGE_SIZE);
+        // What is swapped out has no such mark, and would be read here, with the gate entered.
+        self.host.settle(slot, taken.moved & O::resident(slots));
         self.host
             .staged_pages
             .fetch_add(u64::from(taken.moved.count_ones()), Relaxed);
@@ -741,7 +743,7 @@ unsafe impl<O: Os> Host for Pager<O> {
 
     unsafe fn staging(&self, slot: StagingSlot) -> &Page {
         // SAFETY: the slot is filled, as the caller promises; the address is page-aligned memory
-        // of ours that nothing writes.
+        // of ours that nothing writes any more (`settle`).
         unsafe { &*(self.host.slot(slot) as *const Page) }
     }
 
