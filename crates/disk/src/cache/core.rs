@@ -315,6 +315,10 @@ impl Core {
 
     /// The store may hold anything there: what is held of these pages nobody else has. Under their range.
     fn distrust(&self, pages: Range<u64>) {
+        // A tier that refuses has changed nothing: a page that can leave memory shall not have to stay.
+        if !self.backing.outlives() {
+            return;
+        }
         let is_concerned = |page: &u64| {
             let state = self.table.lock().get(*page as u32);
             state.is_some_and(|state| state != State::Dirty)
