@@ -13,10 +13,11 @@ use crate::statistics_file::{self, Copy};
 use crate::sums::{self, Sums, Young};
 use crate::supervise::Watched;
 use crate::tracers::Tracers;
-use crate::unmanaged::Unmanaged;
+use crate::unmanaged::{Pager, Unmanaged};
 use coldpress_interface::run_file::Owner;
 use coldpress_interface::statistics::{Failure, Statistics};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -247,11 +248,16 @@ impl Members {
             return LOOK - since;
         }
         let running = self.collect();
-        for &(_, slot) in &running {
+        let mut pagers = HashMap::new();
+        for &(owner, slot) in &running {
+            let pager = pagers.entry(owner.pid).or_insert(Pager::Stays);
             if let Some(copy) = self.run.copy(slot)
                 && let Ok(s) = copy.statistics(copy.pid())
             {
                 self.messages.add(self.notices.look(copy.pid(), s));
+                if s.pager_left.load(Relaxed) == 1 {
+                    *pager = Pager::HasLeft;
+                }
             }
         }
         let pids: Vec<u32> = running.iter().map(|(owner, _)| owner.pid).collect();
@@ -259,8 +265,7 @@ impl Members {
         self.messages.add(self.tracers.look(&pids));
         self.messages
             .pass_on(self.run.head(), self.root.pid, Look::Meanwhile);
-        self.unmanaged
-            .look(&pids.into_iter().collect(), self.messages.speakers());
+        self.unmanaged.look(&pagers, self.messages.speakers());
         self.looked = Instant::now();
         LOOK
     }

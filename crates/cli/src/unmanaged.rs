@@ -49,6 +49,15 @@ struct Found {
     bytes: u64,
 }
 
+/// The pager of a process, as it was last heard of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pager {
+    /// It has not said that it leaves.
+    Stays,
+    /// It has left on purpose, and said why.
+    HasLeft,
+}
+
 /// How often a process was seen to hold much, and why it has no pager, once that is known.
 #[derive(Clone, Debug, Default)]
 struct Seen {
@@ -71,7 +80,8 @@ impl Unmanaged {
     }
 
     /// Looks at all processes that come from the first one, and are not `managed`. The pagers of some have `spoken`.
-    pub fn look(&mut self, managed: &HashSet<u32>, spoken: &HashSet<u32>) {
+    /// `managed`: those that had a pager, and whether it is to be there still.
+    pub fn look(&mut self, managed: &HashMap<u32, Pager>, spoken: &HashSet<u32>) {
         let began = Instant::now();
         if began < self.not_before {
             return;
@@ -82,8 +92,9 @@ impl Unmanaged {
                 continue;
             };
             // The figures of one that had a pager stay those of what it ran before it executed something else.
-            let had_pager = pid == self.root || managed.contains(&pid);
-            if had_pager && has_pager(pid) != Some(false) {
+            let had_pager = pid == self.root || managed.contains_key(&pid);
+            let has_left = managed.get(&pid) == Some(&Pager::HasLeft);
+            if has_left || had_pager && has_pager(pid) != Some(false) {
                 continue;
             }
             let Some(identity) = Identity::of(pid).filter(Identity::is_alive) else {
@@ -99,6 +110,7 @@ impl Unmanaged {
                 let dropped = had_pager.then(|| dropped_its_rights(pid)).flatten();
                 seen.why = match seen.times {
                     _ if dropped.is_some() => dropped,
+                    1 if had_pager => unfit(pid, &key.2),
                     1 => unfit(pid, &key.2).or_else(|| self.is_left_out()),
                     times if times >= PATIENCE && had_pager => self.not_in_its_environment(pid),
                     times if times >= PATIENCE => self.without_pager(pid, spoken),
@@ -289,7 +301,7 @@ mod tests {
         };
         while !seen(&unmanaged) {
             unmanaged.not_before = Instant::now();
-            unmanaged.look(&HashSet::new(), &spoken);
+            unmanaged.look(&HashMap::new(), &spoken);
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         child.kill().unwrap();
