@@ -383,7 +383,7 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
         }
     }
     if first.is_none() && totals.programs == 0 {
-        tell_of_no_pager(&program.name, library, end.ending);
+        tell_of_no_pager(&program.name, library, end);
     }
     if let Some(target) = &chosen.stats {
         let figures = end.outcome.first.as_ref().map(|copy| copy.figures());
@@ -403,13 +403,14 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
 }
 
 /// Says why there are no figures at all.
-fn tell_of_no_pager(program: &str, library: &Path, ending: Ending) {
-    match ending {
+fn tell_of_no_pager(program: &str, library: &Path, end: &End) {
+    let at_once = end.elapsed_ns < 1_000_000_000;
+    match end.ending {
         // The loader's status, where it does not find a library of the program's.
-        Ending::Killed(_) | Ending::Exited(127) => {
+        Ending::Killed(_) | Ending::Exited(127) if at_once => {
             say!("{program}: it ended before its pager started");
         }
-        Ending::Exited(_) => say!(
+        _ => say!(
             "{program}: the pager did not start in it, so it ran without compression: it left no statistics. \
              Perhaps it cleared LD_PRELOAD, or the loader could not load {}",
             library.display()

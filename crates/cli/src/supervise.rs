@@ -100,13 +100,14 @@ fn look_at(child: u32) -> Option<Ending> {
         // A tool that stops the program with SIGSTOP will continue the program and not us, and we would sleep
         // for ever. But a shell that waits for us in the foreground has to get its terminal back: we are its job, and
         // lead a process group. (A script does not, whose program only stands still.) The program may have a process group
-        // of its own (a shell has), which is in the foreground then, and has to be there again.
+        // of its own (a shell has), which is in the foreground then, and has to be there again: it has stopped itself.
         let by_terminal = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal);
         let own_group = signals::own_group();
         let foreground = signals::foreground();
         let in_front = foreground.is_some() && foreground == signals::group_of(child);
         let is_job = own_group.cast_unsigned() == std::process::id();
-        if by_terminal || is_job && (in_front || foreground == Some(own_group)) {
+        let is_apart = in_front && foreground != Some(own_group);
+        if by_terminal || is_apart || is_job && foreground == Some(own_group) {
             signals::stop_by(signal);
             if let Some(group) = foreground.filter(|_| in_front)
                 && signals::foreground() == Some(own_group)
