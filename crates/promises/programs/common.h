@@ -209,6 +209,16 @@ static UNUSED void settle_whole(const void *region, size_t bytes) {
     if (managed()) press_out(region, bytes, bytes / PAGE, 1000, 16);
 }
 
+/* KiB of huge pages in the program. */
+static UNUSED long huge_kib(void) {
+    FILE *rollup = fopen("/proc/self/smaps_rollup", "r");
+    char line[256];
+    long kib = -1;
+    while (rollup && fgets(line, sizeof line, rollup)) sscanf(line, "AnonHugePages: %ld", &kib);
+    if (rollup) fclose(rollup);
+    return kib;
+}
+
 /* Natively nothing is ever away: a hazard is met where a pager is expected, or this fails. */
 static UNUSED void insist_away(size_t away, const char *what) {
     if (managed() && !away) die("%s: never away in the moment that matters: the hazard was not met", what);

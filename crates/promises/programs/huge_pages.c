@@ -10,16 +10,6 @@
 
 static const size_t HUGE = 2 * MIB;
 
-/* KiB of huge pages in the program. */
-static long huge_kib(void) {
-    FILE *rollup = fopen("/proc/self/smaps_rollup", "r");
-    char line[256];
-    long kib = -1;
-    while (rollup && fgets(line, sizeof line, rollup)) sscanf(line, "AnonHugePages: %ld", &kib);
-    if (rollup) fclose(rollup);
-    return kib;
-}
-
 static void verify_all(const char *region, const uint64_t *versions, size_t huge, const char *when) {
     for (size_t h = 0; h < huge; h++) verify_region(region + h * HUGE, HUGE, h * 512, versions[h], when);
 }

@@ -8,16 +8,6 @@
 
 static const size_t HUGE = 2 * MIB;
 
-/* KiB of huge pages in the program. */
-static long huge_kib(void) {
-    FILE *rollup = fopen("/proc/self/smaps_rollup", "r");
-    char line[256];
-    long kib = -1;
-    while (rollup && fgets(line, sizeof line, rollup)) sscanf(line, "AnonHugePages: %ld", &kib);
-    if (rollup) fclose(rollup);
-    return kib;
-}
-
 int main(int argc, char **argv) {
     seed = argument(argc, argv, 1, 1);
     size_t bytes = argument(argc, argv, 2, 16) * MIB, huge = bytes / HUGE, others = 24 * MIB;
