@@ -278,8 +278,8 @@ fn a_trim_that_fails_halfway_loses_nothing_that_is_held() {
     assert!(run.file.content()[..data.len()] == data);
 }
 
-/// The same for a write past the pool: a page of text is overwritten by one that does not compress, for which there is
-/// no room.
+/// A page of text is overwritten by one that does not compress, for which there is no room: the write goes past the
+/// pool.
 #[test]
 fn a_write_past_the_pool_that_fails_halfway_loses_nothing_that_is_held() {
     let run = Run::new(14, 4 << 20);

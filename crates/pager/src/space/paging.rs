@@ -76,7 +76,7 @@ pub struct Space<O: Os = Linux> {
     pub(crate) left_unproven: AtomicBool,
     /// Staging is registered: from the first registration of memory of the program on.
     pub(crate) staging_is_registered: AtomicBool,
-    /// Who touches what is missing in staging waits for a handler: the kernel cannot register it otherwise.
+    /// A touch of what is missing in staging waits for a handler: the kernel cannot register it otherwise.
     staging_waits: AtomicBool,
     /// Pages in staging now.
     pub staged_pages: AtomicU64,
