@@ -219,3 +219,94 @@ fn a_signal_to_its_own_group_comes_once() {
         }
     }
 }
+
+/// A line that runs `script` in a shell, as the command of a script that writes its status to `status`: natively, and under
+/// `coldpress run`.
+fn in_a_script(script: &str, status: &Path) -> [Vec<String>; 2] {
+    let binary = managed::binary();
+    let outer = format!("\"$@\"; echo $? > {}", status.display());
+    let words = |words: &[&str]| -> Vec<String> { words.iter().map(|&w| w.to_owned()).collect() };
+    let head = ["sh", "-c", &outer, "sh"];
+    let managed = [binary.to_str().expect("a name"), "run", "-q", "--"];
+    let inner = ["sh", "-c", script];
+    [
+        words(&[&head[..], &inner].concat()),
+        words(&[&head[..], &managed, &inner].concat()),
+    ]
+}
+
+/// What a file comes to hold.
+fn content_of(path: &Path) -> String {
+    for _ in 0..500 {
+        match std::fs::read_to_string(path) {
+            Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
+            _ => std::thread::sleep(std::time::Duration::from_millis(20)),
+        }
+    }
+    panic!("{} was not written", path.display());
+}
+
+/// The script's shell leads the session and dies of it; its command, in the same group, is told by the kernel. It was told a
+/// second time by `coldpress run`.
+#[test]
+fn a_terminal_that_hangs_up_tells_once() {
+    let place = Workplace::new("hang-up");
+    let program = place.compile("hostile_signals");
+    let seen = place.path("seen");
+    let script = format!(
+        "exec {} {} > {}",
+        program.display(),
+        libc::SIGHUP,
+        seen.display()
+    );
+    for line in in_a_script(&script, &place.path("status")) {
+        for _ in 0..3 {
+            let words: Vec<&str> = line.iter().map(String::as_str).collect();
+            let (pid, terminal) = start_in_a_terminal(&words);
+            assert_eq!(content_of(&seen), "ready");
+            // SAFETY: a descriptor that nobody else closes, and a child of ours.
+            unsafe {
+                libc::close(terminal);
+                libc::waitpid(pid, std::ptr::null_mut(), 0);
+            }
+            while content_of(&seen) == "ready" {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            assert_eq!(content_of(&seen), "ready\n1 times, value 0", "{line:?}");
+            std::fs::remove_file(&seen).expect("it was written");
+        }
+    }
+}
+
+/// A tool stops a script's program and continues it, and not the command that runs it: that slept for ever.
+#[test]
+fn a_program_of_a_script_may_be_stopped_and_continued() {
+    let place = Workplace::new("stopped-in-a-script");
+    let (number, status) = (place.path("pid"), place.path("status"));
+    let script = format!("echo $$ > {}; kill -STOP $$; exit 5", number.display());
+    for line in in_a_script(&script, &status) {
+        let words: Vec<&str> = line.iter().map(String::as_str).collect();
+        let (pid, terminal) = start_in_a_terminal(&words);
+        let program: libc::pid_t = content_of(&number).parse().expect("a number");
+        let is_stopped = || {
+            let stat = std::fs::read_to_string(format!("/proc/{program}/stat"));
+            stat.is_ok_and(|stat| stat.contains(") T "))
+        };
+        while !is_stopped() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        // Who runs it has seen it stop.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        // SAFETY: a process of ours that waits for this, a descriptor that nobody else closes, and a child of ours.
+        unsafe {
+            libc::kill(program, libc::SIGCONT);
+            let ended = content_of(&status);
+            assert_eq!(ended, "5", "{line:?}");
+            libc::waitpid(pid, std::ptr::null_mut(), 0);
+            libc::close(terminal);
+        }
+        for file in [&number, &status] {
+            std::fs::remove_file(file).expect("it was written");
+        }
+    }
+}
