@@ -55,6 +55,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         ready: Ready { library, .. },
         trace,
         chaos,
+        write_back,
         run_file,
         ..
     } = prepared;
@@ -72,6 +73,11 @@ pub fn run(arguments: &RunArguments) -> Result<u8, Refusal> {
         outcome,
     };
     tell(&chosen, &program, &library, &budget, &end);
+    if write_back.is_some() && !quiet {
+        for line in end.wrote_nothing_back(&program.name) {
+            say!("{line}");
+        }
+    }
     if let Some(trace) = trace {
         trace.finish(end.outcome.totals.trace_error, quiet);
     }
@@ -317,6 +323,18 @@ impl End {
     /// The figures of the first process.
     fn first(&self) -> Option<&Statistics> {
         self.outcome.first.as_ref()?.statistics(self.pid).ok()
+    }
+
+    /// What is said of `--writeback` where pages were taken of others only than the first process, which alone writes.
+    fn wrote_nothing_back(&self, program: &str) -> Vec<String> {
+        let first = self.first().map_or(0, |s| s.evictions.load(Relaxed));
+        match self.outcome.totals.sums.evictions {
+            evictions if evictions > 0 && first == 0 => vec![
+                format!("{program}: nothing was written back: only a run's first process writes"),
+                "name the program itself after --, or let a shell exec it".to_owned(),
+            ],
+            _ => Vec::new(),
+        }
     }
 
     /// The one program that is worth telling of, with its figures: what a wrapper started, or the first itself

@@ -64,6 +64,30 @@ fn forks_that_come_to_nothing_keep_nothing_in_the_file() {
     }
 }
 
+/// Story: `run --writeback FILE -- sh -c '…'` wrote nothing back, since the shell was the first process, and said nothing
+/// of it.
+#[test]
+fn a_program_behind_a_shell_is_told_that_nothing_is_written_back() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("written_back_behind_a_shell");
+    let program = place.compile("written_back");
+    let said = "nothing was written back: only a run's first process writes";
+    for (script, is_first) in [("\"$@\"; exit $?", false), ("exec \"$@\"", true)] {
+        let managed = Managed::new(&place)
+            .budget("32M")
+            .within(240)
+            .option("--writeback", &file_in(&place))
+            .option("--writeback-size", "1G");
+        let words = ["-c", script, "sh", program.to_str().unwrap()];
+        let arguments = ["1", "48", "2", "1000", "0"];
+        let (outcome, _) = managed.run(Path::new("/bin/sh"), [&words[..], &arguments].concat());
+        assert!(outcome.verdict().is_some(), "{outcome}");
+        assert_eq!(outcome.stderr.contains(said), !is_first, "{outcome}");
+    }
+}
+
 /// Everything leaves at random, and goes to the file if it does not compress.
 #[test]
 fn content_is_kept_under_random_eviction() {
