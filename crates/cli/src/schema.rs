@@ -144,10 +144,10 @@ fn section(engine: &[&str]) -> String {
     let mut text = format!(
         "{HEADING}\n\n\
          `coldpress run --stats FILE`, `coldpress status --json` (all processes) and `coldpress status --json PID` print objects\n\
-         with these keys and all names of the table above. A key means one thing everywhere, also as text in\n\
-         `coldpress status --all PID` and, for values of tunables, in `coldpress set`. `schema_version` is {SCHEMA_VERSION}. Figures that an older pager does not have\n\
-         are left out. `{COMMAND}`\n\
-         writes the table, and without the variable that test fails if the table differs from what the command prints.\n\n\
+         with these keys and all names of the table above. A key means one thing everywhere, also as text in `coldpress status\n\
+         --all PID` and, for values of tunables, in `coldpress set`. `schema_version` is {SCHEMA_VERSION}. Figures that an older pager does not\n\
+         have are left out. `{COMMAND}` writes the table, and\n\
+         without the variable that test fails if the table differs from what the command prints.\n\n\
          | key | type | meaning |\n|---|---|---|\n"
     )
     .replace(" \n", "\n");

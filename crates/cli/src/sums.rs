@@ -47,6 +47,8 @@ pub struct Spent {
     pub ready_ns: u64,
     /// The latter.
     pub switches: u64,
+    /// Time that forks took beside the kernel's own work.
+    pub forks_ns: u64,
 }
 
 impl Spent {
@@ -60,6 +62,7 @@ impl Spent {
             program_user_ns: get(&s.program_user_ns),
             ready_ns: get(&s.pager_ready_ns),
             switches: get(&s.pager_switches),
+            forks_ns: get(&s.fork_wait_ns),
         }
     }
 
@@ -73,6 +76,7 @@ impl Spent {
             program_user_ns: self.program_user_ns.saturating_sub(before.program_user_ns),
             ready_ns: self.ready_ns.saturating_sub(before.ready_ns),
             switches: self.switches.saturating_sub(before.switches),
+            forks_ns: self.forks_ns.saturating_sub(before.forks_ns),
         }
     }
 
@@ -81,16 +85,16 @@ impl Spent {
         passed_ns.max(self.program_cpu_ns + self.waited_ns)
     }
 
-    /// Of `all_ns`, the time lost to faults: those waited; each took [`FAULT_KERNEL_NS`] more, which is kernel time of the
-    /// program and no more than it has of that; and on a busy machine each waited for a processor twice (see
-    /// [`READY_QUARTERS`]). What the program computed in user mode was not lost, nor what first touches take natively.
+    /// Of `all_ns`, the time lost: faults waited; each took [`FAULT_KERNEL_NS`] more, which is kernel time of the program
+    /// and no more than it has of that; on a busy machine each waited for a processor twice (see [`READY_QUARTERS`]); and
+    /// forks waited for the pager. What the program computed in user mode was not lost, nor what first touches take natively.
     pub fn lost_ns(&self, all_ns: u64) -> u64 {
         let in_kernel = self.program_cpu_ns.saturating_sub(self.program_user_ns);
         let beside = match self.program_cpu_ns {
             0 => self.faults * FAULT_KERNEL_NS,
             _ => (self.faults * FAULT_KERNEL_NS).min(in_kernel),
         };
-        (self.waited_ns + beside + self.for_processors_ns())
+        (self.waited_ns + beside + self.for_processors_ns() + self.forks_ns)
             .min(all_ns.saturating_sub(self.own_ns()))
     }
 
@@ -520,6 +524,16 @@ mod tests {
         s.pager_switches.store(1_000_000, Relaxed);
         let (all, own) = (29.0, 1.7 + 0.25);
         assert!((Sums::of(&s).slowdown() - all / own).abs() < 1e-9);
+    }
+
+    /// 10 s, in which a shell forked 1,500 times.
+    #[test]
+    fn what_forks_waited_for_is_lost() {
+        let s = page(10, 1, 1);
+        s.program_cpu_ns.store(4 * S, Relaxed);
+        s.program_user_ns.store(S, Relaxed);
+        s.fork_wait_ns.store(1500 * 2_000_000, Relaxed);
+        assert!((Sums::of(&s).slowdown() - 10.0 / 7.0).abs() < 1e-9);
     }
 
     /// 1,000 faults that waited for 63 ms, by handlers that waited 3 ms for each processor.

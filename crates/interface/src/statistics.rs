@@ -541,6 +541,9 @@ appended {
     /// Of `most_above_budget_bytes`, against the present budget alone, in bytes: 0 since it was changed until memory is above
     /// it.
     most_above_present_budget_bytes,
+    /// Time that forks took beside the kernel's own work, in nanoseconds: in the process that forks, until its pager is
+    /// still and after it goes on.
+    fork_wait_ns,
 }
 }
 
@@ -649,6 +652,6 @@ mod tests {
         assert_eq!(names(&page), Some("rule"));
         page.filled_bytes.store(u64::MAX, Relaxed);
         // What is appended has its name here: figures stand in the order in which they came.
-        assert!(names(&page) == Some("most_above_present_budget_bytes") && page.answers());
+        assert!(names(&page) == Some("fork_wait_ns") && page.answers());
     }
 }

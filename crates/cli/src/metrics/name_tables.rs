@@ -199,6 +199,7 @@ pub const PAGE: &[(&str, Kind)] = &[
     ("read_back_longest_ns", Kind::Gauge),
     ("beside_bytes", Kind::Gauge),
     ("most_above_present_budget_bytes", Kind::Gauge),
+    ("fork_wait_ns", Kind::Counter),
 ];
 
 /// Words of the statistics page that are told in another form (`collector`): as labels, as one of several, or converted.

@@ -296,7 +296,7 @@ impl<O: Os> Pager<O> {
         let at = AddressRange::new(address, PAGE_SIZE);
         loop {
             let inside = host.gate.enter();
-            let content = match self.was_restored(address) {
+            let content = match self.was_restored_at(address) {
                 // Dropped since, by an event from before the fork, or by none: what the entry remembers is older.
                 true => Content::Nothing,
                 false => self.peek(worker, address),
@@ -338,11 +338,16 @@ impl<O: Os> Pager<O> {
     }
 
     /// Whether the page was put in place since the pager is still. Inside the gate.
-    fn was_restored(&self, address: usize) -> bool {
-        let fork = self.fork.number();
+    fn was_restored_at(&self, address: usize) -> bool {
         let place = self.host.place_of(address);
-        place
-            .is_some_and(|(segment, index)| self.host.windows.get(segment).is_restored(index, fork))
+        place.is_some_and(|(segment, index)| self.was_restored(segment, index))
+    }
+
+    /// Whether a page was put in place while the pager was still: in this fork, or the last. One that was restored at last is
+    /// not known as such yet, but resident.
+    pub(crate) fn was_restored(&self, segment: u32, index: u32) -> bool {
+        let window = self.host.windows.get(segment);
+        window.is_restored(index, self.fork.number())
     }
 
     /// A page was put in place while the pager is still. Inside the gate.
@@ -474,6 +479,7 @@ impl<O: Os> Pager<O> {
             }
             return;
         }
+        let began_ns = O::now_ns();
         let signals = O::block_signals();
         self.fork.lock.lock();
         if !self.is_running() {
@@ -515,6 +521,7 @@ impl<O: Os> Pager<O> {
         self.fork
             .no_huge_pages
             .store(O::keep_huge_pages_out(true), Relaxed);
+        self.add_fork_wait(began_ns);
     }
 }
 
@@ -571,6 +578,7 @@ impl<O: Os> Pager<O> {
             self.fork.still.load(Relaxed) && self.fork.pause.load(Relaxed) == 1,
             "a fork ends that was not prepared"
         );
+        let began_ns = O::now_ns();
         self.with_idle_handlers(|| {
             self.carry_out();
             self.host.disinherit();
@@ -582,10 +590,18 @@ impl<O: Os> Pager<O> {
         self.host.statistics().forks.fetch_add(1, Relaxed);
         self.fork.pause.store(0, Release);
         set_and_wake::<O>(&self.fork.paused, 0);
+        self.add_fork_wait(began_ns);
         let signals = self.fork.signals.load(Relaxed);
         // SAFETY: locked in `fork_prepare` by this thread.
         unsafe { self.fork.lock.unlock() };
         O::set_signals(signals);
+    }
+
+    /// The thread that forks was held up from then to now.
+    fn add_fork_wait(&self, began_ns: u64) {
+        let waited_ns = O::now_ns().saturating_sub(began_ns);
+        let s = self.host.statistics();
+        s.fork_wait_ns.fetch_add(waited_ns, Relaxed);
     }
 
     /// Carries the journal out. The gate is closed, or nobody else is there.

@@ -74,11 +74,9 @@ impl Pager {
                         Ok(pages) => pages >> (index - first) & 1 != 0,
                         Err(_) => Linux::is_resident(window.address(index)),
                     };
-                    with(
-                        segment,
-                        index,
-                        is_resident || self.is_in_place(segment, index),
-                    );
+                    // A page that was restored may have been written since, and be swapped out: then it is not resident.
+                    let is_in_place = is_resident || self.was_restored(segment, index);
+                    with(segment, index, is_in_place);
                 }
             }
         }
@@ -87,16 +85,9 @@ impl Pager {
     /// Puts one page in place that no userfaultfd can have. The program's only thread waits.
     pub(crate) fn put_back_one(&self, segment: u32, index: u32) {
         let address = self.host.windows.get(segment).address(index);
-        if !Linux::is_resident(address) && !self.is_in_place(segment, index) {
+        if !Linux::is_resident(address) && !self.was_restored(segment, index) {
             Ways::new(self).put_back(segment, index, address);
         }
-    }
-
-    /// Whether a page was restored while the pager was still: then it may have been written since, and be swapped out, of
-    /// which `mincore` says that it is not resident. One that was restored at last is not known as such yet, but resident.
-    fn is_in_place(&self, segment: u32, index: u32) -> bool {
-        let window = self.host.windows.get(segment);
-        window.is_restored(index, self.fork.number())
     }
 }
 

@@ -54,6 +54,7 @@ fn children_leave_nothing() {
 
     let statistics = statistics.expect("statistics");
     assert!(statistics.get("forks") >= 310, "{outcome}");
+    assert!(statistics.get("fork_wait_ns") > 310 * 1_000, "{outcome}");
     let parent = statistics.get("evictions");
     assert!(parent > 1_000, "{}", statistics.summary());
     let all = statistics.part("follow");
