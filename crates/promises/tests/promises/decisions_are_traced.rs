@@ -118,6 +118,27 @@ fn each_followed_program_has_a_trace_of_its_own() {
     );
 }
 
+/// On standard output there is room for one. Of several programs it was said that their trace "could not be written".
+#[test]
+fn standard_output_takes_the_trace_of_one() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("trace-one");
+    let larger = place.compile("larger_than_limit");
+    let managed = Managed::new(&place).budget("16M").option("--trace", "-");
+    let said = "it is that of one process";
+    let alone = format!("exec {} 7 40 12", larger.display());
+    let behind_a_shell = format!("{} 7 40 12; exit $?", larger.display());
+    for (script, is_alone) in [(alone, true), (behind_a_shell, false)] {
+        let (outcome, _) = managed.run(Path::new("/bin/sh"), ["-c", &script]);
+        assert!(outcome.stdout.contains("OK 40 MiB"), "{outcome}");
+        assert!(outcome.stdout.contains("\"rule\":"), "{outcome}");
+        assert!(!outcome.stderr.contains("not whole"), "{outcome}");
+        assert_eq!(outcome.stderr.contains(said), !is_alone, "{outcome}");
+    }
+}
+
 /// The child of a fork has no trace, and leaves its parent's alone.
 #[test]
 fn forked_children_leave_it_alone() {
