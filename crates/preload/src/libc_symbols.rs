@@ -105,14 +105,12 @@ pub(crate) fn auxiliary_value(key: c_ulong) -> c_ulong {
     coldpress_libc_getauxval.map_or(0, |get| unsafe { get(key) })
 }
 
-/// Registers the hooks of a fork.
+/// Registers the hooks of a fork, for as long as the process lives: they are no library's. With this library's handle they
+/// would be gone once it has been finalized, and destructors of other libraries, which run after that, may fork.
 pub(crate) fn register_fork_hooks(prepare: Hook, parent: Hook, child: Hook) {
-    unsafe extern "C" {
-        static mut __dso_handle: u8;
-    }
     if let Some(register) = coldpress_libc_atfork {
-        // SAFETY: functions that live as long as the process; the handle is this library's.
-        unsafe { register(prepare, parent, child, (&raw mut __dso_handle).cast()) };
+        // SAFETY: functions that live as long as the process.
+        unsafe { register(prepare, parent, child, core::ptr::null_mut()) };
     }
 }
 

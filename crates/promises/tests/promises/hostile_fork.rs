@@ -3,6 +3,7 @@
 //! no thread could be made, and by SIGSEGV if libc's `clone` made them, no descriptor was free, or the
 //! first thread had ended.
 
+use coldpress_promises::workplace::source;
 use coldpress_promises::{Managed, Workplace, process, skip};
 use std::process::Command;
 
@@ -76,4 +77,29 @@ children! {
     by_system_call: "raw_fork" by as_root as_nobody;
     by_the_system_call_clone: "raw_clone" by as_root as_nobody;
     by_the_system_call_clone3: "raw_clone3" by as_root as_nobody;
+}
+
+/// Story: the hooks of a fork were the preload library's, and were gone when it had been finalized; destructors of other
+/// libraries run after that. Their children got SIGSEGV in what was away.
+#[test]
+fn in_the_destructor_of_a_library() {
+    if !skip::root_or_skip() {
+        return;
+    }
+    let place = Workplace::new("fork-in-destructor");
+    let program = place.compile("fork_in_destructor");
+    let library = place.path("libends.so");
+    let compiled = Command::new("gcc")
+        .args(["-O1", "-fPIC", "-shared", "-DLIBRARY", "-pthread", "-o"])
+        .arg(&library)
+        .arg(source("fork_in_destructor.c"))
+        .status()
+        .expect("gcc (apt-get install gcc)");
+    assert!(compiled.success());
+    let arguments = ["74", library.to_str().expect("a name")];
+    let native = Command::new(&program).args(arguments).output().unwrap();
+    assert!(native.status.success(), "natively: {native:?}");
+    let managed = || Managed::new(&place).budget("8M");
+    managed().survive(&program, arguments);
+    managed().chaos().survive(&program, arguments);
 }
