@@ -70,8 +70,10 @@ pub fn parse(line: &[u8]) -> Option<Mapping<'_>> {
     })
 }
 
-/// Calls `with` for every line of `file`, read from its start through `buffer`. Lines longer
-/// than half the buffer are cut.
+/// So large a buffer holds all of a line but a long name, and lies on a stack that may be small.
+pub const BUFFER_BYTES: usize = 384;
+
+/// Calls `with` for every line of `file`, read from its start through `buffer`. Lines longer than the buffer are cut.
 pub fn for_each_line(
     file: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -79,32 +81,42 @@ pub fn for_each_line(
 ) -> Result<(), Errno> {
     let mut offset = 0u64;
     let mut kept = 0;
+    // The line that goes on in the buffer was told already, cut.
+    let mut is_rest = false;
     loop {
         let read = rustix::io::pread(file.as_fd(), &mut buffer[kept..], offset)?;
         let filled = kept + read;
         offset += read as u64;
         let mut start = 0;
         while let Some(end) = buffer[start..filled].iter().position(|&c| c == b'\n') {
-            with(&buffer[start..start + end]);
+            if !is_rest {
+                with(&buffer[start..start + end]);
+            }
+            is_rest = false;
             start += end + 1;
         }
+        let is_full = start == 0 && filled == buffer.len();
+        if start < filled && (read == 0 || is_full) && !is_rest {
+            with(&buffer[start..filled]);
+        }
         if read == 0 {
-            if start < filled {
-                with(&buffer[start..filled]);
-            }
             return Ok(());
+        }
+        if is_full {
+            is_rest = true;
+            start = filled;
         }
         buffer.copy_within(start..filled, 0);
         kept = filled - start;
-        if kept > buffer.len() / 2 {
-            kept = 0;
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
+    use std::format;
 
     #[test]
     fn reads_the_lines_the_kernel_writes() {
@@ -139,5 +151,31 @@ mod tests {
         }
         assert_eq!(parse(b"nonsense"), None);
         assert_eq!(parse(b""), None);
+    }
+
+    /// However small the buffer is, each line is told once, and nothing of a long one is taken for another.
+    #[test]
+    fn long_lines_are_cut() {
+        let long = format!("7f00-7f01 r-xp 00000000 fe:00 7 /{}", "b ".repeat(300));
+        let text = format!(
+            "1000-2000 rw-p 00000000 00:00 0 \n{long}\n{long}\n3000-4000 rw-p 00000000 00:00 0 [heap]\n{long}"
+        );
+        let file = rustix::fs::memfd_create("lines", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&file, text.as_bytes()).unwrap();
+        for bytes in [80, 81, 128, BUFFER_BYTES, long.len(), long.len() + 1, 8192] {
+            let mut told = std::vec::Vec::new();
+            for_each_line(file.as_fd(), &mut std::vec![0; bytes], |line| {
+                let found = parse(line).expect("a mapping");
+                assert!(line.len() <= bytes);
+                told.push((found.range.start, found.name.len().min(40)));
+            })
+            .unwrap();
+            let long = (0x7f00, 40.min(bytes - 34));
+            assert_eq!(
+                told,
+                [(0x1000, 0), long, long, (0x3000, 6), long],
+                "{bytes}"
+            );
+        }
     }
 }

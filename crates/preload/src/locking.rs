@@ -90,7 +90,7 @@ fn for_each_own(mut with: impl FnMut(AddressRange)) -> Result<(), isize> {
     let open = OFlags::RDONLY | OFlags::CLOEXEC;
     let maps = rustix::fs::open(maps::PATH, open, Mode::empty()).map_err(|_| EAGAIN)?;
     let own = pager().host.memory.range();
-    let mut buffer = [0u8; 8192];
+    let mut buffer = [0u8; maps::BUFFER_BYTES];
     let read = maps::for_each_line(maps.as_fd(), &mut buffer, |line| {
         let Some(mapping) = maps::parse(line) else {
             return;

@@ -35,7 +35,7 @@ fn pieces(range: AddressRange) -> Option<Pieces> {
         len: 0,
     };
     let (mut at, mut whole) = (range.start, true);
-    let mut buffer = [0u8; 8192];
+    let mut buffer = [0u8; maps::BUFFER_BYTES];
     maps::for_each_line(maps.as_fd(), &mut buffer, |line| {
         let Some(mapping) = maps::parse(line) else {
             return;

@@ -186,7 +186,7 @@ fn close(address: usize) -> bool {
 
 /// The mapping of `address` and its protection, as the kernel tells.
 fn protection_of(address: usize) -> Option<(AddressRange, Protection)> {
-    let mut buffer = [0u8; 4096];
+    let mut buffer = [0u8; maps::BUFFER_BYTES];
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let maps = rustix::fs::open(maps::PATH, flags, Mode::empty()).ok()?;
     let mut found = None;

@@ -48,6 +48,7 @@ mod hostile_seccomp;
 mod hostile_service;
 mod hostile_sharing;
 mod hostile_signals;
+mod hostile_small_stacks;
 mod hostile_sparse;
 mod hostile_statistics;
 mod hostile_traced;
