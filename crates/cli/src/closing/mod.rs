@@ -552,6 +552,7 @@ mod tests {
         let expected = "cost: about 2 % slower (900 ms), 2 % of a CPU, longest wait 1.2 ms";
         assert_eq!(cost(&s), expected);
         s.managed_ns.store(1_700 * MS, Relaxed);
+        s.peak_content_bytes.store(MIB, Relaxed);
         assert!(cost(&s).starts_with("cost: 2.1 times slower (900 ms), "));
         s.managed_ns.store(800 * MS, Relaxed);
         s.program_cpu_ns.store(400 * MS, Relaxed);
