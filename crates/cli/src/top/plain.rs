@@ -25,10 +25,11 @@ pub fn run(wanted: &Wanted, interval: Duration, once: bool, as_json: bool) -> Re
             let (_, live) = reading::all(wanted);
             let gap = if is_first { "" } else { "\n" };
             match live.is_empty() {
-                true if is_first && once && wanted.is_named() => {
+                // No process that begins later has that number as a rule; one of that name may.
+                true if is_first && wanted.is_named() && (once || wanted.are_numbers()) => {
                     return Err(Refusal::new(wanted.nothing_to_show()));
                 }
-                true if is_first => say!("{}", wanted.nothing_to_show()),
+                true if is_first => say!("{}; waiting for one", wanted.nothing_to_show()),
                 true => {}
                 // A blank line between two tables.
                 false => print(&format!("{gap}{}", status::table_of(&live)))?,

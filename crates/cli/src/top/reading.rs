@@ -99,6 +99,11 @@ impl Wanted {
         !self.0.is_empty()
     }
 
+    /// Whether all of them are process ids.
+    pub fn are_numbers(&self) -> bool {
+        self.0.iter().all(|wanted| parse_pid(wanted).is_ok())
+    }
+
     /// That none of them is there.
     pub fn nothing_to_show(&self) -> String {
         match self.0.is_empty() {
