@@ -14,6 +14,7 @@ use coldpress_eval::{Fate, Life, Storing};
 use std::collections::HashMap;
 use std::fs;
 use std::num::NonZero;
+use std::path::Path;
 
 /// Pages whose content is looked at.
 pub const SAMPLE_PAGES: u64 = 8_192;
@@ -257,18 +258,40 @@ fn handlers() -> usize {
     processors.min(costs::MOST_HANDLERS)
 }
 
-/// How a process was started.
+/// How a process was started. Of one that has written a title over its arguments (`redis-server *:6379`, `nginx: master
+/// process …`): its name.
 fn command_line(pid: u32) -> Vec<String> {
     let text = process::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    words_of(&text, || process::name(pid))
+}
+
+fn words_of(text: &str, name: impl FnOnce() -> String) -> Vec<String> {
     let words = text.trim_end_matches('\0').split('\0');
-    words
-        .map(str::to_owned)
-        .filter(|_| !text.is_empty())
-        .collect()
+    let words: Vec<_> = words.map(str::to_owned).collect();
+    match words.as_slice() {
+        [title] if title.is_empty() => Vec::new(),
+        [title] if title.contains(' ') && !Path::new(title).exists() => vec![name()],
+        _ => words,
+    }
 }
 
 /// Why `run` would not manage what a process runs.
 fn unfit(pid: u32) -> Option<String> {
     let executable = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     unmanaged::unfit(pid, &executable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words_of;
+
+    /// Story: `to try: coldpress run -- 'redis-server *:6379'`.
+    #[test]
+    fn a_title_is_no_command() {
+        let of = |text| words_of(text, || "redis-server".to_owned());
+        assert_eq!(of("redis-server *:6379\0"), ["redis-server"]);
+        assert_eq!(of("python3\0a b.py\0"), ["python3", "a b.py"]);
+        assert_eq!(of("/bin/true\0"), ["/bin/true"]);
+        assert!(of("").is_empty());
+    }
 }
