@@ -48,7 +48,7 @@ impl BudgetInForce {
             && let Some(machine) = machine_bytes().filter(|&machine| asked > machine)
         {
             return Some(format!(
-                "a budget of {} changes nothing: this machine has {}",
+                "a budget of {} is no limit: this machine has {}",
                 format_bytes(self.bytes),
                 format_bytes(machine)
             ));
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(large.explanation(|| Some(100 << 30)), None);
         assert_eq!(
             large.explanation(|| Some(24 << 30)).unwrap(),
-            "a budget of 100.0 GiB changes nothing: this machine has 24.0 GiB"
+            "a budget of 100.0 GiB is no limit: this machine has 24.0 GiB"
         );
         assert_eq!(of(1 << 30, Some(8 << 20)).unwrap_err().code(), 125);
         let free = of(NO_BUDGET, None).unwrap();

@@ -45,6 +45,9 @@ pub fn find(typed: &OsStr) -> Result<Program, Refusal> {
 /// The executable file that `typed` stands for.
 fn search(typed: &OsStr) -> Result<PathBuf, Refusal> {
     let shown = typed.to_string_lossy();
+    if typed.is_empty() {
+        return Err(Refusal::not_found("the program's name is empty"));
+    }
     if typed.as_bytes().contains(&b'/') {
         let path = PathBuf::from(typed);
         return match executable(&path) {
@@ -63,14 +66,14 @@ fn search(typed: &OsStr) -> Result<PathBuf, Refusal> {
         };
         match executable(&path) {
             Ok(()) => return Ok(path),
-            Err(error) if !typed.is_empty() && is_present(&error) => {
+            Err(error) if is_present(&error) => {
                 not_executable.get_or_insert_with(|| refuse_file(&path, &error));
             }
             Err(_) => {}
         }
     }
     Err(not_executable.unwrap_or_else(|| {
-        let hint = if Path::new(typed).is_file() && !typed.is_empty() {
+        let hint = if Path::new(typed).is_file() {
             format!("For the file in this directory, write ./{shown}")
         } else {
             "Check the spelling, or give the program's whole path.".to_owned()

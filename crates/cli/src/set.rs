@@ -202,7 +202,7 @@ fn request(settings: &Settings, pid: u32) -> Result<(Request, Option<BudgetInFor
     Ok((request, in_force))
 }
 
-/// What was asked for and will not show, and why.
+/// What was asked for and will not show, and why; and what else goes on.
 fn without_effect(request: &Request, now: &Statistics) -> Vec<&'static str> {
     let Some(triggers) = rule::triggers(now) else {
         return Vec::new();
@@ -211,6 +211,11 @@ fn without_effect(request: &Request, now: &Statistics) -> Vec<&'static str> {
     if request.keys & BUDGET != 0 && request.budget_bytes != NO_BUDGET && !triggers.keep_a_budget()
     {
         lines.push("nothing keeps the budget: the triggers pressure and critical are off");
+    }
+    let by_age = now.cold_after_ms.load(Relaxed) > 0 && triggers.has(Triggers::EAGER);
+    if request.keys & (BUDGET | COLD_AFTER) == BUDGET && request.budget_bytes != NO_BUDGET && by_age
+    {
+        lines.push("pages are still evicted by their age, too; to end that: cold-after=none");
     }
     if request.keys & COLD_AFTER != 0 && request.cold_after_ms > 0 && !triggers.has(Triggers::EAGER)
     {
@@ -330,5 +335,10 @@ mod tests {
         assert_eq!(lines(&request, &before, &now), expected);
         assert_eq!(without_effect(&request, &now).len(), 2);
         assert_eq!(without_effect(&request, &before).len(), 0);
+        let alone = Request {
+            keys: BUDGET,
+            ..request
+        };
+        assert!(without_effect(&alone, &before)[0].contains("by their age, too"));
     }
 }
