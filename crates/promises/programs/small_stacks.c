@@ -10,7 +10,9 @@
 #include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <ucontext.h>
 
 enum { BIG = 32 << 20, DEEP = 64 << 10, PAINT = 0xA5 };
@@ -59,6 +61,26 @@ static void op_raw_fork(void) {
     pid_t p = (pid_t)syscall(SYS_fork);
     if (p == 0) child();
     wait_for(p);
+}
+
+static void op_plain_fork(void) {
+    pid_t p = _Fork();
+    if (p == 0) child();
+    wait_for(p);
+}
+
+static int cloned(void *argument) {
+    (void)argument;
+    _exit(wrong_pages() != 0);
+}
+
+/* On a stack of its own, with a guard. */
+static void op_clone(void) {
+    size_t bytes = 4096 + extra;
+    char *at = mmap(0, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(at, 4096, PROT_NONE);
+    wait_for(clone(cloned, at + bytes + 4096, SIGCHLD, 0));
+    munmap(at, bytes + 4096);
 }
 
 static void op_mremap(void) {
@@ -127,15 +149,46 @@ static void op_files(void) {
 static void op_spaces(void) {
     unshare(CLONE_FILES);
     unshare(CLONE_NEWNS);
+    int space = open("/proc/self/ns/uts", O_RDONLY | O_CLOEXEC);
+    setns(space, CLONE_NEWUTS);
+    close(space);
+}
+
+static void op_shared(void) {
+    int id = shmget(IPC_PRIVATE, 65536, 0600);
+    if (id < 0) return;
+    void *at = shmat(id, 0, 0);
+    if (at != (void *)-1) shmdt(at);
+    shmctl(id, IPC_RMID, 0);
+}
+
+static void op_advice_of_another(void) {
+    struct iovec range = {other, 65536};
+    int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    process_madvise(self, &range, 1, MADV_COLD, 0);
+    process_madvise(self, &range, 1, MADV_PAGEOUT, 0);
+    close(self);
 }
 
 static const struct {
     const char *name;
     void (*run)(void);
 } OPS[] = {
-    {"fork", op_fork},     {"raw-fork", op_raw_fork}, {"mremap", op_mremap},     {"thread", op_thread},     {"mutex", op_mutex},
-    {"advice", op_advice}, {"memory", op_memory},     {"lock-all", op_lock_all}, {"altstack", op_altstack}, {"files", op_files},
+    {"fork", op_fork},
+    {"raw-fork", op_raw_fork},
+    {"plain-fork", op_plain_fork},
+    {"clone", op_clone},
+    {"mremap", op_mremap},
+    {"thread", op_thread},
+    {"mutex", op_mutex},
+    {"advice", op_advice},
+    {"advice-of-another", op_advice_of_another},
+    {"memory", op_memory},
+    {"lock-all", op_lock_all},
+    {"altstack", op_altstack},
+    {"files", op_files},
     {"spaces", op_spaces},
+    {"shared", op_shared},
 };
 enum { COUNT = sizeof OPS / sizeof *OPS };
 

@@ -75,7 +75,7 @@ fn calls_get_hardly_deeper_than_natively() {
     let native = native.expect("it runs");
     let native = String::from_utf8_lossy(&native.stdout);
     let native = depths(&native);
-    assert!(native.len() >= 12, "{native:?}");
+    assert!(native.len() >= 16, "{native:?}");
     for arguments in [&["73", "depths"][..], &["73", "depths", "0", "nobody"]] {
         let (outcome, _) = Managed::new(&place).budget("12M").run(&program, arguments);
         assert!(outcome.verdict().is_some(), "{outcome}");
