@@ -15,7 +15,8 @@
 
 use crate::entry;
 use crate::the_pager::pager;
-use crate::wrappers::{Wrapped, answer};
+use crate::wrapped;
+use crate::wrappers::answer;
 use coldpress_linux::sys;
 use coldpress_pager::machine::message;
 use coldpress_pager::space::exclusions::Reason;
@@ -66,7 +67,7 @@ unsafe fn copy_process(
     let is_waited_for = flags & VFORK != 0 && !pager().is_filtered();
     let line = is_waited_for.then(|| pipe_with(PipeFlags::CLOEXEC));
     let flags_of_child = if is_waited_for { flags & !VFORK } else { flags };
-    entry::prepare();
+    entry::prepare_plain();
     if !child_tid.is_null() {
         // SAFETY: the program's own place for a number; nothing is taken out between the hooks.
         unsafe { child_tid.cast::<u8>().read_volatile() };
@@ -74,7 +75,7 @@ unsafe fn copy_process(
     let result = make(flags_of_child);
     match result {
         0 => {
-            entry::child();
+            entry::child_plain();
             if let Some(Ok((reads, writes))) = line {
                 drop(reads);
                 // It is closed when the child executes something, or ends.
@@ -85,7 +86,7 @@ unsafe fn copy_process(
             }
         }
         _ => {
-            entry::parent();
+            entry::parent_plain();
             if let Some(Ok((reads, writes))) = line {
                 drop(writes);
                 wait_for_child(&reads, result);
@@ -130,10 +131,9 @@ pub unsafe extern "C" fn clone(
     tls: *mut c_void,
     child_tid: *mut c_int,
 ) -> c_int {
-    static REAL: Wrapped = Wrapped::new(c"clone");
     let bits = flags as u32 as usize;
     if bits & CLONE_VM != 0 {
-        let Some(real) = REAL.find() else {
+        let Some(real) = wrapped::CLONE.find() else {
             return answer(-38) as c_int;
         };
         sharing(bits, child_tid as usize);
@@ -213,11 +213,11 @@ unsafe fn run_on(stack: *mut c_void, body: Body, argument: *mut c_void) -> ! {
 
 extern "C" fn end(status: c_int) -> ! {
     // Natively the process ends with its last thread; the pager's are none of its. (With another thread of its own it
-    // ends when that has left, see `departure`.)
-    if pager().is_alone_with_the_program() {
-        sys::exit_process(status);
+    // ends when that has left, see `departure`.) Where nothing tells it has one: its status would be lost otherwise.
+    match pager().threads_of_the_program() {
+        Some(2..) => sys::exit_thread_with(status),
+        _ => sys::exit_process(status),
     }
-    sys::exit_thread_with(status)
 }
 
 /// What `syscall` returns, and on which stack; 0: on that it was called on.

@@ -7,7 +7,7 @@
 //! program goes on without. With `--no-follow` the library only removes itself from the environment there.
 
 use crate::the_pager::pager;
-use crate::{environment, libc_files, libc_symbols, sanitizers};
+use crate::{environment, libc_files, libc_symbols, sanitizers, wrapped};
 use coldpress_interface::config::{TRACE_FAULTS, TRACE_LOCKS, handed as names};
 use coldpress_linux::filter;
 use coldpress_linux::sys;
@@ -78,6 +78,7 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
     if unsafe { start_pager(environment, config, is_root) } {
         // This library is initialised first (build.rs), so these are registered before any
         // other's: they run last before the fork and first after it.
+        wrapped::look_all_up();
         libc_symbols::register_fork_hooks(prepare, parent, child);
     }
 }
@@ -165,17 +166,36 @@ extern "C" fn destructor() {
     pager().publish_finally();
 }
 
-pub(crate) extern "C" fn prepare() {
+/// Before libc's `fork`, which takes the lock of the list of files next.
+extern "C" fn prepare() {
+    libc_files::hold();
+    prepare_plain();
+}
+
+extern "C" fn parent() {
+    parent_plain();
+    libc_files::let_go();
+}
+
+extern "C" fn child() {
+    libc_files::let_go_in_child();
+    child_plain();
+}
+
+/// Before a call that only copies the process.
+pub(crate) fn prepare_plain() {
     pager().dormant.before_fork();
     pager().fork_prepare();
 }
 
-pub(crate) extern "C" fn parent() {
+/// After it, in the parent.
+pub(crate) fn parent_plain() {
     pager().fork_parent();
     pager().dormant.after_fork_in_parent();
 }
 
-pub(crate) extern "C" fn child() {
+/// After it, in the child.
+pub(crate) fn child_plain() {
     pager().fork_child();
     pager().after_fork_in_child();
 }

@@ -10,6 +10,7 @@
 //! | `the_pager` | the static that holds the pager |
 //! | `environment` | reading and mending the environment block |
 //! | `wrappers` | `sigaltstack`, `madvise`, `mremap`, `ioctl`, `pthread_create`, `_Fork` |
+//! | `wrapped` | libc's functions that wrappers stand in for |
 //! | `locking` | `mlockall` |
 //! | `mutexes` | `pthread_mutex_init` of robust mutexes |
 //! | `namespaces` | `unshare`, `setns` |
@@ -23,7 +24,7 @@
 //! | `c_library` | what the codecs' C code must not find |
 //! | `memory_functions` | `memcpy` and its like, hidden |
 //! | `libc_symbols` | the program's C library, which may be another than glibc |
-//! | `libc_files` | libc's list of open files, touched before a fork |
+//! | `libc_files` | libc's list of open files, held and touched for a fork |
 #![no_std]
 #![deny(missing_docs)]
 
@@ -46,6 +47,7 @@ mod sanitizers;
 mod shared_memory;
 mod system_call;
 mod the_pager;
+mod wrapped;
 mod wrappers;
 
 /// A defect of the pager: say where, and stop before a page can go wrong.

@@ -1,26 +1,74 @@
 //! libc's list of open files: in the child of a multi-threaded fork libc resets the lock of each
 //! before any hook runs, so all of them must be in place when the kernel copies the process.
 //!
+//! libc's `fork` takes the lock of the list behind the hooks. It is taken before the pager's own locks are, and held until
+//! the hook behind the fork: another thread may have it and wait for one of those (a file's own `write`, made by
+//! `fopencookie`, that moves memory; any thread that forks while `fflush` of all files writes into a full pipe).
+//!
 //! The list and the offsets are part of glibc's ABI (`_IO_list_all`, `struct _IO_FILE`); the
 //! promise `fork_preserves_content` has a test with many open files that fails without this.
 
 use crate::libc_symbols;
+use coldpress_linux::sys::thread_block;
 use core::ptr::read_volatile;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 const CHAIN: usize = 0x68;
 const LOCK: usize = 0x88;
 const LAST_WORD: usize = 0xD8;
 
-/// Touches every file and its lock.
+/// The thread that holds the lock of the list for a fork, by its control block; 0: none. Written under that lock.
+static HOLDER: AtomicUsize = AtomicUsize::new(0);
+
+/// How often it does: a signal handler that forks may have interrupted a fork that had just begun. As `HOLDER`.
+static HOLDS: AtomicUsize = AtomicUsize::new(0);
+
+/// Takes the lock of the list, before anything of the pager's is locked, and signals are blocked.
+pub(crate) fn hold() {
+    if let Some(list) = libc_symbols::list_of_files() {
+        // SAFETY: libc's own `fork` takes the lock next, in the same thread (it is recursive).
+        unsafe { (list.lock)() };
+        HOLDER.store(thread_block(), Relaxed);
+        HOLDS.fetch_add(1, Relaxed);
+    }
+}
+
+fn is_held() -> bool {
+    HOLDER.load(Relaxed) == thread_block()
+}
+
+/// Frees it, in the parent.
+pub(crate) fn let_go() {
+    if let Some(list) = libc_symbols::list_of_files()
+        && is_held()
+    {
+        if HOLDS.fetch_sub(1, Relaxed) == 1 {
+            HOLDER.store(0, Relaxed);
+        }
+        // SAFETY: taken in `hold` by this thread.
+        unsafe { (list.unlock)() };
+    }
+}
+
+/// In the child, whose only thread holds it or has a copy of libc's that is free: libc resets it only where it knows of several
+/// threads.
+pub(crate) fn let_go_in_child() {
+    if let Some(list) = libc_symbols::list_of_files() {
+        HOLDER.store(0, Relaxed);
+        HOLDS.store(0, Relaxed);
+        // SAFETY: no other thread is here.
+        unsafe { (list.reset)() };
+    }
+}
+
+/// Touches every file and its lock, where libc's `fork` follows.
 pub(crate) fn touch() {
-    let Some((list, [lock_list, unlock_list])) = libc_symbols::list_of_files() else {
+    let Some(list) = libc_symbols::list_of_files().filter(|_| is_held()) else {
         return;
     };
-    // SAFETY: under the lock of the list no file of it comes or goes, and its words are libc's. libc's own `fork` takes
-    // the lock next, in the same thread (it is recursive).
+    // SAFETY: under the lock of the list no file of it comes or goes, and its words are libc's.
     unsafe {
-        lock_list();
-        let mut file = read_volatile(list);
+        let mut file = read_volatile(list.first);
         while !file.is_null() {
             read_volatile(file);
             read_volatile(file.add(LAST_WORD));
@@ -30,6 +78,5 @@ pub(crate) fn touch() {
             }
             file = read_volatile(file.add(CHAIN).cast::<*const u8>());
         }
-        unlock_list();
     }
 }

@@ -43,6 +43,7 @@ weak! {
     "_IO_list_all" at coldpress_libc_list_all: &'static *const u8;
     "_IO_list_lock" at coldpress_libc_list_lock: unsafe extern "C" fn();
     "_IO_list_unlock" at coldpress_libc_list_unlock: unsafe extern "C" fn();
+    "_IO_list_resetlock" at coldpress_libc_list_resetlock: unsafe extern "C" fn();
 }
 
 /// Whether the program's C library is glibc. No other gives constructors their arguments for certain, or has the
@@ -131,10 +132,22 @@ pub(crate) unsafe fn kernel_takes_word(attributes: *const c_void) -> bool {
     is(coldpress_libc_getrobust, ROBUST) || is(coldpress_libc_getprotocol, INHERIT)
 }
 
-/// glibc's list of open files, and the functions that take and free its lock.
-pub(crate) fn list_of_files() -> Option<(&'static *const u8, [unsafe extern "C" fn(); 2])> {
-    Some((
-        coldpress_libc_list_all?,
-        [coldpress_libc_list_lock?, coldpress_libc_list_unlock?],
-    ))
+/// glibc's list of open files, and what there is for its lock.
+pub(crate) struct ListOfFiles {
+    pub(crate) first: &'static *const u8,
+    /// Takes the lock, which a thread may take several times.
+    pub(crate) lock: unsafe extern "C" fn(),
+    pub(crate) unlock: unsafe extern "C" fn(),
+    /// Nobody has it.
+    pub(crate) reset: unsafe extern "C" fn(),
+}
+
+/// `None`: this C library has none.
+pub(crate) fn list_of_files() -> Option<ListOfFiles> {
+    Some(ListOfFiles {
+        first: coldpress_libc_list_all?,
+        lock: coldpress_libc_list_lock?,
+        unlock: coldpress_libc_list_unlock?,
+        reset: coldpress_libc_list_resetlock?,
+    })
 }

@@ -42,7 +42,13 @@ pub unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
     let known = flags & !(CURRENT | FUTURE | ON_FAULT) == 0;
     let result = match known && flags & CURRENT != 0 && !pager().host.memory.range().is_empty() {
         true => lock_all(flags),
-        false => call(nr::__NR_mlockall, [flags as usize, 0, 0]),
+        false => {
+            let result = call(nr::__NR_mlockall, [flags as usize, 0, 0]);
+            if result == 0 && flags & FUTURE != 0 {
+                SAID_OF_FUTURE.store(true, Relaxed);
+            }
+            result
+        }
     };
     answer(result) as c_int
 }

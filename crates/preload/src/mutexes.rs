@@ -10,7 +10,7 @@
 
 use crate::libc_symbols;
 use crate::the_pager::pager;
-use crate::wrappers::Wrapped;
+use crate::wrapped;
 use coldpress_pager::space::exclusions::Reason;
 use coldpress_uffd::AddressRange;
 use core::ffi::{c_int, c_void};
@@ -34,8 +34,7 @@ pub unsafe extern "C" fn pthread_mutex_init(
     mutex: *mut c_void,
     attributes: *const c_void,
 ) -> c_int {
-    static REAL: Wrapped = Wrapped::new(c"pthread_mutex_init");
-    let Some(real) = REAL.find() else {
+    let Some(real) = wrapped::PTHREAD_MUTEX_INIT.find() else {
         return 11; // EAGAIN: as where there are no resources for a mutex
     };
     // SAFETY: libc's function has this type; the arguments are the program's.

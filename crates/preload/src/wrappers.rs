@@ -4,13 +4,12 @@
 //! these; what then still holds stands in `docs/adr/0003-fork.md` and HAZARDS' tests.
 
 use crate::the_pager::pager;
-use crate::{libc_symbols, piecewise};
+use crate::{libc_symbols, piecewise, wrapped};
 use coldpress_linux::sys;
 use coldpress_pager::space::exclusions::{OldPlace, Reason};
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
 use core::ffi::{CStr, c_int, c_uint, c_ulong, c_void};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use linux_raw_sys::general as nr;
 use rustix::fs::{Mode, OFlags};
 
@@ -30,31 +29,6 @@ pub(crate) fn answer(result: isize) -> isize {
         return -1;
     }
     result
-}
-
-/// A function of libc's that a wrapper stands in for, looked up once.
-pub(crate) struct Wrapped {
-    name: &'static CStr,
-    found: AtomicUsize,
-}
-
-impl Wrapped {
-    /// The function of this name.
-    pub(crate) const fn new(name: &'static CStr) -> Self {
-        Self {
-            name,
-            found: AtomicUsize::new(0),
-        }
-    }
-
-    /// Where it is; `None`: this libc has none.
-    pub(crate) fn find(&self) -> Option<NonNull<c_void>> {
-        if self.found.load(Relaxed) == 0 {
-            let real = libc_symbols::next_of(self.name);
-            self.found.store(real as usize, Relaxed);
-        }
-        NonNull::new(self.found.load(Relaxed) as *mut c_void)
-    }
 }
 
 /// `sigaltstack`, whose stacks are never evicted.
@@ -330,7 +304,8 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_voi
     let args = [fd as usize, request as usize, argument as usize, 0, 0, 0];
     // SAFETY: the program's own call.
     let mut result = unsafe { sys::syscall(nr::__NR_ioctl, args) };
-    let wanted = match (request, result) {
+    // The kernel takes 32 bits; what has been an `int` on the way is extended by its sign.
+    let wanted = match (c_ulong::from(request as u32), result) {
         // SAFETY: the kernel has read the range at the head of the structure.
         (UFFDIO_REGISTER, EBUSY) => unsafe {
             let [start, len] = argument.cast::<[usize; 2]>().read();
@@ -426,8 +401,7 @@ pub unsafe extern "C" fn pthread_create(
     start: Option<Thread>,
     argument: *mut c_void,
 ) -> c_int {
-    static REAL: Wrapped = Wrapped::new(c"pthread_create");
-    let Some(real) = REAL.find() else {
+    let Some(real) = wrapped::PTHREAD_CREATE.find() else {
         return 11; // EAGAIN: as where there are no resources for a thread
     };
     // SAFETY: libc's function has this type; the arguments are the program's.
@@ -461,8 +435,7 @@ pub unsafe extern "C" fn thrd_create(
     start: Option<StartC11>,
     argument: *mut c_void,
 ) -> c_int {
-    static REAL: Wrapped = Wrapped::new(c"thrd_create");
-    let Some(real) = REAL.find() else {
+    let Some(real) = wrapped::THRD_CREATE.find() else {
         return 2; // thrd_error
     };
     // SAFETY: libc's function has this type; the arguments are the program's.
@@ -482,17 +455,16 @@ pub unsafe extern "C" fn thrd_create(
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _Fork() -> c_int {
-    static REAL: Wrapped = Wrapped::new(c"_Fork");
-    let Some(real) = REAL.find() else {
+    let Some(real) = wrapped::PLAIN_FORK.find() else {
         return answer(-38) as c_int;
     };
-    crate::entry::prepare();
+    crate::entry::prepare_plain();
     // SAFETY: libc's `_Fork` takes nothing and returns a process id.
     let child =
         unsafe { core::mem::transmute::<NonNull<c_void>, extern "C" fn() -> c_int>(real)() };
     match child {
-        0 => crate::entry::child(),
-        _ => crate::entry::parent(),
+        0 => crate::entry::child_plain(),
+        _ => crate::entry::parent_plain(),
     }
     child
 }

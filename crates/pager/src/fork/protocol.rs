@@ -526,13 +526,18 @@ impl<O: Os> Pager<O> {
 }
 
 impl<O: Os> Fork<O> {
-    /// Whether this thread, or the one that it is the copy of, held notes back up to now.
+    /// Whether this thread held notes back up to now.
     pub(crate) fn no_longer_holds_notes(&self) -> bool {
         let holds = self.holds_notes.load(Relaxed) == thread_block();
         if holds {
             self.holds_notes.store(0, Relaxed);
         }
         holds
+    }
+
+    /// In the child: whether the thread that it is the copy of did. (It may have been given another control block.)
+    pub(crate) fn no_longer_holds_notes_in_child(&self) -> bool {
+        self.holds_notes.swap(0, Relaxed) != 0
     }
 
     /// The fork is over: the process has huge pages again, if it had any.

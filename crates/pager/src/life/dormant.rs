@@ -263,7 +263,7 @@ impl Pager {
     /// After a fork, in the child: its only thread.
     pub fn after_fork_in_child(&'static self) {
         self.dormant.forks.store(0, SeqCst);
-        let held_notes = self.fork.no_longer_holds_notes();
+        let held_notes = self.fork.no_longer_holds_notes_in_child();
         if held_notes {
             // SAFETY: this is the only thread of the process.
             unsafe { self.registering.raw().reset() };

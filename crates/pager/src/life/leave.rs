@@ -274,13 +274,18 @@ impl Pager {
 
     /// Whether the program has one thread beside the pager's.
     pub fn is_alone_with_the_program(&self) -> bool {
+        self.threads_of_the_program() == Some(1)
+    }
+
+    /// How many threads there are beside the pager's. `None`: nothing tells (there is no `/proc`).
+    pub fn threads_of_the_program(&self) -> Option<u64> {
         const OTHER_LINKS: u64 = 2;
-        let tasks = rustix::fs::stat(c"/proc/self/task");
+        let tasks = rustix::fs::stat(c"/proc/self/task").ok()?;
         let own = |thread| self.threads.ids().any(|own| own == thread);
         // One that waits with starting is none of those yet.
         let waits = self.dormant.thread().filter(|&thread| !own(thread));
         let own = self.threads.ids().count() + waits.iter().count();
-        tasks.is_ok_and(|tasks| tasks.st_nlink == own as u64 + 1 + OTHER_LINKS)
+        tasks.st_nlink.checked_sub(own as u64 + OTHER_LINKS)
     }
 }
 

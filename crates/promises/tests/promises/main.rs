@@ -36,6 +36,7 @@ mod hostile_futex;
 mod hostile_gone;
 mod hostile_heap_checkers;
 mod hostile_layout;
+mod hostile_libc_locks;
 mod hostile_many_threads;
 mod hostile_memory_functions;
 mod hostile_messages;

@@ -33,6 +33,7 @@ const IMPORTED: &[(&str, &str)] = &[
     ("_IO_list_all", "the forking thread: open files are touched"),
     ("_IO_list_lock", "the forking thread"),
     ("_IO_list_unlock", "the forking thread"),
+    ("_IO_list_resetlock", "the child of a fork"),
     // Named by the compiler's start files, called by the loader's thread alone.
     ("__cxa_finalize", "unloading"),
     ("__gmon_start__", "loading; nobody defines it"),
