@@ -295,7 +295,7 @@ fn a_program_of_a_script_may_be_stopped_and_continued() {
         while !is_stopped() {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        // Who runs it has seen it stop.
+        // Its parent has seen it stop by then.
         std::thread::sleep(std::time::Duration::from_millis(300));
         // SAFETY: a process of ours that waits for this, a descriptor that nobody else closes, and a child of ours.
         unsafe {
