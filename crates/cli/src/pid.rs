@@ -1,5 +1,10 @@
 //! Process ids on the command line.
 
+/// Whether all of these are ids of processes.
+pub fn are_pids(texts: &[String]) -> bool {
+    texts.iter().all(|text| parse_pid(text).is_ok())
+}
+
 /// Reads the id of a process.
 pub fn parse_pid(text: &str) -> Result<u32, String> {
     let pid = text.parse().ok().filter(|pid| *pid > 0);

@@ -8,7 +8,7 @@ use crate::help;
 use crate::managed;
 use crate::messages;
 use crate::own_name;
-use crate::pid::parse_pid;
+use crate::pid::are_pids;
 use crate::process;
 use crate::refusal::Refusal;
 use crate::report;
@@ -107,10 +107,7 @@ pub fn status(arguments: &StatusArguments) -> Result<u8, Refusal> {
         }
     }
     // A list is a list for programs, however many it names today.
-    let by_number = arguments
-        .processes
-        .iter()
-        .all(|wanted| parse_pid(wanted).is_ok());
+    let by_number = are_pids(&arguments.processes);
     match found.as_slice() {
         [file] if by_number || !arguments.json => one(file, arguments)?,
         files => all(files, arguments)?,

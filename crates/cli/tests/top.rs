@@ -172,6 +172,14 @@ fn without_a_terminal_it_prints() {
         "{}",
         stderr(&output)
     );
+    // It was waited for, for ever.
+    let own = std::process::id().to_string();
+    let output = top(&directory, &[&own]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    // Once is not waited for.
+    let output = top(&directory, &["--once"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("waiting"), "{}", stderr(&output));
     let Some(program) = Managed::start(&directory, &["-q", "--budget", "32M"], &["16"]) else {
         return;
     };

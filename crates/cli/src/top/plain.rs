@@ -29,6 +29,7 @@ pub fn run(wanted: &Wanted, interval: Duration, once: bool, as_json: bool) -> Re
                 true if is_first && wanted.is_named() && (once || wanted.are_numbers()) => {
                     return Err(Refusal::new(wanted.nothing_to_show()));
                 }
+                true if once => say!("{}", wanted.nothing_to_show()),
                 true if is_first => say!("{}; waiting for one", wanted.nothing_to_show()),
                 true => {}
                 // A blank line between two tables.

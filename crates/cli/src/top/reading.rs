@@ -2,7 +2,7 @@
 
 use crate::managed;
 use crate::own_name;
-use crate::pid::parse_pid;
+use crate::pid::{are_pids, parse_pid};
 use crate::process;
 use crate::rule;
 use crate::statistics_file::Live;
@@ -101,7 +101,7 @@ impl Wanted {
 
     /// Whether all of them are process ids.
     pub fn are_numbers(&self) -> bool {
-        self.0.iter().all(|wanted| parse_pid(wanted).is_ok())
+        are_pids(&self.0)
     }
 
     /// That none of them is there.
