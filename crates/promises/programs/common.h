@@ -233,6 +233,12 @@ static UNUSED int wait_exit(pid_t child, const char *what) {
     return WEXITSTATUS(status);
 }
 
+/* A child that ends with status 0. */
+static UNUSED void wait_success(pid_t child, const char *what) {
+    int status = wait_exit(child, what);
+    if (status) die("%s: child %d ended with status %d", what, child, status);
+}
+
 static UNUSED pthread_t start_thread(void *(*body)(void *), void *context) {
     pthread_t thread;
     int e = pthread_create(&thread, NULL, body, context);

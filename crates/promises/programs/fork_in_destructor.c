@@ -24,8 +24,7 @@ static __attribute__((destructor)) void end(void) {
     pid_t child = fork();
     if (child < 0) die_errno("fork");
     if (child == 0) _exit(wrong() != 0);
-    int status;
-    if (waitpid(child, &status, 0) != child || status) die("a child of a destructor ended with %#x", status);
+    wait_success(child, "a destructor");
     if (wrong()) die("%d pages of the parent", wrong());
     dprintf(1, "OK %d MiB\n", BYTES >> 20);
 }

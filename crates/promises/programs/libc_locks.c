@@ -25,11 +25,10 @@ static void *make(void *argument) {
 }
 
 static __attribute__((constructor)) void begin(void) {
-    pthread_t thread;
     sem_init(&ready, 0, 0);
-    if (pthread_create(&thread, 0, make, 0)) die("pthread_create");
+    pthread_t thread = start_thread(make, 0);
     sem_wait(&ready);
-    pthread_join(thread, 0);
+    join_thread(thread);
 }
 
 #else
@@ -58,26 +57,20 @@ static ssize_t write_slowly(void *cookie, const char *bytes, size_t count) {
     return (ssize_t)count;
 }
 
-static void wait_for(pid_t child) {
-    int status;
-    if (child < 0 || waitpid(child, &status, 0) != child || status) die("a child ended with %#x", status);
-}
-
 static void *fork_soon(void *argument) {
     sleep_ms(100);
     pid_t child = fork();
     if (child == 0) _exit(0);
-    wait_for(child);
+    wait_success(child, "fork");
     return argument;
 }
 
 static void cookie(void) {
-    pthread_t thread;
     FILE *file = fopencookie(0, "w", (cookie_io_functions_t){.write = write_slowly});
     fputc('x', file);
-    if (pthread_create(&thread, 0, fork_soon, 0)) die("pthread_create");
+    pthread_t thread = start_thread(fork_soon, 0);
     fflush(0);
-    pthread_join(thread, 0);
+    join_thread(thread);
 }
 
 static int ends[2];
@@ -99,8 +92,8 @@ static void drain(size_t wanted) {
 }
 
 static pthread_t begin_to_flush(void) {
-    pthread_t thread;
-    if (pipe(ends) || pthread_create(&thread, 0, flush_much, 0)) die("a thread with a pipe");
+    if (pipe(ends)) die_errno("pipe");
+    pthread_t thread = start_thread(flush_much, 0);
     sleep_ms(300);
     return thread;
 }
@@ -112,8 +105,8 @@ static void plain(void) {
         drain((200 << 10) - 1);
         _exit(0);
     }
-    wait_for(child);
-    pthread_join(thread, 0);
+    wait_success(child, "fork");
+    join_thread(thread);
 }
 
 static void take(int signal) {
@@ -125,14 +118,13 @@ static void at_signal(void) {
     struct sigaction action = {.sa_handler = take};
     sem_init(&ready, 0, 0);
     sigaction(SIGUSR1, &action, 0);
-    pthread_t flusher = begin_to_flush(), forker;
-    if (pthread_create(&forker, 0, fork_soon, 0)) die("pthread_create");
+    pthread_t flusher = begin_to_flush(), forker = start_thread(fork_soon, 0);
     sleep_ms(400);
     pthread_kill(forker, SIGUSR1);
     while (sem_wait(&ready)) {}
     drain((200 << 10) - 1);
-    pthread_join(forker, 0);
-    pthread_join(flusher, 0);
+    join_thread(forker);
+    join_thread(flusher);
 }
 
 static long locked_kib(void) {

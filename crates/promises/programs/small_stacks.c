@@ -39,11 +39,6 @@ static int wrong_pages(void) {
     return wrong;
 }
 
-static void wait_for(pid_t child) {
-    int status;
-    if (child < 0 || waitpid(child, &status, 0) != child || status) die("a child ended with %#x", status);
-}
-
 static void child(void) {
     long d = depth();
     if (d > of_children[0]) of_children[0] = d;
@@ -54,19 +49,19 @@ static void child(void) {
 static void op_fork(void) {
     pid_t p = fork();
     if (p == 0) child();
-    wait_for(p);
+    wait_success(p, "fork");
 }
 
 static void op_raw_fork(void) {
     pid_t p = (pid_t)syscall(SYS_fork);
     if (p == 0) child();
-    wait_for(p);
+    wait_success(p, "fork");
 }
 
 static void op_plain_fork(void) {
     pid_t p = _Fork();
     if (p == 0) child();
-    wait_for(p);
+    wait_success(p, "fork");
 }
 
 static int cloned(void *argument) {
@@ -79,7 +74,7 @@ static void op_clone(void) {
     size_t bytes = 4096 + extra;
     char *at = mmap(0, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     mprotect(at, 4096, PROT_NONE);
-    wait_for(clone(cloned, at + bytes + 4096, SIGCHLD, 0));
+    wait_success(clone(cloned, at + bytes + 4096, SIGCHLD, 0), "clone");
     munmap(at, bytes + 4096);
 }
 
@@ -97,9 +92,7 @@ static void op_mremap(void) {
 static void *nothing(void *argument) { return argument; }
 
 static void op_thread(void) {
-    pthread_t thread;
-    if (pthread_create(&thread, 0, nothing, 0)) die("pthread_create");
-    pthread_join(thread, 0);
+    join_thread(start_thread(nothing, 0));
 }
 
 static void op_mutex(void) {

@@ -64,7 +64,7 @@ impl Workplace {
         if !executable.exists() {
             let kept = kept(name);
             if !kept.exists() {
-                gcc(name, &executable);
+                gcc(name, &[], &executable);
                 // Whole or not at all, for whoever compiles the same beside.
                 let half = kept.with_extension(self.dir.file_name().expect("a name"));
                 copy_executable(&executable, &half);
@@ -74,6 +74,16 @@ impl Workplace {
             }
         }
         executable
+    }
+
+    /// Compiles `programs/NAME.c` as a shared library, with `LIBRARY` defined.
+    ///
+    /// # Panics
+    /// When the compiler finds anything wrong with it.
+    pub fn compile_library(&self, name: &str) -> PathBuf {
+        let library = self.dir.join(format!("lib{name}.so"));
+        gcc(name, &["-fPIC", "-shared", "-DLIBRARY"], &library);
+        library
     }
 }
 
@@ -124,12 +134,13 @@ fn kept(name: &str) -> PathBuf {
 
 const WARNINGS: [&str; 2] = ["-Wall", "-Wextra"];
 
-fn gcc(name: &str, executable: &Path) {
+fn gcc(name: &str, more: &[&str], output_file: &Path) {
     let output = Command::new("gcc")
         .args(["-O2", "-pthread", "-g"])
         .args(WARNINGS)
+        .args(more)
         .arg("-o")
-        .arg(executable)
+        .arg(output_file)
         .arg(source(&format!("{name}.c")))
         .output()
         .expect("gcc (apt-get install gcc)");

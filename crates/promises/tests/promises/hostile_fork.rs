@@ -3,7 +3,6 @@
 //! no thread could be made, and by SIGSEGV if libc's `clone` made them, no descriptor was free, or the
 //! first thread had ended.
 
-use coldpress_promises::workplace::source;
 use coldpress_promises::{Managed, Workplace, process, skip};
 use std::process::Command;
 
@@ -88,14 +87,7 @@ fn in_the_destructor_of_a_library() {
     }
     let place = Workplace::new("fork-in-destructor");
     let program = place.compile("fork_in_destructor");
-    let library = place.path("libends.so");
-    let compiled = Command::new("gcc")
-        .args(["-O1", "-fPIC", "-shared", "-DLIBRARY", "-pthread", "-o"])
-        .arg(&library)
-        .arg(source("fork_in_destructor.c"))
-        .status()
-        .expect("gcc (apt-get install gcc)");
-    assert!(compiled.success());
+    let library = place.compile_library("fork_in_destructor");
     let arguments = ["74", library.to_str().expect("a name")];
     let native = Command::new(&program).args(arguments).output().unwrap();
     assert!(native.status.success(), "natively: {native:?}");

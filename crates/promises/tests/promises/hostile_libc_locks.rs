@@ -6,7 +6,6 @@
 //! did `_Fork`, which has no need to (hangs); `mlockall(MCL_CURRENT)` did not end what had been said of the future; a child of
 //! `clone` lost its status without `/proc`, and did not end by SIGTERM with a thread control block of its own.
 
-use coldpress_promises::workplace::source;
 use coldpress_promises::{Managed, Workplace, process, skip};
 use std::process::Command;
 use std::time::Duration;
@@ -17,14 +16,7 @@ fn behaves(what: &str) {
     }
     let place = Workplace::new("libc-locks");
     let program = place.compile("libc_locks");
-    let library = place.path("libbegins.so");
-    let compiled = Command::new("gcc")
-        .args(["-O1", "-fPIC", "-shared", "-DLIBRARY", "-pthread", "-o"])
-        .arg(&library)
-        .arg(source("libc_locks.c"))
-        .status()
-        .expect("gcc (apt-get install gcc)");
-    assert!(compiled.success());
+    let library = place.compile_library("libc_locks");
     let arguments = ["75", what, library.to_str().expect("a name")];
     let mut natively = Command::new(&program);
     natively.args(arguments);

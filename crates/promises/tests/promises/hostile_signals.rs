@@ -104,10 +104,10 @@ fn every_signal_that_can_be_taken_reaches_the_program() {
 }
 
 /// Starts a program in the foreground of a terminal of its own: its id, and the terminal's other end.
-fn start_in_a_terminal(line: &[&str]) -> (libc::pid_t, libc::c_int) {
+fn start_in_a_terminal<S: AsRef<str>>(line: &[S]) -> (libc::pid_t, libc::c_int) {
     let words: Vec<CString> = line
         .iter()
-        .map(|word| CString::new(*word).expect("no zero"))
+        .map(|word| CString::new(word.as_ref()).expect("no zero"))
         .collect();
     let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
     pointers.push(std::ptr::null());
@@ -261,8 +261,7 @@ fn a_terminal_that_hangs_up_tells_once() {
     );
     for line in in_a_script(&script, &place.path("status")) {
         for _ in 0..3 {
-            let words: Vec<&str> = line.iter().map(String::as_str).collect();
-            let (pid, terminal) = start_in_a_terminal(&words);
+            let (pid, terminal) = start_in_a_terminal(&line);
             assert_eq!(content_of(&seen), "ready");
             // SAFETY: a descriptor that nobody else closes, and a child of ours.
             unsafe {
@@ -285,8 +284,7 @@ fn a_program_of_a_script_may_be_stopped_and_continued() {
     let (number, status) = (place.path("pid"), place.path("status"));
     let script = format!("echo $$ > {}; kill -STOP $$; exit 5", number.display());
     for line in in_a_script(&script, &status) {
-        let words: Vec<&str> = line.iter().map(String::as_str).collect();
-        let (pid, terminal) = start_in_a_terminal(&words);
+        let (pid, terminal) = start_in_a_terminal(&line);
         let program: libc::pid_t = content_of(&number).parse().expect("a number");
         let is_stopped = || {
             let stat = std::fs::read_to_string(format!("/proc/{program}/stat"));

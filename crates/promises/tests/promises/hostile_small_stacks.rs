@@ -66,8 +66,11 @@ fn depths(output: &str) -> BTreeMap<&str, u64> {
 
 #[test]
 fn calls_get_hardly_deeper_than_natively() {
-    if !skip::root_or_skip() || std::env::var_os("COLDPRESS_PRELOAD_LIBRARY").is_some() {
+    if !skip::root_or_skip() {
         return;
+    }
+    if extra() != "0" {
+        return skip::skipped("depths: the frames of a pager with every assertion are larger");
     }
     let place = Workplace::new("stack-depths");
     let program = place.compile("small_stacks");
