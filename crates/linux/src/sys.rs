@@ -476,7 +476,7 @@ pub fn set_signals(mask: u64) {
 /// other (coroutines), it could be missing at a moment when nobody answers.
 ///
 /// No further than the pager goes itself while signals are blocked: a stack may be small, and have no guard page. The
-/// promise `small_stacks` measures it.
+/// promise `hostile_small_stacks` measures it.
 #[inline(never)]
 fn touch_stack() {
     let mut room = [0u8; TOUCHED_BYTES];

@@ -46,7 +46,7 @@ use coldpress_storage::{AnyStorage, StorageKind};
 use coldpress_uffd::PAGE_SIZE;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 use fault::deferred::DeferredFaults;
@@ -124,7 +124,6 @@ pub struct Pager<O: Os = Linux> {
     pub workplace: space::workplace::Workplace,
     /// What is written back.
     pub tier: space::tier::Tier<O>,
-    touch_before_fork: AtomicPtr<()>,
     filtered: AtomicBool,
     /// [`coldpress_uffd::madvise_outlasts_splits`], which is asked once: a filter may come.
     madvise_outlasts_splits: AtomicBool,
@@ -189,7 +188,6 @@ impl<O: Os> Pager<O> {
             }),
             workplace: space::workplace::Workplace::new(),
             tier: space::tier::Tier::new(),
-            touch_before_fork: AtomicPtr::new(core::ptr::null_mut()),
             filtered: AtomicBool::new(false),
             madvise_outlasts_splits: AtomicBool::new(true),
             decisions: report::decision_trace::Trace::new(core::ptr::null_mut()),
@@ -218,19 +216,6 @@ impl<O: Os> Pager<O> {
         let _ = self.engine.configure(&config.tunables);
         self.stall_first_fault_ms
             .store(config.stall_first_fault_ms, Relaxed);
-    }
-
-    /// Sets what is to be touched in a multi-threaded program before it forks (see [`fork`]).
-    pub fn set_touch_before_fork(&self, touch: fn()) {
-        self.touch_before_fork.store(touch as *mut (), Relaxed);
-    }
-
-    /// # Safety
-    /// Only [`set_touch_before_fork`](Self::set_touch_before_fork) has set the pointer.
-    unsafe fn touch_before_fork(&self) -> Option<fn()> {
-        let touch = self.touch_before_fork.load(Relaxed);
-        // SAFETY: null, or a function of that type.
-        (!touch.is_null()).then(|| unsafe { core::mem::transmute::<*mut (), fn()>(touch) })
     }
 
     /// The configuration, with what is in force now of that which may change.

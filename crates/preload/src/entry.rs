@@ -76,9 +76,9 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *mut *
     }
     // SAFETY: as above.
     if unsafe { start_pager(environment, config, is_root) } {
+        wrapped::look_all_up();
         // This library is initialised first (build.rs), so these are registered before any
         // other's: they run last before the fork and first after it.
-        wrapped::look_all_up();
         libc_symbols::register_fork_hooks(prepare, parent, child);
     }
 }
@@ -102,7 +102,6 @@ unsafe fn start_pager(environment: *mut *mut c_char, config: Config, is_root: bo
             fault_trace::configure(variable(block, TRACE_FAULTS));
         }
     }
-    pager.set_touch_before_fork(libc_files::touch);
     let started = match is_root {
         true => pager.start(),
         false => pager.start_dormant(),
@@ -169,7 +168,7 @@ extern "C" fn destructor() {
 /// Before libc's `fork`, which takes the lock of the list of files next.
 extern "C" fn prepare() {
     libc_files::hold();
-    prepare_plain();
+    prepare_with(libc_files::touch);
 }
 
 extern "C" fn parent() {
@@ -184,8 +183,12 @@ extern "C" fn child() {
 
 /// Before a call that only copies the process.
 pub(crate) fn prepare_plain() {
+    prepare_with(|| ());
+}
+
+fn prepare_with(touch: impl FnOnce()) {
     pager().dormant.before_fork();
-    pager().fork_prepare();
+    pager().fork_prepare(touch);
 }
 
 /// After it, in the parent.

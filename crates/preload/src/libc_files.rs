@@ -9,7 +9,6 @@
 //! promise `fork_preserves_content` has a test with many open files that fails without this.
 
 use crate::libc_symbols;
-use coldpress_linux::sys::thread_block;
 use core::ptr::read_volatile;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -17,10 +16,9 @@ const CHAIN: usize = 0x68;
 const LOCK: usize = 0x88;
 const LAST_WORD: usize = 0xD8;
 
-/// The thread that holds the lock of the list for a fork, by its control block; 0: none. Written under that lock.
-static HOLDER: AtomicUsize = AtomicUsize::new(0);
-
-/// How often it does: a signal handler that forks may have interrupted a fork that had just begun. As `HOLDER`.
+/// How often the lock of the list is held for a fork: a signal handler that forks may have interrupted a fork that had just
+/// begun. Written under that lock. In such a handler's child the fork that was interrupted goes on, and holds nothing any
+/// more.
 static HOLDS: AtomicUsize = AtomicUsize::new(0);
 
 /// Takes the lock of the list, before anything of the pager's is locked, and signals are blocked.
@@ -28,23 +26,16 @@ pub(crate) fn hold() {
     if let Some(list) = libc_symbols::list_of_files() {
         // SAFETY: libc's own `fork` takes the lock next, in the same thread (it is recursive).
         unsafe { (list.lock)() };
-        HOLDER.store(thread_block(), Relaxed);
         HOLDS.fetch_add(1, Relaxed);
     }
-}
-
-fn is_held() -> bool {
-    HOLDER.load(Relaxed) == thread_block()
 }
 
 /// Frees it, in the parent.
 pub(crate) fn let_go() {
     if let Some(list) = libc_symbols::list_of_files()
-        && is_held()
+        && HOLDS.load(Relaxed) > 0
     {
-        if HOLDS.fetch_sub(1, Relaxed) == 1 {
-            HOLDER.store(0, Relaxed);
-        }
+        HOLDS.fetch_sub(1, Relaxed);
         // SAFETY: taken in `hold` by this thread.
         unsafe { (list.unlock)() };
     }
@@ -54,16 +45,15 @@ pub(crate) fn let_go() {
 /// threads.
 pub(crate) fn let_go_in_child() {
     if let Some(list) = libc_symbols::list_of_files() {
-        HOLDER.store(0, Relaxed);
         HOLDS.store(0, Relaxed);
         // SAFETY: no other thread is here.
         unsafe { (list.reset)() };
     }
 }
 
-/// Touches every file and its lock, where libc's `fork` follows.
+/// Touches every file and its lock. The lock of the list is held.
 pub(crate) fn touch() {
-    let Some(list) = libc_symbols::list_of_files().filter(|_| is_held()) else {
+    let Some(list) = libc_symbols::list_of_files() else {
         return;
     };
     // SAFETY: under the lock of the list no file of it comes or goes, and its words are libc's.

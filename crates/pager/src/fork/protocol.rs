@@ -468,8 +468,9 @@ impl<O: Os> Space<O> {
 }
 
 impl<O: Os> Pager<O> {
-    /// Before the fork, in the forking thread.
-    pub fn fork_prepare(&self) {
+    /// Before the fork, in the forking thread. Calls `touch` once reclaim rests: what that touches is in place in the child
+    /// before its own hook runs.
+    pub fn fork_prepare(&self, touch: impl FnOnce()) {
         if !self.is_running() {
             if !self.presence.is_here() {
                 // A child that no hook has seen: nor do its own have a pager.
@@ -509,10 +510,7 @@ impl<O: Os> Pager<O> {
             return;
         }
         // Reclaim rests, so what is touched now is in place when the kernel copies.
-        // SAFETY: set by the preload library to a function that only reads libc's list of files.
-        if let Some(touch) = unsafe { self.touch_before_fork() } {
-            touch();
-        }
+        touch();
         self.with_idle_handlers(|| {
             self.tier.keep_for_child();
             self.fork.begin_journal();

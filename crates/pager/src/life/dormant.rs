@@ -348,7 +348,7 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(20));
         let forks = std::thread::spawn(move || {
             PAGER.dormant.before_fork();
-            PAGER.fork_prepare();
+            PAGER.fork_prepare(|| ());
             // As in the parent: what another thread wants to move now waits.
             let moved = std::thread::spawn(move || PAGER.unsplit(range, range, || ()));
             std::thread::sleep(std::time::Duration::from_millis(20));

@@ -273,7 +273,7 @@ impl Pager {
     }
 
     /// Whether the program has one thread beside the pager's.
-    pub fn is_alone_with_the_program(&self) -> bool {
+    fn is_alone_with_the_program(&self) -> bool {
         self.threads_of_the_program() == Some(1)
     }
 

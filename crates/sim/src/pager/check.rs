@@ -150,7 +150,7 @@ impl World {
     /// By the last thread of the program: everything is stopped, as for a fork, and stays so.
     pub(super) fn check_at_the_end(&self) {
         let pager = self.pager;
-        pager.fork_prepare();
+        pager.fork_prepare(|| ());
         let (mut present, mut stored, mut markers) = (0, 0, 0);
         for (segment, window) in pager.host.windows.iter() {
             for index in 0..coldpress_engine::SEGMENT_PAGES {

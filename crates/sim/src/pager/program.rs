@@ -540,7 +540,7 @@ impl World {
         let pager: &'static Pager<SimOs> = self.pager;
         let forks = &self.kernel.file.forks;
         forks.set(forks.get() + 1);
-        pager.fork_prepare();
+        pager.fork_prepare(|| ());
         // The kernel copies at once.
         self.kernel.frozen(|| {
             self.look_at_what_a_child_has();
