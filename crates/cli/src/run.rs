@@ -328,13 +328,13 @@ impl End {
     /// What is said of `--writeback` where pages were taken of others only than the first process, which alone writes.
     fn wrote_nothing_back(&self, program: &str) -> Vec<String> {
         let first = self.first().map_or(0, |s| s.evictions.load(Relaxed));
-        match self.outcome.totals.sums.evictions {
-            evictions if evictions > 0 && first == 0 => vec![
-                format!("{program}: nothing was written back: only a run's first process writes"),
-                "name the program itself after --, or let a shell exec it".to_owned(),
-            ],
-            _ => Vec::new(),
+        if first > 0 || self.outcome.totals.sums.evictions == 0 {
+            return Vec::new();
         }
+        vec![
+            format!("{program}: nothing was written back: only a run's first process writes"),
+            "name the program itself after --, or let a shell exec it".to_owned(),
+        ]
     }
 
     /// The one program that is worth telling of, with its figures: what a wrapper started, or the first itself

@@ -44,7 +44,7 @@ pub struct Spent {
     /// Pages that were touched for the first time, of which the pager hears where they are registered; all others that it
     /// has found were filled by the kernel alone.
     pub first_touches: u64,
-    /// How long they waited once a handler had read them.
+    /// How long faults waited once a handler had read them.
     pub waited_ns: u64,
     /// Processor time of the program.
     pub program_cpu_ns: u64,

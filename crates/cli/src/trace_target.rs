@@ -77,13 +77,18 @@ impl TraceTarget {
     pub fn finish(self, error: u64, quiet: bool) {
         let shown = self.named.display();
         // A file in memory has none beside it.
-        let has_no_place_for_others = self.in_memory.is_some() && error == libc::ENOENT as u64;
-        if has_no_place_for_others && !quiet {
-            say!("--trace: {shown}: it is that of one process");
-            say!("for those of the others, too, name a file: --trace FILE");
-        } else if error != 0 && !has_no_place_for_others {
-            let error = io::Error::from_raw_os_error(error as i32);
-            say!("--trace: {shown}: the trace is not whole: it could not be written: {error}");
+        let is_of_one = self.in_memory.is_some() && error == libc::ENOENT as u64;
+        match error {
+            0 => {}
+            _ if is_of_one && quiet => {}
+            _ if is_of_one => {
+                say!("--trace: {shown}: it is that of one process");
+                say!("for those of the others, too, name a file: --trace FILE");
+            }
+            _ => {
+                let error = io::Error::from_raw_os_error(error as i32);
+                say!("--trace: {shown}: the trace is not whole: it could not be written: {error}");
+            }
         }
         if let Some(mut file) = self.in_memory {
             let mut bytes = Vec::new();
