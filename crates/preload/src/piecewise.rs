@@ -21,38 +21,56 @@ const EFAULT: isize = -14;
 /// Most pieces of one range.
 const PIECES: usize = 128;
 
+/// The mappings that cover a range without a gap. They lie on the program's stack, which may be small, and are known by
+/// their sizes alone: none can be of 16 TiB.
 struct Pieces {
-    ranges: [AddressRange; PIECES],
+    start: usize,
+    pages: [u32; PIECES],
     len: usize,
 }
 
-/// The mappings that cover `range` without a gap. `None`: there is a gap, or too many.
-fn pieces(range: AddressRange) -> Option<Pieces> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let maps = rustix::fs::open(maps::PATH, flags, Mode::empty()).ok()?;
-    let mut found = Pieces {
-        ranges: [range; PIECES],
-        len: 0,
-    };
-    let (mut at, mut whole) = (range.start, true);
-    let mut buffer = [0u8; maps::BUFFER_BYTES];
-    maps::for_each_line(maps.as_fd(), &mut buffer, |line| {
-        let Some(mapping) = maps::parse(line) else {
-            return;
+impl Pieces {
+    /// Those of a range. `None`: there is a gap, or too many.
+    fn of(range: AddressRange) -> Option<Self> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let maps = rustix::fs::open(maps::PATH, flags, Mode::empty()).ok()?;
+        let mut found = Self {
+            start: range.start,
+            pages: [0; PIECES],
+            len: 0,
         };
-        let piece = mapping.range.intersect(range);
-        if piece.is_empty() {
-            return;
-        }
-        whole &= piece.start == at && found.len < PIECES;
-        if whole {
-            found.ranges[found.len] = piece;
-            found.len += 1;
-        }
-        at = piece.end;
-    })
-    .ok()?;
-    (whole && at == range.end).then_some(found)
+        let (mut at, mut whole) = (range.start, true);
+        let mut buffer = [0u8; maps::BUFFER_BYTES];
+        maps::for_each_line(maps.as_fd(), &mut buffer, |line| {
+            let Some(mapping) = maps::parse(line) else {
+                return;
+            };
+            let piece = mapping.range.intersect(range);
+            if piece.is_empty() {
+                return;
+            }
+            let pages = u32::try_from(piece.len() / PAGE_SIZE);
+            match (pages, found.pages.get_mut(found.len)) {
+                (Ok(pages), Some(place)) if whole && piece.start == at => {
+                    *place = pages;
+                    found.len += 1;
+                }
+                _ => whole = false,
+            }
+            at = piece.end;
+        })
+        .ok()?;
+        (whole && at == range.end).then_some(found)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = AddressRange> + '_ {
+        let pages = self.pages.iter().take(self.len);
+        pages.scan(self.start, |at, &pages| {
+            let piece = AddressRange::new(*at, pages as usize * PAGE_SIZE);
+            *at = piece.end;
+            Some(piece)
+        })
+    }
 }
 
 unsafe fn remap(from: usize, len: usize, new_len: usize, flags: c_int, to: usize) -> isize {
@@ -72,7 +90,7 @@ pub(crate) unsafe fn mremap(
     flags: c_int,
     new: usize,
 ) -> isize {
-    let Some(found) = pieces(range) else {
+    let Some(found) = Pieces::of(range) else {
         return EFAULT;
     };
     if found.len == 1 {
@@ -80,11 +98,11 @@ pub(crate) unsafe fn mremap(
         // SAFETY: the program's own call.
         return unsafe { remap(range.start, range.len(), new_len, flags, new) };
     }
-    let found = &found.ranges[..found.len];
     let new_len = new_len.next_multiple_of(PAGE_SIZE);
     let growth = new_len.saturating_sub(range.len());
-    let last = found[found.len() - 1];
-    if flags & (FIXED | DONTUNMAP) == 0 {
+    if flags & (FIXED | DONTUNMAP) == 0
+        && let Some(last) = found.iter().last()
+    {
         // SAFETY: growing the last piece where it lies moves nothing.
         let grown = unsafe { remap(last.start, last.len(), last.len() + growth, 0, 0) };
         if grown >= 0 {
@@ -104,7 +122,7 @@ pub(crate) unsafe fn mremap(
         place: place as usize,
         flags,
     };
-    for &piece in found {
+    for piece in found.iter() {
         // SAFETY: as the program asked, onto the place just reserved.
         let moved = unsafe { moving.carry(piece) };
         if moved < 0 {

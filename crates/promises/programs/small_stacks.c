@@ -89,6 +89,17 @@ static void op_mremap(void) {
     munmap(p, 3 << 20);
 }
 
+/* Of two mappings, which natively may be refused; the pager moves what it may have split itself piece by piece. */
+static void op_pieces(void) {
+    char *p = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(p, 1, 1 << 20);
+    if (mprotect(p, 1 << 19, PROT_READ)) die_errno("mprotect");
+    size_t bytes = 1 << 20;
+    char *q = mremap(p, bytes, 2 * bytes, MREMAP_MAYMOVE);
+    if (q != MAP_FAILED) p = q, bytes *= 2;
+    munmap(p, bytes);
+}
+
 static void *nothing(void *argument) { return argument; }
 
 static void op_thread(void) {
@@ -172,6 +183,7 @@ static const struct {
     {"plain-fork", op_plain_fork},
     {"clone", op_clone},
     {"mremap", op_mremap},
+    {"pieces", op_pieces},
     {"thread", op_thread},
     {"mutex", op_mutex},
     {"advice", op_advice},
