@@ -15,6 +15,19 @@ fn nor_do_they_in_a_program_that_another_has_started() {
     survive_started_by_another("failed_unmap");
 }
 
+/// Story: what a block grew by, as it was moved over evicted memory, held what had been evicted: the memory was registered
+/// again by the time that the unmapping was told, and so was taken for one that had failed. `verify` met the same where a
+/// block grew over memory that another thread had just unmapped, once in 33 million cycles.
+#[test]
+fn what_memory_grows_by_is_new() {
+    survive("grown_over");
+}
+
+#[test]
+fn and_in_a_program_that_another_has_started() {
+    survive_started_by_another("grown_over");
+}
+
 /// Story: advice that the kernel had followed up to something that cannot have it, or around a hole, and then refused, was
 /// taken for not given: children read memory that is wiped in them, and what guards had dropped came back.
 #[test]
