@@ -158,4 +158,17 @@ impl MemoryGroup {
     pub fn read(&self, name: &str) -> u64 {
         self.0.read(name).expect("file of the group")
     }
+
+    /// Processes in it that the kernel has killed since it was full.
+    ///
+    /// # Panics
+    /// When the kernel does not tell.
+    pub fn killed(&self) -> u64 {
+        let file = self.0.path().join("memory.oom_control");
+        let text = fs::read_to_string(&file).expect("what the group has come to");
+        let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        count
+            .and_then(|n| n.parse().ok())
+            .expect("a count of kills")
+    }
 }

@@ -83,10 +83,20 @@ fn what_does_not_fit_its_group_ends_soon_and_is_told() {
     };
     let place = Workplace::new("killed");
     let program = place.compile("hostile_budget");
-    let managed = Managed::new(&place).budget("none").within(30);
-    let managed = managed.wrapped(group.enter());
-    let (outcome, _) = managed.run(&program, ["1", "128", "noise", "1"]);
-    assert_eq!(outcome.status.signal(), Some(9), "{outcome}");
+    let mut killed = group.killed();
+    let outcome = loop {
+        let managed = Managed::new(&place).budget("none").within(30);
+        let managed = managed.wrapped(group.enter());
+        let (outcome, _) = managed.run(&program, ["1", "128", "noise", "1"]);
+        assert_eq!(outcome.status.signal(), Some(9), "{outcome}");
+        let before = std::mem::replace(&mut killed, group.killed());
+        // The kernel passes over a process whose threads have all ended, though its memory is still being freed: it may
+        // kill the command as well, which cannot tell of it then. That is seldom: not three times out of three.
+        match killed - before {
+            2 if killed < 6 => eprintln!("the kernel has killed the command, too: {outcome}"),
+            _ => break outcome,
+        }
+    };
     let told = "KILLED by the kernel: its memory group of 100.0 MiB was full";
     assert!(outcome.stderr.contains(told), "{outcome}");
     assert!(outcome.stderr.contains("does not compress"), "{outcome}");
