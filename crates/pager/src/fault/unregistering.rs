@@ -175,13 +175,15 @@ impl<O: Os> Pager<O> {
         }
         // As if they were there: until it is measured again nobody sees them come.
         self.pressure.restored.fetch_add(fresh, Relaxed);
-        if let Some(uffd) = self.host.uffd.get() {
-            // Where it is refused, some of it may be unregistered all the same. Memory that is registered without being
-            // known as such does no harm; the other way round it would.
-            // SAFETY: U1, U2.
-            let _ = unsafe { uffd.unregister(range) };
-        }
+        let uffd = self.host.uffd.get();
+        // SAFETY: U1, U2.
+        let is_refused = uffd.is_some_and(|uffd| unsafe { uffd.unregister(range) }.is_err());
         window.clear_registered(run.start, run.end);
+        if is_refused {
+            // Some of it may be unregistered all the same. Nothing is taken of what is registered without being known as
+            // such; the other way round it would be lost.
+            self.host.leave_unproven(window, run.start, run.end);
+        }
         self.host.inherit_range(range);
         for chunk in (run.start..run.end).step_by(LEAF_PAGES as usize) {
             window.hysteresis(chunk).unregistered();
