@@ -376,24 +376,10 @@ pub unsafe extern "C" fn mremap(
             };
             let from = range.whole_pages();
             pager().remapped(from, to, old_place);
-            drop_what_lay_before(AddressRange {
-                start: to.start + from.len(),
-                ..to
-            });
         }
         result
     });
     answer(result) as *mut c_void
-}
-
-/// Memory has grown by this range, where other memory may have lain before. That the other is unmapped an event has told;
-/// but what is registered again by the time that it is read is taken for an unmapping that has failed (ADR 0054), and the
-/// kernel tells nothing of growth. So what was there is dropped: nobody has touched the new memory yet, and it reads zeros.
-fn drop_what_lay_before(grown: AddressRange) {
-    if !grown.is_empty() && pager().has_run() {
-        // SAFETY: memory that its owner has not been told of. Where the kernel refuses, it is locked and not managed.
-        unsafe { sys::madvise(grown.start, grown.len(), sys::MADV_DONTNEED) };
-    }
 }
 
 /// `MREMAP_DONTUNMAP`.

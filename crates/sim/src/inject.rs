@@ -169,13 +169,16 @@ kinds! {
     UnmapFailed = "munmap that fails, and is told of", Pager, 6;
     MoveAway = "memory moved of which some is away", Pager, 0;
     MoveOntoAway = "memory moved onto some that is away", Pager, 0;
+    MovedOntoUntold = "memory moved onto what was unmapped, and is not told", Pager, 0;
     RemapSplit = "mremap refused, since the range lies in several mappings", Pager, 0;
     AimedStaged = "call aimed at a page on its way into storage", Pager, 0;
     AimedRestoring = "call aimed at a page being restored", Pager, 0;
     AimedChanging = "touch or call aimed at a page that another call is changing", Pager, 0;
     GuardAway = "guards installed over memory of which some is away", Pager, 0;
     KeptFromChildren = "memory kept from children by the program, or no longer", Pager, 0;
-    Grown = "memory made longer in place", Pager, 0;
+    Grown = "memory made longer, in place or in a move", Pager, 0;
+    GrownOverUntold = "memory made longer over what was unmapped, and is not told", Pager, 0;
+    GrownOverAway = "memory made longer over what the pager has content of", Pager, 0;
     Advised = "memory that the program cannot wait for", Pager, 0;
     MutexMade = "robust mutexes made", Pager, 0;
     MutexMoved = "memory moved that holds robust mutexes", Pager, 0;

@@ -34,44 +34,44 @@ impl<O: Os> Pager<O> {
     /// the call that does it may, and where it may not takes back what it has done, but not the event (`mmap` over other
     /// memory beyond a limit or without enough memory, `munmap` of a range in which something is sealed; seen on 6.18). So
     /// what is still registered stays. It may also be what has been moved there since, of which the next event will tell;
-    /// until that is read the kernel lets nothing be put in place there, nor be taken.
+    /// until that is read the kernel lets nothing be put in place there, nor be taken. Or it is what a mapping has grown by,
+    /// which is unproven: it stays so.
     fn unmapped(&self, range: AddressRange) {
         let mut is_gone = true;
-        self.for_each_told_unmapped(range, |_, is_there| is_gone &= !is_there);
+        self.host.for_each_maybe_registered_in(range, |run| {
+            self.for_each_told_unmapped(run, |_, is_there| is_gone &= !is_there);
+        });
         if is_gone {
             return self.deliver(Operation::Unmap(range));
         }
-        self.for_each_told_unmapped(range, |part, is_there| {
-            if !is_there {
-                self.deliver(Operation::Unmap(part));
-            }
+        // Of what is unproven and not registered nothing is away, and it may be as it was.
+        self.host.for_each_registered_in(range, |_, run| {
+            self.for_each_told_unmapped(run, |part, is_there| {
+                if !is_there {
+                    self.deliver(Operation::Unmap(part));
+                }
+            });
         });
     }
 
-    /// Calls `with` for all of a range that is known to be registered, part by part, and with whether it is. A part of
-    /// which both ends are, or are not, is looked at no closer.
-    fn for_each_told_unmapped(
-        &self,
-        range: AddressRange,
-        mut with: impl FnMut(AddressRange, bool),
-    ) {
+    /// Calls `with` for all of a run, part by part, and with whether it is registered. A part of which both ends are, or are
+    /// not, is looked at no closer.
+    fn for_each_told_unmapped(&self, run: AddressRange, mut with: impl FnMut(AddressRange, bool)) {
         let page = |at| AddressRange::new(at, PAGE_SIZE);
         let is_there = |at| self.is_still_registered(page(at));
-        self.host.for_each_registered_in(range, |_, run| {
-            let mut at = run.start;
-            let mut starts = is_there(at);
-            while at < run.end {
-                let end = run.end.min(at + LOOK_BYTES);
-                let next = is_there(end.min(run.end - PAGE_SIZE));
-                if starts == next {
-                    with(AddressRange { start: at, end }, starts);
-                } else {
-                    let pages = (at..end).step_by(PAGE_SIZE);
-                    pages.for_each(|at| with(page(at), is_there(at)));
-                }
-                (at, starts) = (end, next);
+        let mut at = run.start;
+        let mut starts = is_there(at);
+        while at < run.end {
+            let end = run.end.min(at + LOOK_BYTES);
+            let next = is_there(end.min(run.end - PAGE_SIZE));
+            if starts == next {
+                with(AddressRange { start: at, end }, starts);
+            } else {
+                let pages = (at..end).step_by(PAGE_SIZE);
+                pages.for_each(|at| with(page(at), is_there(at)));
             }
-        });
+            (at, starts) = (end, next);
+        }
     }
 
     /// Whether a page is registered in this moment; `false` where that cannot be known.

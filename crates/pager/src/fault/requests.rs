@@ -286,6 +286,13 @@ impl<O: Os> Pager<O> {
     pub fn remapped(&self, from: AddressRange, to: AddressRange, old: OldPlace) {
         let moved = to.start != from.start;
         let grown = from.len() < to.len();
+        let new = AddressRange {
+            start: to.start + from.len(),
+            ..to
+        };
+        if grown {
+            self.drop_what_lay_before(new);
+        }
         let marked = !self.host.not_inherited.is_empty();
         if !self.is_expected() || !moved && !grown && !marked {
             return;
@@ -293,10 +300,6 @@ impl<O: Os> Pager<O> {
         // Before the first lock: a handler of the program that interrupts its holder may touch memory that is away, and
         // the pager may need that lock to answer.
         let _signals = SignalsBlocked::<O>::new();
-        let new = AddressRange {
-            start: to.start + from.len(),
-            ..to
-        };
         // A pager that waits has nothing registered; what its parent had is not to be asked.
         if grown && self.is_running() {
             self.note_grown(new);
@@ -324,6 +327,16 @@ impl<O: Os> Pager<O> {
                 self.bring_back(part);
                 rest.start = part.end;
             }
+        }
+    }
+
+    /// Memory has grown by this range, where other memory may have lain before. That the other is unmapped an event has
+    /// told; but what is registered again by the time that it is read is taken for an unmapping that has failed (ADR 0054),
+    /// and the kernel tells nothing of growth. So what was there is dropped: nobody has touched the new memory yet.
+    fn drop_what_lay_before(&self, new: AddressRange) {
+        if self.has_run() {
+            // SAFETY: memory that its owner has not been told of. Where the kernel refuses, it is locked and not managed.
+            unsafe { O::madvise(new.start, new.len(), os::MADV_DONTNEED) };
         }
     }
 

@@ -10,7 +10,7 @@
 use crate::Pager;
 use crate::machine::os::{Os, Userfaults};
 use crate::space::paging::Space;
-use crate::space::windows::Window;
+use crate::space::windows::{Window, parts};
 use coldpress_engine::{PageIndex, SEGMENT_PAGES, SegmentId};
 use coldpress_uffd::AddressRange;
 use core::sync::atomic::Ordering::Relaxed;
@@ -30,6 +30,36 @@ impl<O: Os> Space<O> {
         let window = self.windows.get(segment);
         let (first, end) = (window.index_of(range.start), window.index_of(range.end));
         self.leave_unproven(window, first, end);
+    }
+
+    /// Calls `with` for every run of pages of `range` that are known to be registered, or may be.
+    pub(crate) fn for_each_maybe_registered_in(
+        &self,
+        range: AddressRange,
+        mut with: impl FnMut(AddressRange),
+    ) {
+        for part in parts(range) {
+            let Some(segment) = self.windows.find(&self.memory, part.base) else {
+                continue;
+            };
+            let window = self.windows.get(segment);
+            let mut index = part.first;
+            loop {
+                let registered = window.next_registered(index, part.end);
+                let first = window.next_unproven(index, registered);
+                if first == part.end {
+                    break;
+                }
+                index = match first == registered {
+                    true => window.next_unregistered(first, part.end),
+                    false => window.next_proven(first, registered),
+                };
+                with(AddressRange {
+                    start: window.address(first),
+                    end: window.address(index),
+                });
+            }
+        }
     }
 
     /// Keeps registered memory from raw clones. The program may have put other memory there, and its event is not acted

@@ -3,7 +3,7 @@
 //! ```text
 //!  madvise   announce ─ tell, wait until it was read ─ go on ────── drop the pages, one by one
 //!  munmap    announce ─ unmap ─ tell, wait until it was read ─ return
-//!  mremap    announce ─ unmap what lies there ─ move ─ tell of each: that unmapping, the move, the old place's end
+//!  mremap    announce ─ unmap what lies there ─ move, grow ─ tell of each: that unmapping, the move, the old place's end
 //! ```
 
 use super::kernel::{Claim, Kernel};
@@ -65,10 +65,14 @@ fn note_if_away(kernel: &Kernel, range: AddressRange, kind: Kind) {
 
 /// `madvise(MADV_DONTNEED)`. The pages may be there for up to `late_steps` steps after it was told that they will go.
 pub fn remove(kernel: &Kernel, range: AddressRange, late_steps: u64) {
+    if let Some(_claim) = kernel.claim(range) {
+        remove_claimed(kernel, range, late_steps);
+    }
+}
+
+/// The same by a caller that has claimed the range.
+pub fn remove_claimed(kernel: &Kernel, range: AddressRange, late_steps: u64) {
     trace(Call::Remove, range);
-    let Some(_claim) = kernel.claim(range) else {
-        return;
-    };
     for (part, registered) in parts(kernel, range) {
         if registered {
             {
@@ -173,20 +177,41 @@ pub fn grow(kernel: &Kernel, range: AddressRange, by: usize, regions: &[AddressR
     if !free || !kernel.space.is_one_mapping(range) || !regions.iter().any(within) {
         return false;
     }
+    extend(kernel, new);
+    true
+}
+
+/// The mapping before `new` grows by it, where nothing is mapped. The program does not know of it yet.
+fn extend(kernel: &Kernel, new: AddressRange) {
+    if new.is_empty() {
+        return;
+    }
+    note(Kind::Grown);
+    if kernel.is_untold(new) {
+        note(Kind::GrownOverUntold);
+    }
+    if pages(new).any(|page| super::world().is_away(page)) {
+        note(Kind::GrownOverAway);
+    }
     kernel.map(new);
-    let like = kernel
-        .space
-        .with(range.end - PAGE_SIZE, |state| state.clone())
-        .expect("mapped");
+    let last = new.start - PAGE_SIZE;
+    let like = kernel.space.with(last, |state| state.clone());
+    let like = like.expect("mapped");
     for page in pages(new) {
         kernel.space.with(page, |state| {
             state.registered = like.registered;
             state.not_inherited = like.not_inherited;
             state.kept_by_program = like.kept_by_program;
+            state.unknown = true;
         });
     }
-    note(Kind::Grown);
-    true
+}
+
+/// The call has returned in which memory has grown.
+pub fn make_known(kernel: &Kernel, range: AddressRange) {
+    for page in pages(range) {
+        kernel.space.with(page, |state| state.unknown = false);
+    }
 }
 
 /// Takes a range out. Whether the pager is to be told. Threads that wait there sleep on: the kernel wakes nobody.
@@ -209,13 +234,16 @@ fn take_out(kernel: &Kernel, range: AddressRange) -> bool {
 pub fn unmap(kernel: &Kernel, range: AddressRange) {
     trace(Call::Unmap, range);
     let lock = kernel.write_lock();
-    let Some(_claim) = kernel.claim(range) else {
+    let Some(claim) = kernel.claim(range) else {
         return;
     };
     note_if_away(kernel, range, Kind::UnmapAway);
     let is_registered = |page| kernel.space.is(page, |state| state.registered);
     let fails = pages(range).any(is_registered) && fires(Kind::UnmapFailed);
     let told = fails || take_out(kernel, range);
+    if !fails {
+        claim.is_unmapped();
+    }
     if told {
         kernel.announce();
     }
@@ -236,8 +264,8 @@ pub fn map_what_is_free(kernel: &Kernel, range: AddressRange, regions: &[Address
     }
 }
 
-/// `mremap` to a fixed place, of a range that is mapped whole; the old place may stay, empty. `false`: it is refused, since
-/// the range lies in several mappings.
+/// `mremap` to a fixed place, of a range that is mapped whole; the old place may stay, empty, and where it does not the
+/// mapping may grow: `to` is longer then. `false`: it is refused, since the range lies in several mappings.
 ///
 /// The caller has claimed both places. Where the old one is free it may be mapped again at once, and used. Nobody unmaps it
 /// before the call returns: the kernel might tell of that first, and not of the move, and the pager would forget what has
@@ -252,6 +280,9 @@ pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, place: OldPl
     }
     note_if_away(kernel, from, Kind::MoveAway);
     note_if_away(kernel, to, Kind::MoveOntoAway);
+    if kernel.is_untold(to) {
+        note(Kind::MovedOntoUntold);
+    }
     let onto_told = take_out(kernel, to);
     let registered = kernel.space.is(from.start, |state| state.registered);
     for (old, new) in pages(from).zip(pages(to)) {
@@ -276,6 +307,11 @@ pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, place: OldPl
             kernel.expected.borrow_mut().insert(old, zeros);
         }
     }
+    let new = AddressRange {
+        start: to.start + from.len(),
+        ..to
+    };
+    extend(kernel, new);
     if onto_told {
         kernel.announce();
     }

@@ -54,6 +54,14 @@ pub struct Event {
     key: u64,
 }
 
+/// A range that a call of the program is changing.
+struct Change {
+    range: AddressRange,
+    /// It is unmapped, and not told yet: other memory may come there.
+    is_free: bool,
+    number: u64,
+}
+
 /// The kernel, and what the program must find in its memory.
 pub struct Kernel {
     /// The program's memory.
@@ -85,7 +93,7 @@ pub struct Kernel {
     /// What each page must hold.
     pub expected: RefCell<BTreeMap<usize, Rc<Expected>>>,
     /// Ranges that a call of the program is changing: a program that is right changes them by no other call meanwhile.
-    in_change: RefCell<Vec<AddressRange>>,
+    in_change: RefCell<Vec<Change>>,
     /// Copies of the process, by their descriptors.
     pub children: RefCell<Vec<Rc<Child>>>,
     /// Some process has what the last fork has shared.
@@ -230,14 +238,34 @@ impl Kernel {
     /// A call of the program is about to change a range. `None`: another is changing some of it, and a program that is
     /// right makes no such call.
     pub fn claim(&self, range: AddressRange) -> Option<Claim<'_>> {
+        self.claim_where(range, |_| false)
+    }
+
+    /// The same for a place to which memory is to come: the kernel may choose what another call has unmapped, and is still
+    /// telling of.
+    pub fn claim_for_new(&self, range: AddressRange) -> Option<Claim<'_>> {
+        self.claim_where(range, |other| other.is_free)
+    }
+
+    fn claim_where(
+        &self,
+        range: AddressRange,
+        allows: impl Fn(&Change) -> bool,
+    ) -> Option<Claim<'_>> {
         let mut claimed = self.in_change.borrow_mut();
-        let free = claimed.iter().all(|c| c.intersect(range).is_empty());
-        free.then(|| {
-            claimed.push(range);
-            Claim {
-                kernel: self,
-                range,
-            }
+        let free = |other: &Change| other.range.intersect(range).is_empty() || allows(other);
+        if !claimed.iter().all(free) {
+            return None;
+        }
+        let number = claimed.iter().map(|c| c.number).max().unwrap_or(0) + 1;
+        claimed.push(Change {
+            range,
+            is_free: false,
+            number,
+        });
+        Some(Claim {
+            kernel: self,
+            number,
         })
     }
 
@@ -245,7 +273,7 @@ impl Kernel {
     pub fn some_page_in_change(&self) -> Option<usize> {
         let claimed = self.in_change.borrow();
         let count = claimed.len() as u64;
-        let range = claimed.get(random().below(count.max(1)) as usize)?;
+        let range = claimed.get(random().below(count.max(1)) as usize)?.range;
         let page = random().below((range.len() / PAGE_SIZE) as u64) as usize;
         Some(range.start + page * PAGE_SIZE)
     }
@@ -253,7 +281,21 @@ impl Kernel {
     /// Whether a call of the program is changing a page.
     pub fn is_claimed(&self, page: usize) -> bool {
         let claimed = self.in_change.borrow();
-        claimed.iter().any(|c| c.contains(page))
+        claimed.iter().any(|c| c.range.contains(page))
+    }
+
+    /// Some range that is unmapped, and not told yet.
+    pub fn some_free_range(&self) -> Option<AddressRange> {
+        let claimed = self.in_change.borrow();
+        let free: Vec<_> = claimed.iter().filter(|c| c.is_free).collect();
+        (!free.is_empty()).then(|| random().pick(&free).range)
+    }
+
+    /// Whether some of a range is unmapped, and not told yet.
+    pub fn is_untold(&self, range: AddressRange) -> bool {
+        let claimed = self.in_change.borrow();
+        let mut free = claimed.iter().filter(|c| c.is_free);
+        free.any(|c| !c.range.intersect(range).is_empty())
     }
 
     /// A call that leaves the mappings as they are: changes wait until it is over.
@@ -370,13 +412,22 @@ pub fn place(address: usize) -> (u32, u32) {
 /// See [`Kernel::claim`].
 pub struct Claim<'a> {
     kernel: &'a Kernel,
-    range: AddressRange,
+    number: u64,
+}
+
+impl Claim<'_> {
+    /// All of it is unmapped now.
+    pub fn is_unmapped(&self) {
+        let mut claimed = self.kernel.in_change.borrow_mut();
+        let own = claimed.iter_mut().find(|c| c.number == self.number);
+        own.expect("claimed").is_free = true;
+    }
 }
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         let mut claimed = self.kernel.in_change.borrow_mut();
-        let own = claimed.iter().position(|claim| *claim == self.range);
+        let own = claimed.iter().position(|c| c.number == self.number);
         claimed.swap_remove(own.expect("claimed"));
     }
 }

@@ -4,7 +4,7 @@ use super::child::Child;
 use super::file::{self, file};
 use super::kernel::{self, Kernel, READERS, place};
 use super::space::{Content, State, pages};
-use super::{program, world};
+use super::{calls, program, world};
 use crate::inject::Kind;
 use crate::sabotage::PagerSabotage;
 use crate::schedule::{self, block, fires, note, random, simulation, step};
@@ -212,10 +212,15 @@ impl Os for SimOs {
                 0
             }
             os::MADV_DONTNEED => {
-                assert!(
-                    !pages(range).any(|page| kernel.space.is_mapped(page)),
-                    "the pager drops memory of the program"
-                );
+                if pages(range).any(|page| kernel.space.is_mapped(page)) {
+                    let is_new = |page| kernel.space.is(page, |state| state.unknown);
+                    assert!(
+                        !kernel::is_pagers() && pages(range).all(is_new),
+                        "the pager drops memory of the program"
+                    );
+                    calls::remove_claimed(kernel, range, world().mix.late_steps);
+                    return 0;
+                }
                 assert!(
                     !is_own(kernel, address) || !kernel.staging_registered.get(),
                     "the pager waits for an event of its own"

@@ -2,7 +2,7 @@
 //! it, unmap it and fork; each call through the pager where the preload library puts it.
 
 use super::child::Child;
-use super::kernel::{Fault, Kernel, READERS, kernel, key_of, place};
+use super::kernel::{Claim, Fault, Kernel, READERS, is_pagers, kernel, key_of, place};
 use super::os::{CROWD_BYTES, SimOs};
 use super::readers::Moment;
 use super::space::{Content, State, pages};
@@ -75,7 +75,7 @@ enum Found {
 /// What a touch finds, once the kernel's own faults are over: a write finds a page of its own, a read perhaps the page of
 /// zeros.
 fn find(state: &mut State, access: Access) -> Found {
-    if state.guarded {
+    if state.guarded || state.unknown && !is_pagers() {
         return Found::Guarded;
     }
     if state.is_away() {
@@ -260,37 +260,55 @@ impl World {
         calls::remove(&self.kernel, self.some_run(page, 9), self.mix.late_steps);
     }
 
-    /// `mremap`, as the preload library wraps it.
+    /// `mremap`, as the preload library wraps it. What moves may grow.
     fn move_some(&self, from: usize) {
         let range = self.some_run(from, self.mix.moved_pages);
-        let to = if random().one_in(3) {
-            self.target()
-        } else {
-            self.any_page()
+        let to = match self.kernel.some_free_range() {
+            // What another thread has unmapped just now.
+            Some(free) if random().one_in(2) => {
+                let page = random().below((free.len() / PAGE_SIZE) as u64) as usize;
+                free.start + page * PAGE_SIZE
+            }
+            _ if random().one_in(3) => self.target(),
+            _ => self.any_page(),
         };
-        let to = AddressRange::new(to, range.len());
-        let old = if random().one_in(2) {
-            OldPlace::Kept
-        } else {
-            OldPlace::Unmapped
+        let (old, grows_by) = match random().below(4) {
+            0..=1 => (OldPlace::Kept, 0),
+            2 => (OldPlace::Unmapped, 0),
+            _ => (OldPlace::Unmapped, random().between(1, 10) as usize),
         };
+        let to = AddressRange::new(to, range.len() + grows_by * PAGE_SIZE);
         let overlaps = !range.intersect(to).is_empty();
         let mapped = pages(range).all(|page| self.kernel.space.is_mapped(page));
         if overlaps || !mapped || !self.is_in_bounds(to) {
             return;
         }
         // Until the wrapper returns: the pager takes note of the move after the system call.
-        let (Some(_from), Some(_to)) = (self.kernel.claim(range), self.kernel.claim(to)) else {
+        let Some(_from) = self.kernel.claim(range) else {
+            return;
+        };
+        let Some(_to) = self.claim_for_growth(range, to) else {
             return;
         };
         self.pager.unsplit(range, range, || {
             if calls::remap(&self.kernel, range, to, old) {
                 self.pager.remapped(range, to, old);
+                calls::make_known(&self.kernel, to);
                 self.insist_on_mutexes(to);
             } else {
                 self.look_why_it_is_split(range);
             }
         });
+    }
+
+    /// Claims the place to which memory is to come in a call. Advice that it brings with it would be forgotten where an
+    /// unmapping is told of afterwards (docs/limits.md).
+    fn claim_for_growth(&self, from: AddressRange, to: AddressRange) -> Option<Claim<'_>> {
+        let is_advised = |state: &State| state.kept_by_program || state.mutex;
+        match pages(from).any(|page| self.kernel.space.is(page, is_advised)) {
+            true => self.kernel.claim(to),
+            false => self.kernel.claim_for_new(to),
+        }
     }
 
     /// `munmap`, and `mmap` of fresh memory some time later.
@@ -340,18 +358,35 @@ impl World {
 
     /// `mremap` that makes memory longer in place, as the preload library wraps it.
     fn grow_some(&self, first: usize) {
-        let range = self.some_run(first, 10);
+        let mut range = self.some_run(first, 10);
+        // Often over what another thread has unmapped just now.
+        if random().one_in(2)
+            && let Some(free) = self.kernel.some_free_range()
+        {
+            range = AddressRange {
+                start: free.start - range.len(),
+                end: free.start,
+            };
+        }
         let by = random().between(1, 10) as usize * PAGE_SIZE;
         let longer = AddressRange {
             start: range.start,
             end: range.end + by,
         };
-        let Some(_claim) = self.kernel.claim(longer) else {
+        let Some(_claim) = self.kernel.claim(range) else {
+            return;
+        };
+        let new = AddressRange {
+            start: range.end,
+            end: longer.end,
+        };
+        let Some(_new) = self.claim_for_growth(range, new) else {
             return;
         };
         self.pager.unsplit(range, range, || {
             if calls::grow(&self.kernel, range, by, &self.regions) {
                 self.pager.remapped(range, longer, OldPlace::Unmapped);
+                calls::make_known(&self.kernel, longer);
             }
         });
     }

@@ -48,6 +48,8 @@ pub struct State {
     pub pinned: bool,
     /// The program has said that it cannot wait for it, and was told that it need not.
     pub sensitive: bool,
+    /// A mapping has grown by it, in a call that has not returned: the program does not know of it.
+    pub unknown: bool,
     /// A robust mutex lies in it: the kernel marks it when a thread dies that holds it, and waits for no page then.
     pub mutex: bool,
 }
