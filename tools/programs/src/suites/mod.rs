@@ -95,7 +95,7 @@ trait Suite: Sync {
 /// Longest that a unit may take natively; under `coldpress run` it may take as long as well, and so many times as long as
 /// natively: a budget far below what a program uses makes it slow, and that is not what is compared here.
 const LIMIT: Duration = Duration::from_secs(600);
-const TIMES: u32 = 8;
+const TIMES: u32 = 20;
 
 struct Runner<'a> {
     number: u16,

@@ -109,8 +109,9 @@ impl Suite for Redis {
             "tests/test_helper.tcl",
             "--clients",
             "1",
+            // Its own limit: so many seconds without a word.
             "--timeout",
-            "500",
+            "1200",
             "--baseport",
             &port.to_string(),
             "--portcount",
