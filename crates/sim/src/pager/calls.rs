@@ -227,6 +227,13 @@ fn take_out(kernel: &Kernel, range: AddressRange) -> bool {
     told
 }
 
+/// The kernel tells of a change when it has let go of the mappings: others may change them first, and tell of it.
+fn may_be_late() {
+    if fires(Kind::LateTell) {
+        doze(500);
+    }
+}
+
 /// `munmap`. What was unmapped may be mapped again, and used, before the event was read; no advice is given for it before the
 /// call returns (docs/limits.md).
 ///
@@ -249,6 +256,7 @@ pub fn unmap(kernel: &Kernel, range: AddressRange) {
     }
     drop(lock);
     if told {
+        may_be_late();
         kernel.tell(Message::Unmap(range));
     }
 }
@@ -322,6 +330,9 @@ pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, place: OldPl
         }
     }
     drop(lock);
+    if onto_told || registered {
+        may_be_late();
+    }
     if onto_told {
         kernel.tell(Message::Unmap(to));
     }
