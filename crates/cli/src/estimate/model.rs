@@ -394,12 +394,25 @@ impl Model {
 
     /// The budget to try: room for all that was touched while it was watched, and a little more. `None`: it would save nothing.
     pub fn suggested_budget(&self) -> Option<u64> {
+        let budget = self.needed_budget();
+        (budget < self.native_bytes()).then_some(budget as u64)
+    }
+
+    /// The budget to try for a program that was like each of these for a time: what the one that needs most needs.
+    pub fn suggested_budget_of<'a>(models: impl Iterator<Item = &'a Model> + Clone) -> Option<u64> {
+        let needed = models.clone().map(Model::needed_budget);
+        let needed = needed.fold(0.0, f64::max);
+        let native = models.map(Model::native_bytes).fold(0.0, f64::max);
+        (needed < native).then_some(needed as u64)
+    }
+
+    /// Room for what was touched, which may be more than is held natively.
+    fn needed_budget(&self) -> f64 {
         const MIB: f64 = 1024.0 * 1024.0;
         let last = self.times.last().copied().unwrap_or(0.0);
         let kept = self.held(last, 1.0).most_bytes;
         let budget = (kept * costs::BUDGET_MARGIN).max(kept + costs::BUDGET_ROOM_BYTES);
-        let budget = (budget / MIB).ceil().max(8.0) * MIB;
-        (budget < self.native_bytes()).then_some(budget as u64)
+        (budget / MIB).ceil().max(8.0) * MIB
     }
 }
 
@@ -531,6 +544,21 @@ mod tests {
         let suggested = model.suggested_budget().unwrap() as f64;
         assert!((47.0..60.0).contains(&mib(suggested)), "{suggested}");
         assert_eq!(self::model(99.0, &[1.0]).suggested_budget(), None);
+    }
+
+    /// Story: a program that was idle while it was small and then used all that it held was suggested the budget of its
+    /// first second.
+    #[test]
+    fn a_budget_is_enough_for_each_time_or_none_is_suggested() {
+        let [idle, busy] = [20.0, 99.0].map(|hot| model(hot, &[1.0]));
+        let mut small_and_busy = model(99.0, &[1.0]);
+        small_and_busy.groups.truncate(1);
+        small_and_busy.groups[0].pages = 10.0 * MIB_PAGES;
+        let of = |models: &[&Model]| Model::suggested_budget_of(models.iter().copied());
+        assert_eq!(of(&[&idle]), idle.suggested_budget());
+        assert_eq!(of(&[&idle, &busy]), None);
+        assert_eq!(of(&[&small_and_busy, &idle]), idle.suggested_budget());
+        assert_eq!(of(&[]), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::environment;
 use crate::estimate::arguments::EstimateArguments;
 use crate::estimate::assemble::{Estimate, SAMPLE_PAGES};
 use crate::estimate::costs;
-use crate::estimate::model::Expected;
+use crate::estimate::model::{Expected, Model};
 use crate::estimate::seen::Subject;
 use crate::estimate::watch::{Means, Readings};
 use crate::estimate::{chart, json, text};
@@ -250,13 +250,12 @@ impl Life {
         self.stretches.iter().map(sum).sum::<f64>() / time.max(f64::MIN_POSITIVE)
     }
 
-    /// The budget to try: the most that any stretch asks for.
+    /// The budget to try: the most that any stretch needs. `None`: it would save nothing, or that is not known.
     fn suggested_budget(&self) -> Option<u64> {
-        let budgets = self
-            .stretches
-            .iter()
-            .map(|one| one.estimate.model.suggested_budget());
-        budgets.max()?
+        if self.means == Means::None {
+            return None;
+        }
+        Model::suggested_budget_of(self.stretches.iter().map(|one| &one.estimate.model))
     }
 
     /// What compression costs of a CPU on average: what comes back in each stretch, and all that has left.
@@ -297,9 +296,7 @@ impl Life {
         let command = text::quoted_line(&self.words);
         let run = own_name::get();
         lines.push(format!("to try: {run} run -- {command}"));
-        let budget = self.suggested_budget();
-        let budget = budget.filter(|_| self.means != Means::None);
-        lines.extend(budget.map(|bytes| {
+        lines.extend(self.suggested_budget().map(|bytes| {
             let budget = text::budget_argument(bytes);
             format!("or: {run} run --budget {budget} -- {command}")
         }));
@@ -379,6 +376,9 @@ impl Life {
     }
 
     fn cost(&self) -> String {
+        if self.means == Means::None {
+            return "cost: not known, since it was not watched which pages are used".to_owned();
+        }
         let about = if self.is_bound() { "at most" } else { "about" };
         format!(
             "cost: {about} {} pages a second come back, {:.1} % of a CPU",
@@ -414,6 +414,7 @@ impl Life {
             Ending::Exited(status) => (Some(status), None),
             Ending::Killed(signal) => (None, Some(signal)),
         };
+        let is_watched = self.means != Means::None;
         let stretches = self.stretches.iter().map(|one| {
             json!({
                 "from_s": one.from_s,
@@ -429,8 +430,8 @@ impl Life {
             "signal": signal,
             "watched_s": self.looked_s,
             "average_native_bytes": self.average(|one| one.estimate.native_bytes()) as u64,
-            "average_refaults_s": self.average(|one| one.expected.refaults_s),
-            "average_processor_share": self.processor_share(),
+            "average_refaults_s": is_watched.then(|| self.average(|one| one.expected.refaults_s)),
+            "average_processor_share": is_watched.then(|| self.processor_share()),
             "is_bound": self.is_bound(),
             "average_held_bytes": self.average(|one| one.expected.held_bytes) as u64,
             "suggested_budget_bytes": self.suggested_budget(),
