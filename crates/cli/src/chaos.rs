@@ -1,8 +1,10 @@
 //! `--chaos`: pages taken out at random, to find out whether a program and the pager bear it.
 
+use crate::refusal::Refusal;
 use crate::size::format_count;
 use coldpress_interface::config;
 use coldpress_interface::statistics::Statistics;
+use std::ffi::OsString;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,14 +15,23 @@ pub fn parse_seed(text: &str) -> Result<u64, String> {
 }
 
 /// The seed, if chaos is asked for: by the option, with or without one, or by the environment.
-pub fn seed(option: Option<Option<u64>>) -> Option<u64> {
+pub fn seed(option: Option<Option<u64>>) -> Result<Option<u64>, Refusal> {
     match option {
-        Some(Some(seed)) => Some(seed),
-        Some(None) => Some(any_seed()),
-        None => std::env::var(config::CHAOS)
-            .ok()
-            .and_then(|text| parse_seed(&text).ok()),
+        Some(seed) => Ok(Some(seed.unwrap_or_else(any_seed))),
+        None => of_environment(std::env::var_os(config::CHAOS)),
     }
+}
+
+/// Empty, or 0: no chaos.
+fn of_environment(value: Option<OsString>) -> Result<Option<u64>, Refusal> {
+    let text = value.unwrap_or_default();
+    let text = text.to_string_lossy();
+    if text.is_empty() || text == "0" {
+        return Ok(None);
+    }
+    let seed =
+        parse_seed(&text).map_err(|why| Refusal::new(format!("{}: {why}", config::CHAOS)))?;
+    Ok(Some(seed))
 }
 
 /// Another one each time, short enough to be typed.
@@ -49,12 +60,30 @@ pub fn line(program: &str, seed: u64, statistics: &Statistics) -> String {
 mod tests {
     use super::*;
 
+    /// Story: `COLDPRESS_CHAOS=yes` was no chaos, and nothing was said.
+    #[test]
+    fn the_environment_asks_for_chaos_or_is_refused() {
+        let seed = |text: &str| of_environment(Some(text.into()));
+        assert_eq!(of_environment(None), Ok(None));
+        assert_eq!(seed(""), Ok(None));
+        assert_eq!(seed("0"), Ok(None));
+        assert_eq!(seed("42"), Ok(Some(42)));
+        for wrong in ["yes", "-1", "4 2"] {
+            let refusal = seed(wrong).expect_err(wrong).to_string();
+            assert!(
+                refusal.contains("COLDPRESS_CHAOS: cannot read"),
+                "{refusal}"
+            );
+        }
+    }
+
     #[test]
     fn seeds_are_read_or_drawn() {
         assert_eq!(parse_seed("42"), Ok(42));
         assert!(parse_seed("0").is_err() && parse_seed("x").is_err());
-        assert_eq!(seed(Some(Some(7))), Some(7));
-        assert!((1..1_000_000).contains(&seed(Some(None)).unwrap()));
+        assert_eq!(seed(Some(Some(7))), Ok(Some(7)));
+        let drawn = seed(Some(None)).ok().flatten().expect("a seed");
+        assert!((1..1_000_000).contains(&drawn));
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Prepared {
         if let Some(one) = one_file(&chosen) {
             return Err(one);
         }
-        let chaos = chaos::seed(arguments.chaos);
+        let chaos = chaos::seed(arguments.chaos)?;
         let storage = chosen.storage.unwrap_or_default();
         let write_back = WriteBackFile::of_run(arguments, storage)?;
         if let Some(doubt) = write_back.as_ref().and_then(WriteBackFile::doubt) {
