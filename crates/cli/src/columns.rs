@@ -5,6 +5,7 @@ use crate::process;
 use crate::report;
 use crate::rule;
 use crate::size::{format_budget, format_bytes, format_count};
+use crate::sums::pager_cpu_ns;
 use coldpress_interface::control::NO_BUDGET;
 use coldpress_interface::statistics::{Rule, Statistics};
 use serde_json::{Value as Json, json};
@@ -159,10 +160,6 @@ fn ratio(s: &Statistics) -> Value {
     }
 }
 
-fn cpu(s: &Statistics) -> u64 {
-    get(&s.pager_user_time_ns) + get(&s.pager_system_time_ns)
-}
-
 fn rule_in_force(s: &Statistics) -> Value {
     let name = Rule::from_word(get(&s.rule)).map(Rule::name);
     rule::explain(s).map_or(Value::Missing, |text| Value::Named(text, json!(name)))
@@ -214,7 +211,7 @@ columns! {
     "P50" false "half of all faults with content were answered in this time" |s| quantile(s, 0.5);
     "P99" false "99 % of them were" |s| quantile(s, 0.99);
     "P999" false "99.9 % of them were" |s| quantile(s, 0.999);
-    "CPU" false "CPU time of the pager" |s| Value::Duration(cpu(s));
+    "CPU" false "CPU time of the pager" |s| Value::Duration(pager_cpu_ns(s));
     "COLD-AGE" false "age from which pages are compressed even within the budget" |s| Value::ColdAge(get(&s.cold_after_ms));
     "RULE" false "which pages go in this moment, and why" rule_in_force;
     "TRIGGERS" false "what may compress pages" triggers;
