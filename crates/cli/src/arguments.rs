@@ -151,7 +151,8 @@ pub enum Command {
 /// Arguments of `coldpress run`. Their comments are the help text.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// Memory to aim at: 64M, 1.5G, 512MiB, or a share of the machine's memory such as 25%
+    /// Memory to aim at: 64M, 1.5G, 512MiB, or a share such as 25% of the machine's memory, or of its memory group's limit
+    /// where that is less
     /// [default: the limit of its memory group, or none]
     #[arg(long, allow_hyphen_values = true, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
     pub budget: Option<Budget>,
