@@ -290,6 +290,11 @@ mod tests {
     ) -> Vec<(String, u64)> {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let spoken = spoken(child.id());
+        // On a busy machine its libraries come later than it is looked at so many times.
+        let maps = format!("/proc/{}/maps", child.id());
+        while !std::fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("libc.so.6")) {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
         let own = std::process::id();
         // Whatever holds anything holds much.
         let mut unmanaged = Unmanaged::new(own, Path::new(library), follow, 4096);
