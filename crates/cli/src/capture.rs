@@ -77,7 +77,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<u8, Refusal> {
         format_bytes(written * PAGE_BYTES as u64),
         process::name(pid),
     );
-    match output_file::is_dash(&arguments.output) {
+    match output_file::is_standard_output(&arguments.output) {
         true => say!("{said}"),
         false => {
             let shown = arguments.output.display().to_string();
@@ -176,7 +176,7 @@ fn write_note(arguments: &CaptureArguments, counts: &Counts, written: u64) -> Re
     note.zero_pages = counts.zero;
     note.same_filled_pages = counts.same_filled;
     // Beside a pipe or a device there is no place for it.
-    if arguments.output.is_file() {
+    if arguments.output.is_file() && !output_file::is_standard_output(&arguments.output) {
         let text = format!("{:#}\n", serde_json::json!(note));
         output_file::write(&Captured::path(&arguments.output), text.as_bytes())?;
     }

@@ -10,7 +10,10 @@ use coldpress_eval::{Progress, plot, run, tables};
 
 /// Prints the report; with `--plot` draws it too.
 pub fn eval(arguments: &EvalArguments) -> Result<u8, Refusal> {
-    let plot_on_output = arguments.plot.as_deref().is_some_and(output_file::is_dash);
+    let plot_on_output = arguments
+        .plot
+        .as_deref()
+        .is_some_and(output_file::is_standard_output);
     output_file::one_on_standard_output(&[
         ("--json", arguments.json),
         ("--plot -", plot_on_output),

@@ -46,7 +46,10 @@ pub struct TraceArguments {
 
 /// Shows a trace.
 pub fn trace(arguments: &TraceArguments) -> Result<u8, Refusal> {
-    let drawn_on_output = arguments.svg.as_deref().is_some_and(output_file::is_dash);
+    let drawn_on_output = arguments
+        .svg
+        .as_deref()
+        .is_some_and(output_file::is_standard_output);
     output_file::one_on_standard_output(&[
         ("--json", arguments.json),
         ("--svg -", drawn_on_output),

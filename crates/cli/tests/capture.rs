@@ -292,6 +292,30 @@ fn what_cannot_be_captured_is_refused_in_one_line() {
     assert!(!crate::common::exists(Path::new(file)));
 }
 
+/// Story: `capture -o /dev/stdout > FILE` wrote a line of text among the pages, and left `/dev/stdout.json` behind.
+#[test]
+fn standard_output_by_any_name_holds_pages_only() {
+    let directory = Directory::new("capture-output");
+    let Some(subject) = Subject::start(&directory) else {
+        return;
+    };
+    for name in ["-", "/dev/stdout", "/dev/fd/1"] {
+        let file = directory.path("stdout.pages");
+        let mut command = coldpress();
+        command.args(["capture", &subject.0.id().to_string(), "-o", name]);
+        let output = command.stdout(fs::File::create(&file).unwrap()).output();
+        let output = output.unwrap();
+        let message = stderr(&output);
+        assert!(output.status.success(), "{name}: {message}");
+        assert_eq!(numbers(&file), distinct(), "{name}");
+        assert!(
+            message.contains(" private anonymous pages of process "),
+            "{name}: {message}"
+        );
+        assert!(!Path::new(&format!("{name}.json")).exists(), "{name}.json");
+    }
+}
+
 #[test]
 fn another_users_process_is_refused() {
     if !root("another user's process") {

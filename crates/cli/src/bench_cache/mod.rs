@@ -70,7 +70,8 @@ pub fn bench(arguments: &BenchArguments) -> Result<u8, Refusal> {
 
 fn whole(plan: &Plan, arguments: &CacheArguments) -> Result<u8, Refusal> {
     plan.check()?;
-    let on_output = |path: &Option<PathBuf>| path.as_deref().is_some_and(output_file::is_dash);
+    let on_output =
+        |path: &Option<PathBuf>| path.as_deref().is_some_and(output_file::is_standard_output);
     let (json, svg) = (on_output(&arguments.json), on_output(&arguments.svg));
     output_file::one_on_standard_output(&[("--json -", json), ("--svg -", svg)])?;
     for path in arguments.json.iter().chain(&arguments.svg) {

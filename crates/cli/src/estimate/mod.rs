@@ -57,7 +57,10 @@ pub fn estimate(arguments: &EstimateArguments) -> Result<u8, Refusal> {
     if !arguments.program.is_empty() {
         return program::estimate(arguments, budget);
     }
-    let drawn_on_output = arguments.svg.as_deref().is_some_and(output_file::is_dash);
+    let drawn_on_output = arguments
+        .svg
+        .as_deref()
+        .is_some_and(output_file::is_standard_output);
     output_file::one_on_standard_output(&[
         ("--json", arguments.json),
         ("--svg -", drawn_on_output),

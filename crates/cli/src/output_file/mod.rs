@@ -45,9 +45,10 @@ pub struct OutputFile {
     is_standard_output: bool,
 }
 
-/// Whether `target` is standard output by its short name.
-pub fn is_dash(target: &Path) -> bool {
-    target == Path::new("-")
+/// Whether `target` is standard output, by one of its names.
+pub fn is_standard_output(target: &Path) -> bool {
+    let names = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    names.iter().any(|name| target == Path::new(name))
 }
 
 /// Refuses two streams of data on standard output, one after the other.
