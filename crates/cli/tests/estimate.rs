@@ -534,6 +534,41 @@ fn a_program_that_fills_memory_is_not_taken_for_one_that_refaults() {
     assert!(number("average_native_bytes") > 20e6, "{found}");
 }
 
+/// Stories: a statically linked program that a shell starts was praised, with a command that runs it unmanaged; what nobody had
+/// watched was told to cost nothing.
+#[test]
+fn what_run_would_not_manage_is_not_advised_and_what_was_not_watched_not_told() {
+    let directory = Directory::new("estimate-unfit");
+    let options = ["-O1", "-static"];
+    let Some(program) = directory.compile("growing-static", GROWING, &options) else {
+        return;
+    };
+    let stats = directory.path("stats.json");
+    let mut command = coldpress();
+    command.args(["estimate", "--ages", "none", "--watch", "1s", "--stats"]);
+    command
+        .arg(&stats)
+        .args(["--", "sh", "-c", "\"$0\" 20; exit $?"]);
+    command.arg(program);
+    let output = command.output().unwrap();
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{message}");
+    assert!(
+        message.contains("but run would not manage it: it is ")
+            && message.contains("cost: not known")
+            && !message.contains("to try"),
+        "{message}"
+    );
+    let found: Value = serde_json::from_slice(&std::fs::read(&stats).unwrap()).unwrap();
+    for key in [
+        "average_refaults_s",
+        "average_processor_share",
+        "suggested_budget_bytes",
+    ] {
+        assert!(found[key].is_null(), "{key}: {found}");
+    }
+}
+
 #[test]
 fn what_cannot_be_told_of_a_program_is_said_with_the_reason() {
     let directory = Directory::new("estimate-quick");

@@ -293,6 +293,10 @@ impl Life {
                 None => format!("a budget of {budget} would be out of reach"),
             });
         }
+        if let Some(why) = &last.estimate.unfit {
+            lines.push(format!("but run would not manage it: it is {why}"));
+            return lines;
+        }
         let command = text::quoted_line(&self.words);
         let run = own_name::get();
         lines.push(format!("to try: {run} run -- {command}"));
