@@ -70,7 +70,7 @@ pub fn remove(kernel: &Kernel, range: AddressRange, late_steps: u64) {
     }
 }
 
-/// The same by a caller that has claimed the range.
+/// As [`remove`], by a caller that has claimed the range.
 pub fn remove_claimed(kernel: &Kernel, range: AddressRange, late_steps: u64) {
     trace(Call::Remove, range);
     for (part, registered) in parts(kernel, range) {

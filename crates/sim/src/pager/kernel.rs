@@ -241,8 +241,8 @@ impl Kernel {
         self.claim_where(range, |_| false)
     }
 
-    /// The same for a place to which memory is to come: the kernel may choose what another call has unmapped, and is still
-    /// telling of.
+    /// As [`claim`](Self::claim), for a place to which memory is to come: the kernel may choose what another call has
+    /// unmapped, and is still telling of.
     pub fn claim_for_new(&self, range: AddressRange) -> Option<Claim<'_>> {
         self.claim_where(range, |other| other.is_free)
     }
