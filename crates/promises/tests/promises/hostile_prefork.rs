@@ -95,7 +95,7 @@ fn young_children_do_not_wait_for_what_nobody_does() {
     }
     let place = Workplace::new("readers");
     let program = place.compile("hostile_readers");
-    let arguments = ["78", "24", "100", "2"];
+    let arguments = ["78", "24", "400", "2"];
     natively(&place, &program, &arguments);
     let managed = Managed::new(&place).budget("14M").within(45);
     let (outcome, statistics) = managed.run(&program, arguments);
