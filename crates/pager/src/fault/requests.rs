@@ -335,7 +335,7 @@ impl<O: Os> Pager<O> {
     /// and the kernel tells nothing of growth. So what was there is dropped: nobody has touched the new memory yet.
     fn drop_what_lay_before(&self, new: AddressRange) {
         if self.has_run() {
-            // SAFETY: memory that its owner has not been told of. Where the kernel refuses, it is locked and not managed.
+            // SAFETY: memory that its owner has not been told of. The kernel refuses where it is locked: that it has populated.
             unsafe { O::madvise(new.start, new.len(), os::MADV_DONTNEED) };
         }
     }
