@@ -442,10 +442,10 @@ fn follow(from: Pipe, mut to: impl Write, tally: &Mutex<Tally>) {
     // Of its own: the lines of a neighbour come between those of a section.
     let mut read = Tally::default();
     while matches!(from.read_until(b'\n', &mut line), Ok(length) if length > 0) {
-        // Nothing to be done where our own output is closed.
-        let _ = to.write_all(&line).and_then(|()| to.flush());
-        let text = String::from_utf8_lossy(&line);
-        read.line(&text);
+        if read.line(&String::from_utf8_lossy(&line)) {
+            // Nothing to be done where our own output is closed.
+            let _ = to.write_all(&line).and_then(|()| to.flush());
+        }
         line.clear();
     }
     tally.lock().expect("no reader panicked").add(read);
@@ -486,7 +486,9 @@ mod tests {
         let step = Step::new("Some", "--version").leaves_out("others.rs", "too slow");
         assert_eq!(step.skip_line(), None);
         let mut tally = Tally::default();
-        step.left_out.iter().for_each(|line| tally.line(line));
+        step.left_out.iter().for_each(|line| {
+            tally.line(line);
+        });
         assert_eq!(tally.skip_lines(), ["SKIPPED: others.rs: too slow"]);
         assert_eq!((tally.failed(), tally.skipped()), (0, 1));
     }

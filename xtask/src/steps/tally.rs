@@ -4,7 +4,8 @@
 //! a line that starts with `SKIPPED:` tells that a promise was not tested, and why. The test
 //! harness counts such a test as passed; we do not: its name is known from the section
 //! (`---- name stdout ----`) that `--show-output` prints its output in. The sections of tests that
-//! failed are kept, to be repeated at the end: what is between is thousands of lines.
+//! failed are kept, to be repeated at the end: what is between is thousands of lines. Panics that tests which pass
+//! have meant to see are not to be shown at all: they look like failures.
 
 use std::collections::BTreeSet;
 
@@ -25,14 +26,23 @@ pub struct Tally {
     section: Option<String>,
     /// Whether the sections are those of tests that failed.
     among_failures: bool,
+    /// Within what a panic has printed that a test which passed has meant to see.
+    meant: bool,
     /// What tests that failed have printed: a headline and lines.
     failures: Vec<Vec<String>>,
 }
 
 impl Tally {
-    /// Takes one line of output.
-    pub fn line(&mut self, line: &str) {
+    /// Takes one line of output, and says whether it is to be shown.
+    pub fn line(&mut self, line: &str) -> bool {
         let line = line.trim_end();
+        let passed = self.section.is_some() && !self.among_failures;
+        let ends = line.is_empty() || line.starts_with("---- ") || line.starts_with("SKIPPED:");
+        self.meant &= !ends;
+        self.meant |= passed && line.starts_with("thread '") && line.contains("panicked at ");
+        let shown = !self.meant;
+        // The last line of what it printed.
+        self.meant &= !line.starts_with("note: ");
         if let Some(rest) = line.strip_prefix("test result:") {
             self.result(rest);
             self.programs += 1;
@@ -56,6 +66,7 @@ impl Tally {
         } else if self.among_failures && self.section.is_some() {
             self.output_of_failure(line);
         }
+        shown
     }
 
     /// A line that a failed test has printed: kept, unless it is a frame of a backtrace.
@@ -138,7 +149,9 @@ mod tests {
 
     fn tally(text: &str) -> Tally {
         let mut tally = Tally::default();
-        text.lines().for_each(|line| tally.line(line));
+        text.lines().for_each(|line| {
+            tally.line(line);
+        });
         tally
     }
 
@@ -176,6 +189,31 @@ mod tests {
         let rest = ["it held 7 MiB", "stack backtrace:", "note: some"];
         assert_eq!(kept[..2], ["---- bad stdout ----", panicked]);
         assert_eq!(kept[2..], rest);
+    }
+
+    #[test]
+    fn panics_that_are_meant_are_not_shown() {
+        let mut t = Tally::default();
+        let mut shown = |text: &'static str| -> Vec<&str> {
+            text.lines().filter(|line| t.line(line)).collect()
+        };
+        let good = "successes:\n\n---- good stdout ----\nbefore\n";
+        assert_eq!(shown(good).len(), 4);
+        let meant = "thread 'good' (7) panicked at here.rs:1:2:\nno such object\nstack backtrace:\n   0: begin\n\
+                     note: Some details are omitted\n";
+        assert_eq!(shown(meant), [""; 0]);
+        assert_eq!(shown("behind\n"), ["behind"]);
+        // The note comes with the first one only.
+        assert_eq!(
+            shown("thread 'good' panicked at here.rs:1:2:\nagain\n\nand\n"),
+            ["", "and"]
+        );
+        let skipped = "thread 'good' panicked at here.rs:1:2:\nagain\nSKIPPED: it\n";
+        assert_eq!(shown(skipped), ["SKIPPED: it"]);
+        let bad = "failures:\n\n---- bad stdout ----\nthread 'bad' panicked at here.rs:1:2:\nit held 7 MiB\n";
+        assert_eq!(shown(bad).len(), 5);
+        assert!(t.line("test result: FAILED. 1 passed; 1 failed"));
+        assert!(t.line("thread 'main' panicked at here.rs:1:2:"));
     }
 
     #[test]
