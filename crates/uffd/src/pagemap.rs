@@ -15,6 +15,23 @@ const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_SWAPPED: u64 = 1 << 4;
 const PAGE_IS_ZERO: u64 = 1 << 5;
 
+/// Which pages are looked for, by what the kernel says of them.
+struct Pages {
+    none_of: u64,
+    any_of: u64,
+}
+
+const POPULATED: Pages = Pages {
+    none_of: PAGE_IS_ZERO | PAGE_IS_FILE,
+    any_of: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+};
+
+/// Nothing is asked of them, so they need not be there either.
+const MAPPED: Pages = Pages {
+    none_of: 0,
+    any_of: 0,
+};
+
 /// A run of populated pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -101,7 +118,7 @@ impl Pagemap {
         range: AddressRange,
         into: &mut [Region],
     ) -> Result<(usize, usize), Errno> {
-        self.scan(range, into, 0)
+        self.scan(range, into, 0, POPULATED)
     }
 
     /// Address of the first page in `range` that [`populated`](Self::populated) would find. Holes cost what their
@@ -111,7 +128,18 @@ impl Pagemap {
     /// As `populated`.
     pub fn first_populated(&self, range: AddressRange) -> Result<Option<usize>, Errno> {
         let mut first = [Region::default()];
-        let (found, _) = self.scan(range, &mut first, 1)?;
+        let (found, _) = self.scan(range, &mut first, 1, POPULATED)?;
+        Ok((found > 0).then_some(first[0].start as usize))
+    }
+
+    /// Address of the first page in `range` where anything is mapped, whether it has content or not. Where nothing is, no
+    /// more is looked at than the list of mappings.
+    ///
+    /// # Errors
+    /// As [`populated`](Self::populated).
+    pub fn first_mapped(&self, range: AddressRange) -> Result<Option<usize>, Errno> {
+        let mut first = [Region::default()];
+        let (found, _) = self.scan(range, &mut first, 1, MAPPED)?;
         Ok((found > 0).then_some(first[0].start as usize))
     }
 
@@ -139,6 +167,7 @@ impl Pagemap {
         range: AddressRange,
         into: &mut [Region],
         max_pages: u64,
+        pages: Pages,
     ) -> Result<(usize, usize), Errno> {
         const { assert!(size_of::<Region>() == size_of::<sys::page_region>()) };
         let mut arg = sys::pm_scan_arg {
@@ -150,9 +179,9 @@ impl Pagemap {
             vec: into.as_mut_ptr() as u64,
             vec_len: into.len() as u64,
             max_pages,
-            category_inverted: PAGE_IS_ZERO | PAGE_IS_FILE,
-            category_mask: PAGE_IS_ZERO | PAGE_IS_FILE,
-            category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+            category_inverted: pages.none_of,
+            category_mask: pages.none_of,
+            category_anyof_mask: pages.any_of,
             return_mask: PAGE_IS_FILE,
         };
         // SAFETY: `into` is writable for `vec_len` regions of the kernel's layout.

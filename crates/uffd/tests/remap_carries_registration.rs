@@ -6,7 +6,8 @@
 //!
 //! The pager carries the content of the pages that are away over to the new place; without the
 //! event the moved memory would read zeros. It relies on the order: an UNMAP of the new place
-//! after the REMAP would make it forget what it has just carried there.
+//! after the REMAP could make it forget what it has just carried there. (One of another thread may
+//! come after it. So what has moved there is asked for.)
 
 use crate::common::{self, Pages, Task};
 use coldpress_uffd::{Errno, Features, Message, Userfaultfd};

@@ -121,3 +121,40 @@ fn the_first_page_is_found_behind_a_terabyte_of_nothing() {
     // SAFETY: nobody uses the mapping.
     unsafe { libc::munmap(start as *mut libc::c_void, BYTES) };
 }
+
+/// What is mapped is found whether it has content or not, at its first page, and what is not mapped is not.
+#[test]
+fn what_is_mapped_is_found_without_content() {
+    let _begun = common::begin("the_page_map_and_mappings");
+    const BYTES: usize = 1 << 30;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a fresh mapping at a place of the kernel's choice.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, rights, flags, -1, 0) };
+    assert_ne!(start, libc::MAP_FAILED, "mmap: {}", common::errno());
+    let start = start as usize;
+    let pagemap = Pagemap::open().expect("the page map");
+    let first = |start: usize, end: usize| pagemap.first_mapped(AddressRange { start, end });
+    let end = start + BYTES;
+    assert_eq!(first(start, end), Ok(Some(start)));
+    assert_eq!(first(end - PAGE, end), Ok(Some(end - PAGE)));
+    let page = start + BYTES / 2 + 7 * PAGE;
+    let unmap = |start: usize, end: usize| {
+        // SAFETY: nobody uses the mapping.
+        let result = unsafe { libc::munmap(start as *mut libc::c_void, end - start) };
+        assert_eq!(result, 0, "munmap: {}", common::errno());
+    };
+    unmap(start, page);
+    unmap(page + PAGE, end);
+    assert_eq!(first(start, end), Ok(Some(page)));
+    assert_eq!(first(start, page), Ok(None));
+    assert_eq!(first(page + PAGE, end), Ok(None));
+    // SAFETY: inside the mapping.
+    unsafe { (page as *mut u8).write_volatile(1) };
+    assert_eq!(first(start, end), Ok(Some(page)));
+    // SAFETY: as above; such memory is mapped as well.
+    unsafe { libc::mprotect(page as *mut libc::c_void, PAGE, libc::PROT_NONE) };
+    assert_eq!(first(start, end), Ok(Some(page)));
+    unmap(page, page + PAGE);
+    assert_eq!(first(start, end), Ok(None));
+}

@@ -3,7 +3,7 @@
 use crate::Pager;
 use crate::fork::protocol::Operation;
 use crate::machine::message;
-use crate::machine::os::{Os, Userfaults};
+use crate::machine::os::{Os, PopulatedPages, Userfaults};
 use crate::space::paging::Space;
 use crate::space::windows::{Window, parts};
 use coldpress_engine::{Entry, LEAF_PAGES, PageIndex};
@@ -54,9 +54,45 @@ impl<O: Os> Pager<O> {
         });
     }
 
-    /// Calls `with` for all of a run, part by part, and with whether it is registered. A part of which both ends are, or are
-    /// not, is looked at no closer.
+    /// Calls `with` for all of a run, which lies in one window, part by part, and with whether it is registered. What has
+    /// moved there may have been told of before the unmapping of what lay there, and around it.
     fn for_each_told_unmapped(&self, run: AddressRange, mut with: impl FnMut(AddressRange, bool)) {
+        let place = self.host.place_of(run.start);
+        let (segment, mut index) = place.expect("a run of a window");
+        let window = self.host.windows.get(segment);
+        let end = window.index_of(run.end);
+        let range = |first, end| AddressRange {
+            start: window.address(first),
+            end: window.address(end),
+        };
+        while index < end {
+            let arrived = window.next_arrived(index, end);
+            if arrived > index {
+                self.look_here_and_there(range(index, arrived), &mut with);
+            }
+            index = window.next_not_arrived(arrived, end);
+            if index > arrived {
+                self.look_at_all(range(arrived, index), &mut with);
+            }
+        }
+    }
+
+    /// As [`for_each_told_unmapped`](Self::for_each_told_unmapped), of what has moved there.
+    fn look_at_all(&self, run: AddressRange, with: &mut impl FnMut(AddressRange, bool)) {
+        let pagemap = self.host.pagemap.get();
+        let is_gone = pagemap.is_some_and(|map| map.first_mapped(run) == Ok(None));
+        let is_there = !is_gone && self.is_still_registered(run);
+        if is_gone || is_there || run.len() == PAGE_SIZE {
+            return with(run, is_there);
+        }
+        let middle = run.start + (run.len() / 2).next_multiple_of(PAGE_SIZE);
+        let (start, end) = (run.start, run.end);
+        self.look_at_all(AddressRange { start, end: middle }, with);
+        self.look_at_all(AddressRange { start: middle, end }, with);
+    }
+
+    /// The same, of what was always there. A part of which both ends are registered, or are not, is looked at no closer.
+    fn look_here_and_there(&self, run: AddressRange, with: &mut impl FnMut(AddressRange, bool)) {
         let page = |at| AddressRange::new(at, PAGE_SIZE);
         let is_there = |at| self.is_still_registered(page(at));
         let mut at = run.start;
@@ -74,10 +110,10 @@ impl<O: Os> Pager<O> {
         }
     }
 
-    /// Whether a page is registered in this moment; `false` where that cannot be known.
-    fn is_still_registered(&self, page: AddressRange) -> bool {
+    /// Whether all of a range is registered in this moment; `false` where that cannot be known.
+    fn is_still_registered(&self, range: AddressRange) -> bool {
         for _ in 0..PATIENCE {
-            match self.host.uffd().is_registered_now(page) {
+            match self.host.uffd().is_registered_now(range) {
                 Ok(is_registered) => return is_registered,
                 // The thread that waited for this event to be read has to run first.
                 Err(_) => O::sleep_ns(20_000),
@@ -126,6 +162,7 @@ impl<O: Os> Pager<O> {
                 self.forget(range);
                 host.unregister(range);
                 host.note_other_memory(range);
+                host.for_each_window_of(range, Window::clear_arrived);
                 // Without room for what is left of it: it stays remembered, which does no harm.
                 host.not_inherited.subtract(range);
             }
@@ -137,6 +174,8 @@ impl<O: Os> Pager<O> {
                 for page in 0..len / PAGE_SIZE {
                     self.transfer(from + page * PAGE_SIZE, to + page * PAGE_SIZE);
                 }
+                // What has come there is remembered now, if there is anything.
+                host.for_each_window_of(range(to), Window::set_arrived);
                 host.not_inherited.copied(range(from), range(to));
                 // A fault at the old place may have been left to a worker whose page was in place by
                 // then, and moved on with the rest (`Engine::transfer`).

@@ -497,6 +497,10 @@ impl PopulatedPages for Pagemap {
         self.first_populated(range)
     }
 
+    fn first_mapped(&self, range: AddressRange) -> Result<Option<usize>, Errno> {
+        self.first_mapped(range)
+    }
+
     fn is_mapped_once(&self, address: usize) -> bool {
         self.is_mapped_once(address) == Ok(true)
     }

@@ -321,6 +321,11 @@ pub trait PopulatedPages: Send + Sync {
     /// # Errors
     /// Those of the call.
     fn first_populated(&self, range: AddressRange) -> Result<Option<usize>, Errno>;
+    /// The first page of a range where anything is mapped.
+    ///
+    /// # Errors
+    /// Those of the call.
+    fn first_mapped(&self, range: AddressRange) -> Result<Option<usize>, Errno>;
     /// Whether no other process has the anonymous page at `address`. `false`: one has, or that is not known.
     fn is_mapped_once(&self, address: usize) -> bool {
         let _ = address;

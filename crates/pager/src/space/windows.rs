@@ -20,6 +20,9 @@
 //! Invariant I4: a page's `unproven` bit is set where the kernel could not tell whether the page is registered, since an
 //! event was unread, or was not asked yet, and cleared inside the gate when the kernel has told. Such a page may be
 //! registered, or marked (`MADV_DONTFORK`), or both, whatever else is known of it.
+//!
+//! Invariant I5: a page's `arrived` bit is set with the gate closed, as an event tells that memory has moved there, and
+//! cleared with the gate closed, as one tells that it is unmapped.
 
 use crate::machine::os::Os;
 use crate::memory::own::Memory;
@@ -50,6 +53,8 @@ pub struct Window {
     dropping: [AtomicU64; CHUNKS],
     /// One bit a page: whether it is registered could not be told.
     unproven: [AtomicU64; CHUNKS],
+    /// One bit a page: it has moved there.
+    arrived: [AtomicU64; CHUNKS],
     /// Pages that were put in place during a fork, while the entry had to stay as it is.
     restored: OfFork,
     /// Pages that were made this process's own since a fork.
@@ -204,6 +209,28 @@ impl Window {
     /// The kernel has told whether pages `first..end` are registered (I4).
     pub fn clear_unproven(&self, first: u32, end: u32) {
         clear_where_set(&self.unproven, first, end);
+    }
+
+    /// The first page from `index` on, before `end`, that has moved there; `end` where there is none.
+    pub fn next_arrived(&self, index: u32, end: u32) -> u32 {
+        next_by(&self.arrived, index, end, |arrived| arrived)
+    }
+
+    /// The first page from `index` on, before `end`, that has not moved there; `end` where there is none.
+    pub fn next_not_arrived(&self, index: u32, end: u32) -> u32 {
+        next_by(&self.arrived, index, end, |arrived| !arrived)
+    }
+
+    /// Pages `first..end` have moved there (I5).
+    pub fn set_arrived(&self, first: u32, end: u32) {
+        for (word, mask) in words(&self.arrived, first, end) {
+            word.fetch_or(mask, Relaxed);
+        }
+    }
+
+    /// Pages `first..end` are unmapped (I5).
+    pub fn clear_arrived(&self, first: u32, end: u32) {
+        clear_where_set(&self.arrived, first, end);
     }
 
     /// Whether page `index` was put in place during this fork.

@@ -227,10 +227,12 @@ fn take_out(kernel: &Kernel, range: AddressRange) -> bool {
     told
 }
 
-/// The kernel tells of a change when it has let go of the mappings: others may change them first, and tell of it.
-fn may_be_late() {
+/// The kernel tells of a change when it has let go of the mappings: others may change them first, and tell of it. A thread
+/// that has lost its processor gets it back within half a second: for longer nobody waits who can go on without.
+fn may_be_late(kernel: &Kernel) {
     if fires(Kind::LateTell) {
-        doze(500);
+        let most = kernel.steps_of(500_000_000);
+        doze(super::world().mix.late_steps.min(most));
     }
 }
 
@@ -256,7 +258,7 @@ pub fn unmap(kernel: &Kernel, range: AddressRange) {
     }
     drop(lock);
     if told {
-        may_be_late();
+        may_be_late(kernel);
         kernel.tell(Message::Unmap(range));
     }
 }
@@ -331,7 +333,7 @@ pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, place: OldPl
     }
     drop(lock);
     if onto_told || registered {
-        may_be_late();
+        may_be_late(kernel);
     }
     if onto_told {
         kernel.tell(Message::Unmap(to));

@@ -815,6 +815,12 @@ impl ProcessFiles for Files {
     fn most_mappings() -> Option<u32> {
         world().most_mappings
     }
+
+    fn first_mapped(&self, range: AddressRange) -> Result<Option<usize>, Errno> {
+        act(What::Memory, range.start, range.len() as u32);
+        let space = &kernel::kernel().space;
+        Ok(pages(range).find(|&page| space.is_mapped(page)))
+    }
 }
 
 /// How much memory there is.
