@@ -30,8 +30,11 @@ const LEAVE: u32 = 3;
 /// The handlers are to be started.
 const HANDLERS: u32 = 4;
 
-/// How often a range is registered whole before its call is made all the same.
-const ATTEMPTS: usize = 16;
+/// How often a thread of the program asks for what is refused, before it goes on without.
+const ATTEMPTS: u32 = 16;
+/// For how long it asks where another thread is in the way, which has changed mappings and not told of it: that thread may
+/// have lost its processor.
+const IN_THE_WAY_NS: u64 = 1_000_000_000;
 
 /// How often one looks whether what was away when it was excluded is back: for a third of a second in all.
 const PATIENCE: u32 = 40;
@@ -98,6 +101,28 @@ enum Registration {
     /// Some of it may be. What a mapping has grown by is registered without being known as such, and may have lost
     /// neighbours that were; and of what is unproven nothing is known.
     Unknown,
+}
+
+/// How long it is asked again.
+struct Attempts {
+    made: u32,
+    began_ns: u64,
+}
+
+impl Attempts {
+    fn new<O: Os>() -> Self {
+        Self {
+            made: 0,
+            began_ns: O::now_ns(),
+        }
+    }
+
+    /// Whether to ask once more, after that answer.
+    fn are_left<O: Os>(&mut self, answer: Option<Errno>) -> bool {
+        self.made += 1;
+        let waited_ns = || O::now_ns().saturating_sub(self.began_ns);
+        self.made < ATTEMPTS || answer == Some(Errno::AGAIN) && waited_ns() < IN_THE_WAY_NS
+    }
 }
 
 impl<O: Os> Pager<O> {
@@ -382,7 +407,8 @@ impl<O: Os> Pager<O> {
             self.host.exclusions.end_move();
             result
         };
-        for _ in 0..ATTEMPTS {
+        let mut attempts = Attempts::new::<O>();
+        loop {
             let registering = self.registering.lock();
             // A pager that waits has registered nothing, and does not while this is held.
             if !self.is_running() {
@@ -396,11 +422,12 @@ impl<O: Os> Pager<O> {
             }
             drop(registering);
             match (self.ask(REGISTER, range), known) {
-                (Ok(()), _) => {}
+                (Ok(()), _) if attempts.are_left::<O>(None) => {}
                 // It may be none of the pager's memory at all.
                 (Err(errno), Registration::Unknown) if errno != Errno::AGAIN => break,
                 // An event is unread, or another thread is moving memory in this moment.
-                (Err(_), _) => O::sleep_ns(100_000),
+                (Err(errno), _) if attempts.are_left::<O>(Some(errno)) => O::sleep_ns(100_000),
+                _ => break,
             }
         }
         let _registering = self.registering.lock();
@@ -415,7 +442,8 @@ impl<O: Os> Pager<O> {
             return false;
         }
         self.exclude(range, Reason::Asked);
-        for _ in 0..ATTEMPTS {
+        let mut attempts = Attempts::new::<O>();
+        loop {
             for part in parts(range) {
                 let Some(id) = self.host.windows.find(&self.host.memory, part.base) else {
                     continue;
@@ -429,11 +457,12 @@ impl<O: Os> Pager<O> {
                     }
                 }
             }
-            if self.ask(SURRENDER, range).is_ok() {
-                return true;
+            match self.ask(SURRENDER, range) {
+                Ok(()) => return true,
+                Err(errno) if attempts.are_left::<O>(Some(errno)) => {}
+                Err(_) => return false,
             }
         }
-        false
     }
 
     /// The program cannot wait for this memory: it is not taken from now on, and what was taken is
