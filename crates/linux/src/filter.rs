@@ -185,6 +185,8 @@ pub const BY_WRAPPERS: &[Call] = &[
     (nr::__NR_futex, second(129)),
     (nr::__NR_nanosleep, ANY),
     (nr::__NR_madvise, third(22)),
+    (nr::__NR_madvise, third(23)),
+    (nr::__NR_madvise, third(24)),
 ];
 
 /// What libc's `fork` does: `CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD`.

@@ -15,6 +15,21 @@ pub fn stat_field(path: &core::ffi::CStr, field: usize) -> Option<u64> {
     text.trim().parse().ok()
 }
 
+/// The system call that a thread sleeps in, with its arguments, by a `syscall` file (`proc_pid_syscall(5)`). `None` where it
+/// runs or is in none.
+pub fn call(path: &core::ffi::CStr) -> Option<(u64, [usize; 6])> {
+    let mut buffer = [0u8; 256];
+    let text = core::str::from_utf8(read_file(path, &mut buffer)?).ok()?;
+    let mut fields = text.split_ascii_whitespace();
+    let number = fields.next()?.parse().ok()?;
+    let mut arguments = [0; 6];
+    for argument in &mut arguments {
+        let digits = fields.next()?.strip_prefix("0x")?;
+        *argument = usize::from_str_radix(digits, 16).ok()?;
+    }
+    Some((number, arguments))
+}
+
 /// What the kernel counts processor time of threads in.
 pub const TICK_NS: u64 = 10_000_000;
 

@@ -18,6 +18,10 @@ pub const MADV_DONTFORK: c_int = 10;
 pub const MADV_DOFORK: c_int = 11;
 /// Faults in what can be read.
 pub const MADV_POPULATE_READ: c_int = 22;
+/// Puts every page in place, as writing to each would (Linux 5.14).
+pub const MADV_POPULATE_WRITE: c_int = 23;
+/// Drops pages that are locked, too (Linux 5.18).
+pub const MADV_DONTNEED_LOCKED: c_int = 24;
 
 /// A raw system call. The result is negative on error.
 ///
@@ -672,8 +676,6 @@ pub const MADV_NOHUGEPAGE: c_int = 15;
 pub const MADV_WIPEONFORK: c_int = 18;
 /// Gives forked children the content again.
 pub const MADV_KEEPONFORK: c_int = 19;
-/// Makes pages that can be written to, or fails where a store would raise a signal.
-pub const MADV_POPULATE_WRITE: c_int = 23;
 
 /// Keeps huge pages out of the whole process, or no longer. `true`: that is new.
 pub fn keep_huge_pages_out(out: bool) -> bool {

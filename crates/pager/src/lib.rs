@@ -101,6 +101,8 @@ pub struct Pager<O: Os = Linux> {
     /// Held while memory is registered (tried only, never waited for), and by a thread of the
     /// program while it moves memory.
     pub registering: lock_api::Mutex<RankedLock<{ ranks::REGISTERING }, O>, ()>,
+    /// Whether threads were woken of which one may populate what it has grown.
+    pub populating: fault::populating::Populating<O>,
     /// Whether it leaves the process.
     pub leaving: life::leave::Leaving,
     /// Wakes the reclaim thread: changes whenever there is something for it.
@@ -157,6 +159,7 @@ impl<O: Os> Pager<O> {
             new_windows: lock_api::Mutex::const_new(RawMutex::INIT, ()),
             registering: lock_api::Mutex::const_new(RawMutex::INIT, ()),
             leaving: life::leave::Leaving::new(),
+            populating: fault::populating::Populating::new(),
             bell: AtomicU32::new(0),
             request: fault::requests::Request::new(),
             pressure: fault::back_pressure::Pressure::new(),

@@ -1,12 +1,12 @@
 /* Memory that grows over what was unmapped is new. The kernel tells the pager of the unmapping, and not of the growth.
  * A block is moved over evicted memory and grows as it moves. Other threads unmap blocks and map new ones, while a thread
- * has its own grow there: where it lies, and as it moves. Arguments: seed, threads, milliseconds. */
+ * has its own grow there: where it lies, and as it moves; some locked, which the kernel populates. Arguments: seed, threads, milliseconds. */
 #include "common.h"
 
 enum { BLOCK_PAGES = 64, MOST_THREADS = 8, BLOCKS = 24 };
 
 static int has_ended;
-static _Atomic uint64_t grown_here, grown_elsewhere;
+static _Atomic uint64_t grown_here, grown_elsewhere, grown_locked;
 
 static void grow_as_it_moves(uint64_t round) {
     const size_t bytes = 4 * MIB, most = bytes / PAGE;
@@ -32,6 +32,8 @@ struct block {
 static void grow(struct block *b, uint64_t *state) {
     size_t pages = b->pages + 1 + rng(state) % (BLOCK_PAGES - b->pages);
     char *at = MAP_FAILED;
+    /* Where it may not, it does without. */
+    if (rng(state) % 4 == 0 && mlock(b->at, b->pages * PAGE) == 0) grown_locked++;
     if (rng(state) % 2) at = mremap(b->at, b->pages * PAGE, pages * PAGE, 0);
     if (at != MAP_FAILED) grown_here++;
     else {
@@ -75,5 +77,6 @@ int main(int argc, char **argv) {
     sleep_ms(milliseconds);
     __atomic_store_n(&has_ended, 1, __ATOMIC_RELAXED);
     for (unsigned t = 0; t < threads; t++) join_thread(handles[t]);
-    printf("OK %lu grown where they were, %lu elsewhere\n", (unsigned long)grown_here, (unsigned long)grown_elsewhere);
+    printf("OK %lu grown where they were, %lu elsewhere, %lu of them locked\n", (unsigned long)grown_here,
+           (unsigned long)grown_elsewhere, (unsigned long)grown_locked);
 }

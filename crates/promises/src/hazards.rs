@@ -123,6 +123,7 @@ pub const HAZARDS: &[Hazard] = &[
     hazard("robust_mutex", "robust_mutex", &["33", "5"], "64M", AtRandom),
     hazard("advice_in_part", "advice_in_part", &["69"], "64M", AtRandom),
     hazard("failed_unmap", "failed_unmap", &["68", "24"], "64M", AtRandom),
+    hazard("locked_grown", "locked_grown", &["77", "16", "80"], "64M", AtRandom),
     hazard("grown_over", "grown_over", &["76", "4", "2000"], "64M", AtRandom),
     hazard("robust_mutex_moves", "robust_mutex_moves", &["66", "300"], "64M", AtRandom),
     // Everything at once

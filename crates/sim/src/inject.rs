@@ -107,6 +107,7 @@ kinds! {
     InstallPresent = "install says AlreadyPresent", Pager, 0;
     InstallRefused = "install refused for no reason; page poisoned", Both, 1500;
     LateTell = "change of the mappings told long after it was made", Pager, 4;
+    Populates = "locked memory populated by the call in which it grows", Pager, 4;
     LateZap = "memory dropped long after it was announced", Pager, 4;
     AccessedLate = "accessed bit set late", Kernel, 4;
     Compaction = "storage compacted in between", Both, 0;

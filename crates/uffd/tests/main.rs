@@ -30,6 +30,7 @@ mod faults_are_read_before_events;
 mod faults_tell_who_and_where;
 mod foreign_readers_wait;
 mod guards_come_without_an_event;
+mod locked_growth_is_populated_first;
 mod moving_while_copying;
 mod one_owner_a_range;
 mod pinned_by_io_uring_is_busy;

@@ -64,6 +64,12 @@ impl<O: Os> DeferredFaults<O> {
     /// Puts a fault off.
     pub(crate) fn push(&self, uffd: &O::Userfaultfd, fault: Fault) {
         let mut list = self.list.lock();
+        // It was woken meanwhile, and waits for the answer to the same.
+        let is_same =
+            |other: &Fault| (other.address, other.thread) == (fault.address, fault.thread);
+        if list.faults[..list.len].iter().any(is_same) {
+            return;
+        }
         if list.len == DEFERRED {
             // The thread tries again and asks anew.
             let _ = uffd.wake(AddressRange::new(fault.address, PAGE_SIZE));
@@ -84,6 +90,15 @@ impl<O: Os> DeferredFaults<O> {
         list.len = list.len.checked_sub(1)?;
         self.count.store(list.len, Release);
         Some(list.faults[list.len])
+    }
+
+    /// One of them, which stays; `None` behind the last.
+    pub(super) fn get(&self, number: usize) -> Option<Fault> {
+        if self.is_empty() {
+            return None;
+        }
+        let list = self.list.lock();
+        list.faults[..list.len].get(number).copied()
     }
 
     /// Whether there is none.

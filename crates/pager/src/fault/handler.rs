@@ -171,6 +171,9 @@ impl<O: Os> Pager<O> {
                 access,
                 thread,
             } => {
+                if self.lets_populate(address, thread) {
+                    return Got::Change;
+                }
                 state.busy.store(true, Relaxed);
                 let fault = Fault {
                     address,
@@ -207,6 +210,9 @@ impl<O: Os> Pager<O> {
                         access,
                         thread,
                     } => {
+                        if self.lets_populate(address, thread) {
+                            return;
+                        }
                         drop(closed);
                         self.deferred.push(
                             uffd,
@@ -227,6 +233,7 @@ impl<O: Os> Pager<O> {
                     drop(closed);
                     // The event was read; its thread has to run before the kernel lets us go on.
                     O::sleep_ns(20_000);
+                    self.wake_to_see_who_populates();
                     return;
                 }
             }

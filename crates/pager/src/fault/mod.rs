@@ -5,5 +5,6 @@ pub(crate) mod changes;
 pub mod deferred;
 pub mod duty;
 pub mod handler;
+pub mod populating;
 pub mod requests;
 pub mod unregistering;

@@ -357,11 +357,22 @@ impl<O: Os> Pager<O> {
 
     /// Memory has grown by this range, where other memory may have lain before. That the other is unmapped an event has
     /// told; but what is registered again by the time that it is read is taken for an unmapping that has failed (ADR 0054),
-    /// and the kernel tells nothing of growth. So what was there is dropped: nobody has touched the new memory yet.
+    /// and the kernel tells nothing of growth. So what was there is dropped: nobody has touched the new memory yet but the
+    /// kernel, which has populated it where it is locked; perhaps with what was there.
     fn drop_what_lay_before(&self, new: AddressRange) {
-        if self.has_run() {
-            // SAFETY: memory that its owner has not been told of. The kernel refuses where it is locked: that it has populated.
-            unsafe { O::madvise(new.start, new.len(), os::MADV_DONTNEED) };
+        if !self.has_run() {
+            return;
+        }
+        // SAFETY: memory that its owner has not been told of.
+        let advise = |advice| unsafe { O::madvise(new.start, new.len(), advice) } == 0;
+        if advise(os::MADV_DONTNEED) {
+            return;
+        }
+        // It is locked. Not all locked memory is populated (`MLOCK_ONFAULT`).
+        let first = AddressRange::new(new.start, PAGE_SIZE);
+        let is_populated = O::resident_if_mapped(first) == Ok(1);
+        if advise(os::MADV_DONTNEED_LOCKED) && is_populated && !advise(os::MADV_POPULATE_WRITE) {
+            advise(os::MADV_POPULATE_READ);
         }
     }
 

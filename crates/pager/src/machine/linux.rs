@@ -2,7 +2,7 @@
 
 use crate::machine::memory_group::GroupFiles;
 use crate::machine::os::{
-    Alarm, FileError, LockKind, Meter, Os, PopulatedPages, ProcessFiles, Userfaults,
+    Alarm, FileError, LockKind, Meter, Os, PopulatedPages, ProcessFiles, Remapping, Userfaults,
 };
 use crate::machine::visit;
 use crate::{Codec, Pager};
@@ -182,6 +182,17 @@ impl Os for Linux {
         let _ = write!(path, "/proc/self/task/{thread}/stat");
         let processor = proc_stat::stat_field(path.as_c_str()?, 39)?;
         u32::try_from(processor).ok()
+    }
+
+    fn remapping_of(thread: u32) -> Option<Remapping> {
+        let mut path = Text::<64>::default();
+        let _ = write!(path, "/proc/self/task/{thread}/syscall");
+        let (number, [address, old_len, new_len, ..]) = proc_stat::call(path.as_c_str()?)?;
+        let is_remapping = number == u64::from(nr::__NR_mremap);
+        is_remapping.then(|| Remapping {
+            old: AddressRange::new(address, old_len.next_multiple_of(PAGE_SIZE)),
+            new_len: new_len.next_multiple_of(PAGE_SIZE),
+        })
     }
 
     fn is_handler() -> bool {

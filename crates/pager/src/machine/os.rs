@@ -11,7 +11,10 @@
 use crate::{Codec, Pager};
 use coldpress_codec::press::Simd;
 use coldpress_engine::Worker;
-pub use coldpress_linux::sys::{MADV_DOFORK, MADV_DONTFORK, MADV_DONTNEED, MADV_POPULATE_READ};
+pub use coldpress_linux::sys::{
+    MADV_DOFORK, MADV_DONTFORK, MADV_DONTNEED, MADV_DONTNEED_LOCKED, MADV_POPULATE_READ,
+    MADV_POPULATE_WRITE,
+};
 use coldpress_uffd::{AddressRange, Errno, Message, Moved, PAGE_SIZE, Region};
 use core::ffi::c_int;
 use core::sync::atomic::AtomicU32;
@@ -73,6 +76,8 @@ pub trait Os: Sized + Send + Sync + 'static {
     fn is_thread_gone(thread: u32) -> bool;
     /// The processor that a thread of this process is on, or was on when it last ran. `None`: nobody knows.
     fn processor_of(thread: u32) -> Option<u32>;
+    /// The `mremap` that a thread of this process sleeps in. `None`: in none, or nobody knows.
+    fn remapping_of(thread: u32) -> Option<Remapping>;
     /// Whether the calling thread is a fault handler.
     fn is_handler() -> bool;
     /// Ranks of the locks that the calling thread holds; `None` in threads of the program.
@@ -307,6 +312,15 @@ pub trait Userfaults: Send + Sync {
     fn read(&self, into: &mut [Message; 1]) -> Result<usize, Errno>;
     /// Waits until there is something to read, for so long at most. Whether there is.
     fn wait(&self, timeout_ns: Option<u64>) -> bool;
+}
+
+/// A call that moves memory, or makes it longer or shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remapping {
+    /// What it has been called for.
+    pub old: AddressRange,
+    /// How long that will be, in bytes.
+    pub new_len: usize,
 }
 
 /// A page map.

@@ -1,6 +1,6 @@
 //! Memory keeps its content where `mremap` takes it, and is zero where it is new.
 
-use coldpress_promises::hazards::survive;
+use coldpress_promises::hazards::{survive, survive_started_by_another};
 use coldpress_promises::{Managed, Workplace, skip};
 
 #[test]
@@ -11,6 +11,17 @@ fn mremap_carries_content() {
 #[test]
 fn memory_moves_while_its_pages_are_put_back() {
     survive("moved_while_put_back");
+}
+
+/// Story: memory that had been managed before it was locked hung for ever when it was moved and made longer.
+#[test]
+fn locked_memory_moves_and_grows() {
+    survive("locked_grown");
+}
+
+#[test]
+fn it_does_in_a_program_that_another_has_started() {
+    survive_started_by_another("locked_grown");
 }
 
 /// What had grown in place was registered without the pager having noted it, and its beginning was unregistered: the

@@ -3,15 +3,18 @@
 //! ```text
 //!  madvise   announce ─ tell, wait until it was read ─ go on ────── drop the pages, one by one
 //!  munmap    announce ─ unmap ─ tell, wait until it was read ─ return
-//!  mremap    announce ─ unmap what lies there ─ move, grow ─ tell of each: that unmapping, the move, the old place's end
+//!  mremap    announce ─ unmap what lies there ─ move, grow ─ populate what is locked
+//!            ─ tell of each: that unmapping, the move, the old place's end
 //! ```
 
 use super::kernel::{Claim, Kernel};
+use super::program::populate;
 use super::space::{Content, State, pages};
 use crate::inject::Kind;
 use crate::model::Expected;
-use crate::schedule::{doze, fires, note, step};
+use crate::schedule::{doze, fires, note, random, simulation, step};
 use crate::trace::What;
+use coldpress_pager::machine::os::Remapping;
 use coldpress_pager::space::exclusions::OldPlace;
 use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
 use std::rc::Rc;
@@ -167,7 +170,7 @@ pub fn grow(kernel: &Kernel, range: AddressRange, by: usize, regions: &[AddressR
         start: range.start,
         end: range.end + by,
     };
-    let _lock = kernel.write_lock();
+    let lock = kernel.write_lock();
     let within = |region: &AddressRange| region.start <= longer.start && longer.end <= region.end;
     let new = AddressRange {
         start: range.end,
@@ -178,6 +181,8 @@ pub fn grow(kernel: &Kernel, range: AddressRange, by: usize, regions: &[AddressR
         return false;
     }
     extend(kernel, new);
+    drop(lock);
+    may_populate(kernel, range, new);
     true
 }
 
@@ -210,8 +215,32 @@ fn extend(kernel: &Kernel, new: AddressRange) {
 /// The call has returned in which memory has grown.
 pub fn make_known(kernel: &Kernel, range: AddressRange) {
     for page in pages(range) {
-        kernel.space.with(page, |state| state.unknown = false);
+        kernel.space.with(page, |state| {
+            (state.unknown, state.locked) = (false, false);
+        });
     }
+}
+
+/// What has grown by `new` may be locked: then that is populated, before the call tells of anything.
+fn may_populate(kernel: &Kernel, old: AddressRange, new: AddressRange) {
+    if new.is_empty() || !fires(Kind::Populates) {
+        return;
+    }
+    let own = &kernel.remapping[simulation().current()];
+    own.set(Some(Remapping {
+        old,
+        new_len: old.len() + new.len(),
+    }));
+    for page in pages(new) {
+        kernel.space.with(page, |state| state.locked = true);
+    }
+    for page in pages(new) {
+        populate(kernel, page);
+        if random().one_in(4) {
+            doze(100);
+        }
+    }
+    own.set(None);
 }
 
 /// Takes a range out. Whether the pager is to be told. Threads that wait there sleep on: the kernel wakes nobody.
@@ -332,6 +361,10 @@ pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, place: OldPl
         }
     }
     drop(lock);
+    may_populate(kernel, from, new);
+    if registered {
+        super::world().nothing_is_away_unregistered(new);
+    }
     if onto_told || registered {
         may_be_late(kernel);
     }
@@ -339,14 +372,18 @@ pub fn remap(kernel: &Kernel, from: AddressRange, to: AddressRange, place: OldPl
         kernel.tell(Message::Unmap(to));
     }
     if registered {
-        kernel.tell(Message::Remap {
-            from: from.start,
-            to: to.start,
-            len: from.len(),
-        });
-        if place == OldPlace::Unmapped {
-            kernel.tell(Message::Unmap(from));
-        }
+        tell_of_move(kernel, from, to.start, place);
     }
     true
+}
+
+fn tell_of_move(kernel: &Kernel, from: AddressRange, to: usize, place: OldPlace) {
+    kernel.tell(Message::Remap {
+        from: from.start,
+        to,
+        len: from.len(),
+    });
+    if place == OldPlace::Unmapped {
+        kernel.tell(Message::Unmap(from));
+    }
 }

@@ -115,6 +115,18 @@ impl World {
         }
     }
 
+    /// Of what registered memory has grown by, and is not registered, nothing is away: it was left to the kernel.
+    pub(super) fn nothing_is_away_unregistered(&self, new: AddressRange) {
+        // What is forgotten during a fork is noted.
+        if self.pager.fork.still.load(Relaxed) {
+            return;
+        }
+        let unregistered = |page: &usize| self.kernel.space.is(*page, |state| !state.registered);
+        for page in pages(new).filter(unregistered) {
+            self.nothing_is_away(page);
+        }
+    }
+
     /// Whether nobody is going to wake a thread that waits for a page: its fault was read, no message waits, no handler
     /// is in the middle of one, and no worker restores the page.
     pub(super) fn is_forgotten(&self, page: usize, thread: usize) -> bool {

@@ -18,6 +18,7 @@ use crate::sabotage::PagerSabotage;
 use crate::schedule::{self, MAX_THREADS, block, random, simulation, step, wake};
 use crate::trace::What;
 use coldpress_codec::Page;
+use coldpress_pager::machine::os::Remapping;
 use coldpress_uffd::{Access, AddressRange, Message, PAGE_SIZE};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -88,6 +89,8 @@ pub struct Kernel {
     pub blocked: [Cell<bool>; MAX_THREADS + 1],
     /// The page that each thread waits for; 0: it waits for none, or was woken.
     pub waits_for: [Cell<usize>; MAX_THREADS + 1],
+    /// What each thread is in the middle of moving, or making longer.
+    pub remapping: [Cell<Option<Remapping>>; MAX_THREADS + 1],
     /// Threads that handle a signal.
     pub handling: [Cell<bool>; MAX_THREADS + 1],
     /// What each page must hold.
@@ -143,6 +146,7 @@ impl Kernel {
             writer: Cell::new(false),
             blocked: [const { Cell::new(false) }; MAX_THREADS + 1],
             waits_for: [const { Cell::new(0) }; MAX_THREADS + 1],
+            remapping: [const { Cell::new(None) }; MAX_THREADS + 1],
             handling: [const { Cell::new(false) }; MAX_THREADS + 1],
             expected: RefCell::default(),
             in_change: RefCell::default(),
@@ -223,6 +227,13 @@ impl Kernel {
         let waits = |page: &&Cell<usize>| range.contains(page.get());
         self.waits_for.iter().filter(waits).for_each(|p| p.set(0));
         pages(range).for_each(|page| wake(key_of(page)));
+    }
+
+    /// Whether a thread waits for a page that it populates, since it has grown by it.
+    pub fn is_populating(&self, page: usize) -> bool {
+        let threads = self.waits_for.iter().zip(&self.remapping);
+        let mut threads = threads.filter(|(_, call)| call.get().is_some());
+        threads.any(|(waits_for, _)| waits_for.get() == page)
     }
 
     /// Puts something in place where nothing is.

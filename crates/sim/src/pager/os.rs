@@ -15,7 +15,7 @@ use coldpress_engine::Worker;
 use coldpress_pager::machine::linux::Linux;
 use coldpress_pager::machine::os::{
     self, Alarm, FileError, GroupBounds, LockKind, MemoryGroups, Meter, Os, PopulatedPages,
-    ProcessFiles, Userfaults,
+    ProcessFiles, Remapping, Userfaults,
 };
 use coldpress_pager::machine::ranks;
 use coldpress_pager::{Codec, Pager};
@@ -164,6 +164,11 @@ impl Os for SimOs {
         Some(random().below(super::HANDLERS as u64) as u32)
     }
 
+    fn remapping_of(thread: u32) -> Option<Remapping> {
+        act(What::Idle, 0, 0);
+        kernel::kernel().remapping[thread as usize - 1].get()
+    }
+
     fn is_handler() -> bool {
         simulation().current_name() == "handler"
     }
@@ -211,13 +216,17 @@ impl Os for SimOs {
                 }
                 0
             }
-            os::MADV_DONTNEED => {
+            os::MADV_DONTNEED | os::MADV_DONTNEED_LOCKED => {
                 if pages(range).any(|page| kernel.space.is_mapped(page)) {
                     let is_new = |page| kernel.space.is(page, |state| state.unknown);
                     assert!(
                         !kernel::is_pagers() && pages(range).all(is_new),
                         "the pager drops memory of the program"
                     );
+                    let is_locked = |page| kernel.space.is(page, |state| state.locked);
+                    if advice == os::MADV_DONTNEED && pages(range).any(is_locked) {
+                        return -(Errno::INVAL.raw_os_error() as isize);
+                    }
                     calls::remove_claimed(kernel, range, world().mix.late_steps);
                     return 0;
                 }
@@ -228,6 +237,10 @@ impl Os for SimOs {
                 kernel.drop_own(range);
                 // SAFETY: the pager's own memory, as it says.
                 unsafe { Linux::madvise(address, len, advice) }
+            }
+            os::MADV_POPULATE_WRITE => {
+                pages(range).for_each(|page| program::populate(kernel, page));
+                0
             }
             os::MADV_POPULATE_READ => {
                 for page in pages(range) {
@@ -434,7 +447,8 @@ impl Uffd {
             return Err(Errno::EXIST);
         }
         match content {
-            Content::Poisoned if !kernel.space.is(page, |s| s.doubtful) => {
+            // What lay before where a mapping grows may have been damaged: that is dropped before anybody knows of it.
+            Content::Poisoned if !kernel.space.is(page, |s| s.doubtful || s.unknown) => {
                 crate::failure::fail(place(page), "poisoned for no reason");
             }
             Content::Poisoned => {}
@@ -589,15 +603,25 @@ impl Userfaults for Uffd {
             kernel.staging_registered.set(false);
             return Ok(());
         }
+        if kernel.is_populating(range.start)
+            && let Some(page) = pages(range).find(|&page| kernel.space.is(page, |s| !s.unknown))
+        {
+            crate::failure::fail(place(page), "unregistered behind what has grown");
+        }
         // Where it is refused, some of it may be done.
         let refused = fires(Kind::UnregisterRefused);
+        let begins = |page: &usize| *page == range.start || kernel.space.begins_mapping(*page);
+        let mappings: Vec<_> = pages(range).filter(begins).collect();
         for page in pages(range) {
-            if refused && random().one_in(8) {
+            if refused && mappings.contains(&page) && random().one_in(2) {
                 return Err(Errno::NOMEM);
             }
             if kernel.space.is(page, |state| state.registered) {
                 note(Kind::Unregistered);
-                world().nothing_is_away(page);
+                // What lay before where a mapping has grown is no matter: it is unmapped.
+                if !kernel.space.is(page, |state| state.unknown) {
+                    world().nothing_is_away(page);
+                }
             }
             kernel.space.with(page, |state| state.registered = false);
             kernel.wake_range(AddressRange::new(page, PAGE_SIZE));
@@ -779,6 +803,12 @@ impl PopulatedPages for Map {
         act(What::Memory, range.start, range.len() as u32);
         Ok(pages(range).find(|&page| Self::is_populated(kernel::kernel(), page)))
     }
+
+    fn first_mapped(&self, range: AddressRange) -> Result<Option<usize>, Errno> {
+        act(What::Memory, range.start, range.len() as u32);
+        let space = &kernel::kernel().space;
+        Ok(pages(range).find(|&page| space.is_mapped(page)))
+    }
 }
 
 /// Mappings and threads.
@@ -814,12 +844,6 @@ impl ProcessFiles for Files {
 
     fn most_mappings() -> Option<u32> {
         world().most_mappings
-    }
-
-    fn first_mapped(&self, range: AddressRange) -> Result<Option<usize>, Errno> {
-        act(What::Memory, range.start, range.len() as u32);
-        let space = &kernel::kernel().space;
-        Ok(pages(range).find(|&page| space.is_mapped(page)))
     }
 }
 

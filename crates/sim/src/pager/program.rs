@@ -96,6 +96,25 @@ fn find(state: &mut State, access: Access) -> Found {
     }
 }
 
+/// The kernel puts a page in place of its own accord, as a thread's touch would.
+pub fn populate(kernel: &Kernel, page: usize) {
+    let (segment, index) = place(page);
+    loop {
+        step(What::Write, segment, index, 0);
+        let is_away = kernel.space.with(page, |state| {
+            let is_away = state.is_away();
+            if let (false, Content::Missing) = (is_away, &state.content) {
+                state.content = Content::Page(Box::new([0; PAGE_SIZE]));
+            }
+            is_away
+        });
+        match is_away {
+            Some(true) => sleep_until_answered(kernel, page, Access::Write),
+            _ => return,
+        }
+    }
+}
+
 fn sleep_until_answered(kernel: &Kernel, page: usize, access: Access) {
     note(Kind::TouchAway);
     if kernel.changing.get() > 0 {

@@ -50,6 +50,8 @@ pub struct State {
     pub sensitive: bool,
     /// A mapping has grown by it, in a call that has not returned: the program does not know of it.
     pub unknown: bool,
+    /// That call populates it, and it may not be dropped.
+    pub locked: bool,
     /// A robust mutex lies in it: the kernel marks it when a thread dies that holds it, and waits for no page then.
     pub mutex: bool,
 }
@@ -158,6 +160,13 @@ impl Space {
             end += PAGE_SIZE;
         }
         Some(AddressRange { start, end })
+    }
+
+    /// Whether a page is the first of its mapping, or of none.
+    pub fn begins_mapping(&self, address: usize) -> bool {
+        let space = self.0.borrow();
+        let [before, here] = [address - PAGE_SIZE, address].map(|at| space.get(&at));
+        !matches!((before, here), (Some(before), Some(here)) if before.joins(here))
     }
 
     /// Whether all of a range lies in one mapping.
