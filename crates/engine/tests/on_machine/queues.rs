@@ -189,6 +189,28 @@ fn refused_pages_are_retried_after_their_time_and_enter_as_young() {
     assert_eq!(s.engine.failed_pages(), 1);
 }
 
+/// More of them than are let back in under one hold of the lock.
+#[test]
+fn many_refused_pages_are_retried_at_once() {
+    let s = system(1, 1024);
+    let (mut w, mut r) = (worker(1), reclaimer(2));
+    for index in 0..700 {
+        s.write(&mut w, 1, index, &text(index));
+        s.machine.place(1, index).pinned = true;
+    }
+    s.cool();
+    while s.reclaim(&mut r, 1000).refused > 0 {}
+    assert_eq!(s.engine.failed_pages(), 700);
+    s.engine.age(&s.machine, &AGEING, Pace::Steady);
+    s.machine.advance(AGEING.retry_failed_ns / 2 - SECOND);
+    s.engine.age(&s.machine, &AGEING, Pace::Steady);
+    assert_eq!(s.engine.failed_pages(), 700, "not yet");
+    s.machine.advance(AGEING.retry_failed_ns);
+    s.engine.age(&s.machine, &AGEING, Pace::Steady);
+    assert_eq!(s.engine.failed_pages(), 0);
+    s.engine.check_queues();
+}
+
 #[test]
 fn holes_are_forgotten_and_a_take_that_stops_early_is_taken_up_again() {
     let s = system(1, 64);

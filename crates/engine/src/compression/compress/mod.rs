@@ -126,9 +126,9 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Ages the queues (see [`Ageing`]).
     /// Returns how many pages could be reclaimed now.
     pub fn age(&self, host: &H, ageing: &Ageing, pace: Pace) -> u32 {
-        let mut queues = self.queues.lock();
-        queues.age(ageing, host.now_ns(), pace);
-        queues.inactive_pages()
+        self.queues.lock().age(ageing, host.now_ns(), pace);
+        self.retry_failed(host, ageing.retry_failed_ns);
+        self.queues.lock().inactive_pages()
     }
 
     /// Pages on the list of those that could not be compressed or taken.

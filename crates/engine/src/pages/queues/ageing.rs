@@ -21,8 +21,8 @@ use coldpress_storage::CompressedStorage;
 use core::sync::atomic::Ordering::Relaxed;
 use lock_api::RawMutex;
 
-/// Pages that are isolated under one hold of the queue lock.
-const ISOLATED_AT_ONCE: u32 = 256;
+/// Pages that are isolated, or let back in, under one hold of the queue lock.
+const AT_ONCE: u32 = 256;
 
 /// How pages age.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +103,7 @@ impl Queues {
 
 impl<R: RawMutex + HeldRanks> LockedQueues<'_, R> {
     /// Opens a new generation when its time has come, or early when pages must go and all are
-    /// active; lets failed pages back in after their time.
+    /// active.
     pub(crate) fn age(&mut self, ageing: &Ageing, now_ns: u64, pace: Pace) {
         let since = now_ns.saturating_sub(self.opened_ns);
         let none_inactive = self.inactive_pages() == 0;
@@ -112,24 +112,33 @@ impl<R: RawMutex + HeldRanks> LockedQueues<'_, R> {
         {
             self.open_generation(now_ns);
         }
-        self.retry_failed(ageing.retry_failed_ns, now_ns);
     }
 
-    fn retry_failed(&mut self, after_ns: u64, now_ns: u64) {
+    /// Lets failed pages back in after their time. `true`: some of them are left.
+    pub(crate) fn retry_failed(&mut self, after_ns: u64, now_ns: u64) -> bool {
         let failed = self.lists[FAILED];
-        if now_ns.saturating_sub(failed.closed_ns) < after_ns / 2 {
-            return;
+        if self.failed_due == 0 {
+            if now_ns.saturating_sub(failed.closed_ns) < after_ns / 2 {
+                return false;
+            }
+            self.lists[FAILED].closed_ns = now_ns;
+            // Only those that were listed at the last tick have waited their time.
+            self.failed_due = self.failed_before;
         }
-        self.lists[FAILED].closed_ns = now_ns;
-        // Only those that were listed at the last tick have waited their time.
+        self.failed_due = self.failed_due.min(failed.pages);
+        let now = self.failed_due.min(AT_ONCE);
         let mut record = failed.oldest;
-        for _ in 0..failed.pages.min(self.failed_before) {
+        for _ in 0..now {
             let next = self.records.get(record).next().load(Relaxed);
             self.remove(record);
             self.push_newest(record);
             record = next;
         }
-        self.failed_before = self.lists[FAILED].pages;
+        self.failed_due -= now;
+        if self.failed_due == 0 {
+            self.failed_before = self.lists[FAILED].pages;
+        }
+        self.failed_due > 0
     }
 
     /// Opens a generation, isolating what is in its way. `false`: some of that is left.
@@ -137,7 +146,7 @@ impl<R: RawMutex + HeldRanks> LockedQueues<'_, R> {
         if self.open_generation(now_ns) {
             return true;
         }
-        for _ in 0..ISOLATED_AT_ONCE {
+        for _ in 0..AT_ONCE {
             match self.lists[self.oldest].oldest {
                 0 => break,
                 record => {
@@ -163,14 +172,17 @@ impl<H: Host, C: PageCodec, S: CompressedStorage> Engine<H, C, S> {
     /// Failed pages come back after the time that the tunables give, if they give one.
     pub fn age_as_tuned(&self, host: &H) -> Option<AgedBy> {
         let rhythm = self.rhythm();
-        let aged = {
-            let mut queues = self.queues.lock();
-            queues.retry_failed(rhythm.retry_failed_ns, host.now_ns());
-            queues.due(&rhythm, host.now_ns())?
-        };
+        self.retry_failed(host, rhythm.retry_failed_ns);
+        let aged = self.queues.lock().due(&rhythm, host.now_ns())?;
         while !self.queues.lock().rotate(host.now_ns()) {}
         self.count_aged(aged);
         Some(aged)
+    }
+
+    /// Lets failed pages back in after their time.
+    pub(crate) fn retry_failed(&self, host: &H, after_ns: u64) {
+        let now_ns = host.now_ns();
+        while self.queues.lock().retry_failed(after_ns, now_ns) {}
     }
 
     fn count_aged(&self, by: AgedBy) {

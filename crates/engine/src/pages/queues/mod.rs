@@ -96,6 +96,8 @@ pub(crate) struct Queues {
     away: u32,
     /// Failed pages at the last tick of their retry.
     failed_before: u32,
+    /// How many of them are still to be let back in.
+    failed_due: u32,
     /// Pages put into the newest generation, ever.
     queued: u64,
     /// How long pages are in place before they go ([`patience`](crate::pages::patience)).
@@ -120,6 +122,7 @@ impl Queues {
             opened_ns: 0,
             away: 0,
             failed_before: 0,
+            failed_due: 0,
             queued: 0,
             turnover_ns: 0,
             reclaim_anonymous: true,
