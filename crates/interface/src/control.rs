@@ -229,6 +229,19 @@ impl Control {
             .then_some((sequence, request))
     }
 
+    /// The number of the request that was not answered yet, if it is whole and for another process than this: one that
+    /// was here before, or that another one took for it.
+    pub fn for_another(&self, answered: u64, process: (u64, u64)) -> Option<u64> {
+        let sequence = self.sequence.load(Acquire);
+        let asked = (
+            self.asked_pid.load(Relaxed),
+            self.asked_start_ticks.load(Relaxed),
+        );
+        fence(Acquire);
+        let is_read = self.is_pending(answered) && self.sequence.load(Relaxed) == sequence;
+        (is_read && asked != process).then_some(sequence)
+    }
+
     /// Writes a request to a process (its id, its start time), by the one asker that holds the file's lock;
     /// its number.
     pub fn ask(&self, request: &Request, process: (u64, u64)) -> u64 {
@@ -270,8 +283,11 @@ mod tests {
         let control = Control::default();
         control.ask(&BUDGET_ONLY, (7, 1233));
         assert_eq!(control.take(0, ME), None);
+        let others = control.for_another(0, ME).expect("it is whole");
+        assert!(!control.is_pending(others));
         let sequence = control.ask(&BUDGET_ONLY, ME);
-        assert_eq!(control.take(0, ME), Some((sequence, BUDGET_ONLY)));
+        assert_eq!(control.for_another(others, ME), None);
+        assert_eq!(control.take(others, ME), Some((sequence, BUDGET_ONLY)));
     }
 
     #[test]

@@ -216,6 +216,10 @@ impl<O: Os> Pager<O> {
         let s = &page.statistics;
         let own = (s.pid.load(Relaxed), s.start_time_ticks.load(Relaxed));
         let Some((sequence, request)) = page.control.take(answered, own) else {
+            // Else it stays pending for ever, and whatever stops for requests does nothing any more.
+            if let Some(sequence) = page.control.for_another(answered, own) {
+                self.control.answered.store(sequence, Relaxed);
+            }
             return;
         };
         let checked = request.check();
