@@ -93,6 +93,8 @@ struct Reclaim<O: Os = Linux> {
     discovered_ns: u64,
     fence: Fence,
     hope: Hope,
+    /// Pages that did not compress, and that a child shares, refused by the time that there was hope last.
+    refused_before: [u64; 2],
     futility: Futility,
     /// For how long the program had run at the last look, and how long it rested after it if it idles.
     ran_ns: u64,
@@ -188,6 +190,7 @@ pub fn run<O: Os>(
         discovered_ns: 0,
         fence: Fence::default(),
         hope: Hope::new(O::now_ns()),
+        refused_before: [0; 2],
         futility: Futility::new(),
         ran_ns: 0,
         idle_rest_ns: 0,
@@ -315,11 +318,18 @@ impl<O: Os> Reclaim<O> {
         self.note_in_vain();
     }
 
-    /// Pages that a child shares may be taken when it has ended: then it is not in vain.
-    fn note_in_vain(&self) {
+    /// Pages that a child shares may be taken when it has ended: then it is not in vain. What was refused while there was
+    /// hope says nothing of now.
+    fn note_in_vain(&mut self) {
         let s = self.pager.host.statistics();
-        let does_not_compress = s.failed(Failure::Incompressible) > s.failed(Failure::MoveBusy);
-        let in_vain = self.hope.is_in_vain() && does_not_compress;
+        let refused = [Failure::Incompressible, Failure::MoveBusy].map(|reason| s.failed(reason));
+        let is_in_vain = self.hope.is_in_vain();
+        if !is_in_vain {
+            self.refused_before = refused;
+        }
+        let [incompressible, shared] =
+            [0, 1].map(|n| refused[n].saturating_sub(self.refused_before[n]));
+        let in_vain = is_in_vain && incompressible > shared;
         self.pager.pressure.note_in_vain(in_vain, O::now_ns());
     }
 
