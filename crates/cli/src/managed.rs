@@ -25,11 +25,16 @@ pub fn all(runs: Vec<Run>) -> Vec<Live> {
     all
 }
 
-/// The one of process `pid`; if that is `coldpress run` itself, whose id a shell tells, that of its program.
+/// The process that `pid` means: if that is `coldpress run` itself, whose id a shell tells, its program.
+pub fn meant(runs: &[Run], pid: u32) -> u32 {
+    let program = runs.iter().find_map(|run| program_of(run, pid));
+    program.unwrap_or(pid)
+}
+
+/// The one of the process that `pid` means.
 pub fn find(pid: u32) -> Result<Live, Refusal> {
     let runs = runs();
-    let program = runs.iter().find_map(|run| program_of(run, pid));
-    let wanted = program.unwrap_or(pid);
+    let wanted = meant(&runs, pid);
     let found = all(runs).into_iter().find(|live| live.pid == wanted);
     found.ok_or_else(|| Refusal::new(not_managed(pid)))
 }

@@ -209,6 +209,41 @@ fn without_a_terminal_it_prints() {
     assert!(of_pid(&lines[0])["faults_per_second"].is_null());
     assert!(of_pid(&lines[2])["faults_per_second"].is_number());
     assert_eq!(of_pid(&lines[2])["budget_bytes"], 32 << 20);
+    let mut command = coldpress();
+    command.args(["status", "--json", &pid]);
+    command.env("COLDPRESS_STATISTICS_DIR", directory.path("s"));
+    let status: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+    let shown = of_pid(&lines[2]);
+    let own = [
+        "saved_bytes",
+        "saved_share",
+        "faults_per_second",
+        "pager_processor_share",
+    ];
+    let keys = shown.as_object().unwrap().keys();
+    for key in keys.filter(|key| !own.contains(&key.as_str())) {
+        assert!(status.get(key).is_some(), "{key} is no key of status");
+    }
+    assert_eq!(shown["rule"], "within_budget");
+}
+
+/// `top` found no program by the id of `coldpress run`, which `status` and `set` take for its program's.
+#[test]
+fn the_id_of_a_run_means_its_program() {
+    let directory = Directory::new("top-run");
+    let Some(program) = Managed::start(&directory, &["-q", "--budget", "32M"], &["16"]) else {
+        return;
+    };
+    let run = program.run.id().to_string();
+    let output = top(&directory, &["--once", &run]).output().unwrap();
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let pid = program.pid.to_string();
+    assert!(text.lines().any(|line| line.contains(&pid)), "{text}");
+    let mut terminal = started(&directory, &[&run]);
+    terminal.until_shown("hold");
+    terminal.press("q");
+    assert_eq!(terminal.ended().code(), Some(0));
 }
 
 #[test]

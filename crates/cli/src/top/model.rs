@@ -225,6 +225,7 @@ pub mod tests {
             pager_cpu_ns: faults * 20_000,
             longest_wait_ns: 2_200_000,
             rule: "nothing to do: within budget".to_owned(),
+            rule_name: Some("within_budget"),
         }
     }
 

@@ -62,6 +62,7 @@ fn of_row(row: &Row) -> Value {
         faults,
         pager_cpu_ns,
         longest_wait_ns,
+        rule_name,
         ..
     } = &row.reading;
     json!({
@@ -78,6 +79,7 @@ fn of_row(row: &Row) -> Value {
         "pager_cpu_ns": pager_cpu_ns,
         "pager_processor_share": row.pager_share,
         "longest_fault_wait_ns": longest_wait_ns,
+        "rule": rule_name,
     })
 }
 
@@ -94,6 +96,7 @@ mod tests {
         assert!(first["programs"][0]["faults_per_second"].is_null());
         assert!(first["programs"][0]["budget_bytes"].is_null());
         assert_eq!(first["programs"][0]["saved_bytes"], 50 << 20);
+        assert_eq!(first["programs"][0]["rule"], "within_budget");
         model.take(vec![reading(1, "a", 50, 1_500)], 2_000_000_000);
         let second = line(&model);
         assert_eq!(second["programs"][0]["faults_per_second"], 500.0);

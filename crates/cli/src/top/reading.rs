@@ -5,10 +5,10 @@ use crate::own_name;
 use crate::pid::{are_pids, parse_pid};
 use crate::process;
 use crate::rule;
-use crate::statistics_file::Live;
+use crate::statistics_file::{Live, Run};
 use crate::status;
 use crate::sums;
-use coldpress_interface::statistics::Statistics;
+use coldpress_interface::statistics::{Rule, Statistics};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A process: its id and when it began, since ids are used again.
@@ -41,6 +41,8 @@ pub struct Reading {
     pub longest_wait_ns: u64,
     /// Which pages go in this moment, and why.
     pub rule: String,
+    /// The name of that rule.
+    pub rule_name: Option<&'static str>,
 }
 
 impl Reading {
@@ -60,6 +62,7 @@ impl Reading {
             pager_cpu_ns: sums::pager_cpu_ns(s),
             longest_wait_ns: get(&s.longest_fault_wait_ns),
             rule: rule::explain(s).unwrap_or_default(),
+            rule_name: Rule::from_word(get(&s.rule)).map(Rule::name),
         }
     }
 
@@ -116,6 +119,15 @@ impl Wanted {
         }
     }
 
+    /// These, where an id of a `coldpress run` means its program.
+    fn among(&self, runs: &[Run]) -> Self {
+        let meant = |wanted: &String| match parse_pid(wanted) {
+            Ok(pid) => managed::meant(runs, pid).to_string(),
+            Err(_) => wanted.clone(),
+        };
+        Self(self.0.iter().map(meant).collect())
+    }
+
     fn has(&self, pid: u32, program: &str) -> bool {
         let is = |wanted: &String| match parse_pid(wanted) {
             Ok(wanted) => wanted == pid,
@@ -128,7 +140,9 @@ impl Wanted {
 /// The processes under a pager that are wanted and that this user may see, with what is needed to ask them for something.
 pub fn all(wanted: &Wanted) -> (Vec<Reading>, Vec<Live>) {
     let mut readings: Vec<Reading> = Vec::new();
-    let mut live = managed::all(managed::runs());
+    let runs = managed::runs();
+    let wanted = wanted.among(&runs);
+    let mut live = managed::all(runs);
     live.retain(|file| wanted.has(file.pid, &process::name(file.pid)));
     for file in &live {
         let page = file.copy.as_ref().ok();
