@@ -42,3 +42,24 @@ pub fn budget(chosen: &Settings) -> Result<BudgetInForce, Refusal> {
     let asked = asked.resolve(memory_limit::usable_bytes)?;
     BudgetInForce::of(asked, memory_limit::group_bytes())
 }
+
+/// The tunables for the pager, and the settings, in which codec and storage are what the tunables say of them.
+pub fn tuned(chosen: Settings) -> Result<(String, Settings), Refusal> {
+    let refused = |why: String| Refusal::new(format!("--tune: {why}"));
+    let mut tune = chosen.tune.clone().unwrap_or_default();
+    let (codec, storage) = tune.codec_and_storage().map_err(refused)?;
+    for (option, twice) in [
+        ("codec", codec.is_some() && chosen.codec.is_some()),
+        ("storage", storage.is_some() && chosen.storage.is_some()),
+    ] {
+        if twice {
+            return Err(refused(format!("--{option} says what that is")));
+        }
+    }
+    let chosen = Settings {
+        codec: chosen.codec.or(codec),
+        storage: chosen.storage.or(storage),
+        ..chosen
+    };
+    Ok((tune.for_the_pager(), chosen))
+}

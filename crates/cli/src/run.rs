@@ -110,8 +110,7 @@ impl Prepared {
     /// Checks all that can be checked; the first that is wrong is the refusal.
     fn check(arguments: &RunArguments) -> Result<Self, Refusal> {
         let chosen = in_force::settings(arguments.settings(), arguments.config.clone())?;
-        let (tunables, chosen) =
-            tuned(chosen).map_err(|why| Refusal::new(format!("--tune: {why}")))?;
+        let (tunables, chosen) = in_force::tuned(chosen)?;
         let budget = in_force::budget(&chosen)?;
         let program = program::find(&arguments.program[0])?;
         let ready = readiness::check()?;
@@ -276,26 +275,6 @@ fn let_go_of_code() {
 fn code_of_a_file(line: &str) -> Option<(u64, u64)> {
     let mapping = Mapping::parse(line)?;
     (mapping.permissions == "r-xp" && mapping.is_of_a_file).then_some(mapping.range)
-}
-
-/// The tunables for the pager, and the settings, in which codec and storage are what the tunables say of them.
-fn tuned(chosen: Settings) -> Result<(String, Settings), String> {
-    let mut tune = chosen.tune.clone().unwrap_or_default();
-    let (codec, storage) = tune.codec_and_storage()?;
-    for (option, twice) in [
-        ("codec", codec.is_some() && chosen.codec.is_some()),
-        ("storage", storage.is_some() && chosen.storage.is_some()),
-    ] {
-        if twice {
-            return Err(format!("--{option} says what that is"));
-        }
-    }
-    let chosen = Settings {
-        codec: chosen.codec.or(codec),
-        storage: chosen.storage.or(storage),
-        ..chosen
-    };
-    Ok((tune.for_the_pager(), chosen))
 }
 
 /// How the program ended, and what the run came to.

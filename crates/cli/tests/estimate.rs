@@ -279,6 +279,40 @@ fn without_a_look_at_ages_only_the_bounds_are_told() {
     assert!(text.contains("which pages are used is not known"), "{text}");
 }
 
+/// The command to try had no options but a budget: it ran with another codec than was estimated, or with the budget and
+/// the cold age of the environment.
+#[test]
+fn the_command_to_try_runs_what_was_estimated() {
+    let directory = Directory::new("estimate-try");
+    let Some(parts) = Parts::start(&directory, None, &[]) else {
+        return;
+    };
+    let mut command = coldpress();
+    command
+        .env("COLDPRESS_CODEC", "zstd:1")
+        .env("COLDPRESS_BUDGET", "64M")
+        .env("COLDPRESS_COLD_AFTER", "30s");
+    let options = ["--ages", "none", "--storage", "size-class", &parts.pid()];
+    let text = stdout(&estimate(&mut command, &options));
+    for words in [
+        "(zstd:1, size-class)",
+        "--budget 64M ",
+        " run --storage size-class --budget none --cold-after auto -- ",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    // As run refuses it.
+    let mut command = coldpress();
+    command.env("COLDPRESS_TUNE", "strategy=lzo");
+    let twice = estimate(&mut command, &["--codec", "lz4", &parts.pid()]);
+    assert_eq!(twice.status.code(), Some(125));
+    assert!(
+        stderr(&twice).contains("--tune: --codec says what that is"),
+        "{}",
+        stderr(&twice)
+    );
+}
+
 /// `--all` reads pages of every process of nobody, which sets their accessed bits: the tests of nobody's take turns.
 static NOBODYS: Mutex<()> = Mutex::new(());
 

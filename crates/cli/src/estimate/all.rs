@@ -1,10 +1,10 @@
 //! `coldpress estimate --all`: a line for each process that holds much, those first that would save most.
 
-use crate::estimate::arguments::EstimateArguments;
+use crate::estimate::arguments::{Chosen, EstimateArguments};
 use crate::estimate::assemble::Estimate;
 use crate::estimate::seen::Subject;
 use crate::estimate::watch;
-use crate::estimate::{json, text};
+use crate::estimate::{commands, json, text};
 use crate::grid::{self, left, right};
 use crate::help;
 use crate::managed;
@@ -25,7 +25,7 @@ const LEAST_BYTES: u64 = 64 << 20;
 const SAMPLE_PAGES: u64 = 2_048;
 
 /// Prints the table.
-pub fn estimate(arguments: &EstimateArguments) -> Result<u8, Refusal> {
+pub fn estimate(arguments: &EstimateArguments, chosen: &Chosen) -> Result<u8, Refusal> {
     let found = Found::look();
     found.tell();
     let bar = Bar::new();
@@ -37,7 +37,7 @@ pub fn estimate(arguments: &EstimateArguments) -> Result<u8, Refusal> {
     bar.begin("looking at pages", found.subjects.len() as u64);
     for (subject, seen) in found.subjects.iter().zip(seen) {
         // What has ended meanwhile has no line.
-        let of = |seen| Estimate::of(subject, seen, arguments.storing(), SAMPLE_PAGES);
+        let of = |seen| Estimate::of(subject, seen, chosen.storing, SAMPLE_PAGES);
         match seen.and_then(of) {
             Ok(estimate) => estimates.push(estimate),
             Err(why) => say!("left out: {why}"),
@@ -182,7 +182,7 @@ fn table(estimates: &[Estimate], width: Option<usize>) -> String {
                 true => text::refaults(&expected),
                 false => "–".to_owned(),
             },
-            budget.map_or("–".to_owned(), text::budget_argument),
+            budget.map_or("–".to_owned(), commands::budget_argument),
         ]
     });
     let headings = [

@@ -2,10 +2,13 @@
 
 use crate::choice;
 use crate::duration;
+use crate::estimate::commands::Commands;
 use crate::estimate::content;
 use crate::estimate::watch::Means;
+use crate::in_force;
 use crate::memory_limit;
 use crate::refusal::Refusal;
+use crate::settings::Settings;
 use crate::size::Budget;
 use clap::Args;
 use coldpress_codec::CodecKind;
@@ -61,13 +64,13 @@ pub struct EstimateArguments {
     /// How to find the pages in use
     #[arg(long, value_enum, default_value_t = Means::Auto)]
     pub ages: Means,
-    /// Add a line for this budget
+    /// Add a line for this budget [default: what the environment or a file of settings says]
     #[arg(long, allow_hyphen_values = true, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
     pub budget: Option<Budget>,
     /// How pages would be compressed, as run takes it [default: what run would choose]
     #[arg(long, value_name = "NAME", value_parser = choice::parse_codec)]
     pub codec: Option<CodecKind>,
-    /// How compressed pages would be kept, as run takes it
+    /// How compressed pages would be kept, as run takes it [default: what run would choose]
     #[arg(long, value_name = "NAME", value_parser = choice::parse_storage)]
     pub storage: Option<StorageKind>,
     /// Print JSON (bytes, seconds, shares of 1)
@@ -93,19 +96,39 @@ impl EstimateArguments {
         self.watch.map_or(WATCH, Duration::from_millis)
     }
 
-    /// How pages would be stored.
-    pub fn storing(&self) -> Storing {
-        content::storing(
-            self.codec.unwrap_or_else(CodecKind::best),
-            self.storage.unwrap_or_default(),
-        )
-    }
-
-    /// The budget that was asked for, in bytes.
-    pub fn budget_bytes(&self) -> Result<Option<u64>, Refusal> {
-        let asked = self
+    /// The settings that the estimate is made with: those of the command line over those of the environment and of
+    /// files, as `run` takes them.
+    pub fn chosen(&self) -> Result<Chosen, Refusal> {
+        let own = Settings {
+            budget: self.budget,
+            codec: self.codec,
+            storage: self.storage,
+            ..Settings::default()
+        };
+        let surroundings = in_force::settings(Settings::default(), None)?;
+        let commands = Commands::new(&own, &surroundings);
+        let (_, both) = in_force::tuned(own.over(surroundings))?;
+        let budget = both
             .budget
             .map(|budget| budget.resolve(memory_limit::usable_bytes));
-        Ok(asked.transpose()?.filter(|bytes| *bytes != NO_BUDGET))
+        Ok(Chosen {
+            storing: content::storing(
+                both.codec.unwrap_or_else(CodecKind::best),
+                both.storage.unwrap_or_default(),
+            ),
+            budget: budget.transpose()?.filter(|bytes| *bytes != NO_BUDGET),
+            commands,
+        })
     }
+}
+
+/// The settings of an estimate.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// How pages would be stored.
+    pub storing: Storing,
+    /// The budget to be told of, in bytes.
+    pub budget: Option<u64>,
+    /// The commands to try.
+    pub commands: Commands,
 }

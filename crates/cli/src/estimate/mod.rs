@@ -13,7 +13,7 @@
 //! | [`content`] | what pages hold and would take |
 //! | [`model`], [`costs`] | what would be held, without any process; what is taken as given |
 //! | [`assemble`] | all of it, of one process |
-//! | [`text`], [`json`], [`chart`] | what is printed |
+//! | [`text`], [`commands`], [`json`], [`chart`] | what is printed |
 //! | [`all`], [`program`] | all processes; a program that is started, over its life |
 //!
 //! What it deliberately does not do: change anything of the program, stop it, read swapped memory, guess at what a
@@ -24,6 +24,7 @@ pub mod arguments;
 mod assemble;
 mod by_page;
 mod chart;
+mod commands;
 mod content;
 mod costs;
 mod json;
@@ -44,7 +45,7 @@ use crate::progress::Bar;
 use crate::refusal::Refusal;
 use crate::size::format_bytes;
 use crate::streams::print;
-use arguments::EstimateArguments;
+use arguments::{Chosen, EstimateArguments};
 use assemble::{Estimate, SAMPLE_PAGES};
 use seen::Subject;
 
@@ -53,9 +54,9 @@ const LEAST_BYTES: u64 = 1 << 20;
 
 /// Tells what would be saved.
 pub fn estimate(arguments: &EstimateArguments) -> Result<u8, Refusal> {
-    let budget = arguments.budget_bytes()?;
+    let chosen = arguments.chosen()?;
     if !arguments.program.is_empty() {
-        return program::estimate(arguments, budget);
+        return program::estimate(arguments, chosen);
     }
     let drawn_on_output = arguments
         .svg
@@ -69,23 +70,23 @@ pub fn estimate(arguments: &EstimateArguments) -> Result<u8, Refusal> {
         output_file::check(path)?;
     }
     match arguments.pid {
-        None => all::estimate(arguments),
+        None => all::estimate(arguments, &chosen),
         Some(pid) => {
-            let estimate = one(pid, arguments)?;
+            let estimate = one(pid, arguments, &chosen)?;
             if let Some(path) = &arguments.svg {
                 output_file::write(path, chart::plot(&estimate).as_bytes())?;
             }
             match arguments.json {
-                true => print(&format!("{:#}\n", json::process(&estimate, budget)))?,
+                true => print(&format!("{:#}\n", json::process(&estimate, chosen.budget)))?,
                 false if drawn_on_output => {}
-                false => print(&text::detail(&estimate, budget, help::table_width()))?,
+                false => print(&text::detail(&estimate, &chosen, help::table_width()))?,
             }
             Ok(0)
         }
     }
 }
 
-fn one(pid: u32, arguments: &EstimateArguments) -> Result<Estimate, Refusal> {
+fn one(pid: u32, arguments: &EstimateArguments, chosen: &Chosen) -> Result<Estimate, Refusal> {
     let subject = Subject::open(pid)?;
     if managed::find(pid).is_ok() {
         return Err(Refusal::new(format!(
@@ -111,5 +112,5 @@ fn one(pid: u32, arguments: &EstimateArguments) -> Result<Estimate, Refusal> {
         .pop()
         .unwrap_or_else(|| Err(Refusal::new("nothing was seen")))?;
     bar.begin("looking at pages", 1);
-    Estimate::of(&subjects[0], seen, arguments.storing(), SAMPLE_PAGES)
+    Estimate::of(&subjects[0], seen, chosen.storing, SAMPLE_PAGES)
 }

@@ -9,7 +9,7 @@
 
 use crate::duration::format_nanoseconds;
 use crate::environment;
-use crate::estimate::arguments::EstimateArguments;
+use crate::estimate::arguments::{Chosen, EstimateArguments};
 use crate::estimate::assemble::{Estimate, SAMPLE_PAGES};
 use crate::estimate::costs;
 use crate::estimate::model::{Expected, Model};
@@ -19,7 +19,6 @@ use crate::estimate::{chart, json, text};
 use crate::follow::LOOK;
 use crate::inherited;
 use crate::output_file;
-use crate::own_name;
 use crate::program::{self, Program};
 use crate::refusal::Refusal;
 use crate::signals::Signals;
@@ -28,7 +27,6 @@ use crate::spawn::{self, Launch};
 use crate::streams::say;
 use crate::supervise::{self, Ending, Watched};
 use crate::unmanaged;
-use coldpress_eval::Storing;
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -40,7 +38,7 @@ const FIRST: Duration = Duration::from_secs(1);
 const LEAST_BYTES: u64 = 1 << 20;
 
 /// Runs the program; the result is its own exit status.
-pub fn estimate(arguments: &EstimateArguments, budget: Option<u64>) -> Result<u8, Refusal> {
+pub fn estimate(arguments: &EstimateArguments, chosen: Chosen) -> Result<u8, Refusal> {
     if arguments.ages == Means::Damon {
         return Err(Refusal::new(
             "--ages damon is for a process that runs: a program that is started is watched by clear-refs",
@@ -66,7 +64,7 @@ pub fn estimate(arguments: &EstimateArguments, budget: Option<u64>) -> Result<u8
     };
     let child = spawn::start(&launch, &signals, let_go);
     let child = child.map_err(|error| error.refusal(&program.path))?;
-    let life = Life::new(child.pid, program.name.clone(), arguments, budget);
+    let life = Life::new(child.pid, program.name.clone(), arguments, chosen);
     say!("{}", life.intent());
     let (ending, life) = supervise::supervise(child, &signals, life);
     life.write(arguments, ending);
@@ -112,9 +110,8 @@ struct Life {
     name: String,
     words: Vec<String>,
     began: Instant,
-    storing: Storing,
+    chosen: Chosen,
     means: Means,
-    budget: Option<u64>,
     longest: Duration,
     next: Duration,
     /// Until when is looked, if not to the end.
@@ -166,7 +163,7 @@ impl Watched for Life {
 }
 
 impl Life {
-    fn new(root: u32, name: String, arguments: &EstimateArguments, budget: Option<u64>) -> Self {
+    fn new(root: u32, name: String, arguments: &EstimateArguments, chosen: Chosen) -> Self {
         let words = arguments.program.iter();
         Self {
             root,
@@ -175,9 +172,8 @@ impl Life {
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect(),
             began: Instant::now(),
-            storing: arguments.storing(),
+            chosen,
             means: arguments.ages,
-            budget,
             longest: arguments.watching(),
             next: FIRST.min(arguments.watching()),
             until: arguments.watch_for.map(Duration::from_millis),
@@ -221,7 +217,7 @@ impl Life {
     /// A stretch is over.
     fn conclude(&mut self, subject: &Subject, readings: Readings) {
         let seen = readings.finish(subject);
-        let of = |seen| Estimate::of(subject, seen, self.storing, SAMPLE_PAGES);
+        let of = |seen| Estimate::of(subject, seen, self.chosen.storing, SAMPLE_PAGES);
         match seen.and_then(of) {
             Ok(estimate) => {
                 let to_s = self.began.elapsed().as_secs_f64();
@@ -282,7 +278,7 @@ impl Life {
         let mut lines = self.held(last);
         lines.push(self.seen(last, elapsed_s));
         lines.push(self.cost());
-        if let Some(bytes) = self.budget {
+        if let Some(bytes) = self.chosen.budget {
             let budget = format_bytes(bytes);
             lines.push(match last.estimate.model.under(bytes as f64) {
                 Some(expected) => format!(
@@ -298,12 +294,10 @@ impl Life {
             return lines;
         }
         let command = text::quoted_line(&self.words);
-        let run = own_name::get();
-        lines.push(format!("to try: {run} run -- {command}"));
-        lines.extend(self.suggested_budget().map(|bytes| {
-            let budget = text::budget_argument(bytes);
-            format!("or: {run} run --budget {budget} -- {command}")
-        }));
+        let commands = &self.chosen.commands;
+        lines.push(format!("to try: {}", commands.by_default(&command)));
+        let under = |bytes| format!("or: {}", commands.under(bytes, &command));
+        lines.extend(self.suggested_budget().map(under));
         lines
     }
 
@@ -424,7 +418,7 @@ impl Life {
                 "from_s": one.from_s,
                 "to_s": one.to_s,
                 "held_bytes": one.expected.held_bytes as u64,
-                "process": json::process(&one.estimate, self.budget),
+                "process": json::process(&one.estimate, self.chosen.budget),
             })
         });
         json!({

@@ -1,28 +1,29 @@
 //! The estimate of one process, for people.
 
+use crate::estimate::arguments::Chosen;
 use crate::estimate::assemble::Estimate;
+use crate::estimate::commands::{Commands, budget_argument};
 use crate::estimate::content::Content;
 use crate::estimate::model::Expected;
 use crate::estimate::seen::{Seen, Touched};
 use crate::grid::{self, left, right};
 use crate::help;
-use crate::own_name;
 use crate::size::{format_bytes, format_count, format_short, short_count};
 use crate::streams::visible;
 
 const PAGE: f64 = 4096.0;
 
 /// Everything that is known. `width`: that of the terminal, if there is one; commands are left whole, to be copied.
-pub fn detail(estimate: &Estimate, budget: Option<u64>, width: Option<usize>) -> String {
+pub fn detail(estimate: &Estimate, chosen: &Chosen, width: Option<usize>) -> String {
     let mut text = in_lines(&head(estimate), width);
     text += &ages(estimate, width);
     text += "\n";
-    text += &settings(estimate, budget, width);
+    text += &settings(estimate, chosen.budget, width);
     text += "\n";
     for (name, what) in facts(estimate) {
         text += &in_lines(&format!("{name:14}{what}\n"), width);
     }
-    for (name, command) in commands(estimate) {
+    for (name, command) in commands(estimate, &chosen.commands) {
         text += &format!("{name:14}{command}\n");
     }
     text
@@ -225,14 +226,6 @@ pub fn processor(expected: &Expected) -> String {
     }
 }
 
-/// A budget as the option takes it.
-pub fn budget_argument(bytes: u64) -> String {
-    match bytes % (1 << 20) {
-        0 => format!("{}M", bytes >> 20),
-        _ => format!("{bytes}"),
-    }
-}
-
 fn facts(estimate: &Estimate) -> Vec<(&'static str, String)> {
     let model = &estimate.model;
     let mut lines = vec![
@@ -277,7 +270,7 @@ fn facts(estimate: &Estimate) -> Vec<(&'static str, String)> {
 }
 
 /// What to type.
-fn commands(estimate: &Estimate) -> Vec<(&'static str, String)> {
+fn commands(estimate: &Estimate, commands: &Commands) -> Vec<(&'static str, String)> {
     if estimate.unfit.is_some() {
         return Vec::new();
     }
@@ -286,14 +279,10 @@ fn commands(estimate: &Estimate) -> Vec<(&'static str, String)> {
         return vec![("to try", nothing.to_owned())];
     }
     let command = quoted_line(&estimate.command_line);
-    let run = own_name::get();
     let budget = estimate.model.suggested_budget();
     let budget = budget.filter(|_| estimate.knows_ages());
-    let with_budget = budget.map(|bytes| {
-        let budget = budget_argument(bytes);
-        ("or", format!("{run} run --budget {budget} -- {command}"))
-    });
-    let first = ("to try", format!("{run} run -- {command}"));
+    let with_budget = budget.map(|bytes| ("or", commands.under(bytes, &command)));
+    let first = ("to try", commands.by_default(&command));
     [first].into_iter().chain(with_budget).collect()
 }
 
@@ -378,12 +367,7 @@ pub mod tests {
     }
 
     #[test]
-    fn budgets_are_written_as_the_option_reads_them() {
-        for bytes in [8 << 20, 181 << 20, 10_000_001] {
-            let text = budget_argument(bytes);
-            let read = crate::size::parse_bytes(&text);
-            assert_eq!(read, Some(bytes), "{text}");
-        }
+    fn times_are_short() {
         assert_eq!(seconds(0.25), "250 ms");
         assert_eq!(seconds(60.2), "1 min");
         assert_eq!(seconds(10.0), "10 s");
@@ -434,7 +418,13 @@ pub mod tests {
     #[test]
     fn it_fits_a_terminal() {
         for is_bound in [false, true] {
-            let text = detail(&largest(is_bound), Some(800 << 30), Some(80));
+            let estimate = largest(is_bound);
+            let chosen = Chosen {
+                storing: estimate.storing,
+                budget: Some(800 << 30),
+                commands: Commands::default(),
+            };
+            let text = detail(&estimate, &chosen, Some(80));
             let is_command = |line: &&str| line.starts_with("to try ") || line.starts_with("or  ");
             let lines = text.lines().filter(|line| !is_command(line));
             grid::assert_fits(&lines.collect::<Vec<_>>().join("\n"), 80);
