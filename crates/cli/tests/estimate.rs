@@ -397,6 +397,14 @@ fn what_cannot_be_estimated_is_called_what_it_is() {
     }
     let nothing = estimate(&mut coldpress(), &[]);
     assert_eq!(nothing.status.code(), Some(125));
+    // The budget was ignored.
+    let all = estimate(&mut coldpress(), &["--all", "--budget", "1G"]);
+    assert_eq!((all.status.code(), stdout(&all).as_str()), (Some(125), ""));
+    let message = stderr(&all);
+    assert!(
+        message.contains("'--all' cannot be used with '--budget"),
+        "{message}"
+    );
 }
 
 #[test]

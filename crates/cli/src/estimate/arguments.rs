@@ -65,7 +65,13 @@ pub struct EstimateArguments {
     #[arg(long, value_enum, default_value_t = Means::Auto)]
     pub ages: Means,
     /// Add a line for this budget [default: what the environment or a file of settings says]
-    #[arg(long, allow_hyphen_values = true, value_name = "SIZE|PERCENT", value_parser = Budget::parse)]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "SIZE|PERCENT",
+        conflicts_with = "all",
+        value_parser = Budget::parse
+    )]
     pub budget: Option<Budget>,
     /// How pages would be compressed, as run takes it [default: what run would choose]
     #[arg(long, value_name = "NAME", value_parser = choice::parse_codec)]
