@@ -5,14 +5,26 @@ use crate::budget::BudgetInForce;
 use crate::config_file;
 use crate::config_layers;
 use crate::memory_limit;
+use crate::output_file;
 use crate::refusal::Refusal;
 use crate::settings::{Settings, Told};
 use crate::size::Budget;
-use std::path::PathBuf;
+use crate::trace_target::TraceTarget;
+use std::path::{Path, PathBuf};
 
 /// What a run without options would be refused for: settings in the environment and in files, memory's limits.
-pub fn surroundings() -> Result<(), Refusal> {
-    budget(&settings(Settings::default(), None)?).map(drop)
+pub fn surroundings() -> Vec<Refusal> {
+    match settings(Settings::default(), None) {
+        Ok(chosen) => {
+            let tuned = tuned(chosen.clone()).err();
+            let others = [budget(&chosen).err(), outputs(&chosen).err()];
+            tuned
+                .into_iter()
+                .chain(others.into_iter().flatten())
+                .collect()
+        }
+        Err(refusal) => vec![refusal],
+    }
 }
 
 /// What the command line, the environment and files say.
@@ -62,4 +74,30 @@ pub fn tuned(chosen: Settings) -> Result<(String, Settings), Refusal> {
         ..chosen
     };
     Ok((tune.for_the_pager(), chosen))
+}
+
+/// Checks that the files of statistics and of a trace can be written.
+pub fn outputs(chosen: &Settings) -> Result<(), Refusal> {
+    if let Some(target) = &chosen.stats {
+        output_file::check(target).map_err(|refusal| refusal.of("--stats"))?;
+    }
+    if let Some(target) = &chosen.trace {
+        output_file::check(target).map_err(|refusal| refusal.of("--trace"))?;
+        TraceTarget::place(target)?;
+    }
+    one_file(chosen).map_or(Ok(()), Err)
+}
+
+/// Why statistics and trace cannot both be written: to one file, of which the later would replace the earlier.
+fn one_file(chosen: &Settings) -> Option<Refusal> {
+    let (stats, trace) = (chosen.stats.as_deref()?, chosen.trace.as_deref()?);
+    let leads_to = |path: &Path| output_file::regular(path).ok().flatten();
+    let (stats_file, trace_file) = (leads_to(stats), leads_to(trace));
+    (stats_file.is_some() && stats_file == trace_file).then(|| {
+        Refusal::new(format!(
+            "--stats and --trace name one file ({}), which would hold the statistics only",
+            stats.display()
+        ))
+        .mend("Name two files")
+    })
 }

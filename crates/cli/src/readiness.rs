@@ -46,9 +46,9 @@ pub fn refusals(assessment: &Assessment) -> Vec<Refusal> {
         machine(assessment).err(),
         library().err(),
         statistics_dir::prepare().err(),
-        in_force::surroundings().err(),
     ];
-    all.into_iter().flatten().collect()
+    let of_settings = in_force::surroundings();
+    all.into_iter().flatten().chain(of_settings).collect()
 }
 
 /// What every process has, but for one in a bare `chroot` or under a very low limit. Without it all that follows fails,

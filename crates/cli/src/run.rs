@@ -116,15 +116,7 @@ impl Prepared {
         let ready = readiness::check()?;
         // What others that were killed have left.
         statistics_file::scan(&ready.statistics_dir);
-        if let Some(target) = &chosen.stats {
-            output_file::check(target).map_err(|refusal| refusal.of("--stats"))?;
-        }
-        if let Some(target) = &chosen.trace {
-            output_file::check(target).map_err(|refusal| refusal.of("--trace"))?;
-        }
-        if let Some(one) = one_file(&chosen) {
-            return Err(one);
-        }
+        in_force::outputs(&chosen)?;
         let chaos = chaos::seed(arguments.chaos)?;
         let storage = chosen.storage.unwrap_or_default();
         let write_back = WriteBackFile::of_run(arguments, storage)?;
@@ -239,20 +231,6 @@ impl Prepared {
         let_go_of_code();
         started.map_err(|error| error.refusal(&self.program.path))
     }
-}
-
-/// Why statistics and trace cannot both be written: to one file, of which the later would replace the earlier.
-fn one_file(chosen: &Settings) -> Option<Refusal> {
-    let (stats, trace) = (chosen.stats.as_deref()?, chosen.trace.as_deref()?);
-    let leads_to = |path: &Path| output_file::regular(path).ok().flatten();
-    let (stats_file, trace_file) = (leads_to(stats), leads_to(trace));
-    (stats_file.is_some() && stats_file == trace_file).then(|| {
-        Refusal::new(format!(
-            "--stats and --trace name one file ({}), which would hold the statistics only",
-            stats.display()
-        ))
-        .mend("Name two files")
-    })
 }
 
 /// Lets go of the code that starting took. Where memory is short the kernel kills the process that holds most, and a

@@ -31,13 +31,29 @@ pub struct TraceTarget {
     is_new: bool,
 }
 
+fn refused(named: &Path, why: &str) -> Refusal {
+    Refusal::new(format!("--trace: {}: {why}", named.display()))
+}
+
 impl TraceTarget {
+    /// The regular file that is named, if it is one: its path has to fit.
+    pub fn place(named: &Path) -> Result<Option<PathBuf>, Refusal> {
+        let regular = output_file::regular(named).map_err(|refusal| refusal.of("--trace"))?;
+        match regular {
+            Some(path) if path.as_os_str().len() > LONGEST_PATH => {
+                let why = format!("its path is longer than {LONGEST_PATH} bytes");
+                Err(refused(named, &why).mend(
+                    "Name one in a directory nearer to the root: --trace /tmp/decisions.trace",
+                ))
+            }
+            regular => Ok(regular),
+        }
+    }
+
     /// Makes the file empty, so that what is there afterwards is of this run.
     pub fn prepare(named: &Path) -> Result<Self, Refusal> {
-        let refused = |why: String| Refusal::new(format!("--trace: {}: {why}", named.display()));
-        let failed = |error: io::Error| refused(format!("cannot be written: {error}"));
-        let regular = output_file::regular(named).map_err(|refusal| refusal.of("--trace"))?;
-        let Some(path) = regular else {
+        let failed = |error: io::Error| refused(named, &format!("cannot be written: {error}"));
+        let Some(path) = Self::place(named)? else {
             output_file::check(named).map_err(|refusal| refusal.of("--trace"))?;
             let file = file_in_memory().map_err(failed)?;
             let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
@@ -48,13 +64,6 @@ impl TraceTarget {
                 is_new: false,
             });
         };
-        if path.as_os_str().len() > LONGEST_PATH {
-            return Err(
-                refused(format!("its path is longer than {LONGEST_PATH} bytes")).mend(
-                    "Name one in a directory nearer to the root: --trace /tmp/decisions.trace",
-                ),
-            );
-        }
         let is_new = !path.exists();
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);

@@ -65,26 +65,58 @@ fn run_and_doctor_agree_about_the_library() {
         directory.path("absent.so"),
         directory.file("text.so", b"text", 0o755),
     ] {
-        let with = |arguments: &[&str]| {
-            let mut command = coldpress();
-            command
-                .args(arguments)
-                .env("COLDPRESS_PRELOAD_LIBRARY", &library);
-            command.output().unwrap()
-        };
-        let run = with(&["run", "-q", "--", "sh", "-c", "echo ran"]);
-        let doctor = with(&["doctor"]);
-        assert_eq!((run.status.code(), stdout(&run).as_str()), (Some(125), ""));
-        assert_eq!(doctor.status.code(), Some(125));
-        let refusal = crate::common::stderr(&run);
-        let refusal = refusal.trim_start_matches("coldpress: ");
-        assert!(
-            stdout(&doctor).contains(refusal),
-            "{refusal}: {}",
-            stdout(&doctor)
-        );
-        assert!(stdout(&doctor).contains("coldpress run will refuse"));
+        let library = library.to_str().unwrap();
+        both_refuse(&[("COLDPRESS_PRELOAD_LIBRARY", library)]);
     }
+}
+
+/// Asserts that `run` refuses with these variables, and `doctor` foretells it in the same words.
+fn both_refuse(variables: &[(&str, &str)]) {
+    let with = |arguments: &[&str]| {
+        let mut command = coldpress();
+        command.args(arguments).envs(variables.iter().copied());
+        command.output().unwrap()
+    };
+    let run = with(&["run", "-q", "--", "sh", "-c", "echo ran"]);
+    let doctor = with(&["doctor"]);
+    assert_eq!(
+        (run.status.code(), stdout(&run).as_str()),
+        (Some(125), ""),
+        "{variables:?}"
+    );
+    assert_eq!(doctor.status.code(), Some(125), "{variables:?}");
+    let refusal = crate::common::stderr(&run);
+    let refusal = refusal.trim_start_matches("coldpress: ");
+    assert!(
+        stdout(&doctor).contains(refusal),
+        "{refusal}: {}",
+        stdout(&doctor)
+    );
+    assert!(stdout(&doctor).contains("coldpress run will refuse"));
+}
+
+/// `doctor` called the machine ready where each run was refused for a setting of the environment.
+#[test]
+fn run_and_doctor_agree_about_settings() {
+    if !crate::common::full_tier("what a run is refused for") {
+        return;
+    }
+    let directory = Directory::new("agree-settings");
+    let file = directory.path("figures");
+    let one = file.to_str().unwrap();
+    both_refuse(&[("COLDPRESS_STATS", one), ("COLDPRESS_TRACE", one)]);
+    let absent = directory.path("absent/figures");
+    let absent = absent.to_str().unwrap();
+    both_refuse(&[("COLDPRESS_STATS", absent)]);
+    both_refuse(&[("COLDPRESS_TRACE", absent)]);
+    let long = directory.path(&"x".repeat(240));
+    both_refuse(&[("COLDPRESS_TRACE", long.to_str().unwrap())]);
+    both_refuse(&[
+        ("COLDPRESS_CODEC", "lz4"),
+        ("COLDPRESS_TUNE", "strategy=lzo"),
+    ]);
+    both_refuse(&[("COLDPRESS_TUNE", "lz4_acceleration=3")]);
+    assert!(!file.exists() && !long.exists());
 }
 
 #[test]
