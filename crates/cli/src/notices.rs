@@ -6,6 +6,8 @@
 //! and so on. Another budget is another matter, and judged anew. The pager knows nothing of it and writes no text.
 
 use crate::advice::Advice;
+use crate::duration::format_cold_after;
+use crate::own_name;
 use crate::size::format_bytes;
 use crate::statistics_file;
 use crate::sums::{Spent, is_incompressible, percent, slowdown};
@@ -71,6 +73,37 @@ struct Look {
     above_ns: u64,
     managed_ns: u64,
     spent: Spent,
+    evicted: Evicted,
+}
+
+/// Pages that were compressed, by the reason.
+#[derive(Clone, Copy, Debug, Default)]
+struct Evicted {
+    /// For their age.
+    by_age: u64,
+    /// Near the budget, or above it.
+    by_budget: u64,
+}
+
+impl Evicted {
+    fn of(s: &Statistics) -> Self {
+        let get = |word: &AtomicU64| word.load(Relaxed);
+        Self {
+            by_age: get(&s.eager_compressions),
+            by_budget: get(&s.pressure_compressions) + get(&s.critical_compressions),
+        }
+    }
+
+    /// Adds those from `before` to `now`.
+    fn add(&mut self, before: Self, now: Self) {
+        self.by_age += now.by_age.saturating_sub(before.by_age);
+        self.by_budget += now.by_budget.saturating_sub(before.by_budget);
+    }
+
+    /// Whether most went for their age.
+    fn mostly_by_age(self) -> bool {
+        self.by_age > self.by_budget
+    }
 }
 
 impl Look {
@@ -83,6 +116,7 @@ impl Look {
             above_ns: get(&s.above_budget_ns),
             managed_ns: get(&s.managed_ns),
             spent: Spent::of(s),
+            evicted: Evicted::of(s),
         }
     }
 }
@@ -96,6 +130,8 @@ enum Wrong {
     Crowded(f64),
     /// The program waits for its pages most of the time; so many times as long as without it takes what it does.
     Dear(f64),
+    /// It waits as above, for pages that were mostly evicted for their age.
+    Aged(f64),
 }
 
 /// What was seen of a process.
@@ -107,6 +143,8 @@ struct Seen {
     times: Option<f64>,
     /// At one of them its memory group was full: that comes and goes within moments.
     is_crowded: bool,
+    /// What was evicted at these looks, since something was said.
+    evicted: Evicted,
     said: u32,
     say_again_at: Duration,
 }
@@ -122,21 +160,26 @@ impl Seen {
         if look.budget_bytes != last.budget_bytes {
             (self.in_a_row, self.said, self.times) = (0, 0, None);
             self.say_again_at = Duration::ZERO;
+            self.evicted = Evicted::default();
             return None;
         }
         let Some(mut wrong) = judge(&last, &look, s) else {
             (self.in_a_row, self.times, self.is_crowded) = (0, None, false);
+            self.evicted = Evicted::default();
             return None;
         };
+        self.evicted.add(last.evicted, look.evicted);
         self.is_crowded |= matches!(wrong, Wrong::Crowded(_));
-        if let Wrong::Dear(times) = wrong
-            && self.is_crowded
-        {
-            wrong = Wrong::Crowded(times);
+        if let Wrong::Dear(times) = wrong {
+            wrong = match () {
+                () if self.is_crowded => Wrong::Crowded(times),
+                () if self.evicted.mostly_by_age() => Wrong::Aged(times),
+                () => Wrong::Dear(times),
+            };
         }
         self.times = match &mut wrong {
             Wrong::OutOfReach => None,
-            Wrong::Crowded(times) | Wrong::Dear(times) => {
+            Wrong::Crowded(times) | Wrong::Dear(times) | Wrong::Aged(times) => {
                 *times = self.times.map_or(*times, |least| times.min(least));
                 Some(*times)
             }
@@ -147,6 +190,7 @@ impl Seen {
         }
         self.say_again_at = now + AGAIN * 4u32.saturating_pow(self.said.min(8));
         self.said += 1;
+        self.evicted = Evicted::default();
         Some(say(wrong, s))
     }
 }
@@ -210,6 +254,14 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
             format!("with a budget of {budget} {}", waits(times)),
             natively,
         ),
+        (Wrong::Aged(times), _) => (
+            format!(
+                "with a cold age of {} {}",
+                format_cold_after(get(&s.cold_after_ms)),
+                waits(times)
+            ),
+            format!("most pages are evicted by age, not by the budget of {budget}"),
+        ),
         (Wrong::Crowded(times), incompressible) => (
             format!("its memory group is full: {}", waits(times)),
             match incompressible {
@@ -225,6 +277,11 @@ fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
     let command = match wrong {
         // No budget of its own mends it.
         Wrong::Crowded(_) => None,
+        Wrong::Aged(_) => Some(format!(
+            "to try: {} set {} cold-after=none",
+            own_name::get(),
+            get(&s.pid)
+        )),
         _ => advice.map(|advice| advice.while_it_runs()),
     };
     [first, second].into_iter().chain(command).collect()
@@ -334,6 +391,41 @@ mod tests {
             let _ = s.fault_wait_ns.fetch_add(S / 2, Relaxed);
         };
         assert_eq!(looks(&mut seen, &s, 1, 10, cheap), [] as [u64; 0]);
+    }
+
+    /// With `--cold-after 1s` beside a budget that was far away the budget was called too small.
+    #[test]
+    fn a_cold_age_that_costs_is_named_and_not_the_budget() {
+        let s = page();
+        s.total_bytes.store(20 * MIB, Relaxed);
+        s.cold_after_ms.store(1_000, Relaxed);
+        let mut seen = Seen::default();
+        let mut said = Vec::new();
+        let mut look = |second, by_age, by_budget| {
+            s.managed_ns.fetch_add(S, Relaxed);
+            s.budgeted_ns.fetch_add(S, Relaxed);
+            s.fault_wait_ns.fetch_add(S / 4 * 3, Relaxed);
+            s.eager_compressions.fetch_add(by_age, Relaxed);
+            s.critical_compressions.fetch_add(by_budget, Relaxed);
+            said.extend(seen.look(Duration::from_secs(second), &s));
+        };
+        // What went before it was slow does not count.
+        look(1, 0, 1_000_000);
+        (2..=4).for_each(|second| look(second, 5_000, 100));
+        // A minute later it is the budget.
+        (5..=64).for_each(|second| look(second, 10, 100));
+        assert_eq!(
+            said[0],
+            [
+                "with a cold age of 1 s it waits for pages 75 % of the time",
+                "most pages are evicted by age, not by the budget of 40.0 MiB",
+                "to try: coldpress set 4242 cold-after=none",
+            ]
+        );
+        assert!(
+            said[1][0].starts_with("with a budget of 40.0 MiB "),
+            "{said:?}"
+        );
     }
 
     #[test]
