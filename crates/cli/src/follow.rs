@@ -107,6 +107,10 @@ pub struct Totals {
     pub stalled: u64,
     /// Pages of doubtful content, and those that could not be put in place.
     pub lost: u64,
+    /// Pages of all that are written back.
+    pub written_back_pages: u64,
+    /// Bytes of the file that hold them.
+    pub written_back_bytes: u64,
     /// Why the trace of one of them is not whole, as an error number; 0: all are.
     pub trace_error: u64,
     /// Processes that found no slot: nothing is known of them.
@@ -139,7 +143,10 @@ impl Totals {
         if member.is_forked {
             self.forked += 1
         } else {
-            self.programs += 1
+            self.programs += 1;
+            // A forked child only reads what its parent wrote: it is counted there.
+            self.written_back_pages += s.written_back_pages.load(Relaxed);
+            self.written_back_bytes += s.written_back_bytes.load(Relaxed);
         }
         self.weighty += u64::from(member.is_weighty());
         self.saved_bytes += member.peak_saved_bytes;
@@ -354,6 +361,8 @@ mod tests {
         set(offset_of!(Statistics, peak_total_bytes), total);
         set(offset_of!(Statistics, evictions), evictions);
         set(offset_of!(Statistics, fork_child_mode), forked.into());
+        set(offset_of!(Statistics, written_back_pages), 3);
+        set(offset_of!(Statistics, written_back_bytes), 5_000);
         set(
             offset_of!(Statistics, program_head),
             u64::from_ne_bytes(*b"cc1plus\0"),
@@ -401,6 +410,8 @@ mod tests {
         assert_eq!((totals.programs, totals.running), (2, 1));
         assert!(outcome.first.is_none());
         assert_eq!(totals.saved_bytes, 5 + 13 + 11);
+        let written_back = (totals.written_back_pages, totals.written_back_bytes);
+        assert_eq!(written_back, (2 * 3, 2 * 5_000), "not of the forked child");
         assert_eq!(totals.largest.peak_total_bytes, 60);
         assert_eq!(totals.largest.program, "cc1plus");
         assert_eq!(totals.principal.as_ref().unwrap().0.evictions, 10);

@@ -342,7 +342,7 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
                     end.elapsed_ns,
                 ));
                 if verbose {
-                    lines.extend(closing::verbose::of_all(totals));
+                    lines.extend(closing::verbose::of_all(totals, first));
                 }
             }
             None => {}

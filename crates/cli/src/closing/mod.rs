@@ -110,14 +110,10 @@ fn lines_of(
             ));
         }
     }
-    let now = get(&s.written_back_pages);
-    if now > 0 {
-        lines.push(format!(
-            "{} pages are written back ({} in the file)",
-            format_count(now),
-            format_bytes(get(&s.written_back_bytes))
-        ));
-    }
+    lines.extend(written_back(
+        get(&s.written_back_pages),
+        get(&s.written_back_bytes),
+    ));
     lines.extend(warnings(
         get(&s.stalled_faults),
         s.failed(Failure::Corrupt) + s.failed(Failure::InstallRefused),
@@ -168,8 +164,23 @@ pub fn of_all(
         let slowest = (sums.programs > 1 && !totals.slowest.is_empty()).then_some(&totals.slowest);
         lines.push(cost(sums, elapsed_ns, slowest.map(String::as_str)));
     }
+    lines.extend(written_back(
+        totals.written_back_pages,
+        totals.written_back_bytes,
+    ));
     lines.extend(warnings(totals.stalled, totals.lost));
     lines
+}
+
+/// Pages that are in the file of `--writeback`, if any are.
+fn written_back(pages: u64, file_bytes: u64) -> Option<String> {
+    (pages > 0).then(|| {
+        format!(
+            "{} pages are written back ({} in the file)",
+            format_count(pages),
+            format_bytes(file_bytes)
+        )
+    })
 }
 
 /// Two things to say, in as many lines as that takes.
@@ -846,6 +857,11 @@ mod tests {
             ]
         );
         fits(&lines);
+        (totals.written_back_pages, totals.written_back_bytes) = (12_345, 17 * MIB);
+        let lines = of_all("make", &totals, &budget, 20_000 * MS);
+        let written_back = "12,345 pages are written back (17.0 MiB in the file)";
+        assert_eq!(lines[4], written_back, "as of one program");
+        (totals.written_back_pages, totals.written_back_bytes) = (0, 0);
         totals.sums.programs = 1200;
         totals.sums.missed = 2;
         totals.sums.most_above_bytes = 42 * MIB;

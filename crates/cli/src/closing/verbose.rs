@@ -75,9 +75,9 @@ fn written_back(s: &Statistics) -> Vec<String> {
     lines
 }
 
-/// The lines for several programs.
-pub fn of_all(totals: &Totals) -> Vec<String> {
-    vec![
+/// The lines for several programs. `first`: the figures of the first process, which alone writes back.
+pub fn of_all(totals: &Totals, first: Option<&Statistics>) -> Vec<String> {
+    let mut lines = vec![
         format!(
             "evictions {}, faults {}; pagers' processor time {}",
             format_count(totals.sums.evictions),
@@ -88,7 +88,9 @@ pub fn of_all(totals: &Totals) -> Vec<String> {
             "sum of what each saved at most: {}",
             format_bytes(totals.saved_bytes)
         ),
-    ]
+    ];
+    lines.extend(first.into_iter().flat_map(written_back));
+    lines
 }
 
 /// Budget and cold age, as they were at the end.
@@ -138,6 +140,11 @@ mod tests {
         s.budget_bytes.store(NO_BUDGET, Relaxed);
         s.cold_after_ms.store(60_000, Relaxed);
         let free = BudgetInForce::of(NO_BUDGET, None).unwrap();
+        s.write_backs.store(7, Relaxed);
+        let lines = of_all(&Totals::default(), Some(&s));
+        assert_eq!(lines[2..], written_back(&s), "as of one program");
+        assert_eq!(lines.len(), 3);
+        s.write_backs.store(0, Relaxed);
         assert_eq!(
             of_program(&s, &free).last().unwrap(),
             "no budget, cold age 1 min"
