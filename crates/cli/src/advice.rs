@@ -9,12 +9,13 @@
 //!   the memory held is the least that is possible, and a program that holds the least waits for its pages most of
 //!   the time.
 //!
-//! The least budget that works well is known only after a try.
+//! The least budget that works well is known only after a try. A budget that the memory group does not allow would not
+//! be in force: then the largest that it allows is suggested, or a larger limit where that is in force already.
 
 use crate::own_name;
 use crate::size::{format_bytes, parse_bytes};
 use crate::sums::as_option;
-use coldpress_interface::control::NO_BUDGET;
+use coldpress_interface::control::{NO_BUDGET, largest_budget};
 use coldpress_interface::statistics::Statistics;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -26,13 +27,25 @@ pub struct Advice {
     pub held_bytes: u64,
     /// The most that the program would have held natively.
     pub native_bytes: u64,
-    /// The budget to try, as it is typed; `None`: none that is smaller than the native size will do.
-    budget: Option<String>,
+    next: Next,
+}
+
+/// The budget to try, as it is typed, or why there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Next {
+    /// It should do.
+    Enough(String),
+    /// The largest that the memory group allows, which is less.
+    Largest(String),
+    /// None that is smaller than the native size will do.
+    None,
+    /// The largest that the memory group allows is in force. The limit of the group.
+    Group(u64),
 }
 
 impl Advice {
-    /// For a program as it is now; `None`: it has no budget.
-    pub fn of(s: &Statistics) -> Option<Self> {
+    /// For a program as it is now, in a memory group of this limit, if there is one; `None`: it has no budget.
+    pub fn of(s: &Statistics, group_bytes: Option<u64>) -> Option<Self> {
         let get = |word: &AtomicU64| word.load(Relaxed);
         let budget = get(&s.budget_bytes);
         if budget == NO_BUDGET {
@@ -47,36 +60,70 @@ impl Advice {
             pid: get(&s.pid),
             held_bytes,
             native_bytes,
-            budget: typed(next, native_bytes),
+            next: Next::of(next, native_bytes, budget, group_bytes),
         })
     }
 
     /// For a program that runs: the command.
     pub fn while_it_runs(&self) -> String {
         let (coldpress, pid) = (own_name::get(), self.pid);
-        match &self.budget {
-            Some(budget) => format!("to try: {coldpress} set {pid} budget={budget}"),
-            None => format!("no smaller budget will do: {coldpress} set {pid} budget=none"),
+        match &self.next {
+            Next::Enough(budget) => format!("to try: {coldpress} set {pid} budget={budget}"),
+            Next::Largest(budget) => {
+                format!("to try: {coldpress} set {pid} budget={budget} (its group allows no more)")
+            }
+            Next::None => format!("no smaller budget will do: {coldpress} set {pid} budget=none"),
+            Next::Group(limit) => raise(*limit),
         }
     }
 
     /// For a program that has ended: the option of the next run.
     pub fn for_the_next_run(&self) -> String {
-        match &self.budget {
-            Some(budget) => format!("to try: --budget {budget}"),
-            None => format!(
+        match &self.next {
+            Next::Enough(budget) => format!("to try: --budget {budget}"),
+            Next::Largest(budget) => {
+                format!("to try: --budget {budget} (its memory group allows no more)")
+            }
+            Next::None => format!(
                 "no budget below the {} that it holds natively will do",
                 format_bytes(self.native_bytes)
             ),
+            Next::Group(limit) => raise(*limit),
         }
     }
 }
 
-/// A budget as it is typed, of at least so much and less than the native size: in round numbers, where there is room
-/// for them.
-fn typed(bytes: u64, native_bytes: u64) -> Option<String> {
+fn raise(limit: u64) -> String {
+    format!(
+        "its memory group allows no more: raise its limit of {}",
+        format_bytes(limit)
+    )
+}
+
+impl Next {
+    /// For a program that needs so much, where `budget` is in force.
+    fn of(needed: u64, native_bytes: u64, budget: u64, group_bytes: Option<u64>) -> Self {
+        const MIB: u64 = 1 << 20;
+        let largest = group_bytes.map_or(u64::MAX, largest_budget);
+        if let Some(text) = typed(needed, native_bytes, largest) {
+            return Self::Enough(text);
+        }
+        match group_bytes.filter(|_| needed.next_multiple_of(MIB) > largest) {
+            None => Self::None,
+            // In whole MiB, which may be none more.
+            Some(_) if largest / MIB * MIB > budget => Self::Largest(format!("{}M", largest / MIB)),
+            Some(limit) => Self::Group(limit),
+        }
+    }
+}
+
+/// A budget as it is typed, of at least so much, less than the native size and no more than the largest allowed one: in
+/// round numbers, where there is room for them.
+fn typed(bytes: u64, native_bytes: u64, largest: u64) -> Option<String> {
     let exact = || format!("{}M", bytes.div_ceil(1 << 20));
-    let is_less = |text: &String| parse_bytes(text).is_some_and(|bytes| bytes < native_bytes);
+    let is_less = |text: &String| {
+        parse_bytes(text).is_some_and(|bytes| bytes < native_bytes && bytes <= largest)
+    };
     Some(as_option(bytes))
         .filter(is_less)
         .or_else(|| Some(exact()).filter(is_less))
@@ -102,7 +149,11 @@ mod tests {
     }
 
     fn told(s: &Statistics) -> [String; 2] {
-        let advice = Advice::of(s).unwrap();
+        told_within(s, None)
+    }
+
+    fn told_within(s: &Statistics, group_bytes: Option<u64>) -> [String; 2] {
+        let advice = Advice::of(s, group_bytes).unwrap();
         [advice.while_it_runs(), advice.for_the_next_run()]
     }
 
@@ -130,14 +181,37 @@ mod tests {
         );
     }
 
+    /// A budget was suggested that `run` and `set` lower at once, since the memory group has less.
+    #[test]
+    fn no_more_is_suggested_than_the_memory_group_allows() {
+        let within = |group_mib: u64| told_within(&page(42, 82, 100), Some(group_mib * MIB));
+        assert_eq!(within(96)[1], "to try: --budget 88M");
+        // Of 92 MiB, 86.25 are allowed, and 85 are enough.
+        assert_eq!(within(92)[1], "to try: --budget 85M");
+        assert_eq!(
+            within(64),
+            [
+                "to try: coldpress set 4242 budget=60M (its group allows no more)",
+                "to try: --budget 60M (its memory group allows no more)",
+            ]
+        );
+        let raise = "its memory group allows no more: raise its limit of 42.0 MiB";
+        assert_eq!(within(42), [raise, raise]);
+        // Whatever the group allows: natively it holds less.
+        assert_eq!(
+            told_within(&page(42, 82, 84), Some(100 * MIB)),
+            told(&page(42, 82, 84))
+        );
+    }
+
     #[test]
     fn a_peak_of_before_the_budget_was_set_does_not_count() {
-        let lowered = Advice::of(&page(42, 500, 600)).unwrap();
+        let lowered = Advice::of(&page(42, 500, 600), None).unwrap();
         assert_eq!(lowered.held_bytes, 82 * MIB);
         let raised = page(42, 82, 600);
         raised.budget_bytes.store(100 * MIB, Relaxed);
-        assert_eq!(Advice::of(&raised).unwrap().held_bytes, 82 * MIB);
+        assert_eq!(Advice::of(&raised, None).unwrap().held_bytes, 82 * MIB);
         raised.budget_bytes.store(NO_BUDGET, Relaxed);
-        assert_eq!(Advice::of(&raised), None);
+        assert_eq!(Advice::of(&raised, None), None);
     }
 }

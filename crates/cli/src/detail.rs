@@ -5,6 +5,7 @@ use crate::closing;
 use crate::columns::{Sizes, Value};
 use crate::duration::format_nanoseconds;
 use crate::grid::{self, Headings, left, right};
+use crate::memory_limit;
 use crate::memory_table::{self, Form};
 use crate::report::{self, PERCENTILES};
 use crate::rule;
@@ -92,7 +93,8 @@ fn at_a_glance(program: &str, s: &Statistics, total: &Line) -> String {
         format_bytes(content)
     );
     if get(&s.evictions) > 0 {
-        let lines = closing::so_far(s);
+        let limit = memory_limit::group_bytes_of(get(&s.pid) as u32);
+        let lines = closing::so_far(s, limit);
         lines.iter().for_each(|line| text += &format!("{line}\n"));
     }
     text

@@ -7,6 +7,7 @@
 
 use crate::advice::Advice;
 use crate::duration::format_cold_after;
+use crate::memory_limit;
 use crate::own_name;
 use crate::size::format_bytes;
 use crate::statistics_file;
@@ -51,7 +52,8 @@ impl Notices {
         }
         let now = self.began.elapsed();
         let seen = self.seen.entry(pid).or_default();
-        let mut lines = seen.look(now, s).unwrap_or_default();
+        let limit = || memory_limit::group_bytes_of(pid);
+        let mut lines = seen.look(now, s, limit).unwrap_or_default();
         if let Some(first) = lines.first_mut() {
             *first = format!("{} ({pid}): {first}", statistics_file::program(s));
         }
@@ -150,7 +152,13 @@ struct Seen {
 }
 
 impl Seen {
-    fn look(&mut self, now: Duration, s: &Statistics) -> Option<Vec<String>> {
+    /// `limit`: that of the process's memory group, if it has one.
+    fn look(
+        &mut self,
+        now: Duration,
+        s: &Statistics,
+        limit: impl FnOnce() -> Option<u64>,
+    ) -> Option<Vec<String>> {
         let look = Look::at(now, s);
         let last = self.last;
         if last.at > Duration::ZERO && now < last.at + LEAST {
@@ -191,7 +199,7 @@ impl Seen {
         self.say_again_at = now + AGAIN * 4u32.saturating_pow(self.said.min(8));
         self.said += 1;
         self.evicted = Evicted::default();
-        Some(say(wrong, s))
+        Some(say(wrong, s, limit()))
     }
 }
 
@@ -217,11 +225,11 @@ fn judge(last: &Look, look: &Look, s: &Statistics) -> Option<Wrong> {
     (times >= DEAR).then_some(wrong(times))
 }
 
-fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
+fn say(wrong: Wrong, s: &Statistics, group_bytes: Option<u64>) -> Vec<String> {
     let get = |word: &AtomicU64| word.load(Relaxed);
     let (total, content) = (get(&s.total_bytes), get(&s.content_bytes));
     let budget = format_bytes(get(&s.budget_bytes));
-    let advice = Advice::of(s);
+    let advice = Advice::of(s, group_bytes);
     let held = advice.as_ref().map_or(total, |advice| advice.held_bytes);
     let natively = format!(
         "natively it would hold {}; the nearer to that, the faster",
@@ -315,6 +323,10 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const S: u64 = 1_000_000_000;
 
+    fn say(wrong: Wrong, s: &Statistics) -> Vec<String> {
+        super::say(wrong, s, None)
+    }
+
     fn page() -> Statistics {
         let s = Statistics::new();
         s.pid.store(4242, Relaxed);
@@ -335,7 +347,7 @@ mod tests {
             s.managed_ns.fetch_add(S, Relaxed);
             s.budgeted_ns.fetch_add(S, Relaxed);
             step();
-            if let Some(lines) = seen.look(Duration::from_secs(second), s) {
+            if let Some(lines) = seen.look(Duration::from_secs(second), s, || None) {
                 assert!(lines.iter().all(|line| line.len() <= 69), "{lines:?}");
                 said.push(second);
             }
@@ -407,7 +419,7 @@ mod tests {
             s.fault_wait_ns.fetch_add(S / 4 * 3, Relaxed);
             s.eager_compressions.fetch_add(by_age, Relaxed);
             s.critical_compressions.fetch_add(by_budget, Relaxed);
-            said.extend(seen.look(Duration::from_secs(second), &s));
+            said.extend(seen.look(Duration::from_secs(second), &s, || None));
         };
         // What went before it was slow does not count.
         look(1, 0, 1_000_000);
@@ -464,7 +476,7 @@ mod tests {
             s.fault_wait_ns.fetch_add(S / 4 * 3, Relaxed);
             let beside = if second == 2 { 3 * MIB } else { 0 };
             s.beside_bytes.store(beside, Relaxed);
-            said.extend(seen.look(Duration::from_secs(second), &s));
+            said.extend(seen.look(Duration::from_secs(second), &s, || None));
         }
         assert_eq!(said.len(), 1);
         assert!(
@@ -486,7 +498,7 @@ mod tests {
         let _ = s.managed_ns.fetch_add(S, Relaxed);
         let _ = s.fault_wait_ns.fetch_add(S / 10 * 9, Relaxed);
         let said = seen
-            .look(Duration::from_secs(4), &s)
+            .look(Duration::from_secs(4), &s, || None)
             .expect("three in a row");
         assert_eq!(
             said[0],
@@ -572,8 +584,14 @@ mod tests {
                 s.control_answered.store(answered, Relaxed);
                 let messages =
                     [Wrong::OutOfReach, Wrong::Dear(9.0)].map(|wrong| number(&say(wrong, &s)));
-                let status = number(&closing::so_far(&s));
-                let summary = number(&closing::of_program("p", &s, &Young::default(), 10 * S));
+                let status = number(&closing::so_far(&s, None));
+                let summary = number(&closing::of_program(
+                    "p",
+                    &s,
+                    &Young::default(),
+                    10 * S,
+                    None,
+                ));
                 assert_eq!(
                     (messages[0].len(), status.len()),
                     (1, 1),

@@ -325,11 +325,14 @@ fn tell(chosen: &Settings, program: &Program, library: &Path, budget: &BudgetInF
                 let is_called_so = name == "?" || program.name.starts_with(name);
                 let is_called_so = is_called_so && is_first(only, first);
                 let name = if is_called_so { &program.name } else { name };
-                let of_program = match end.is_killed_for_memory() {
-                    true => closing::of_killed_program,
-                    false => closing::of_program,
-                };
-                lines.extend(of_program(name, only, &totals.young, end.elapsed_ns));
+                let (young, elapsed_ns) = (&totals.young, end.elapsed_ns);
+                lines.extend(match end.is_killed_for_memory() {
+                    true => closing::of_killed_program(name, only, young, elapsed_ns),
+                    false => {
+                        let limit = memory_limit::group_bytes();
+                        closing::of_program(name, only, young, elapsed_ns, limit)
+                    }
+                });
                 if verbose {
                     lines.extend(closing::verbose::of_program(only, budget));
                 }

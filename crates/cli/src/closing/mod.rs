@@ -33,16 +33,18 @@ fn get(word: &AtomicU64) -> u64 {
     word.load(Relaxed)
 }
 
-/// The lines for a program that has ended, after it ran for so long, and its `young` children.
-pub fn of_program(program: &str, s: &Statistics, young: &Young, elapsed_ns: u64) -> Vec<String> {
+/// The lines for a program that has ended, after it ran for so long, and its `young` children. `group_bytes`: the limit
+/// of its memory group, if it has one.
+pub fn of_program(
+    program: &str,
+    s: &Statistics,
+    young: &Young,
+    elapsed_ns: u64,
+    group_bytes: Option<u64>,
+) -> Vec<String> {
     let sums = Sums::with_young(s, young);
-    lines_of(
-        program,
-        s,
-        &sums,
-        elapsed_ns,
-        Some(Advice::for_the_next_run),
-    )
+    let advice = || Advice::of(s, group_bytes).map(|advice| advice.for_the_next_run());
+    lines_of(program, s, &sums, elapsed_ns, &advice)
 }
 
 /// As [`of_program`] for one that the kernel has killed for its memory: what it would have held nobody knows, so no
@@ -56,29 +58,24 @@ pub fn of_killed_program(
     let sums = Sums::with_young(s, young);
     let share = is_incompressible(get(&s.failed_pages), get(&s.content_bytes));
     let share = share.map(|share| format!("at least {} of it does not compress", percent(share)));
-    let lines = lines_of(program, s, &sums, elapsed_ns, None);
+    let lines = lines_of(program, s, &sums, elapsed_ns, &|| None);
     lines.into_iter().chain(share).collect()
 }
 
-/// The lines for a program that runs.
-pub fn so_far(s: &Statistics) -> Vec<String> {
+/// The lines for a program that runs. `group_bytes`: the limit of its memory group, if it has one.
+pub fn so_far(s: &Statistics, group_bytes: Option<u64>) -> Vec<String> {
     let managed_ns = get(&s.managed_ns);
-    lines_of(
-        "so far",
-        s,
-        &Sums::of(s),
-        managed_ns,
-        Some(Advice::while_it_runs),
-    )
+    let advice = || Advice::of(s, group_bytes).map(|advice| advice.while_it_runs());
+    lines_of("so far", s, &Sums::of(s), managed_ns, &advice)
 }
 
-/// `advise`: what of the advice is told.
+/// `advice`: what is told where the budget was missed.
 fn lines_of(
     program: &str,
     s: &Statistics,
     sums: &Sums,
     elapsed_ns: u64,
-    advise: Option<fn(&Advice) -> String>,
+    advice: &dyn Fn() -> Option<String>,
 ) -> Vec<String> {
     let has_left = get(&s.pager_left) == 1;
     let mut lines = match sums.evictions {
@@ -100,7 +97,7 @@ fn lines_of(
             ),
         ],
     };
-    lines.extend(missed(s, advise));
+    lines.extend(missed(s, advice));
     if sums.evictions > 0 {
         lines.push(cost(sums, sums.managed_ns, None));
         if has_left {
@@ -362,7 +359,7 @@ fn how_kept(most_bytes: u64, budget: u64) -> &'static str {
 }
 
 /// Where the budget was not kept, or not all the time.
-fn missed(s: &Statistics, advise: Option<fn(&Advice) -> String>) -> Vec<String> {
+fn missed(s: &Statistics, advice: &dyn Fn() -> Option<String>) -> Vec<String> {
     let above = Above::of(s);
     let budget = get(&s.budget_bytes);
     if above.above_ns == 0 {
@@ -398,8 +395,7 @@ fn missed(s: &Statistics, advise: Option<fn(&Advice) -> String>) -> Vec<String> 
             "BUDGET MISSED: above {named} {share} of the time, by up to {most}"
         )],
     };
-    let advice = advise.and_then(|advise| Some(advise(&Advice::of(s)?)));
-    missed.into_iter().chain(advice).collect()
+    missed.into_iter().chain(advice()).collect()
 }
 
 /// Whether its pager was asked for something while it ran: to change settings, perhaps.
@@ -491,6 +487,10 @@ mod tests {
 
     pub(super) const MS: u64 = 1_000_000;
     const MIB: u64 = 1 << 20;
+
+    fn of_program(program: &str, s: &Statistics, young: &Young, elapsed_ns: u64) -> Vec<String> {
+        super::of_program(program, s, young, elapsed_ns, None)
+    }
 
     pub(super) fn page() -> Statistics {
         let s = Statistics::new();
@@ -683,6 +683,14 @@ mod tests {
                 "to try: --budget 88M",
             ]
         );
+        fits(&lines);
+        let group = Some(42 * MIB);
+        let lines = super::of_program("python3", &s, &Young::default(), 10_000 * MS, group);
+        assert_eq!(
+            lines[3],
+            "its memory group allows no more: raise its limit of 42.0 MiB"
+        );
+        assert_eq!(super::so_far(&s, group)[3], lines[3]);
         fits(&lines);
         s.peak_content_bytes.store(84 * MIB, Relaxed);
         let lines = of_program("python3", &s, &Young::default(), 10_000 * MS);

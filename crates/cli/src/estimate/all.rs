@@ -169,8 +169,8 @@ fn table(estimates: &[Estimate], width: Option<usize>) -> String {
             (true, true) => "~",
             (true, false) => "",
         };
-        let budget = estimate.model.suggested_budget();
-        let budget = budget.filter(|_| estimate.knows_ages() && estimate.unfit.is_none());
+        let budget = estimate.suggested_budget();
+        let budget = budget.filter(|_| estimate.unfit.is_none());
         vec![
             estimate.pid.to_string(),
             visible(&estimate.name),

@@ -7,10 +7,13 @@ use crate::estimate::model::{Group, Model};
 use crate::estimate::referenced::{self, Reading};
 use crate::estimate::seen::{Seen, Subject, Touched};
 use crate::estimate::survey::{Sampled, Survey};
+use crate::memory_limit;
 use crate::process;
 use crate::refusal::Refusal;
+use crate::size::format_bytes;
 use crate::unmanaged;
 use coldpress_eval::{Fate, Life, Storing};
+use coldpress_interface::control::largest_budget;
 use std::collections::HashMap;
 use std::fs;
 use std::num::NonZero;
@@ -40,6 +43,8 @@ pub struct Estimate {
     pub packing: f64,
     /// What follows.
     pub model: Model,
+    /// The limit of the memory group that a run from here would be in, if it has one.
+    pub group_bytes: Option<u64>,
 }
 
 impl Estimate {
@@ -79,6 +84,33 @@ impl Estimate {
             content,
             packing,
             model,
+            group_bytes: memory_limit::group_bytes(),
+        })
+    }
+
+    /// The budget to try. `None`: it would save nothing, that is not known, or the memory group allows less.
+    pub fn suggested_budget(&self) -> Option<u64> {
+        let budget = self.needed_budget();
+        budget.filter(|bytes| self.not_allowed(*bytes).is_none())
+    }
+
+    /// The budget that would do, whatever the memory group allows.
+    pub fn needed_budget(&self) -> Option<u64> {
+        self.knows_ages()
+            .then(|| self.model.suggested_budget())
+            .flatten()
+    }
+
+    /// Why a budget of so many bytes is not suggested; `None`: the memory group allows it.
+    pub fn not_allowed(&self, bytes: u64) -> Option<String> {
+        let limit = self.group_bytes?;
+        (bytes > largest_budget(limit)).then(|| {
+            format!(
+                "{} would do, but the limit of the memory group, {}, allows {}",
+                format_bytes(bytes),
+                format_bytes(limit),
+                format_bytes(largest_budget(limit))
+            )
         })
     }
 

@@ -62,7 +62,7 @@ pub fn process(estimate: &Estimate, budget: Option<u64>) -> Value {
         "later": knows.then(|| model.later()).flatten().map(|later| json_of(estimate, &later)),
         "least_possible": json_of(estimate, &model.least()),
         "budgets": under.collect::<Vec<Value>>(),
-        "suggested_budget_bytes": knows.then(|| model.suggested_budget()).flatten(),
+        "suggested_budget_bytes": estimate.suggested_budget(),
     })
 }
 

@@ -246,8 +246,16 @@ impl Life {
         self.stretches.iter().map(sum).sum::<f64>() / time.max(f64::MIN_POSITIVE)
     }
 
-    /// The budget to try: the most that any stretch needs. `None`: it would save nothing, or that is not known.
+    /// The budget to try: the most that any stretch needs. `None`: it would save nothing, that is not known, or the
+    /// memory group allows less.
     fn suggested_budget(&self) -> Option<u64> {
+        let last = &self.stretches.last()?.estimate;
+        self.needed_budget()
+            .filter(|bytes| last.not_allowed(*bytes).is_none())
+    }
+
+    /// The budget that would do, whatever the memory group allows.
+    fn needed_budget(&self) -> Option<u64> {
         if self.means == Means::None {
             return None;
         }
@@ -298,6 +306,9 @@ impl Life {
         lines.push(format!("to try: {}", commands.by_default(&command)));
         let under = |bytes| format!("or: {}", commands.under(bytes, &command));
         lines.extend(self.suggested_budget().map(under));
+        let not_allowed = |bytes| last.estimate.not_allowed(bytes);
+        let why = self.needed_budget().and_then(not_allowed);
+        lines.extend(why.map(|why| format!("no budget to try: {why}")));
         lines
     }
 

@@ -169,10 +169,10 @@ const LEAST: &str = "least possible";
 
 /// The budgets to be told of: that which was asked for, and the one to try.
 pub fn budgets(estimate: &Estimate, asked: Option<u64>) -> Vec<u64> {
-    let suggested = estimate
-        .knows_ages()
-        .then(|| estimate.model.suggested_budget());
-    asked.into_iter().chain(suggested.flatten()).collect()
+    asked
+        .into_iter()
+        .chain(estimate.suggested_budget())
+        .collect()
 }
 
 fn row(estimate: &Estimate, name: &str, expected: &Expected) -> Vec<String> {
@@ -263,6 +263,10 @@ fn facts(estimate: &Estimate) -> Vec<(&'static str, String)> {
             },
         ));
     }
+    let needed = estimate.needed_budget();
+    if let Some(why) = needed.and_then(|bytes| estimate.not_allowed(bytes)) {
+        lines.push(("no budget", why));
+    }
     if let Some(why) = &estimate.unfit {
         lines.push(("but", format!("run would not manage it: it is {why}")));
     }
@@ -279,9 +283,9 @@ fn commands(estimate: &Estimate, commands: &Commands) -> Vec<(&'static str, Stri
         return vec![("to try", nothing.to_owned())];
     }
     let command = quoted_line(&estimate.command_line);
-    let budget = estimate.model.suggested_budget();
-    let budget = budget.filter(|_| estimate.knows_ages());
-    let with_budget = budget.map(|bytes| ("or", commands.under(bytes, &command)));
+    let with_budget = estimate
+        .suggested_budget()
+        .map(|bytes| ("or", commands.under(bytes, &command)));
     let first = ("to try", commands.by_default(&command));
     [first].into_iter().chain(with_budget).collect()
 }
@@ -412,7 +416,31 @@ pub mod tests {
             content,
             packing: 1.0,
             model,
+            group_bytes: None,
         }
+    }
+
+    /// A budget was suggested that the memory group does not allow, so that `run` would lower it.
+    #[test]
+    fn no_budget_is_suggested_that_the_memory_group_does_not_allow() {
+        let mut estimate = largest(false);
+        let chosen = Chosen {
+            storing: estimate.storing,
+            budget: None,
+            commands: Commands::default(),
+        };
+        let needed = estimate.suggested_budget().unwrap();
+        let told = |estimate: &Estimate| detail(estimate, &chosen, None);
+        assert_eq!(told(&estimate).matches("--budget ").count(), 2);
+        estimate.group_bytes = Some(needed + (65 << 20));
+        assert_eq!(told(&estimate).matches("--budget ").count(), 2);
+        estimate.group_bytes = Some(needed + (63 << 20));
+        let text = told(&estimate);
+        assert!(
+            !text.contains("--budget ") && text.contains("to try ") && text.contains("no budget "),
+            "{text}"
+        );
+        assert!(estimate.suggested_budget().is_none() && estimate.needed_budget().is_some());
     }
 
     #[test]
