@@ -2,7 +2,7 @@
 //! touch of the first new page is read like any other, and until the move is told nothing can be put in place there: the
 //! call would wait for ever. Unregistering the new part lets it go on.
 //!
-//! Which thread is in such a call, and by how much it makes the memory longer, `/proc/self/task/TID/syscall` says. Memory
+//! Which thread is in such a call, and by how much it makes the memory longer, `/proc/TID/syscall` says. Memory
 //! that grows where it lies is populated, too, and nothing forbids the answer.
 
 use crate::common::{self, PAGE, Pages, Task};
@@ -39,7 +39,7 @@ fn it_waits_for_a_page_that_nobody_can_put_in_place() {
     let thread = toucher(&uffd, to, 4);
     assert!(common::is_silent(&uffd), "nothing is told of the move yet");
     assert_eq!(common::copy(&uffd, to, 4, 1), Err(Errno::AGAIN));
-    let call = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall"));
+    let call = std::fs::read_to_string(format!("/proc/{thread}/syscall"));
     let call = call.expect("the file of a thread of this process");
     let expected = format!(
         "{} {:#x} {:#x} {:#x} ",

@@ -6,7 +6,7 @@ use crate::machine::message;
 use crate::machine::os::{Os, PopulatedPages, Userfaults};
 use crate::space::paging::Space;
 use crate::space::windows::{Window, parts};
-use coldpress_engine::{Entry, LEAF_PAGES, PageIndex};
+use coldpress_engine::{Entry, LEAF_PAGES, PageIndex, SEGMENT_PAGES};
 use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -19,6 +19,7 @@ impl<O: Os> Pager<O> {
     /// Acts on an event. The gate is closed.
     pub(super) fn apply(&self, event: Message) {
         self.host.statistics().events.fetch_add(1, Relaxed);
+        self.populating.goes_on();
         let operation = match event {
             Message::Unmap(range) => return self.unmapped(range),
             Message::Remove(range) => Operation::Remove(range),
@@ -40,6 +41,10 @@ impl<O: Os> Pager<O> {
         let mut is_gone = true;
         self.host.for_each_maybe_registered_in(range, |run| {
             self.for_each_told_unmapped(run, |_, is_there| is_gone &= !is_there);
+        });
+        // What has moved there during a fork is not known as registered yet.
+        self.host.for_each_arrived_in(range, |run| {
+            self.look_at_all(run, &mut |_, is_there| is_gone &= !is_there);
         });
         if is_gone {
             return self.deliver(Operation::Unmap(range));
@@ -122,14 +127,42 @@ impl<O: Os> Pager<O> {
         false
     }
 
+    /// An event has told that memory has moved to a range. Where there is no window nothing is known of it.
+    fn note_arrived(&self, range: AddressRange) {
+        self.host.for_each_window_of(range, Window::set_arrived);
+        self.host.has_arrivals.store(true, Relaxed);
+    }
+
+    /// Nothing has arrived any more once no change waits to be told: what lay there before is told of, too. By the reclaim
+    /// thread, now and then.
+    pub(crate) fn settle_arrivals(&self) {
+        if !self.host.has_arrivals.load(Relaxed) {
+            return;
+        }
+        let _inside = self.host.gate.enter_in_turn();
+        let staging = self.host.memory.staging();
+        let uffd = self.host.uffd.get();
+        if uffd.is_some_and(|uffd| uffd.is_registered(staging).is_ok()) {
+            self.host.has_arrivals.store(false, Relaxed);
+            for (_, window) in self.host.windows.iter() {
+                window.clear_arrived(0, SEGMENT_PAGES);
+            }
+        }
+    }
+
     /// Carries a change out, or notes it while the pager is still. The gate is closed.
     pub(crate) fn deliver(&self, operation: Operation) {
         // At once in either case: when the fork is over the addresses may be mapped again and excluded anew.
         match operation {
-            Operation::Unmap(range) => self.host.exclusions.unmapped(range),
+            Operation::Unmap(range) => {
+                self.host.exclusions.unmapped(range);
+                self.host.for_each_window_of(range, Window::clear_arrived);
+            }
             // What lay there has been unmapped, which was not to be seen any more.
             Operation::Remap { to, len, .. } => {
-                self.host.exclusions.unmapped(AddressRange::new(to, len));
+                let range = AddressRange::new(to, len);
+                self.host.exclusions.unmapped(range);
+                self.note_arrived(range);
             }
             _ => {}
         }
@@ -162,7 +195,6 @@ impl<O: Os> Pager<O> {
                 self.forget(range);
                 host.unregister(range);
                 host.note_other_memory(range);
-                host.for_each_window_of(range, Window::clear_arrived);
                 // Without room for what is left of it: it stays remembered, which does no harm.
                 host.not_inherited.subtract(range);
             }
@@ -174,8 +206,8 @@ impl<O: Os> Pager<O> {
                 for page in 0..len / PAGE_SIZE {
                     self.transfer(from + page * PAGE_SIZE, to + page * PAGE_SIZE);
                 }
-                // What has come there is remembered now, if there is anything.
-                host.for_each_window_of(range(to), Window::set_arrived);
+                // In windows that are new by now.
+                self.note_arrived(range(to));
                 host.not_inherited.copied(range(from), range(to));
                 // A fault at the old place may have been left to a worker whose page was in place by
                 // then, and moved on with the rest (`Engine::transfer`).

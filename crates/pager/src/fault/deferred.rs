@@ -92,15 +92,6 @@ impl<O: Os> DeferredFaults<O> {
         Some(list.faults[list.len])
     }
 
-    /// One of them, which stays; `None` behind the last.
-    pub(super) fn get(&self, number: usize) -> Option<Fault> {
-        if self.is_empty() {
-            return None;
-        }
-        let list = self.list.lock();
-        list.faults[..list.len].get(number).copied()
-    }
-
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0

@@ -22,7 +22,7 @@ use crate::machine::run_file;
 use crate::settings::watermarks::Watermarks;
 use crate::{Codec, Pager};
 use coldpress_engine::{Access, Expected, FaultOutcome, PageIndex, SegmentId, Worker};
-use coldpress_uffd::{AddressRange, Message, PAGE_SIZE};
+use coldpress_uffd::{AddressRange, Errno, Message, PAGE_SIZE};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -378,8 +378,13 @@ impl<O: Os> Pager<O> {
             // no window is yet: make one, look again.
             if is_own || self.window_for(fault.address).is_none() {
                 let zero = AddressRange::new(fault.address, PAGE_SIZE);
-                if let Some(uffd) = self.host.uffd.get() {
-                    let _ = uffd.zero(zero).or_else(|_| uffd.wake(zero).map(|()| 0));
+                if let Some(uffd) = self.host.uffd.get()
+                    && let Err(errno) = uffd.zero(zero)
+                {
+                    if errno == Errno::AGAIN {
+                        self.read_changes();
+                    }
+                    let _ = uffd.wake(zero);
                 }
                 return Answer::now::<O>();
             }

@@ -32,8 +32,8 @@ const HANDLERS: u32 = 4;
 
 /// How often a thread of the program asks for what is refused, before it goes on without.
 const ATTEMPTS: u32 = 16;
-/// For how long it asks where another thread is in the way, which has changed mappings and not told of it: that thread may
-/// have lost its processor.
+/// For how long it asks while another thread moves memory, or has changed mappings and not told of it: that one may have
+/// lost its processor.
 const IN_THE_WAY_NS: u64 = 1_000_000_000;
 
 /// How often one looks whether what was away when it was excluded is back: for a third of a second in all.
@@ -101,28 +101,6 @@ enum Registration {
     /// Some of it may be. What a mapping has grown by is registered without being known as such, and may have lost
     /// neighbours that were; and of what is unproven nothing is known.
     Unknown,
-}
-
-/// How long it is asked again.
-struct Attempts {
-    made: u32,
-    began_ns: u64,
-}
-
-impl Attempts {
-    fn new<O: Os>() -> Self {
-        Self {
-            made: 0,
-            began_ns: O::now_ns(),
-        }
-    }
-
-    /// Whether to ask once more, after that answer.
-    fn are_left<O: Os>(&mut self, answer: Option<Errno>) -> bool {
-        self.made += 1;
-        let waited_ns = || O::now_ns().saturating_sub(self.began_ns);
-        self.made < ATTEMPTS || answer == Some(Errno::AGAIN) && waited_ns() < IN_THE_WAY_NS
-    }
 }
 
 impl<O: Os> Pager<O> {
@@ -368,24 +346,32 @@ impl<O: Os> Pager<O> {
         if advise(os::MADV_DONTNEED) {
             return;
         }
-        // It is locked. Not all locked memory is populated (`MLOCK_ONFAULT`).
+        // It is locked. Where it is not registered nothing of ours can have come there, and it may be a file's.
+        if !self.may_be_registered(new.start - PAGE_SIZE) {
+            return;
+        }
+        // Not all locked memory is populated (`MLOCK_ONFAULT`).
         let first = AddressRange::new(new.start, PAGE_SIZE);
         let is_populated = O::resident_if_mapped(first) == Ok(1);
-        if advise(os::MADV_DONTNEED_LOCKED) && is_populated && !advise(os::MADV_POPULATE_WRITE) {
+        advise(os::MADV_DONTNEED_LOCKED);
+        if is_populated && !advise(os::MADV_POPULATE_WRITE) {
             advise(os::MADV_POPULATE_READ);
         }
+    }
+
+    fn may_be_registered(&self, page: usize) -> bool {
+        let host = &self.host;
+        host.place_of(page).is_some_and(|(segment, index)| {
+            let window = host.windows.get(segment);
+            window.is_registered(index) || window.is_unproven(index)
+        })
     }
 
     /// What a mapping has grown by is registered if the mapping is, and nobody tells of it.
     fn note_grown(&self, range: AddressRange) {
         let _inside = self.after_events();
         let host = &self.host;
-        let is_registered =
-            host.place_of(range.start - PAGE_SIZE)
-                .is_some_and(|(segment, index)| {
-                    let window = host.windows.get(segment);
-                    window.is_registered(index) || window.is_unproven(index)
-                });
+        let is_registered = self.may_be_registered(range.start - PAGE_SIZE);
         for part in parts(range).filter(|_| is_registered) {
             if let Some(segment) = self.window_for(part.base) {
                 host.leave_unproven(host.windows.get(segment), part.first, part.end);
@@ -418,7 +404,7 @@ impl<O: Os> Pager<O> {
             self.host.exclusions.end_move();
             result
         };
-        let mut attempts = Attempts::new::<O>();
+        let (mut attempts, began_ns) = (0, O::now_ns());
         loop {
             let registering = self.registering.lock();
             // A pager that waits has registered nothing, and does not while this is held.
@@ -432,13 +418,25 @@ impl<O: Os> Pager<O> {
                 return act();
             }
             drop(registering);
-            match (self.ask(REGISTER, range), known) {
-                (Ok(()), _) if attempts.are_left::<O>(None) => {}
-                // It may be none of the pager's memory at all.
-                (Err(errno), Registration::Unknown) if errno != Errno::AGAIN => break,
+            let answer = self.ask(REGISTER, range);
+            match (answer, known) {
+                (Ok(()), _) => attempts += 1,
                 // An event is unread, or another thread is moving memory in this moment.
-                (Err(errno), _) if attempts.are_left::<O>(Some(errno)) => O::sleep_ns(100_000),
-                _ => break,
+                (Err(Errno::AGAIN), _) => {
+                    let waited_ns = O::now_ns().saturating_sub(began_ns);
+                    attempts += u32::from(waited_ns > IN_THE_WAY_NS);
+                    O::sleep_ns(100_000);
+                }
+                // It may be none of the pager's memory at all.
+                (Err(errno), Registration::Unknown) if errno != Errno::NOENT => break,
+                // A hole, which may be filled: or it is none.
+                (Err(_), _) => {
+                    attempts += 1;
+                    O::sleep_ns(100_000);
+                }
+            }
+            if attempts == ATTEMPTS {
+                break;
             }
         }
         let _registering = self.registering.lock();
@@ -453,8 +451,7 @@ impl<O: Os> Pager<O> {
             return false;
         }
         self.exclude(range, Reason::Asked);
-        let mut attempts = Attempts::new::<O>();
-        loop {
+        for _ in 0..ATTEMPTS {
             for part in parts(range) {
                 let Some(id) = self.host.windows.find(&self.host.memory, part.base) else {
                     continue;
@@ -468,12 +465,11 @@ impl<O: Os> Pager<O> {
                     }
                 }
             }
-            match self.ask(SURRENDER, range) {
-                Ok(()) => return true,
-                Err(errno) if attempts.are_left::<O>(Some(errno)) => {}
-                Err(_) => return false,
+            if self.ask(SURRENDER, range).is_ok() {
+                return true;
             }
         }
+        false
     }
 
     /// The program cannot wait for this memory: it is not taken from now on, and what was taken is

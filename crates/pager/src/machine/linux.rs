@@ -186,12 +186,15 @@ impl Os for Linux {
 
     fn remapping_of(thread: u32) -> Option<Remapping> {
         let mut path = Text::<64>::default();
-        let _ = write!(path, "/proc/self/task/{thread}/syscall");
-        let (number, [address, old_len, new_len, ..]) = proc_stat::call(path.as_c_str()?)?;
+        // Not below `task`: processes that share the memory (`CLONE_VM`) are not there.
+        let _ = write!(path, "/proc/{thread}/syscall");
+        let (number, [old, old_len, new_len, flags, to, _]) = proc_stat::call(path.as_c_str()?)?;
         let is_remapping = number == u64::from(nr::__NR_mremap);
+        let is_fixed = flags & nr::MREMAP_FIXED as usize != 0;
         is_remapping.then(|| Remapping {
-            old: AddressRange::new(address, old_len.next_multiple_of(PAGE_SIZE)),
+            old: AddressRange::new(old, old_len.next_multiple_of(PAGE_SIZE)),
             new_len: new_len.next_multiple_of(PAGE_SIZE),
+            to: is_fixed.then_some(to),
         })
     }
 

@@ -321,6 +321,8 @@ pub struct Remapping {
     pub old: AddressRange,
     /// How long that will be, in bytes.
     pub new_len: usize,
+    /// Where it will lie, if that was asked for.
+    pub to: Option<usize>,
 }
 
 /// A page map.

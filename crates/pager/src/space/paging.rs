@@ -74,6 +74,8 @@ pub struct Space<O: Os = Linux> {
     pub hears_of_forks: AtomicBool,
     /// Some page is `unproven` (`windows`).
     pub(crate) left_unproven: AtomicBool,
+    /// Memory has moved, and what lay where it came to may be told of later.
+    pub(crate) has_arrivals: AtomicBool,
     /// Staging is registered: from the first registration of memory of the program on.
     pub(crate) staging_is_registered: AtomicBool,
     /// A touch of what is missing in staging waits for a handler: the kernel cannot register it otherwise.
@@ -103,6 +105,7 @@ impl<O: Os> Space<O> {
             not_inherited: NotInherited::new(),
             hears_of_forks: AtomicBool::new(false),
             left_unproven: AtomicBool::new(false),
+            has_arrivals: AtomicBool::new(false),
             staging_is_registered: AtomicBool::new(false),
             staging_waits: AtomicBool::new(false),
             staged_pages: AtomicU64::new(0),
@@ -514,7 +517,7 @@ impl<O: Os> Pager<O> {
         let (lowest, behind) = (rest.trailing_zeros(), 64 - rest.leading_zeros());
         match self.register(segment, first + lowest, first + behind) {
             Ok(()) => return rest,
-            Err(Errno::AGAIN) => {}
+            Err(Errno::AGAIN | Errno::NOENT) => {}
             Err(_) => {
                 self.host.statistics().fail(Failure::RegisterRefused);
                 taken.refused |= rest;
@@ -544,7 +547,7 @@ impl<O: Os> Pager<O> {
     /// Sets the registered bits of what really is registered of `range`, keeps that from raw clones, and tracks what is
     /// populated there. Registering accepts a range with holes (memory that the program has
     /// unmapped since its mappings were read), and what comes to lie in a hole is not registered:
-    /// moving it out would lose it. `EAGAIN`: there was a hole, or the kernel cannot tell.
+    /// moving it out would lose it. `ENOENT`: there was a hole; `EAGAIN`: the kernel cannot tell.
     pub(crate) fn note_registered(
         &self,
         segment: SegmentId,
@@ -563,18 +566,21 @@ impl<O: Os> Pager<O> {
                 let (start, end) = (range.start, range.end);
                 let lower = self.note_registered(segment, AddressRange { start, end: middle });
                 let upper = self.note_registered(segment, AddressRange { start: middle, end });
-                lower.and(upper)
+                match (lower, upper) {
+                    (Err(Errno::AGAIN), _) | (_, Err(Errno::AGAIN)) => Err(Errno::AGAIN),
+                    _ => lower.and(upper),
+                }
             }
             Ok(false) => {
                 if window.is_registered(first) {
                     // The event that tells otherwise is not acted on yet.
                     self.host.leave_unproven(window, first, end);
-                } else {
-                    // What lies in a hole may have a mark from when that was not known. Nothing of it is away.
-                    self.host.inherit_range(range);
-                    window.clear_unproven(first, end);
+                    return Err(Errno::AGAIN);
                 }
-                Err(Errno::AGAIN)
+                // What lies in a hole may have a mark from when that was not known. Nothing of it is away.
+                self.host.inherit_range(range);
+                window.clear_unproven(first, end);
+                Err(Errno::NOENT)
             }
             Err(errno) => {
                 self.host.leave_unproven(window, first, end);

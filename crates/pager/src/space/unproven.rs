@@ -62,6 +62,29 @@ impl<O: Os> Space<O> {
         }
     }
 
+    /// Calls `with` for every run of pages of `range` that have moved there.
+    pub(crate) fn for_each_arrived_in(
+        &self,
+        range: AddressRange,
+        mut with: impl FnMut(AddressRange),
+    ) {
+        for part in parts(range) {
+            let Some(segment) = self.windows.find(&self.memory, part.base) else {
+                continue;
+            };
+            let window = self.windows.get(segment);
+            let mut index = window.next_arrived(part.first, part.end);
+            while index < part.end {
+                let end = window.next_not_arrived(index, part.end);
+                with(AddressRange {
+                    start: window.address(index),
+                    end: window.address(end),
+                });
+                index = window.next_arrived(end, part.end);
+            }
+        }
+    }
+
     /// Keeps registered memory from raw clones. The program may have put other memory there, and its event is not acted
     /// on yet: then that is marked, and asked for again.
     pub(crate) fn keep_known_from_raw_clones(&self, segment: SegmentId, range: AddressRange) {
@@ -76,6 +99,7 @@ impl<O: Os> Pager<O> {
     /// Asks again for what is unproven. By the reclaim thread, which is going to rest for so long; the rest that it may
     /// have.
     pub(crate) fn prove(&self, rest_ns: u64) -> u64 {
+        self.settle_arrivals();
         if !self.host.left_unproven.swap(false, Relaxed) {
             return rest_ns;
         }

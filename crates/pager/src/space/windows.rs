@@ -21,8 +21,8 @@
 //! event was unread, or was not asked yet, and cleared inside the gate when the kernel has told. Such a page may be
 //! registered, or marked (`MADV_DONTFORK`), or both, whatever else is known of it.
 //!
-//! Invariant I5: a page's `arrived` bit is set with the gate closed, as an event tells that memory has moved there, and
-//! cleared with the gate closed, as one tells that it is unmapped.
+//! Invariant I5: a page's `arrived` bit is set with the gate closed, as an event tells that memory has moved there. It is
+//! cleared with the gate closed, as one tells that it is unmapped, or inside it when no change waits to be told.
 
 use crate::machine::os::Os;
 use crate::memory::own::Memory;

@@ -223,6 +223,8 @@ pub fn make_known(kernel: &Kernel, range: AddressRange) {
 
 /// What has grown by `new` may be locked: then that is populated, before the call tells of anything.
 fn may_populate(kernel: &Kernel, old: AddressRange, new: AddressRange) {
+    let to = new.start - old.len();
+    let is_fixed = to != old.start && random().one_in(2);
     if new.is_empty() || !fires(Kind::Populates) {
         return;
     }
@@ -230,6 +232,7 @@ fn may_populate(kernel: &Kernel, old: AddressRange, new: AddressRange) {
     own.set(Some(Remapping {
         old,
         new_len: old.len() + new.len(),
+        to: is_fixed.then_some(to),
     }));
     for page in pages(new) {
         kernel.space.with(page, |state| state.locked = true);
@@ -277,7 +280,15 @@ pub fn unmap(kernel: &Kernel, range: AddressRange) {
     };
     note_if_away(kernel, range, Kind::UnmapAway);
     let is_registered = |page| kernel.space.is(page, |state| state.registered);
-    let fails = pages(range).any(is_registered) && fires(Kind::UnmapFailed);
+    // What is advised and not registered is like any other if the rest goes before the event is acted on (docs/limits.md).
+    let may_be_forgotten = |page| {
+        kernel
+            .space
+            .is(page, |state| state.sensitive && !state.registered)
+    };
+    let fails = pages(range).any(is_registered)
+        && !pages(range).any(may_be_forgotten)
+        && fires(Kind::UnmapFailed);
     let told = fails || take_out(kernel, range);
     if !fails {
         claim.is_unmapped();

@@ -224,9 +224,11 @@ impl Kernel {
         self.faults
             .borrow_mut()
             .retain(|fault| !range.contains(fault.address));
-        let waits = |page: &&Cell<usize>| range.contains(page.get());
-        self.waits_for.iter().filter(waits).for_each(|p| p.set(0));
-        pages(range).for_each(|page| wake(key_of(page)));
+        for waits_for in &self.waits_for {
+            if range.contains(waits_for.get()) {
+                wake(key_of(waits_for.replace(0)));
+            }
+        }
     }
 
     /// Whether a thread waits for a page that it populates, since it has grown by it.
