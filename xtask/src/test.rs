@@ -7,7 +7,7 @@
 //! The preload library has no standard library and its own panic handler, so it is checked on its own and is not under
 //! the test harness. The codecs and storages are built once more for a target that has neither vectors nor C nor a
 //! standard library: the pager's crates must not lean on any of them. The simulation runs the engine, and the pager,
-//! for fifteen million steps on each of its machines. Some of the tests of codecs, storages and engine run under Miri,
+//! for thirty million steps on each of its machines. Some of the tests of codecs, storages and engine run under Miri,
 //! more by `cargo xtask miri`; where there is no nightly toolchain, and none to be had, that is skipped, loudly. The
 //! tests of a tier on another machine start redis and moto (S3), which is installed from PyPI below the target
 //! directory. The promises are tests of the finished command on real programs ([`promises`]): they run in release, and

@@ -4,9 +4,9 @@
 use std::process::Command;
 
 #[test]
-fn thirty_million_steps_find_nothing() {
+fn sixty_million_steps_find_nothing() {
     let output = Command::new(env!("CARGO_BIN_EXE_coldpress-sim"))
-        .args(["--seed", "1", "--steps", "30000000"])
+        .args(["--seed", "1", "--steps", "60000000"])
         .output()
         .expect("the simulation");
     let table = String::from_utf8_lossy(&output.stdout);
