@@ -42,10 +42,6 @@ impl<O: Os> Pager<O> {
         self.host.for_each_maybe_registered_in(range, |run| {
             self.for_each_told_unmapped(run, |_, is_there| is_gone &= !is_there);
         });
-        // What has moved there during a fork is not known as registered yet.
-        self.host.for_each_arrived_in(range, |run| {
-            self.look_at_all(run, &mut |_, is_there| is_gone &= !is_there);
-        });
         if is_gone {
             return self.deliver(Operation::Unmap(range));
         }
@@ -140,9 +136,7 @@ impl<O: Os> Pager<O> {
             return;
         }
         let _inside = self.host.gate.enter_in_turn();
-        let staging = self.host.memory.staging();
-        let uffd = self.host.uffd.get();
-        if uffd.is_some_and(|uffd| uffd.is_registered(staging).is_ok()) {
+        if !self.host.is_changing() {
             self.host.has_arrivals.store(false, Relaxed);
             for (_, window) in self.host.windows.iter() {
                 window.clear_arrived(0, SEGMENT_PAGES);

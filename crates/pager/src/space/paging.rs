@@ -178,7 +178,7 @@ impl<O: Os> Space<O> {
     /// Whether a change of the address space waits to be read. Inside the gate, where none is read
     /// meanwhile: asked after `ENOENT`, which the kernel answers also for memory that `mremap` moved away
     /// while the call waited for its mapping. Then it is not gone, but somewhere else.
-    fn is_changing(&self) -> bool {
+    pub(crate) fn is_changing(&self) -> bool {
         self.uffd().is_registered(self.memory.staging()) == Err(Errno::AGAIN)
     }
 

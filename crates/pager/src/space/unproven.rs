@@ -32,7 +32,8 @@ impl<O: Os> Space<O> {
         self.leave_unproven(window, first, end);
     }
 
-    /// Calls `with` for every run of pages of `range` that are known to be registered, or may be.
+    /// Calls `with` for every run of pages of `range` that are known to be registered, or may be: what is unproven, and what
+    /// has moved there, which during a fork is not known as registered yet.
     pub(crate) fn for_each_maybe_registered_in(
         &self,
         range: AddressRange,
@@ -46,41 +47,20 @@ impl<O: Os> Space<O> {
             let mut index = part.first;
             loop {
                 let registered = window.next_registered(index, part.end);
-                let first = window.next_unproven(index, registered);
+                let unproven = window.next_unproven(index, registered);
+                let first = window.next_arrived(index, unproven);
                 if first == part.end {
                     break;
                 }
-                index = match first == registered {
-                    true => window.next_unregistered(first, part.end),
-                    false => window.next_proven(first, registered),
+                index = match first {
+                    first if first == registered => window.next_unregistered(first, part.end),
+                    first if first == unproven => window.next_proven(first, registered),
+                    first => window.next_not_arrived(first, unproven),
                 };
                 with(AddressRange {
                     start: window.address(first),
                     end: window.address(index),
                 });
-            }
-        }
-    }
-
-    /// Calls `with` for every run of pages of `range` that have moved there.
-    pub(crate) fn for_each_arrived_in(
-        &self,
-        range: AddressRange,
-        mut with: impl FnMut(AddressRange),
-    ) {
-        for part in parts(range) {
-            let Some(segment) = self.windows.find(&self.memory, part.base) else {
-                continue;
-            };
-            let window = self.windows.get(segment);
-            let mut index = window.next_arrived(part.first, part.end);
-            while index < part.end {
-                let end = window.next_not_arrived(index, part.end);
-                with(AddressRange {
-                    start: window.address(index),
-                    end: window.address(end),
-                });
-                index = window.next_arrived(end, part.end);
             }
         }
     }
