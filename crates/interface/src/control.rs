@@ -220,23 +220,25 @@ impl Control {
                 (name.load(Relaxed), value.load(Relaxed))
             }),
         };
-        let asked = (
-            self.asked_pid.load(Relaxed),
-            self.asked_start_ticks.load(Relaxed),
-        );
+        let asked = self.asked();
         fence(Acquire);
         (is_whole(sequence) && asked == process && self.sequence.load(Relaxed) == sequence)
             .then_some((sequence, request))
+    }
+
+    /// The process that is asked (its id, its start time), as far as the request is whole.
+    fn asked(&self) -> (u64, u64) {
+        (
+            self.asked_pid.load(Relaxed),
+            self.asked_start_ticks.load(Relaxed),
+        )
     }
 
     /// The number of the request that was not answered yet, if it is whole and for another process than this: one that
     /// was here before, or that another one took for it.
     pub fn for_another(&self, answered: u64, process: (u64, u64)) -> Option<u64> {
         let sequence = self.sequence.load(Acquire);
-        let asked = (
-            self.asked_pid.load(Relaxed),
-            self.asked_start_ticks.load(Relaxed),
-        );
+        let asked = self.asked();
         fence(Acquire);
         let is_read = self.is_pending(answered) && self.sequence.load(Relaxed) == sequence;
         (is_read && asked != process).then_some(sequence)

@@ -102,7 +102,7 @@ pub struct Pager<O: Os = Linux> {
     /// program while it moves memory.
     pub registering: lock_api::Mutex<RankedLock<{ ranks::REGISTERING }, O>, ()>,
     /// Whether threads were woken of which one may populate what it has grown.
-    pub populating: fault::populating::Populating<O>,
+    pub populating: fault::populating::Populating,
     /// Whether it leaves the process.
     pub leaving: life::leave::Leaving,
     /// Wakes the reclaim thread: changes whenever there is something for it.

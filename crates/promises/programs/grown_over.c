@@ -1,6 +1,7 @@
 /* Memory that grows over what was unmapped is new. The kernel tells the pager of the unmapping, and not of the growth.
  * A block is moved over evicted memory and grows as it moves. Other threads unmap blocks and map new ones, while a thread
- * has its own grow there: where it lies, and as it moves; some locked, which the kernel populates. Arguments: seed, threads, milliseconds. */
+ * has its own grow there: where it lies, and as it moves; some locked, which the kernel populates.
+ * Arguments: seed, threads, milliseconds. */
 #include "common.h"
 
 enum { BLOCK_PAGES = 64, MOST_THREADS = 8, BLOCKS = 24 };

@@ -127,9 +127,7 @@ impl Pagemap {
     /// # Errors
     /// As `populated`.
     pub fn first_populated(&self, range: AddressRange) -> Result<Option<usize>, Errno> {
-        let mut first = [Region::default()];
-        let (found, _) = self.scan(range, &mut first, 1, POPULATED)?;
-        Ok((found > 0).then_some(first[0].start as usize))
+        self.first(range, POPULATED)
     }
 
     /// Address of the first page in `range` where anything is mapped, whether it has content or not. Where nothing is, no
@@ -138,8 +136,12 @@ impl Pagemap {
     /// # Errors
     /// As [`populated`](Self::populated).
     pub fn first_mapped(&self, range: AddressRange) -> Result<Option<usize>, Errno> {
+        self.first(range, MAPPED)
+    }
+
+    fn first(&self, range: AddressRange, pages: Pages) -> Result<Option<usize>, Errno> {
         let mut first = [Region::default()];
-        let (found, _) = self.scan(range, &mut first, 1, MAPPED)?;
+        let (found, _) = self.scan(range, &mut first, 1, pages)?;
         Ok((found > 0).then_some(first[0].start as usize))
     }
 

@@ -18,11 +18,9 @@
 
 use crate::Pager;
 use crate::fork::protocol::Operation;
-use crate::machine::linux::Linux;
 use crate::machine::os::{Os, PopulatedPages, Remapping, Userfaults};
 use crate::space::windows::ADDRESS_LIMIT;
 use coldpress_uffd::{AddressRange, PAGE_SIZE};
-use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A fault that has waited for so long for a change to be told may be one of the call that changes.
@@ -39,28 +37,20 @@ const EVERYWHERE: AddressRange = AddressRange {
 };
 
 /// Whether threads were woken, to see what they wait for.
-#[derive(Debug)]
-pub struct Populating<O: Os = Linux> {
+#[derive(Debug, Default)]
+pub struct Populating {
     /// When; 0: none were since a change was told of.
     woken_ns: AtomicU64,
     /// Since when a handler has seen neither a change nor a way to put its page in place; 0: none has.
     stuck_since_ns: AtomicU64,
-    os: PhantomData<fn(O)>,
 }
 
-impl<O: Os> Default for Populating<O> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<O: Os> Populating<O> {
+impl Populating {
     /// None were.
     pub const fn new() -> Self {
         Self {
             woken_ns: AtomicU64::new(0),
             stuck_since_ns: AtomicU64::new(0),
-            os: PhantomData,
         }
     }
 
@@ -69,14 +59,14 @@ impl<O: Os> Populating<O> {
         self.stuck_since_ns.store(0, Relaxed);
         self.woken_ns.store(0, Relaxed);
     }
-
-    fn was_woken_within(&self, ns: u64) -> bool {
-        let woken_ns = self.woken_ns.load(Relaxed);
-        woken_ns != 0 && O::now_ns().saturating_sub(woken_ns) < ns
-    }
 }
 
 impl<O: Os> Pager<O> {
+    fn has_woken_within(&self, ns: u64) -> bool {
+        let woken_ns = self.populating.woken_ns.load(Relaxed);
+        woken_ns != 0 && O::now_ns().saturating_sub(woken_ns) < ns
+    }
+
     /// Called by a handler whose page cannot be put in place, where nothing tells of a change. If that is so for long, it
     /// wakes all that wait for any page: they touch it again, and it is seen who they are. What a handler is busy with may
     /// have been another thread's touch of the same page, or none, where it reads ahead.
@@ -96,7 +86,7 @@ impl<O: Os> Pager<O> {
         let longest = faults.map(waited).max().unwrap_or(0);
         let longest = longest.max(waited(stuck_since.load(Relaxed)));
         let rest_ns = longest.clamp(PATIENCE_NS, LONGEST_REST_NS);
-        if longest >= PATIENCE_NS && !populating.was_woken_within(rest_ns) {
+        if longest >= PATIENCE_NS && !self.has_woken_within(rest_ns) {
             populating.woken_ns.store(now_ns, Relaxed);
             let _ = self.host.uffd().wake(EVERYWHERE);
         }
@@ -104,7 +94,7 @@ impl<O: Os> Pager<O> {
 
     /// A fault was just read, with the gate closed since: whether it is answered, as one of a call that populates.
     pub(super) fn lets_populate(&self, page: usize, thread: u32) -> bool {
-        if !self.populating.was_woken_within(AWAITED_NS) {
+        if !self.has_woken_within(AWAITED_NS) {
             return false;
         }
         let Some(new) = self.populated_by(thread, page) else {

@@ -115,7 +115,7 @@ impl<R: RawMutex + HeldRanks> LockedQueues<'_, R> {
     }
 
     /// Lets failed pages back in after their time. `true`: some of them are left.
-    pub(crate) fn retry_failed(&mut self, after_ns: u64, now_ns: u64) -> bool {
+    fn retry_failed(&mut self, after_ns: u64, now_ns: u64) -> bool {
         let failed = self.lists[FAILED];
         if self.failed_due == 0 {
             if now_ns.saturating_sub(failed.closed_ns) < after_ns / 2 {
